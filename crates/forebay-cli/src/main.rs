@@ -1,0 +1,3 @@
+//! The command `forebay`.
+
+fn main() {}

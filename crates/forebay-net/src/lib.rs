@@ -1,0 +1,3 @@
+//! The wire: ports, capture formats, and the capture session.
+
+pub mod port;

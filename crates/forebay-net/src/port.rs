@@ -1,0 +1,195 @@
+//! A port: where frames come from. The trait every source of packets implements, and what it yields.
+//!
+//! ```text
+//!        look                       nothing there
+//!  ┌──▶ receive(budget) ─▶ Burst ─────────────────▶ arm() ─▶ Wake::{Ready, Fd, At, End}
+//!  │                        │ frames where they lie             │ look once more, then sleep
+//!  └────────────────────────┴───────────── disarm() ◀───────────┘
+//! ```
+//!
+//! A port never blocks and never drops a frame that was offered: what a [`Burst`] did not hand out
+//! stays with the source, which is how a full store becomes backpressure at the wire.
+
+use forebay::Result;
+use std::os::fd::BorrowedFd;
+
+/// What a capture file has to know about where its frames came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The name users type: `eth0`, `sim`.
+    pub name: String,
+    /// One line for the start message, such as `1 Gb/s, 64-byte frames, seed 1`; may be empty.
+    pub description: String,
+    /// The link-layer type, as in pcap files.
+    pub link: LinkType,
+    /// The most bytes of a frame that the source keeps.
+    pub snaplen: u32,
+    /// The nominal speed in bits a second, where the source knows it.
+    pub bits_per_second: Option<u64>,
+}
+
+/// A link-layer type number from the tcpdump.org registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// Ethernet, without preamble and check sequence.
+    pub const ETHERNET: LinkType = LinkType(1);
+    /// Raw IPv4 or IPv6, told apart by the version nibble.
+    pub const RAW: LinkType = LinkType(101);
+    /// Linux "cooked" capture, for devices without a header we can name.
+    pub const LINUX_SLL: LinkType = LinkType(113);
+
+    /// The registry's name and a human one, as tcpdump prints them at its start.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            LinkType::ETHERNET => ("EN10MB", "Ethernet"),
+            LinkType::RAW => ("RAW", "Raw IP"),
+            LinkType::LINUX_SLL => ("LINUX_SLL", "Linux cooked v1"),
+            _ => ("OTHER", "unnamed here"),
+        }
+    }
+}
+
+/// Which way a frame went, where the source knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The source cannot tell.
+    #[default]
+    Unknown,
+    /// The frame came in.
+    Inbound,
+    /// This machine sent it.
+    Outbound,
+}
+
+/// One packet where it lies: its bytes and what is known about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The bytes kept, from the link-layer header on.
+    pub data: &'a [u8],
+    /// Bytes it had on the wire, the check sequence not counted; at least `data.len()`.
+    pub wire_len: u32,
+    /// Nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// Index into [`Port::interfaces`].
+    pub interface: u32,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Frames the source lost directly before this one.
+    pub dropped_before: u64,
+}
+
+/// A port's side of a [`Burst`]: hands out frames one after another.
+pub trait Frames {
+    /// The next frame, or `None` at the end of this burst.
+    fn next_frame(&mut self) -> Option<Frame<'_>>;
+    /// Takes the last frame back, as if it had not been handed out.
+    fn put_back(&mut self);
+    /// The burst is over: gives what was handed out back to the source.
+    fn release(&mut self);
+}
+
+/// Up to a budget of frames, each seen in place; dropping it releases what was taken.
+///
+/// A frame counts as taken once [`next_frame`](Burst::next_frame) returned it, unless
+/// [`put_back`](Burst::put_back) follows: then the next burst begins with it again.
+pub struct Burst<'a>(&'a mut dyn Frames);
+
+impl<'a> Burst<'a> {
+    /// A burst over a port's frames.
+    pub fn new(frames: &'a mut dyn Frames) -> Self {
+        Burst(frames)
+    }
+
+    /// The next frame, valid until the next call.
+    #[inline]
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+        self.0.next_frame()
+    }
+
+    /// Gives the last frame back; the next burst begins with it. Call it at most once a frame.
+    pub fn put_back(&mut self) {
+        self.0.put_back();
+    }
+}
+
+impl Drop for Burst<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// What will tell that an armed port has something to see.
+#[derive(Debug)]
+pub enum Wake<'a> {
+    /// There may be frames already: look again before sleeping.
+    Ready,
+    /// This descriptor becomes readable.
+    Fd(BorrowedFd<'a>),
+    /// The clock reaches this time ([`Clock::now`](forebay::time::Clock::now) of the port's clock).
+    At(u64),
+    /// The source is at its end: nothing will ever come.
+    End,
+}
+
+/// A port's own 64-bit counters since it was opened. `None` is "this source cannot tell", never 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames the source saw for us, those that it then dropped included.
+    pub received: u64,
+    /// Of these, frames lost for want of room in the source's own ring.
+    pub dropped: Option<u64>,
+    /// Frames the interface lost before this source saw them; outside `received`.
+    pub interface_dropped: Option<u64>,
+}
+
+/// What was got, which need not be what was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Got {
+    /// Which backend delivers: `sim`, `af_packet`.
+    pub backend: &'static str,
+    /// How frames reach us: `generated`, `mapped ring`.
+    pub copy: &'static str,
+    /// Bytes of the source's ring; 0 where it has none.
+    pub ring_bytes: u64,
+    /// Frames of the source's ring where it counts in frames; 0 where it does not.
+    pub ring_frames: u64,
+    /// Where timestamps come from: `kernel`, `arrival times of the simulation`.
+    pub timestamps: &'static str,
+}
+
+/// A source of frames: polled, never blocking, with exact counts.
+pub trait Port: Send {
+    /// The interfaces whose numbers frames carry; may grow while a file is read.
+    fn interfaces(&self) -> &[Interface];
+
+    /// One look: up to `budget` frames, possibly none. Never blocks.
+    ///
+    /// # Errors
+    /// The source broke (its interface went down or away); frames before that were delivered.
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>>;
+
+    /// Asks to be told about the next frame. After [`Wake::Fd`] or [`Wake::At`] the caller looks
+    /// once more before it sleeps.
+    ///
+    /// # Errors
+    /// As [`receive`](Port::receive).
+    fn arm(&mut self) -> Result<Wake<'_>>;
+
+    /// Back to polling: no more wake-ups until the next [`arm`](Port::arm).
+    fn disarm(&mut self);
+
+    /// Detaches from the source: from here on nothing new is received, what is left stays readable
+    /// until [`arm`](Port::arm) says [`Wake::End`].
+    ///
+    /// # Errors
+    /// The source could not be detached.
+    fn stop(&mut self) -> Result<()>;
+
+    /// The counters so far; final once [`arm`](Port::arm) has said [`Wake::End`].
+    fn counts(&mut self) -> Counts;
+
+    /// What was got when it was opened.
+    fn got(&self) -> Got;
+}

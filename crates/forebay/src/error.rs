@@ -1,0 +1,86 @@
+//! The one error of set-up and I/O: what was tried, on what, what the system said, and what to do.
+//!
+//! Full and empty are *answers* and live with the types that give them (`Full<T>`, `None`, counts).
+//! An [`Error`] is for what a user has to read. It imports nothing.
+
+use std::{fmt, io};
+
+/// A failure told whole: `on: tried: cause. advice`.
+///
+/// ```
+/// use forebay::Error;
+/// let error = Error::new("eth9", "opening a packet socket")
+///     .because(std::io::Error::from_raw_os_error(1))
+///     .advise("Run as root");
+/// assert_eq!(error.to_string(), "eth9: opening a packet socket: operation not permitted (os error 1). Run as root");
+/// assert_eq!(error.raw_os_error(), Some(1));
+/// ```
+#[derive(Debug)]
+pub struct Error {
+    on: String,
+    tried: String,
+    cause: Option<io::Error>,
+    advice: String,
+}
+
+/// A result whose failure is an [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error about `on` (a path, an interface, "ring"; may be empty) while doing `tried`.
+    pub fn new(on: impl Into<String>, tried: impl Into<String>) -> Self {
+        Error {
+            on: on.into(),
+            tried: tried.into(),
+            cause: None,
+            advice: String::new(),
+        }
+    }
+
+    /// Adds what the operating system answered.
+    pub fn because(mut self, cause: impl Into<io::Error>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Adds what the user can do about it: a sentence without its full stop.
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
+    /// The operating system's answer, where it gave one.
+    pub fn cause(&self) -> Option<&io::Error> {
+        self.cause.as_ref()
+    }
+
+    /// The `errno` of the cause, where it has one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.cause.as_ref().and_then(io::Error::raw_os_error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.on.is_empty() {
+            write!(f, "{}: ", self.on)?;
+        }
+        f.write_str(&self.tried)?;
+        if let Some(cause) = &self.cause {
+            let text = cause.to_string();
+            let mut letters = text.chars();
+            let first = letters.next().map(|c| c.to_lowercase().to_string());
+            write!(f, ": {}{}", first.unwrap_or_default(), letters.as_str())?;
+        }
+        if !self.advice.is_empty() {
+            write!(f, ". {}", self.advice)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}

@@ -1,0 +1,7 @@
+//! Bounded, zero-copy buffers for data that does not wait.
+#![warn(missing_docs)]
+
+pub mod error;
+pub mod time;
+
+pub use error::{Error, Result};
