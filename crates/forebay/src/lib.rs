@@ -2,6 +2,10 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod memory;
+pub mod ring;
+pub mod sync;
+mod sys;
 pub mod time;
 
 pub use error::{Error, Result};

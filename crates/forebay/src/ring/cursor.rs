@@ -1,0 +1,231 @@
+//! Free-running positions, and every ordering of the rings.
+//!
+//! A [`Cursor`] is one end's own position and the limit up to which it may go, a private copy that is renewed only
+//! when it does not suffice. It knows no memory and no elements, so it can drive any ring with two positions, also one
+//! shared with the kernel (`u32` positions are there for that). It imports `sync`. Read `spsc` next.
+//!
+//! ```text
+//!            head                    tail
+//!  consumer:  position ──── known ───▶ limit = tail as last seen
+//!  producer:                          position ──── known ───▶ limit = head as last seen + capacity
+//! ```
+//!
+//! | Edge | Release | Acquire | What becomes visible |
+//! |---|---|---|---|
+//! | PUBLISH | producer stores tail | consumer loads tail | the elements before tail |
+//! | CREDIT | consumer stores head | producer loads head | that the consumer is done with the slots before head |
+//! | GONE | an end sets its flag when dropped | the other end loads it | the last position stored before: look once more after seeing it |
+//! | WAKE | `sync::bell` | `sync::bell` | that a sleeper needs waking |
+
+use crate::sync::{
+    atomic::{
+        AtomicU32, AtomicUsize,
+        Ordering::{self, Acquire, Relaxed, Release},
+    },
+    hint, planted,
+};
+
+/// The pairs of the table above that positions take part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edge {
+    Publish,
+    Credit,
+}
+
+impl Edge {
+    #[inline(always)]
+    fn release(self) -> Ordering {
+        let bug = match self {
+            Edge::Publish => "publish-relaxed",
+            Edge::Credit => "credit-relaxed",
+        };
+        if planted(bug) { Relaxed } else { Release }
+    }
+}
+
+/// A position that one side stores and the other loads; it wraps at its own width.
+pub(super) trait Position {
+    /// Stores `position`: the releasing half of `edge`.
+    fn store(&self, position: usize, edge: Edge);
+
+    /// How far the other side has come since `known`, at most 2³¹: the acquiring half of its edge.
+    fn since(&self, known: usize) -> usize;
+}
+
+impl Position for AtomicUsize {
+    #[inline(always)]
+    fn store(&self, position: usize, edge: Edge) {
+        self.store(position, edge.release()); // PUBLISH or CREDIT
+    }
+
+    #[inline(always)]
+    fn since(&self, known: usize) -> usize {
+        self.load(Acquire).wrapping_sub(known) // PUBLISH or CREDIT
+    }
+}
+
+impl Position for AtomicU32 {
+    #[inline(always)]
+    fn store(&self, position: usize, edge: Edge) {
+        self.store(position as u32, edge.release()); // PUBLISH or CREDIT
+    }
+
+    #[inline(always)]
+    fn since(&self, known: usize) -> usize {
+        self.load(Acquire).wrapping_sub(known as u32) as usize // PUBLISH or CREDIT
+    }
+}
+
+/// One end's own position and limit.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// Ours alone; the shared position is a copy of it.
+    position: usize,
+    /// The first position that is not ours, as far as we know: never too large, often too small.
+    limit: usize,
+    looker: Looker,
+}
+
+impl Cursor {
+    /// A cursor at `position` that may go `known` further.
+    pub(super) fn new(position: usize, known: usize, looker: Looker) -> Self {
+        Cursor {
+            position,
+            limit: position.wrapping_add(known),
+            looker,
+        }
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// How far we may go for certain, without looking.
+    #[inline(always)]
+    pub(super) fn known(&self) -> usize {
+        self.limit.wrapping_sub(self.position)
+    }
+
+    /// Looks at the other side's position (plus `ahead`, the capacity for a producer) and says how far we may go.
+    /// It may pause first, see [`Looker`].
+    #[inline]
+    pub(super) fn look(&mut self, theirs: &impl Position, ahead: usize) -> usize {
+        self.looker.pause();
+        let newly = theirs.since(self.limit.wrapping_sub(ahead));
+        self.limit = self.limit.wrapping_add(newly);
+        self.looker.found(newly);
+        self.known()
+    }
+
+    /// Looks at once, and learns nothing from it: for those who wait, or want an exact answer.
+    #[inline]
+    pub(super) fn glance(&mut self, theirs: &impl Position, ahead: usize) -> usize {
+        let newly = theirs.since(self.limit.wrapping_sub(ahead));
+        self.limit = self.limit.wrapping_add(newly);
+        self.known()
+    }
+
+    /// How far we might go now, without remembering it.
+    pub(super) fn peer_distance(&self, theirs: &impl Position, ahead: usize) -> usize {
+        theirs.since(self.position.wrapping_sub(ahead))
+    }
+
+    /// Goes `n` further and lets the other side know at once. `n` is at most [`known`](Cursor::known).
+    #[inline(always)]
+    pub(super) fn advance(&mut self, mine: &impl Position, n: usize, edge: Edge) {
+        self.step(n);
+        self.publish(mine, edge);
+    }
+
+    /// Goes `n` further without a word. `n` is at most [`known`](Cursor::known).
+    #[inline(always)]
+    pub(super) fn step(&mut self, n: usize) {
+        self.position = self.position.wrapping_add(n);
+    }
+
+    /// Lets the other side know where we are.
+    #[inline(always)]
+    pub(super) fn publish(&self, mine: &impl Position, edge: Edge) {
+        mine.store(self.position, edge);
+    }
+}
+
+/// How long to pause before looking at the other side's position: a look costs a cache line's way between two cores,
+/// so one that finds little is worth waiting for more.
+///
+/// The pause doubles when the first look after a success finds less than the target, up to 64 pause instructions
+/// (about 1.6 µs on a Zen 5), and halves otherwise. If half the way up has not doubled what a look finds, it is given
+/// up for the next 100 looks. An end that finds nothing, or one item at a time, never pauses.
+#[derive(Debug)]
+pub(super) struct Looker {
+    pauses: u32,
+    /// Whether the last look found something.
+    after_success: bool,
+    /// What a look found before there were pauses.
+    without: usize,
+    looks_given_up: u32,
+    /// Items that make a look worth its price; 0: never pause.
+    target: usize,
+}
+
+impl Looker {
+    const MOST_PAUSES: u32 = 64;
+    const GIVEN_UP: u32 = 100;
+
+    /// For a ring of `capacity` slots; `latency` = without pauses.
+    pub(super) fn new(capacity: usize, latency: bool) -> Self {
+        let pauses_help = !latency && !cfg!(loom);
+        Looker {
+            pauses: 0,
+            after_success: true,
+            without: 0,
+            looks_given_up: 0,
+            target: if pauses_help {
+                (capacity / 4).min(512)
+            } else {
+                0
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        for _ in 0..self.pauses {
+            hint::spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn found(&mut self, newly: usize) {
+        if newly == 0 {
+            self.pauses = 0;
+            self.after_success = false;
+            return;
+        }
+        if self.after_success && newly >= 2 && newly < 2 * self.target {
+            if self.looks_given_up > 0 {
+                self.looks_given_up -= 1;
+            } else if newly < self.target {
+                self.pause_longer(newly);
+            }
+        } else {
+            self.pauses = if newly < 2 { 0 } else { self.pauses / 2 };
+        }
+        self.after_success = true;
+    }
+
+    #[inline(always)]
+    fn pause_longer(&mut self, newly: usize) {
+        match self.pauses {
+            0 => {
+                self.pauses = 1;
+                self.without = newly;
+            }
+            pauses if pauses == Self::MOST_PAUSES / 2 && newly < self.without * 2 => {
+                self.pauses = 0;
+                self.looks_given_up = Self::GIVEN_UP;
+            }
+            pauses => self.pauses = (pauses * 2).min(Self::MOST_PAUSES),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Rings: bounded queues between one producer and one consumer, lock-free, every slot usable.
+//!
+//! [`spsc`] is the typed ring. `cursor` has the positions and all the orderings, `slots` the memory. This room imports
+//! `memory` and `sync`. Read [`spsc`] first, then `cursor`.
+//!
+//! ```text
+//!            head (the consumer's)          tail (the producer's)
+//!              │                              │
+//!  │  vacant   │ filled: one slice, also      │  vacant, one slice too  │
+//!  │           │ when it wraps (mirror)       │                         │
+//!  positions run freely; tail − head is the length, capacity − length the vacant slots
+//! ```
+
+mod cursor;
+mod slots;
+pub mod spsc;

@@ -1,0 +1,244 @@
+//! The memory of a ring: where slot after slot lies, and how many lie in one piece.
+//!
+//! On the machine it is a mirror, and all slots lie in one piece from anywhere. Checkers cannot see that two views are
+//! one memory (loom, miri and ThreadSanitizer go by addresses), so for them it is plain heap memory where a burst ends
+//! at the seam. It imports `memory` and `sync`. Read `spsc` next.
+//!
+//! ```text
+//!  mirror:    │ 3 4 5 . . 0 1 2 │ 3 4 5 . . 0 1 2 │   a slice of 0…5 from the first view into the second
+//!                         └─────────────┘
+//!  one view:  │ 3 4 5 . . 0 1 2 │                     0…2, and then 3…5 in the next burst
+//! ```
+//!
+//! A byte offset, reduced by the memory's size, runs beside each free-running position. So the capacity is exact
+//! whatever the size of an element, and with the mirror an element itself may lie across the seam.
+#![allow(unsafe_code)]
+
+use crate::{
+    Result,
+    memory::{HugePages, MapConfig, settle_views},
+};
+use std::{marker::PhantomData, ptr::NonNull};
+
+/// Whether bursts end at the seam, since there is no second view.
+const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
+
+/// The slots of a ring. It owns the memory, never the elements.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    base: NonNull<u8>,
+    /// The offset that is offset 0 again: a multiple of the alignment of `T`; 0 for zero-sized elements.
+    seam_bytes: usize,
+    memory: Memory<T>,
+    #[cfg(loom)]
+    shadow: Vec<loom::cell::UnsafeCell<()>>,
+}
+
+#[cfg(not(any(loom, miri, forebay_one_view)))]
+type Memory<T> = (Option<crate::memory::Mirror>, PhantomData<T>);
+#[cfg(any(loom, miri, forebay_one_view))]
+type Memory<T> = (Option<HeapMemory<T>>, PhantomData<T>);
+
+impl<T> Slots<T> {
+    pub(super) fn new(capacity: usize, config: &MapConfig) -> Result<Self> {
+        const {
+            assert!(
+                align_of::<T>() <= 4096,
+                "elements of a ring are aligned to at most 4096 bytes"
+            )
+        };
+        let bytes = capacity
+            .checked_mul(size_of::<T>())
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .ok_or_else(|| {
+                let tried = format!(
+                    "making room for {capacity} elements of {} bytes",
+                    size_of::<T>()
+                );
+                crate::Error::new("ring", tried)
+                    .advise("Ask for a smaller capacity: no address space is that large")
+            })?;
+        let (base, seam_bytes, memory) = match bytes {
+            0 => (NonNull::<T>::dangling().cast(), 0, None),
+            bytes => Self::map(capacity, bytes, config)?,
+        };
+        Ok(Slots {
+            base,
+            seam_bytes,
+            memory: (memory, PhantomData),
+            #[cfg(loom)]
+            shadow: (0..capacity)
+                .map(|_| loom::cell::UnsafeCell::new(()))
+                .collect(),
+        })
+    }
+
+    #[cfg(not(any(loom, miri, forebay_one_view)))]
+    #[allow(clippy::type_complexity)]
+    fn map(
+        _capacity: usize,
+        bytes: usize,
+        config: &MapConfig,
+    ) -> Result<(NonNull<u8>, usize, Option<crate::memory::Mirror>)> {
+        let mirror = crate::memory::Mirror::new(bytes, config)?;
+        Ok((mirror.base(), mirror.len(), Some(mirror)))
+    }
+
+    #[cfg(any(loom, miri, forebay_one_view))]
+    #[allow(clippy::type_complexity)]
+    fn map(
+        capacity: usize,
+        bytes: usize,
+        _config: &MapConfig,
+    ) -> Result<(NonNull<u8>, usize, Option<HeapMemory<T>>)> {
+        let heap = HeapMemory::new(capacity);
+        Ok((heap.base.cast(), bytes, Some(heap)))
+    }
+
+    pub(super) fn huge_pages(&self) -> HugePages {
+        #[cfg(not(any(loom, miri, forebay_one_view)))]
+        return self
+            .memory
+            .0
+            .as_ref()
+            .map_or(HugePages::NotAsked, |mirror| mirror.huge_pages());
+        #[cfg(any(loom, miri, forebay_one_view))]
+        return HugePages::NotAsked;
+    }
+
+    /// The place of the slot at `offset` bytes (a place's own offset earlier, or 0).
+    pub(super) fn place(&self, offset: usize) -> Place<T> {
+        Place {
+            base: self.base,
+            seam_bytes: self.seam_bytes,
+            offset,
+            element: PhantomData,
+        }
+    }
+
+    /// Tells a checker that slots `position..position + n` are about to be written or moved out of.
+    #[inline(always)]
+    pub(super) fn will_write(&self, _position: usize, _n: usize) {
+        #[cfg(loom)]
+        for position in _position.._position + _n {
+            self.shadow[position % self.shadow.len()].with_mut(|_| ());
+        }
+    }
+
+    /// Tells a checker that slots `position..position + n` are about to be read.
+    #[inline(always)]
+    pub(super) fn will_read(&self, _position: usize, _n: usize) {
+        #[cfg(loom)]
+        for position in _position.._position + _n {
+            self.shadow[position % self.shadow.len()].with(|_| ());
+        }
+    }
+}
+
+/// Where an end stands in the memory. It borrows nothing: whoever has one keeps the [`Slots`] alive.
+#[derive(Debug)]
+pub(super) struct Place<T> {
+    base: NonNull<u8>,
+    seam_bytes: usize,
+    /// Bytes from the base, below `seam_bytes` (0 for zero-sized elements).
+    offset: usize,
+    element: PhantomData<*mut T>,
+}
+
+impl<T> Place<T> {
+    const BYTES: usize = size_of::<T>();
+
+    /// The slot here. Every access starts in the first view; aligned, since offsets are multiples of the element's
+    /// size less multiples of the seam, and the seam of the element's alignment.
+    #[inline(always)]
+    pub(super) fn slot(&self) -> *mut T {
+        self.base.as_ptr().wrapping_add(self.offset).cast()
+    }
+
+    pub(super) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Of `n` slots from here on, how many lie in one piece.
+    #[inline(always)]
+    pub(super) fn run(&self, n: usize) -> usize {
+        if ONE_VIEW && Self::BYTES > 0 {
+            n.min((self.seam_bytes - self.offset) / Self::BYTES)
+        } else {
+            n
+        }
+    }
+
+    /// Goes `n` slots further; `n` is at most the capacity.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, n: usize) {
+        self.offset += n * Self::BYTES;
+        if self.offset >= self.seam_bytes {
+            self.offset -= self.seam_bytes;
+        }
+    }
+
+    /// The point at which writes through one view show in the other.
+    #[inline(always)]
+    pub(super) fn settle(&self) {
+        if !ONE_VIEW {
+            settle_views(self.base.as_ptr());
+        }
+    }
+
+    /// Fetches for writing what lies 16 cache lines behind the `n` slots from here on, for each line that they enter.
+    ///
+    /// Those lines are in the other core's cache, which has read them; asked for now, they are ours when we get there.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, n: usize) {
+        const LINE: usize = 64;
+        const AHEAD: usize = 16 * LINE;
+        // More would outrun what a core can have under way.
+        const MOST_LINES: usize = 16;
+        if ONE_VIEW || cfg!(not(target_arch = "x86_64")) || Self::BYTES == 0 {
+            return;
+        }
+        let into_line = self.offset % LINE;
+        let lines = (into_line + n * Self::BYTES).div_ceil(LINE) - into_line.div_ceil(LINE);
+        for line in 0..lines.min(MOST_LINES) {
+            let mut offset = self.offset + AHEAD + line * LINE;
+            if offset >= self.seam_bytes {
+                offset -= self.seam_bytes;
+            }
+            let _at = self.base.as_ptr().wrapping_add(offset);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
+            unsafe {
+                std::arch::asm!("prefetchw [{}]", in(reg) _at, options(nomem, nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Plain memory for `capacity` elements, for checkers.
+#[cfg(any(loom, miri, forebay_one_view))]
+#[derive(Debug)]
+struct HeapMemory<T> {
+    base: NonNull<T>,
+    layout: std::alloc::Layout,
+}
+
+#[cfg(any(loom, miri, forebay_one_view))]
+impl<T> HeapMemory<T> {
+    fn new(capacity: usize) -> Self {
+        let layout = std::alloc::Layout::array::<T>(capacity).expect("checked by the caller");
+        // SAFETY: the caller asks for at least one byte.
+        let base = unsafe { std::alloc::alloc(layout) };
+        let base =
+            NonNull::new(base.cast()).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
+        HeapMemory { base, layout }
+    }
+}
+
+#[cfg(any(loom, miri, forebay_one_view))]
+impl<T> Drop for HeapMemory<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and dropped once.
+        unsafe { std::alloc::dealloc(self.base.as_ptr().cast(), self.layout) }
+    }
+}

@@ -1,0 +1,379 @@
+//! The consumer's end: one pop, or a burst looked at where it lies and released.
+//!
+//! It reads filled slots and empties them. Read `ring::cursor` next, for the orderings.
+//!
+//! ```text
+//!  peek(5) ─▶ │ 4 5 6 7 8 │ one slice ─▶ release(3) drops 4, 5, 6 in place; 7 and 8 stay
+//! ```
+#![allow(unsafe_code)]
+
+use super::{DropRun, Shared};
+use crate::{
+    memory::HugePages,
+    ring::{
+        cursor::{Cursor, Edge, Looker},
+        slots::Place,
+    },
+    sync::{
+        Arc, Spin, Wait,
+        atomic::Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use std::{error, fmt, iter::FusedIterator, ops::Deref, ptr, slice, time::Duration};
+
+/// The end that takes elements out. Belongs to one thread at a time: `Send`, not `Sync`.
+///
+/// ```
+/// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+/// producer.push_slice(&[1, 2, 3]);
+/// assert_eq!(consumer.pop(), Some(1));
+/// assert_eq!(consumer.len(), 2);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Consumer<T, W: Wait = Spin> {
+    cursor: Cursor,
+    place: Place<T>,
+    shared: Arc<Shared<T, W>>,
+}
+
+// SAFETY: only the consumer touches filled slots, and it moves as a whole; the elements it moves or drops are Send.
+unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
+
+impl<T, W: Wait> Consumer<T, W> {
+    pub(super) fn new(shared: Arc<Shared<T, W>>, latency: bool) -> Self {
+        Consumer {
+            cursor: Cursor::new(0, 0, Looker::new(shared.capacity, latency)),
+            place: shared.slots.place(0),
+            shared,
+        }
+    }
+
+    /// Takes the oldest element out; `None` if there is none.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push('a').unwrap();
+    /// assert_eq!((consumer.pop(), consumer.pop()), (Some('a'), None));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.cursor.known() == 0 && self.look() == 0 {
+            return None;
+        }
+        self.shared.slots.will_write(self.cursor.position(), 1);
+        // SAFETY: the slot is filled (the cursor may go on) and ours until we release it; releasing it below makes it
+        // vacant, so the element is moved out exactly once.
+        let value = unsafe { self.place.slot().read() };
+        self.release(1);
+        Some(value)
+    }
+
+    /// Copies out as many elements as there are, up to the length of `target`, in one burst; returns how many.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// let mut target = [0; 8];
+    /// assert_eq!(consumer.pop_slice(&mut target), 3);
+    /// assert_eq!(target[..3], [1, 2, 3]);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn pop_slice(&mut self, target: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        let popped = self.peek(target.len()).copy_to_slice(target);
+        // Only one view has a seam where a burst ends.
+        if popped < target.len() && self.cursor.known() > 0 {
+            let rest = &mut target[popped..];
+            return popped + self.peek(rest.len()).copy_to_slice(rest);
+        }
+        popped
+    }
+
+    /// Up to `n` elements as one slice, where they lie. It may be fewer, also none.
+    ///
+    /// They stay in the ring until released; dropping the burst releases nothing.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// let burst = consumer.peek(usize::MAX);
+    /// assert_eq!(*burst, [1, 2, 3]);
+    /// burst.release(2);
+    /// assert_eq!(*consumer.peek(8), [3]);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn peek(&mut self, n: usize) -> Peeked<'_, T, W> {
+        let n = n.min(self.shared.capacity);
+        let mut known = self.cursor.known();
+        if known < n {
+            known = self.look();
+        }
+        let n = self.place.run(n.min(known));
+        // On the cached path no Acquire load stands between a write through the other view and the slice.
+        self.place.settle();
+        self.shared.slots.will_read(self.cursor.position(), n);
+        Peeked { consumer: self, n }
+    }
+
+    /// Takes the oldest element out, waiting for it up to `limit` (`None`: for ever).
+    ///
+    /// # Errors
+    /// The time was up, or the ring is empty and the producer is gone.
+    ///
+    /// ```
+    /// use forebay::ring::spsc::PopError;
+    /// use std::time::Duration;
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// assert_eq!(consumer.pop_wait(Some(Duration::from_millis(1))), Err(PopError::TimedOut));
+    /// producer.push(1).unwrap();
+    /// drop(producer);
+    /// assert_eq!(consumer.pop_wait(None), Ok(1));
+    /// assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn pop_wait(&mut self, limit: Option<Duration>) -> Result<T, PopError> {
+        if let Some(value) = self.pop() {
+            return Ok(value);
+        }
+        let (shared, cursor) = (&*self.shared, &mut self.cursor);
+        let theirs = &shared.tail.position;
+        let mut gone = false;
+        shared.consumer_wait.wait(limit, &mut || {
+            // Acquire: GONE; read first, so that elements published before it are seen by the glance.
+            gone = shared.tail.gone.load(Acquire);
+            cursor.glance(theirs, 0) > 0 || gone
+        });
+        if self.cursor.known() == 0 {
+            return Err(if gone {
+                PopError::Closed
+            } else {
+                PopError::TimedOut
+            });
+        }
+        self.pop().ok_or(PopError::TimedOut)
+    }
+
+    /// Elements in the ring now, 0 to the capacity. It can only grow until this end takes something out.
+    pub fn len(&self) -> usize {
+        self.cursor.peer_distance(&self.shared.tail.position, 0)
+    }
+
+    /// Whether there is no element now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Slots in all, filled or not: exactly what was asked for.
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity
+    }
+
+    /// Whether the producer was dropped. Elements may be left: ask this first, then look once more.
+    pub fn producer_is_gone(&self) -> bool {
+        self.shared.tail.gone.load(Acquire) // GONE
+    }
+
+    /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
+    pub fn huge_pages(&self) -> HugePages {
+        self.shared.slots.huge_pages()
+    }
+
+    /// Looks at the producer's position and says how many elements there are.
+    #[inline]
+    fn look(&mut self) -> usize {
+        self.cursor.look(&self.shared.tail.position, 0) // PUBLISH
+    }
+
+    /// Gives `n` emptied slots back to the producer.
+    #[inline(always)]
+    fn release(&mut self, n: usize) {
+        self.step(n);
+        self.credit();
+    }
+
+    /// Goes `n` slots further; the producer does not know yet.
+    #[inline(always)]
+    fn step(&mut self, n: usize) {
+        self.place.advance(n);
+        self.cursor.step(n);
+    }
+
+    /// Gives all slots behind us back to the producer.
+    #[inline(always)]
+    fn credit(&mut self) {
+        self.place.settle();
+        self.cursor
+            .publish(&self.shared.head.position, Edge::Credit);
+        self.shared.producer_wait.wake();
+    }
+}
+
+impl<T, W: Wait> Drop for Consumer<T, W> {
+    fn drop(&mut self) {
+        self.shared.head.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
+        self.shared.head.gone.store(true, Release); // GONE
+        self.shared.producer_wait.wake();
+    }
+}
+
+impl<T, W: Wait> fmt::Debug for Consumer<T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (capacity, len) = (self.capacity(), self.len());
+        f.debug_struct("Consumer")
+            .field("capacity", &capacity)
+            .field("len", &len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The oldest elements, as one slice; they stay until released.
+#[derive(Debug)]
+pub struct Peeked<'a, T, W: Wait = Spin> {
+    consumer: &'a mut Consumer<T, W>,
+    n: usize,
+}
+
+impl<'a, T, W: Wait> Peeked<'a, T, W> {
+    /// Drops the first `k` elements in place and gives their slots back to the producer.
+    ///
+    /// If a Drop panics, the other elements of the `k` are dropped all the same and the slots are given back.
+    ///
+    /// # Panics
+    /// If `k` is more than there are in this burst.
+    #[inline]
+    pub fn release(self, k: usize) {
+        /// Declared before the elements, so that it comes after them, also when one of them panics.
+        struct Credit<'a, T, W: Wait>(&'a mut Consumer<T, W>, usize);
+        impl<T, W: Wait> Drop for Credit<'_, T, W> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                self.0.release(self.1);
+            }
+        }
+        assert!(k <= self.n, "releasing {k} of {} elements", self.n);
+        if k == 0 {
+            return;
+        }
+        self.consumer
+            .shared
+            .slots
+            .will_write(self.consumer.cursor.position(), k);
+        let elements = ptr::slice_from_raw_parts_mut(self.consumer.place.slot(), k);
+        let _credit = Credit(self.consumer, k);
+        drop(DropRun(elements));
+    }
+
+    /// Copies elements into `target`, up to the lesser of both lengths, and releases them; returns how many.
+    #[inline]
+    pub fn copy_to_slice(self, target: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        let k = self.n.min(target.len());
+        target[..k].copy_from_slice(&self[..k]);
+        self.release(k);
+        k
+    }
+}
+
+impl<T, W: Wait> Deref for Peeked<'_, T, W> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `n` filled slots, in one piece, which stay ours until released, and that needs this burst by value.
+        unsafe { slice::from_raw_parts(self.consumer.place.slot(), self.n) }
+    }
+}
+
+impl<'a, T, W: Wait> IntoIterator for Peeked<'a, T, W> {
+    type Item = T;
+    type IntoIter = Drain<'a, T, W>;
+
+    /// Moves the elements out one by one; those not taken stay in the ring.
+    #[inline]
+    fn into_iter(self) -> Drain<'a, T, W> {
+        self.consumer
+            .shared
+            .slots
+            .will_write(self.consumer.cursor.position(), self.n);
+        Drain {
+            consumer: self.consumer,
+            left: self.n,
+        }
+    }
+}
+
+/// Moves the elements of a burst out; when dropped, gives the slots of those taken back to the producer, at once.
+///
+/// ```
+/// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+/// producer.push_burst(&mut ["a", "b", "c"].map(String::from).into_iter());
+/// let two: Vec<String> = consumer.peek(2).into_iter().collect();
+/// assert_eq!(two, ["a", "b"]);
+/// assert_eq!(consumer.pop().as_deref(), Some("c"));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Drain<'a, T, W: Wait = Spin> {
+    consumer: &'a mut Consumer<T, W>,
+    left: usize,
+}
+
+impl<T, W: Wait> Iterator for Drain<'_, T, W> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        if self.left == 0 {
+            return None;
+        }
+        let slot = self.consumer.place.slot();
+        // The consumer steps on at once, so that a forgotten Drain cannot make it move this element out again.
+        self.consumer.step(1);
+        self.left -= 1;
+        // SAFETY: the slot was one of the burst's filled ones and has been stepped over: it is read this once, and not
+        // given back to the producer before the drain, or a later release, says so.
+        Some(unsafe { slot.read() })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T, W: Wait> ExactSizeIterator for Drain<'_, T, W> {}
+impl<T, W: Wait> FusedIterator for Drain<'_, T, W> {}
+
+impl<T, W: Wait> Drop for Drain<'_, T, W> {
+    #[inline]
+    fn drop(&mut self) {
+        self.consumer.credit();
+    }
+}
+
+/// Why [`Consumer::pop_wait`] has no element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PopError {
+    /// None came within the time limit.
+    TimedOut,
+    /// The ring is empty and the producer is gone: none will ever come.
+    Closed,
+}
+
+impl fmt::Display for PopError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PopError::TimedOut => "no element came within the time limit",
+            PopError::Closed => "the ring is empty and its producer is gone",
+        })
+    }
+}
+
+impl error::Error for PopError {}

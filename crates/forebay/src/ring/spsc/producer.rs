@@ -1,0 +1,386 @@
+//! The producer's end: one push, or a burst reserved, filled in place and committed.
+//!
+//! It writes vacant slots and nothing else. Read `consumer` next.
+//!
+//! ```text
+//!  reserve(5) ─▶ │ u u u u u │ ─▶ fill three ─▶ │ 7 8 9 │ published at once; the other two stay vacant
+//! ```
+#![allow(unsafe_code)]
+
+use super::Shared;
+use crate::{
+    memory::HugePages,
+    ring::{
+        cursor::{Cursor, Edge, Looker},
+        slots::Place,
+    },
+    sync::{
+        Arc, Spin, Wait,
+        atomic::Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use std::{error, fmt, mem::MaybeUninit, slice, time::Duration};
+
+/// The end that puts elements in. Belongs to one thread at a time: `Send`, not `Sync`.
+///
+/// ```
+/// let (mut producer, consumer) = forebay::ring::spsc::ring(4)?;
+/// assert_eq!(producer.push(1), Ok(()));
+/// assert_eq!(producer.push_slice(&[2, 3, 4, 5]), 3);
+/// assert_eq!((producer.vacant(), consumer.len()), (0, 4));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Producer<T, W: Wait = Spin> {
+    cursor: Cursor,
+    place: Place<T>,
+    shared: Arc<Shared<T, W>>,
+}
+
+// SAFETY: only the producer writes vacant slots, and it moves as a whole; the elements it moves are Send.
+unsafe impl<T: Send, W: Wait> Send for Producer<T, W> {}
+
+impl<T, W: Wait> Producer<T, W> {
+    pub(super) fn new(shared: Arc<Shared<T, W>>, latency: bool) -> Self {
+        let capacity = shared.capacity;
+        Producer {
+            cursor: Cursor::new(0, capacity, Looker::new(capacity, latency)),
+            place: shared.slots.place(0),
+            shared,
+        }
+    }
+
+    /// Puts one element in, visible to the consumer at once.
+    ///
+    /// # Errors
+    /// [`Full`] gives it back.
+    ///
+    /// ```
+    /// let (mut producer, _consumer) = forebay::ring::spsc::ring(1)?;
+    /// assert!(producer.push('a').is_ok());
+    /// assert_eq!(producer.push('b').unwrap_err().0, 'b');
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
+        if self.cursor.known() == 0 && self.look() == 0 {
+            return Err(Full(value));
+        }
+        self.shared.slots.will_write(self.cursor.position(), 1);
+        // SAFETY: the slot is vacant (the cursor may go on), so it is ours until we publish it, and it holds nothing.
+        unsafe { self.place.slot().write(value) };
+        self.publish(1);
+        Ok(())
+    }
+
+    /// Puts in as many elements of `source` as there are vacant slots, in one burst; returns how many.
+    /// It takes no element from `source` that has no slot.
+    ///
+    /// ```
+    /// let (mut producer, _consumer) = forebay::ring::spsc::ring(3)?;
+    /// let mut numbers = 1..10;
+    /// assert_eq!(producer.push_burst(&mut numbers), 3);
+    /// assert_eq!(numbers.next(), Some(4));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn push_burst(&mut self, source: &mut impl Iterator<Item = T>) -> usize {
+        let mut pushed = 0;
+        loop {
+            let reserved = self.reserve(usize::MAX);
+            let room = reserved.len();
+            let filled = if room > 0 {
+                reserved.fill(&mut *source)
+            } else {
+                0
+            };
+            pushed += filled;
+            // With a mirror the first burst had all the room there was; one view may have the rest behind the seam.
+            if filled < room || pushed == 0 || self.cursor.known() == 0 {
+                return pushed;
+            }
+        }
+    }
+
+    /// Puts in as many elements of `source` as there are vacant slots, in one burst; returns how many.
+    ///
+    /// ```
+    /// let (mut producer, _consumer) = forebay::ring::spsc::ring(3)?;
+    /// assert_eq!(producer.push_slice(&[1, 2, 3, 4]), 3);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn push_slice(&mut self, source: &[T]) -> usize
+    where
+        T: Copy,
+    {
+        let pushed = self.reserve(source.len()).copy_from_slice(source);
+        // Only one view has a seam where a burst ends.
+        if pushed < source.len() && self.cursor.known() > 0 {
+            let rest = &source[pushed..];
+            return pushed + self.reserve(rest.len()).copy_from_slice(rest);
+        }
+        pushed
+    }
+
+    /// Up to `n` vacant slots in one piece, to be filled in place. It may be fewer, also none.
+    ///
+    /// Dropped without a commit it changes nothing.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(8)?;
+    /// let reserved = producer.reserve(100);
+    /// assert_eq!(reserved.len(), 8);
+    /// assert_eq!(reserved.fill([1, 2, 3]), 3);
+    /// assert_eq!(&*consumer.peek(100), [1, 2, 3]);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
+        let n = n.min(self.shared.capacity);
+        let mut known = self.cursor.known();
+        if known < n {
+            known = self.look();
+        }
+        let n = self.place.run(n.min(known));
+        // What an abandoned reservation wrote through the second view must not pass what is written now.
+        self.place.settle();
+        self.shared.slots.will_write(self.cursor.position(), n);
+        Reserved { producer: self, n }
+    }
+
+    /// Puts one element in, waiting for a vacant slot up to `limit` (`None`: for ever).
+    ///
+    /// # Errors
+    /// The element comes back: the time was up, or the ring is full and the consumer is gone.
+    ///
+    /// ```
+    /// use forebay::ring::spsc::PushError;
+    /// use std::time::Duration;
+    /// let (mut producer, consumer) = forebay::ring::spsc::ring(1)?;
+    /// let limit = Some(Duration::from_millis(1));
+    /// assert_eq!(producer.push_wait(1, limit), Ok(()));
+    /// assert_eq!(producer.push_wait(2, limit), Err(PushError::TimedOut(2)));
+    /// drop(consumer);
+    /// assert_eq!(producer.push_wait(2, None), Err(PushError::Closed(2)));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn push_wait(&mut self, value: T, limit: Option<Duration>) -> Result<(), PushError<T>> {
+        let Err(Full(value)) = self.push(value) else {
+            return Ok(());
+        };
+        let (shared, cursor) = (&*self.shared, &mut self.cursor);
+        let theirs = &shared.head.position;
+        shared.producer_wait.wait(limit, &mut || {
+            // Acquire: GONE; read first, so that a head stored before it is seen by the glance.
+            let gone = shared.head.gone.load(Acquire);
+            cursor.glance(theirs, shared.capacity) > 0 || gone
+        });
+        if self.cursor.known() == 0 {
+            return Err(match self.consumer_is_gone() {
+                true => PushError::Closed(value),
+                false => PushError::TimedOut(value),
+            });
+        }
+        self.push(value)
+            .map_err(|Full(value)| PushError::TimedOut(value))
+    }
+
+    /// Vacant slots now, 0 to the capacity. It can only grow until this end puts something in.
+    pub fn vacant(&self) -> usize {
+        self.cursor
+            .peer_distance(&self.shared.head.position, self.shared.capacity)
+    }
+
+    /// Slots in all, filled or not: exactly what was asked for.
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity
+    }
+
+    /// Whether the consumer was dropped: what is put in now will be dropped with the ring.
+    pub fn consumer_is_gone(&self) -> bool {
+        self.shared.head.gone.load(Acquire) // GONE
+    }
+
+    /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
+    pub fn huge_pages(&self) -> HugePages {
+        self.shared.slots.huge_pages()
+    }
+
+    /// Looks at the consumer's position and says how many slots are vacant.
+    #[inline]
+    fn look(&mut self) -> usize {
+        self.cursor
+            .look(&self.shared.head.position, self.shared.capacity) // CREDIT
+    }
+
+    /// Hands `n` filled slots to the consumer.
+    #[inline(always)]
+    fn publish(&mut self, n: usize) {
+        self.place.prefetch(n);
+        self.place.advance(n);
+        self.place.settle();
+        self.cursor
+            .advance(&self.shared.tail.position, n, Edge::Publish);
+        self.shared.consumer_wait.wake();
+    }
+}
+
+impl<T, W: Wait> Drop for Producer<T, W> {
+    fn drop(&mut self) {
+        self.shared.tail.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
+        self.shared.tail.gone.store(true, Release); // GONE
+        self.shared.consumer_wait.wake();
+    }
+}
+
+impl<T, W: Wait> fmt::Debug for Producer<T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (capacity, vacant) = (self.capacity(), self.vacant());
+        f.debug_struct("Producer")
+            .field("capacity", &capacity)
+            .field("vacant", &vacant)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Vacant slots in one piece; a filled prefix is published by `fill`, `copy_from_slice` or `commit`.
+#[derive(Debug)]
+#[must_use = "slots are only published when they are filled or committed"]
+pub struct Reserved<'a, T, W: Wait = Spin> {
+    producer: &'a mut Producer<T, W>,
+    n: usize,
+}
+
+impl<T, W: Wait> Reserved<'_, T, W> {
+    /// Slots in this burst; 0 where the ring is full.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether the ring was full.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Fills slots from `source` until either ends, and publishes them; returns how many.
+    ///
+    /// If `source` panics, what it gave before is published.
+    #[inline]
+    pub fn fill(self, source: impl IntoIterator<Item = T>) -> usize {
+        struct Publish<'a, T, W: Wait>(&'a mut Producer<T, W>, usize);
+        impl<T, W: Wait> Drop for Publish<'_, T, W> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                if self.1 > 0 {
+                    self.0.publish(self.1);
+                }
+            }
+        }
+        let first = self.producer.place.slot();
+        let mut filled = Publish(self.producer, 0);
+        for value in source.into_iter().take(self.n) {
+            // SAFETY: slot number `filled.1` is one of our `n` vacant slots: it lies in the memory, all in one piece.
+            let slot = unsafe { first.add(filled.1) };
+            // SAFETY: it is ours until published, and it holds nothing.
+            unsafe { slot.write(value) };
+            filled.1 += 1;
+        }
+        filled.1
+    }
+
+    /// Copies the start of `source` into the slots and publishes them; returns how many, the lesser of both lengths.
+    #[inline]
+    pub fn copy_from_slice(self, source: &[T]) -> usize
+    where
+        T: Copy,
+    {
+        let k = self.n.min(source.len());
+        let slots = self.producer.place.slot();
+        // SAFETY: `k` of our vacant slots, in one piece; the exclusive borrow of the producer keeps `source`, which a
+        // consumer may have lent, from being these slots: it lends only published ones.
+        unsafe { slots.copy_from_nonoverlapping(source.as_ptr(), k) };
+        if k > 0 {
+            self.producer.publish(k);
+        }
+        k
+    }
+
+    /// The slots themselves, to write in any order before [`commit`](Reserved::commit).
+    #[inline]
+    pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
+        // SAFETY: our `n` vacant slots, in one piece, ours alone through the exclusive borrow; they need hold nothing.
+        unsafe { slice::from_raw_parts_mut(self.producer.place.slot().cast(), self.n) }
+    }
+
+    /// Publishes the first `k` slots.
+    ///
+    /// # Safety
+    /// The first `k` slots have been written through [`as_uninit`](Reserved::as_uninit).
+    ///
+    /// # Panics
+    /// If `k` is more than [`len`](Reserved::len).
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u16>(8)?;
+    /// let mut reserved = producer.reserve(2);
+    /// reserved.as_uninit()[1].write(20);
+    /// reserved.as_uninit()[0].write(10);
+    /// // SAFETY: both were written.
+    /// unsafe { reserved.commit(2) };
+    /// assert_eq!(&*consumer.peek(2), [10, 20]);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub unsafe fn commit(self, k: usize) {
+        assert!(k <= self.n, "committing {k} of {} slots", self.n);
+        if k > 0 {
+            self.producer.publish(k);
+        }
+    }
+}
+
+/// The ring was full; here is the element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Full<T>(pub T);
+
+/// Why [`Producer::push_wait`] gave the element back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PushError<T> {
+    /// No slot became vacant within the time limit.
+    TimedOut(T),
+    /// The ring is full and the consumer is gone.
+    Closed(T),
+}
+
+impl<T> fmt::Debug for Full<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Full(..)")
+    }
+}
+
+impl<T> fmt::Display for Full<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the ring is full")
+    }
+}
+
+impl<T> error::Error for Full<T> {}
+
+impl<T> fmt::Debug for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PushError::TimedOut(_) => "TimedOut(..)",
+            PushError::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PushError::TimedOut(_) => "the ring stayed full for the whole time limit",
+            PushError::Closed(_) => "the ring is full and its consumer is gone",
+        })
+    }
+}
+
+impl<T> error::Error for PushError<T> {}

@@ -1,0 +1,94 @@
+//! What threads share: atomics, padding, and ways to wait.
+//!
+//! The shim below is the only place where this crate takes atomics and threads from, so that the same code runs on
+//! the machine and under loom, which tries every order that the memory model allows. It imports `sys` and `time`.
+//! Read [`Wait`] next, then `bell`.
+//!
+//! ```text
+//!   producer                 bell                 consumer
+//!   publish ──▶ fence ──▶ armed? ◀── fence ◀── arm ──▶ look again ──▶ sleep
+//!                            └──────── wake ────────────────────────────▶
+//! ```
+
+mod bell;
+mod wait;
+
+#[allow(unused_imports)] // for the rooms that sleep without a ring
+pub(crate) use bell::Bell;
+pub use wait::{Park, Spin, Wait};
+
+use std::ops::{Deref, DerefMut};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    hint,
+    sync::{Arc, atomic},
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    hint,
+    sync::{Arc, atomic},
+};
+
+#[cfg(all(test, loom))]
+pub(crate) use loom::thread;
+#[cfg(all(test, not(loom)))]
+pub(crate) use std::thread;
+
+/// A value alone on its 128 bytes: two cache lines, since x86-64 fetches lines in pairs and some aarch64 lines are 128.
+///
+/// ```
+/// use forebay::sync::CachePadded;
+/// let counts = [CachePadded(1_u32), CachePadded(2)];
+/// assert_eq!(size_of_val(&counts), 256);
+/// assert_eq!(*counts[1], 2);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(128))]
+pub struct CachePadded<T>(pub T);
+
+impl<T> Deref for CachePadded<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for CachePadded<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// Whether the bug of this name is to be committed, so that a test can prove that it would be found.
+///
+/// Bugs are planted only in builds for checkers (loom, one-view slots), by `FOREBAY_PLANT=name`.
+#[cfg(any(loom, forebay_one_view))]
+pub(crate) fn planted(bug: &str) -> bool {
+    static PLANT: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    PLANT
+        .get_or_init(|| std::env::var("FOREBAY_PLANT").ok())
+        .as_deref()
+        == Some(bug)
+}
+
+/// Never, here: only builds for checkers plant bugs.
+#[cfg(not(any(loom, forebay_one_view)))]
+#[inline(always)]
+pub(crate) const fn planted(_bug: &str) -> bool {
+    false
+}
+
+/// Runs `body` in every order that loom finds, or once where loom is not.
+#[cfg(test)]
+pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
+    #[cfg(loom)]
+    {
+        let mut builder = loom::model::Builder::new();
+        // Bugs of two threads show within three preemptions; without a bound the larger models take hours.
+        builder.preemption_bound = builder.preemption_bound.or(Some(3));
+        builder.check(body);
+    }
+    #[cfg(not(loom))]
+    body();
+}

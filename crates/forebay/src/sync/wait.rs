@@ -1,0 +1,131 @@
+//! How an end of a ring waits: a type parameter, so that who only spins pays nothing for sleeping.
+//!
+//! It builds on `bell`. Read `ring::spsc` next, where it is used.
+
+use super::{Bell, hint, planted};
+use std::time::{Duration, Instant};
+
+/// A way to wait for the other end.
+///
+/// Each end of a ring owns one; the other end calls [`wake`](Wait::wake) after everything it publishes.
+///
+/// ```
+/// use forebay::sync::{Park, Spin, Wait};
+/// use std::time::Duration;
+/// let mut looks = 0;
+/// let seen = Spin.wait(None, &mut || { looks += 1; looks == 3 });
+/// assert!(seen);
+/// assert!(!Park::default().wait(Some(Duration::from_millis(1)), &mut || false));
+/// ```
+pub trait Wait: Default + Send + Sync {
+    /// Wakes whoever waits here. Called after each publication and when the other end is dropped: keep it cheap.
+    fn wake(&self);
+
+    /// Waits until `ready` says true or `limit` is over (`None`: for ever), and returns the last answer of `ready`.
+    ///
+    /// What is published before the call of [`wake`](Wait::wake) that belongs to it must not be slept over.
+    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
+}
+
+/// Looks again and again, giving the processor away after some looks. No fence, no system call on the other end.
+///
+/// ```
+/// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u8>(8)?; // spins
+/// std::thread::spawn(move || producer.push(7));
+/// assert_eq!(consumer.pop_wait(None), Ok(7));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spin;
+
+/// Looks for about two microseconds, then sleeps in the kernel until woken.
+///
+/// The other end pays one full fence a publication (some 20 cycles on x86-64), and a system call only when somebody
+/// really sleeps. No wake-up is lost: after arming, the sleeper looks once more.
+///
+/// ```
+/// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
+/// let config = Config { capacity: 8, ..Config::default() };
+/// let (mut producer, mut consumer) = ring_with::<u8, Park>(&config)?;
+/// std::thread::spawn(move || producer.push(7));
+/// assert_eq!(consumer.pop_wait(None), Ok(7));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Park {
+    bell: Bell,
+}
+
+/// Looks before the first sleep or yield; a pause instruction is 25 ns or so, a sleep costs some microseconds.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
+
+impl Wait for Spin {
+    #[inline(always)]
+    fn wake(&self) {}
+
+    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+        let deadline = Deadline::after(limit);
+        loop {
+            for _ in 0..LOOKS {
+                if ready() {
+                    return true;
+                }
+                hint::spin_loop();
+            }
+            if deadline.left() == Some(Duration::ZERO) {
+                return ready();
+            }
+            #[cfg(not(loom))]
+            std::thread::yield_now();
+            #[cfg(loom)]
+            loom::thread::yield_now();
+        }
+    }
+}
+
+impl Wait for Park {
+    #[inline(always)]
+    fn wake(&self) {
+        self.bell.ring();
+    }
+
+    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+        for _ in 0..LOOKS {
+            if ready() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        let deadline = Deadline::after(limit);
+        loop {
+            self.bell.arm();
+            if !planted("park-without-second-look") && ready() {
+                self.bell.disarm();
+                return true;
+            }
+            let woken = self.bell.sleep(deadline.left());
+            self.bell.disarm();
+            if ready() {
+                return true;
+            }
+            if !woken {
+                return false;
+            }
+        }
+    }
+}
+
+/// The end of a time limit; one beyond the clock's range is none.
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn after(limit: Option<Duration>) -> Deadline {
+        Deadline(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    /// What is left: `None` for ever, zero when it is over.
+    fn left(&self) -> Option<Duration> {
+        self.0
+            .map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}

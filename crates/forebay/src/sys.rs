@@ -1,0 +1,313 @@
+//! The only system calls of this crate: mapping memory, sleeping on a word, asking how much memory is left.
+//!
+//! It imports nothing of the crate but the error. [`Mapping`] owns address space and gives it back; everything above
+//! it works with that type and never with `mmap`. Read `memory::mirror` next.
+//!
+//! ```text
+//!  reserve (PROT_NONE, 2 × len, aligned)   ┌─────────────────────────────┐  one map
+//!  first view  (MAP_FIXED, memfd at 0)     ┌──────────────┬ ─ ─ ─ ─ ─ ─ ─┐  two maps
+//!  second view (MAP_FIXED, memfd at 0)     ┌──────────────┬──────────────┐  two maps, both on the same pages
+//! ```
+#![allow(unsafe_code)]
+
+use std::{
+    fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+    ptr::{self, NonNull},
+    sync::atomic::AtomicU32,
+    time::Duration,
+};
+
+use rustix::{
+    fs::{MemfdFlags, SealFlags},
+    mm::{self, MapFlags, ProtFlags},
+    thread::futex,
+};
+
+/// What the x86-64 and aarch64 kernels use for one entry of the second page-table level.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// The size of a page, read at run time: 4096 on x86-64, up to 65536 on aarch64.
+pub(crate) fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// What can be asked for a part of a [`Mapping`]; none of it changes a byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Advice {
+    /// Make every page present and writable now, and say so where memory is missing.
+    Populate,
+    /// Leave it out of children made by fork.
+    DontFork,
+    /// Use huge pages when a page is first touched.
+    Huge,
+    /// Gather the pages into huge ones now.
+    Collapse,
+}
+
+/// Address space that we own, readable and writable, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is plain memory that no thread has a claim on; `Mapping` itself never touches its bytes.
+unsafe impl Send for Mapping {}
+// SAFETY: the shared methods only read the two fields or ask the kernel about the range.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Zeroed private memory: `len` bytes (whole pages) aligned to `align` (a power of two, at least a page).
+    pub(crate) fn anonymous(len: usize, align: usize) -> io::Result<Mapping> {
+        Mapping::aligned(len, align, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// `len` bytes (whole pages) of zeroed memory seen twice, back to back: `2 * len` bytes, two maps.
+    pub(crate) fn mirrored(len: usize, align: usize) -> io::Result<Mapping> {
+        let file =
+            rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&file, len as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let twice = len.checked_mul(2).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = Mapping::aligned(twice, align, ProtFlags::empty())?;
+        for view in [0, len] {
+            // The pointer stays inside the reservation, since view + len <= 2 * len.
+            let at = mapping.start.as_ptr().wrapping_add(view);
+            // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and nobody uses yet.
+            unsafe {
+                mm::mmap(
+                    at.cast(),
+                    len,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::SHARED | MapFlags::FIXED,
+                    &file,
+                    0,
+                )
+            }?;
+        }
+        Ok(mapping)
+    }
+
+    /// Maps with slack, then gives back what lies before and behind the aligned part: one map remains.
+    fn aligned(len: usize, align: usize, protection: ProtFlags) -> io::Result<Mapping> {
+        let slack = align - page_size();
+        let whole = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        let start =
+            unsafe { mm::mmap_anonymous(ptr::null_mut(), whole, protection, MapFlags::PRIVATE) }?;
+        let mut mapping = Mapping {
+            start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            len: whole,
+        };
+        let before = mapping.start.as_ptr().align_offset(align).min(slack);
+        mapping.trim(before, len)?;
+        Ok(mapping)
+    }
+
+    fn trim(&mut self, before: usize, len: usize) -> io::Result<()> {
+        let behind = self.len - before - len;
+        if behind > 0 {
+            let at = self.start.as_ptr().wrapping_add(before + len);
+            // SAFETY: the tail of our own fresh mapping, which nobody uses.
+            unsafe { mm::munmap(at.cast(), behind) }?;
+            self.len -= behind;
+        }
+        if before > 0 {
+            let start = self.start;
+            // SAFETY: the head of our own fresh mapping, which nobody uses.
+            unsafe { mm::munmap(start.as_ptr().cast(), before) }?;
+            // SAFETY: `before` is less than the length, so the sum stays inside the mapping.
+            self.start = unsafe { start.add(before) };
+            self.len -= before;
+        }
+        Ok(())
+    }
+
+    /// The first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes of address space: twice the memory in a mirrored mapping.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Asks the kernel something for `part` (bytes from the start, on page boundaries).
+    pub(crate) fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
+        assert!(part.start <= part.end && part.end <= self.len);
+        /// From linux/include/uapi/asm-generic/mman-common.h; since Linux 6.1, not yet in libc.
+        const MADV_COLLAPSE: i32 = 25;
+        let advice = match advice {
+            Advice::Populate => libc::MADV_POPULATE_WRITE,
+            Advice::DontFork => libc::MADV_DONTFORK,
+            Advice::Huge => libc::MADV_HUGEPAGE,
+            Advice::Collapse => MADV_COLLAPSE,
+        };
+        let at = self.start.as_ptr().wrapping_add(part.start);
+        // SAFETY: the range is ours (asserted above), and none of these four changes what its bytes hold.
+        let answer = unsafe { libc::madvise(at.cast(), part.end - part.start, advice) };
+        match answer {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// How many bytes of `part` the kernel maps by huge pages now, by its own word (`/proc/self/smaps`).
+    ///
+    /// The kernel joins neighbouring maps of one kind. Then this is the part that is certain: the joint map's huge
+    /// pages less what may belong to the neighbours.
+    pub(crate) fn huge_bytes(&self, part: Range<usize>) -> usize {
+        let start = self.start.as_ptr() as usize;
+        let (first, last) = (start + part.start, start + part.end);
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let (mut overlap, mut foreign, mut huge) = (0, 0, 0);
+        for line in smaps.lines() {
+            if let Some((from, to)) = address_range(line) {
+                overlap = to.min(last).saturating_sub(from.max(first));
+                foreign = (to - from) - overlap;
+            } else if overlap > 0
+                && ["AnonHugePages:", "ShmemPmdMapped:"]
+                    .iter()
+                    .any(|f| line.starts_with(f))
+            {
+                huge += (number(line) << 10).saturating_sub(foreign);
+            }
+        }
+        huge
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: we own the range, and whoever holds a pointer into it lives no longer than we do.
+        let answer = unsafe { mm::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(answer.is_ok(), "{answer:?}");
+    }
+}
+
+/// The header of a map in smaps: `7f0000000000-7f0000200000 rw-s …`.
+fn address_range(line: &str) -> Option<(usize, usize)> {
+    let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+    let hexadecimal = |text| usize::from_str_radix(text, 16).ok();
+    Some((hexadecimal(from)?, hexadecimal(to)?))
+}
+
+/// The first number in `Name:   123 kB`, 0 where there is none.
+fn number(line: &str) -> usize {
+    let word = line.split_whitespace().find_map(|word| word.parse().ok());
+    word.unwrap_or(0)
+}
+
+/// Bytes of memory that can still be had: the machine's, or what the cgroup leaves if that is less.
+///
+/// `None` where the kernel does not say.
+pub(crate) fn available_memory() -> Option<usize> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let machine = number(line) << 10;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let rest = groups
+        .lines()
+        .filter_map(|line| cgroup_rest(line, Path::new("/sys/fs/cgroup")));
+    Some(rest.fold(machine, usize::min))
+}
+
+/// What one line of `/proc/self/cgroup` leaves: its group's limits and those of all groups above it.
+fn cgroup_rest(line: &str, root: &Path) -> Option<usize> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, group) = (parts.next()?, parts.next()?);
+    // Version 2 has one hierarchy without a name; version 1 has one for memory, in a folder of its own.
+    let (root, limit, usage) = match controllers {
+        "" => (root.to_path_buf(), "memory.max", "memory.current"),
+        names if names.split(',').any(|name| name == "memory") => (
+            root.join("memory"),
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+        ),
+        _ => return None,
+    };
+    // In a container the path may be the host's and not exist here; then only the root of the mount counts.
+    let group: PathBuf = root.join(group.trim_start_matches('/'));
+    group
+        .ancestors()
+        .take_while(|folder| folder.starts_with(&root))
+        .filter_map(|folder| {
+            let limit: usize = read_word(&folder.join(limit))?;
+            let usage: usize = read_word(&folder.join(usage))?;
+            let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+            // File pages are charged too, but the kernel takes them back when memory is wanted.
+            let lists = stat.lines().filter(|line| {
+                line.starts_with("inactive_file ") || line.starts_with("active_file ")
+            });
+            let files: usize = lists.map(number).sum();
+            Some(limit.saturating_sub(usage.saturating_sub(files)))
+        })
+        .min()
+}
+
+/// The number that a file consists of; `None` for "max" or no such file.
+fn read_word(path: &Path) -> Option<usize> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Sleeps while `word` holds `expected`, until [`futex_wake`] or the time limit; true unless the time was up.
+///
+/// It may also return early for no reason: the caller looks again.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
+    // A limit beyond the kernel's range is none.
+    let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
+    let answer = futex::wait(word, futex::Flags::PRIVATE, expected, limit.as_ref());
+    answer != Err(rustix::io::Errno::TIMEDOUT)
+}
+
+/// Wakes one sleeper of `word`.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // It can only fail for a bad address, and a reference is none.
+    let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_says_how_much_memory_is_left() {
+        assert!(available_memory().is_some_and(|bytes| bytes > HUGE_PAGE));
+    }
+
+    #[test]
+    fn a_cgroup_and_those_above_it_limit_what_is_left() {
+        let root = std::env::temp_dir().join(format!("forebay-cgroup-{}", std::process::id()));
+        let inner = root.join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("memory.max"), "max\n").unwrap();
+        fs::write(inner.join("memory.current"), "10\n").unwrap();
+        fs::write(root.join("a/memory.max"), "1000\n").unwrap();
+        fs::write(root.join("a/memory.current"), "700\n").unwrap();
+        fs::write(
+            root.join("a/memory.stat"),
+            "anon 5\ninactive_file 100\nactive_file 50\n",
+        )
+        .unwrap();
+        assert_eq!(cgroup_rest("0::/a/b", &root), Some(450));
+        assert_eq!(cgroup_rest("0::/elsewhere", &root), None);
+        assert_eq!(cgroup_rest("3:cpuset:/a", &root), None);
+        fs::create_dir_all(root.join("memory/c")).unwrap();
+        fs::write(root.join("memory/c/memory.limit_in_bytes"), "90\n").unwrap();
+        fs::write(root.join("memory/c/memory.usage_in_bytes"), "100\n").unwrap();
+        assert_eq!(cgroup_rest("4:memory:/c", &root), Some(0));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn an_aligned_mapping_gives_its_slack_back() {
+        let mapping = Mapping::anonymous(HUGE_PAGE, HUGE_PAGE).unwrap();
+        assert_eq!(mapping.start().as_ptr() as usize % HUGE_PAGE, 0);
+        assert_eq!(mapping.len(), HUGE_PAGE);
+    }
+}
