@@ -37,6 +37,14 @@ impl Error {
         }
     }
 
+    /// Says what it is about, where the one who failed did not know.
+    pub fn about(mut self, on: impl Into<String>) -> Self {
+        if self.on.is_empty() {
+            self.on = on.into();
+        }
+        self
+    }
+
     /// Adds what the operating system answered.
     pub fn because(mut self, cause: impl Into<io::Error>) -> Self {
         self.cause = Some(cause.into());

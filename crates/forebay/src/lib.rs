@@ -3,7 +3,9 @@
 
 pub mod error;
 pub mod memory;
+pub mod poll;
 pub mod ring;
+pub mod store;
 pub mod sync;
 mod sys;
 pub mod time;

@@ -10,6 +10,8 @@
 //! ```
 #![allow(unsafe_code)]
 
+pub(crate) mod file;
+
 use std::{
     fs, io,
     ops::Range,

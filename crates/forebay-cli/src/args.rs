@@ -1,0 +1,97 @@
+//! The flags, with tcpdump's letters wherever tcpdump has one.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Bounded, zero-copy buffers for data that does not wait.
+#[derive(Parser)]
+#[command(name = "forebay", version, about, long_about = None)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Capture packets, and account for every one
+    #[command(after_long_help = AFTER_HELP)]
+    Capture(Capture),
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  forebay capture -i sim -c 5M -w first.pcapng       a simulated 1 Gb/s card, no privileges needed
+  forebay capture -i eth0 -w today.pcapng            a real one (needs CAP_NET_RAW)
+  forebay capture -i sim:rate=10G,size=imix -c 1M    count only
+  forebay capture -i eth0 -w - | tshark -r -         into a pipe
+
+The simulated card: sim:KEY=VALUE,…
+  rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
+  stall=LENGTH@PERIOD  clock=real|virtual  cost=TIME (a frame, on the virtual clock)
+
+Signals: INT and TERM finish cleanly, a second one gives up what is not written yet; USR1 prints
+the counts; USR2 flushes.
+
+Exit codes: 0 fine, 1 failed at run time, 2 bad request, 3 packets lost under --fail-on-drop.";
+
+#[derive(ClapArgs)]
+pub struct Capture {
+    /// Interface or port to capture from: eth0, packet:eth0, sim, sim:rate=10G; may be repeated
+    #[arg(short = 'i', value_name = "PORT")]
+    pub interfaces: Vec<String>,
+
+    /// Write to FILE, or to standard output if it is -; without it packets are only counted
+    ///
+    /// A name ending in .pcap or .cap writes the classic format, every other name pcapng.
+    #[arg(short = 'w', value_name = "FILE")]
+    pub write: Option<PathBuf>,
+
+    /// Stop after COUNT packets (5M is five million)
+    #[arg(short = 'c', value_name = "COUNT")]
+    pub count: Option<String>,
+
+    /// Keep at most SNAPLEN bytes of each packet (0 is the most, 262144)
+    #[arg(
+        short = 's',
+        value_name = "SNAPLEN",
+        default_value = "262144",
+        hide_default_value = true
+    )]
+    pub snaplen: String,
+
+    /// Size of the ring that the source fills while we are busy, in KiB or with a unit (64M)
+    #[arg(short = 'B', value_name = "SIZE")]
+    pub ring: Option<String>,
+
+    /// Buffers between taking and writing, as COUNTxSIZE, such as 16x4M
+    #[arg(long, value_name = "COUNTxSIZE", default_value = "16x4M")]
+    pub store: String,
+
+    /// List the interfaces that can be captured from
+    #[arg(short = 'D', long = "list-interfaces")]
+    pub list: bool,
+
+    /// Say less: no start lines, no progress, only the counts and what went wrong
+    #[arg(short = 'q')]
+    pub quiet: bool,
+
+    /// Hand packets to the file as they come, not once a second
+    #[arg(short = 'U')]
+    pub unbuffered: bool,
+
+    /// Do not put interfaces into promiscuous mode
+    #[arg(short = 'p')]
+    pub not_promiscuous: bool,
+
+    /// Print the counts as one JSON object at the end (on stdout; with -w - on stderr)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print the counts every SECONDS (with --json one object a line)
+    #[arg(long, value_name = "SECONDS")]
+    pub stats_interval: Option<String>,
+
+    /// Exit with 3 if a packet was lost
+    #[arg(long)]
+    pub fail_on_drop: bool,
+}

@@ -1,0 +1,96 @@
+//! What programs read. The schema is documented in the README; a change of meaning raises it.
+
+use super::request::Request;
+use forebay::memory::HugePages;
+use forebay_net::session::{Progress, Summary};
+use serde_json::{Value, json};
+use std::io::Write;
+
+const SCHEMA: u32 = 1;
+
+/// One object on one line: on stdout, or on stderr where stdout carries the packets.
+pub fn print(value: &Value, request: &Request) {
+    // A reader that went away has read what it wanted.
+    let _ = match request.writes_stdout() {
+        true => writeln!(std::io::stderr(), "{value}"),
+        false => writeln!(std::io::stdout(), "{value}"),
+    };
+}
+
+/// The counts while the capture runs.
+pub fn progress(progress: &Progress) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "running": true,
+        "taken": progress.taken,
+        "written": progress.written,
+        "dropped": { "kernel": progress.dropped },
+        "bytes": progress.written_bytes,
+        "seconds": progress.elapsed.as_secs_f64(),
+        "buffer_fill": progress.fill,
+    })
+}
+
+/// The counts at the end.
+pub fn summary(summary: &Summary, request: &Request) -> Value {
+    let ledger = &summary.ledger;
+    let causes = ledger.dropped.by_cause().into_iter();
+    let dropped: serde_json::Map<_, _> = causes
+        .map(|(cause, count)| (cause.to_owned(), json!(count)))
+        .collect();
+    let sources: Vec<_> = summary
+        .sources
+        .iter()
+        .map(|source| {
+            json!({
+                "interface": source.interfaces[0].name,
+                "description": source.interfaces[0].description,
+                "backend": source.got.backend,
+                "copy": source.got.copy,
+                "ring_bytes": source.got.ring_bytes,
+                "ring_frames": source.got.ring_frames,
+                "timestamps": source.got.timestamps,
+            })
+        })
+        .collect();
+    let store = summary.store.map(|store| {
+        json!({
+            "bytes": store.bytes,
+            "buffer_bytes": store.buffer_bytes,
+            "direct": store.direct,
+            "thread": store.thread,
+            "huge_pages": matches!(store.huge_pages, HugePages::Got { .. }),
+        })
+    });
+    let files: Vec<_> = request
+        .write
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    json!({
+        "schema": SCHEMA,
+        "running": false,
+        "received": ledger.received,
+        "written": ledger.written,
+        "counted": ledger.counted,
+        "durable": if summary.durable { ledger.written } else { 0 },
+        "filtered": ledger.filtered,
+        "unread": ledger.unread,
+        "dropped": dropped,
+        "interface_dropped": ledger.interface_dropped,
+        "gaps": summary.gaps,
+        "bytes": summary.bytes,
+        "seconds": summary.elapsed.as_secs_f64(),
+        "cpu_seconds": summary.cpu.as_secs_f64(),
+        "files": files,
+        "poll": {
+            "busy_seconds": summary.modes.busy.as_secs_f64(),
+            "asleep_seconds": summary.modes.asleep.as_secs_f64(),
+            "looks": summary.modes.looks,
+            "sleeps": summary.modes.sleeps,
+        },
+        "got": { "sources": sources, "store": store },
+        "error": summary.error.as_ref().map(|e| e.to_string()),
+        "law_holds": ledger.check().is_ok(),
+    })
+}

@@ -1,0 +1,100 @@
+//! `forebay capture`: from flags to a session, and from its summary to lines and an exit code.
+
+mod json;
+mod list;
+mod request;
+mod signals;
+mod text;
+
+use crate::args::Capture as Flags;
+use anyhow::Result;
+use forebay_net::session::{Control, Event, Session, Summary};
+use request::Request;
+use std::process::ExitCode;
+use text::Screen;
+
+/// The reader of the output went away: it has what it wanted.
+const EPIPE: i32 = 32;
+
+/// The request makes no sense: exit code 2.
+#[derive(Debug)]
+pub struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    if flags.list {
+        return list::print();
+    }
+    let request = Request::from_flags(flags)?;
+    let control = Control::new()?;
+    signals::listen(&control)?;
+    let (ports, clock) = request.open_ports()?;
+    let session = Session::open(ports, request.output()?, request.config(), clock, control)?;
+    let screen = Screen::new(&request);
+    screen.start(&session);
+    let mut reports = Reports::new(&request);
+    let summary = session.run(&mut |event| match event {
+        Event::Behind(behind) => screen.warn_behind(behind),
+        Event::Progress(progress) => {
+            if progress.asked {
+                screen.counts(progress);
+            } else if reports.are_due(progress.elapsed) {
+                match request.json {
+                    true => json::print(&json::progress(progress), &request),
+                    false => screen.counts(progress),
+                }
+            }
+            screen.progress(progress);
+        }
+    });
+    screen.end(&summary);
+    if request.json {
+        json::print(&json::summary(&summary, &request), &request);
+    }
+    Ok(exit_code(&summary, &request))
+}
+
+/// When `--stats-interval` wants a report.
+struct Reports {
+    every: Option<std::time::Duration>,
+    next: std::time::Duration,
+}
+
+impl Reports {
+    fn new(request: &Request) -> Self {
+        Reports {
+            every: request.stats_interval,
+            next: request.stats_interval.unwrap_or_default(),
+        }
+    }
+
+    fn are_due(&mut self, elapsed: std::time::Duration) -> bool {
+        let Some(every) = self.every else {
+            return false;
+        };
+        let due = elapsed >= self.next;
+        while self.next <= elapsed {
+            self.next += every;
+        }
+        due
+    }
+}
+
+fn exit_code(summary: &Summary, request: &Request) -> ExitCode {
+    let reader_left = |e: &forebay::Error| e.raw_os_error() == Some(EPIPE);
+    let broke = summary.error.as_ref().is_some_and(|e| !reader_left(e));
+    if broke || summary.abandoned || summary.ledger.check().is_err() {
+        return ExitCode::from(1);
+    }
+    if request.fail_on_drop && summary.ledger.dropped.known() > 0 {
+        return ExitCode::from(3);
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,268 @@
+//! What people read: start lines, a progress line on a terminal, warnings, and the three lines
+//! that tcpdump ends with, followed by ours. All of it goes to stderr.
+
+use super::request::Request;
+use forebay::memory::HugePages;
+use forebay_net::{
+    ledger::{Dropped, Ledger},
+    session::{Behind, Progress, Session, Source, Summary},
+    units,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+pub struct Screen {
+    bar: ProgressBar,
+    quiet: bool,
+    writes: bool,
+    snaplen: u32,
+}
+
+/// `1.488 Mpps`, `0.95 Gb/s`.
+fn rate(value: f64, unit: &str) -> String {
+    format!("{}{unit}", units::scaled(value))
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+impl Screen {
+    pub fn new(request: &Request) -> Self {
+        // Hidden where stderr is no terminal: then it prints nothing at all.
+        let bar = match request.quiet {
+            true => ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
+            false => ProgressBar::new_spinner(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
+        Screen {
+            bar,
+            quiet: request.quiet,
+            writes: request.write.is_some(),
+            snaplen: request.snaplen,
+        }
+    }
+
+    fn line(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+
+    /// What is captured, with what was got, before the first packet.
+    pub fn start(&self, session: &Session) {
+        if self.quiet {
+            return;
+        }
+        let (sources, store) = session.got();
+        for source in &sources {
+            self.line(&listening(source, self.snaplen));
+        }
+        let Some(store) = store else {
+            self.line("forebay: no -w: packets are counted, not kept");
+            return;
+        };
+        let writes = match (store.direct, store.thread) {
+            (true, _) => "direct writes",
+            (false, true) => "writes through the page cache",
+            (false, false) => "writes inline",
+        };
+        let huge = match store.huge_pages {
+            HugePages::Got { .. } => "huge pages",
+            HugePages::Refused | HugePages::NotAsked => "no huge pages",
+        };
+        self.line(&format!(
+            "forebay: buffers {} in {} blocks, {huge}, {writes}, adaptive polling",
+            units::binary(store.bytes as u64),
+            units::binary(store.buffer_bytes as u64),
+        ));
+    }
+
+    pub fn progress(&self, progress: &Progress) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_message(progress_line(progress, self.writes));
+        self.bar.tick();
+    }
+
+    /// The counts, on request.
+    pub fn counts(&self, progress: &Progress) {
+        self.line(&format!(
+            "forebay: {}",
+            progress_line(progress, self.writes)
+        ));
+    }
+
+    pub fn warn_behind(&self, behind: &Behind) {
+        let when = match behind.room_for {
+            Some(room) => format!("in about {:.1} s", room.as_secs_f64()),
+            None => "if it goes on".into(),
+        };
+        self.line(&format!(
+            "forebay: warning: buffer {:.0} % full (writer {}B/s behind); what then finds no room waits in the source, and drops will follow {when}",
+            behind.fill * 100.0,
+            units::scaled(behind.bytes_per_second),
+        ));
+    }
+
+    pub fn end(&self, summary: &Summary) {
+        self.bar.finish_and_clear();
+        if let Some(error) = &summary.error {
+            eprintln!("forebay: error: {error}");
+        }
+        if summary.abandoned {
+            eprintln!("forebay: gave up before all was written");
+        }
+        for line in closing_lines(summary) {
+            eprintln!("{line}");
+        }
+        if let Err(violation) = summary.ledger.check() {
+            eprintln!("forebay: error: {violation}");
+        }
+    }
+}
+
+fn listening(source: &Source, snaplen: u32) -> String {
+    let interface = &source.interfaces[0];
+    let description = match interface.description.as_str() {
+        "" => String::new(),
+        text => format!(" ({text})"),
+    };
+    let (link, link_text) = interface.link.names();
+    let got = &source.got;
+    let ring = match (got.ring_bytes, got.ring_frames) {
+        (0, 0) => String::new(),
+        (0, frames) => format!(", ring {frames} frames"),
+        (bytes, _) => format!(", ring {}", units::binary(bytes)),
+    };
+    format!(
+        "forebay: listening on {}{description}, link-type {link} ({link_text}), snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
+        interface.name, got.backend, got.copy, got.timestamps,
+    )
+}
+
+fn progress_line(progress: &Progress, writes: bool) -> String {
+    let seconds = progress.elapsed.as_secs();
+    let per_second = 1.0 / progress.elapsed.as_secs_f64().max(1e-9);
+    let lost = match progress.dropped {
+        Some(lost) => {
+            let of = progress.taken + lost;
+            match lost {
+                0 => "lost 0".into(),
+                lost => format!("lost {lost} ({:.1} %)", share(lost, of)),
+            }
+        }
+        None => "lost ?".into(),
+    };
+    let mut line = format!(
+        "{:02}:{:02}  {}packets  {}  {}  |  {lost}",
+        seconds / 60,
+        seconds % 60,
+        units::scaled(progress.taken as f64),
+        rate(progress.taken as f64 * per_second, "pps"),
+        rate(progress.wire_bytes as f64 * 8.0 * per_second, "b/s"),
+    );
+    if writes {
+        line += &format!(
+            "  |  buffer {:.0} %  |  {}B written",
+            progress.fill * 100.0,
+            units::scaled(progress.written_bytes as f64)
+        );
+    }
+    line
+}
+
+fn closing_lines(summary: &Summary) -> Vec<String> {
+    let ledger = &summary.ledger;
+    let captured = ledger.written + ledger.counted;
+    let mut lines = vec![
+        format!("{captured} packets captured"),
+        format!("{} packets received by filter", ledger.received),
+        match ledger.dropped.kernel {
+            Some(dropped) => format!("{dropped} packets dropped by kernel"),
+            None => "packets dropped by kernel: this source cannot tell".into(),
+        },
+    ];
+    if let Some(lost @ 1..) = ledger.interface_dropped {
+        lines.push(format!("{lost} packets dropped by interface"));
+    }
+    lines.push(format!("{}   {}", law(ledger), run_line(summary)));
+    let lost = ledger.dropped.known();
+    if lost > 0 {
+        lines.push(format!("forebay: {}", loss(ledger, summary, lost)));
+    }
+    lines
+}
+
+/// `5000000 received = 4990000 written + 0 filtered + 10000 dropped {kernel 10000}`.
+fn law(ledger: &Ledger) -> String {
+    let mut text = format!("{} received = ", ledger.received);
+    match ledger.counted {
+        0 => text += &format!("{} written", ledger.written),
+        counted => text += &format!("{counted} counted"),
+    }
+    text += &format!(" + {} filtered", ledger.filtered);
+    if ledger.unread > 0 {
+        text += &format!(" + {} unread", ledger.unread);
+    }
+    text += &format!(" + {} dropped", ledger.dropped.known());
+    let causes = causes(&ledger.dropped);
+    if !causes.is_empty() {
+        text += &format!(" {{{causes}}}");
+    }
+    text
+}
+
+fn causes(dropped: &Dropped) -> String {
+    let causes = dropped.by_cause();
+    let some = causes.iter().filter(|(_, count)| count.unwrap_or(0) > 0);
+    let texts: Vec<_> = some
+        .map(|(cause, count)| format!("{cause} {}", count.unwrap_or(0)))
+        .collect();
+    texts.join(", ")
+}
+
+fn run_line(summary: &Summary) -> String {
+    let mut parts = Vec::new();
+    if summary.store.is_some() {
+        let promise = if summary.durable {
+            "durable"
+        } else {
+            "written"
+        };
+        parts.push(format!(
+            "({}B, {promise})",
+            units::scaled(summary.bytes as f64)
+        ));
+    }
+    parts.push(format!("{:.2} s", summary.elapsed.as_secs_f64()));
+    let taken = summary.ledger.received - summary.ledger.dropped.kernel.unwrap_or(0);
+    if taken > 0 {
+        let each = summary.cpu.as_nanos() as f64 / taken as f64;
+        parts.push(format!("{each:.0} ns CPU/packet"));
+    }
+    let busy = summary.modes.busy_share() * 100.0;
+    if summary.modes.busy + summary.modes.asleep > Duration::ZERO {
+        parts.push(format!("busy {busy:.1} %  asleep {:.1} %", 100.0 - busy));
+    }
+    parts.join("   ")
+}
+
+fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
+    let mut text = format!("{lost} packets were lost");
+    if ledger.dropped.kernel.unwrap_or(0) > 0 && summary.store.is_some() {
+        text += &format!(
+            "; {} gaps are marked in the file (frame.drop_count)",
+            summary.gaps
+        );
+    }
+    text += if ledger.dropped.disk > 0 {
+        ". What the file holds is whole up to its last packet"
+    } else if ledger.dropped.writer > 0 {
+        ". The output stopped taking them"
+    } else {
+        ". Try a larger -B, a larger --store, or a faster output"
+    };
+    text
+}

@@ -1,0 +1,100 @@
+//! Capture file formats: pure encoding, no I/O. Records are composed where the store wants them.
+//!
+//! [`pcapng`] is the default and keeps everything: nanoseconds, interfaces, drop counts where the
+//! gap is, statistics. [`pcap`] is for what still reads nothing else; it has no place for drops.
+//! Both are little-endian. Imports `port` and the store's `Framing`; does no I/O.
+
+pub mod pcap;
+pub mod pcapng;
+mod sizes;
+
+use crate::port::{Frame, Interface};
+use forebay::store::Framing;
+use std::{path::Path, sync::Arc};
+
+/// The two formats that captures are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// pcap Next Generation.
+    Pcapng,
+    /// The classic format, with nanoseconds.
+    Pcap,
+}
+
+/// What stands in a file about one interface at the end. `None` is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// When these counts were taken, in nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// When the capture began and ended.
+    pub span_ns: Option<(u64, u64)>,
+    /// Frames the source saw for us, drops included.
+    pub received: u64,
+    /// Of these, dropped by the source.
+    pub dropped: Option<u64>,
+    /// Lost by the interface before the source saw them.
+    pub interface_dropped: Option<u64>,
+    /// Frames we took from the source.
+    pub delivered: u64,
+}
+
+impl Format {
+    /// `.pcap` and `.cap` write the classic format, every other name pcapng.
+    ///
+    /// ```
+    /// use forebay_net::format::Format;
+    /// assert_eq!(Format::of_path("a/b.pcap".as_ref()), Format::Pcap);
+    /// assert_eq!(Format::of_path("-".as_ref()), Format::Pcapng);
+    /// ```
+    pub fn of_path(path: &Path) -> Format {
+        let name = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+        if name.eq_ignore_ascii_case("pcap") || name.eq_ignore_ascii_case("cap") {
+            Format::Pcap
+        } else {
+            Format::Pcapng
+        }
+    }
+
+    /// What the store must know of this format.
+    pub fn framing(self) -> Arc<dyn Framing> {
+        match self {
+            Format::Pcapng => Arc::new(pcapng::Blocks),
+            Format::Pcap => Arc::new(pcap::Records),
+        }
+    }
+
+    /// What a file begins with. `application` goes into pcapng's section header.
+    pub fn header(self, interfaces: &[Interface], snaplen: u32, application: &str) -> Vec<u8> {
+        match self {
+            Format::Pcapng => pcapng::header(interfaces, snaplen, application),
+            Format::Pcap => pcap::header(interfaces, snaplen),
+        }
+    }
+
+    /// Bytes that `frame`, cut at `snaplen`, takes in the file.
+    #[inline]
+    pub fn frame_len(self, frame: &Frame<'_>, snaplen: u32) -> usize {
+        match self {
+            Format::Pcapng => pcapng::frame_len(frame, snaplen),
+            Format::Pcap => pcap::frame_len(frame, snaplen),
+        }
+    }
+
+    /// Composes `frame` into `slot`, which has exactly [`frame_len`](Format::frame_len) bytes.
+    /// `interface` is its number in the file.
+    #[inline]
+    pub fn put_frame(self, slot: &mut [u8], frame: &Frame<'_>, interface: u32, snaplen: u32) {
+        match self {
+            Format::Pcapng => pcapng::put_frame(slot, frame, interface, snaplen),
+            Format::Pcap => pcap::put_frame(slot, frame, snaplen),
+        }
+    }
+
+    /// What a file ends with: one statistics block an interface, or nothing in the classic format.
+    pub fn trailer(self, statistics: &[Statistics]) -> Vec<u8> {
+        match self {
+            Format::Pcapng => pcapng::trailer(statistics),
+            Format::Pcap => Vec::new(),
+        }
+    }
+}

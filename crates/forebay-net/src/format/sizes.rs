@@ -1,0 +1,27 @@
+//! Small arithmetic that both formats share.
+
+use crate::port::Frame;
+
+/// `n` rounded up to a multiple of four.
+#[inline]
+pub(super) const fn padded(n: usize) -> usize {
+    (n + 3) & !3
+}
+
+/// The bytes of `frame` that are kept under `snaplen`.
+#[inline]
+pub(super) fn kept<'a>(frame: &Frame<'a>, snaplen: u32) -> &'a [u8] {
+    &frame.data[..frame.data.len().min(snaplen as usize)]
+}
+
+/// Writes `value` at `at`, little-endian.
+#[inline(always)]
+pub(super) fn put(slot: &mut [u8], at: usize, value: u32) {
+    slot[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Reads the little-endian word at `at`, if it is there.
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(four.try_into().ok()?))
+}

@@ -1,0 +1,103 @@
+//! How the outside talks to a running session: from a signal handler's thread, or any other.
+
+use forebay::{Error, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// A handle on a running session; clones talk to the same one.
+///
+/// ```
+/// let control = forebay_net::session::Control::new()?;
+/// let elsewhere = control.clone();
+/// std::thread::spawn(move || elsewhere.stop()).join().unwrap();
+/// assert!(control.is_stopping() && !control.is_abandoned());
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Control(Arc<Inner>);
+
+struct Inner {
+    /// Requests to stop so far. Written by any thread, read by the session; the flags below too.
+    /// Relaxed: each publishes nothing but itself, and the eventfd wakes a session that sleeps.
+    stops: AtomicU32,
+    report: AtomicBool,
+    flush: AtomicBool,
+    wake: OwnedFd,
+}
+
+impl Control {
+    /// A new handle.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new() -> Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake =
+            eventfd(0, flags).map_err(|e| Error::new("session", "making an eventfd").because(e))?;
+        Ok(Control(Arc::new(Inner {
+            stops: AtomicU32::new(0),
+            report: AtomicBool::new(false),
+            flush: AtomicBool::new(false),
+            wake,
+        })))
+    }
+
+    fn wake(&self) {
+        // It fails only when the counter is full, and then the session is being woken already.
+        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Stop: the first call finishes cleanly, a second one gives the drain up.
+    pub fn stop(&self) {
+        self.0.stops.fetch_add(1, Relaxed);
+        self.wake();
+    }
+
+    /// Report the counts now.
+    pub fn report(&self) {
+        self.0.report.store(true, Relaxed);
+        self.wake();
+    }
+
+    /// Hand over what is buffered now.
+    pub fn flush(&self) {
+        self.0.flush.store(true, Relaxed);
+        self.wake();
+    }
+
+    /// Whether a stop was asked for.
+    pub fn is_stopping(&self) -> bool {
+        self.0.stops.load(Relaxed) > 0
+    }
+
+    /// Whether a second stop was asked for.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.stops.load(Relaxed) > 1
+    }
+
+    /// Whether a report was asked for since the last call.
+    pub(super) fn take_report(&self) -> bool {
+        self.0.report.load(Relaxed) && self.0.report.swap(false, Relaxed)
+    }
+
+    /// Whether a flush was asked for since the last call.
+    pub(super) fn take_flush(&self) -> bool {
+        self.0.flush.load(Relaxed) && self.0.flush.swap(false, Relaxed)
+    }
+
+    /// Readable while there is something that the session has not looked at.
+    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.0.wake.as_fd()
+    }
+
+    /// The session has looked.
+    pub(super) fn clear(&self) {
+        let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
+    }
+}

@@ -1,0 +1,367 @@
+//! A whole capture as one library call: ports → poller → format → store → summary.
+//!
+//! ```text
+//!  run:  ┌─▶ poller.turn ─▶ intake.look: each port's burst, each frame composed in the store ─┐
+//!        └── housekeeping: flush what is due, report, stop? ◀──────────────────────────────────┘
+//!  then: stop the ports ─▶ drain what they accepted ─▶ counts ─▶ trailer ─▶ close ─▶ the law
+//! ```
+//! One thread does all of it but the writing. Follow one packet: [`crate::port`] (where it lies),
+//! `intake` (taken and composed), [`crate::format`] (its bytes in the file), `forebay::store`
+//! (the buffer it travels in), [`crate::ledger`] (where it is counted).
+
+mod control;
+mod intake;
+mod output;
+mod sleeper;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use control::Control;
+pub use output::Output;
+pub use summary::{Behind, Event, Progress, Source, Summary};
+
+use crate::{
+    format::{Format, Statistics},
+    ledger::{Dropped, Ledger, add_known},
+    port::Port,
+};
+use forebay::{
+    Error, Result,
+    poll::Poller,
+    store::{self, Closing},
+    time::Clock,
+};
+use intake::{Broken, Intake};
+use output::Writing;
+use std::time::Duration;
+
+/// At this fill level of the store's buffers a warning is due, and below the other it is over.
+const HIGH_WATERMARK: f64 = 0.75;
+const LOW_WATERMARK: f64 = 0.5;
+
+/// What a session does with its packets.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of a frame that are kept, 1 to 262,144.
+    pub snaplen: u32,
+    /// Packets after which the session stops.
+    pub count: Option<u64>,
+    /// Most packets of one port that one look takes.
+    pub budget: usize,
+    /// The buffers between taking and writing; `record_bytes` is seen to.
+    pub store: store::Config,
+    /// How often [`Event::Progress`] comes.
+    pub progress_every: Duration,
+    /// What wrote the file, for its header.
+    pub application: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            snaplen: 262_144,
+            count: None,
+            budget: 256,
+            store: store::Config::default(),
+            progress_every: Duration::from_millis(250),
+            application: concat!("forebay ", env!("CARGO_PKG_VERSION")).into(),
+        }
+    }
+}
+
+impl Config {
+    /// Checks the ranges given at each field.
+    ///
+    /// # Errors
+    /// A field is out of its range.
+    pub fn validate(&self) -> Result<()> {
+        let bad = |what: &str, advice: &str| Err(Error::new("capture", what).advise(advice));
+        if !(1..=262_144).contains(&self.snaplen) {
+            return bad(
+                "the snapshot length is out of range",
+                "Use 1 to 262144 bytes",
+            );
+        }
+        if self.count == Some(0) {
+            return bad("a count of 0 captures nothing", "Use 1 or more");
+        }
+        self.store.validate()
+    }
+}
+
+/// A capture that is set up: ports open, output made, header composed.
+///
+/// ```
+/// use forebay::time::Clock;
+/// use forebay_net::{session::{Config, Control, Output, Session}, sim::{Sim, Spec}};
+///
+/// let clock = Clock::virtual_time();
+/// let sim = Sim::new(Spec::default(), clock.clone());
+/// let config = Config { count: Some(10_000), ..Config::default() };
+/// let session = Session::open(vec![Box::new(sim)], Output::Count, config, clock, Control::new()?)?;
+/// let summary = session.run(&mut |_| {});
+/// assert_eq!(summary.ledger.counted, 10_000);
+/// assert!(summary.ledger.check().is_ok() && summary.error.is_none());
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Session {
+    intake: Intake,
+    config: Config,
+    clock: Clock,
+    control: Control,
+    output: String,
+}
+
+impl Session {
+    /// Makes the output and composes its header. Ports are open already, so privileges can be gone.
+    ///
+    /// # Errors
+    /// The configuration is out of range, or the output cannot be made.
+    pub fn open(
+        ports: Vec<Box<dyn Port>>,
+        output: Output,
+        mut config: Config,
+        clock: Clock,
+        control: Control,
+    ) -> Result<Self> {
+        config.validate()?;
+        config.store.thread &= !clock.is_virtual();
+        let interfaces: Vec<_> = ports.iter().flat_map(|p| p.interfaces()).cloned().collect();
+        let name = output.name();
+        let writing = Writing::open(output, &interfaces, &config)?;
+        let intake = Intake::new(ports, writing, &config, clock.clone(), control.clone())?;
+        Ok(Session {
+            intake,
+            config,
+            clock,
+            control,
+            output: name,
+        })
+    }
+
+    /// What was got: each port, and the store if there is an output.
+    pub fn got(&self) -> (Vec<Source>, Option<store::Got>) {
+        (self.intake.sources(), self.intake.store_got())
+    }
+
+    /// Captures until the count is met, the sources end, something breaks or [`Control::stop`] is
+    /// called; then drains, closes and accounts for every packet. `observe` hears of it meanwhile.
+    pub fn run(mut self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
+        let cpu_began = cpu_time();
+        let began = self.clock.now();
+        let mut poller = Poller::new(self.config.budget, self.clock.clone());
+        let mut watch = Watch::new(began, &self.config);
+        let mut error = self.capture(&mut poller, &mut watch, observe).err();
+
+        for broken in self.intake.stop_ports() {
+            error = error.or(Some(Broken::Port(broken)));
+        }
+        if self.intake.is_satisfied() || matches!(error, Some(Broken::Store(_))) {
+            self.intake.take_nothing_more();
+        }
+        while !self.intake.is_ended() {
+            if self.control.is_abandoned() {
+                self.intake.take_nothing_more();
+            }
+            let turned = poller.turn(&mut self.intake);
+            let kept = turned.and_then(|_| self.housekeeping(&mut watch, observe));
+            if let Err(broken) = kept {
+                match &broken {
+                    Broken::Store(_) => self.intake.take_nothing_more(),
+                    Broken::Port(_) => {}
+                }
+                error = error.or(Some(broken));
+            }
+        }
+        let ended = self.clock.now();
+        self.account(error, poller, (began, ended), cpu_began)
+    }
+
+    fn capture(
+        &mut self,
+        poller: &mut Poller,
+        watch: &mut Watch,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> std::result::Result<(), Broken> {
+        while !self.control.is_stopping() && !self.intake.is_satisfied() && !self.intake.is_ended()
+        {
+            poller.turn(&mut self.intake)?;
+            self.housekeeping(watch, observe)?;
+        }
+        Ok(())
+    }
+
+    /// What has to happen now and then, whether packets come or not.
+    fn housekeeping(
+        &mut self,
+        watch: &mut Watch,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> std::result::Result<(), Broken> {
+        let now = self.clock.now();
+        if self.control.take_flush() {
+            self.intake.flush()?;
+        }
+        let asked = self.control.take_report();
+        if asked || now >= watch.next {
+            let progress = self.intake.progress(now - watch.began, asked);
+            if let Some(behind) = watch.behind(now, &progress) {
+                observe(Event::Behind(&behind));
+            }
+            observe(Event::Progress(&progress));
+            watch.next = now + watch.every;
+        }
+        self.intake.tick(now, watch.next)
+    }
+
+    /// Everything is taken or counted: writes the trailer, closes, and adds up.
+    fn account(
+        mut self,
+        error: Option<Broken>,
+        poller: Poller,
+        (began, ended): (u64, u64),
+        cpu_began: Duration,
+    ) -> Summary {
+        let span = (self.clock.wall(began), self.clock.wall(ended));
+        let modes = poller.modes();
+        let statistics: Vec<_> = self.intake.statistics(span);
+        let mut ledger = Ledger {
+            counted: self.intake.counted(),
+            unread: self.intake.unread(),
+            dropped: Dropped {
+                kernel: Some(0),
+                ..Dropped::default()
+            },
+            interface_dropped: Some(0),
+            ..Ledger::default()
+        };
+        for counts in &statistics {
+            ledger.received += counts.received;
+            ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped);
+            ledger.interface_dropped =
+                add_known(ledger.interface_dropped, counts.interface_dropped);
+        }
+        let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
+        let store_got = self.intake.store_got();
+        let mut error = error.map(Broken::into_inner);
+        let mut durable = false;
+        let mut bytes = 0;
+        if let Some(writing) = self.intake.into_writing() {
+            let closing = writing.finish(&statistics, &self.control);
+            let finished = wait(closing, &self.control);
+            let lost = finished.totals.accepted - finished.totals.written;
+            let cause = finished.error.as_ref().or(error.as_ref());
+            let reader_left = cause.is_some_and(|e| e.raw_os_error() == Some(libc::EPIPE));
+            match cause.is_none() || reader_left {
+                true => ledger.dropped.writer = lost,
+                false => ledger.dropped.disk = lost,
+            }
+            ledger.written = finished.totals.written;
+            (durable, bytes) = (finished.durable, finished.totals.written_bytes);
+            error = error.or(finished.error);
+        }
+        Summary {
+            ledger,
+            durable,
+            bytes,
+            elapsed: Duration::from_nanos(ended - began),
+            cpu: cpu_time().saturating_sub(cpu_began),
+            modes,
+            gaps,
+            sources,
+            store: store_got,
+            abandoned: self.control.is_abandoned(),
+            error: error.map(|e| e.about(self.output)),
+        }
+    }
+}
+
+/// Waits for the store to end, giving it up when that is asked for.
+fn wait(mut closing: Closing, control: &Control) -> store::Finished {
+    loop {
+        if control.is_abandoned() {
+            closing.abandon();
+        }
+        match closing.wait(Duration::from_millis(20)) {
+            Ok(finished) => return finished,
+            Err(again) => closing = again,
+        }
+    }
+}
+
+/// The processor time of all threads so far.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// When to report, and whether the writer falls behind.
+struct Watch {
+    began: u64,
+    every: u64,
+    next: u64,
+    warned: bool,
+    last: (u64, u64, u64),
+}
+
+impl Watch {
+    fn new(began: u64, config: &Config) -> Self {
+        let every = config
+            .progress_every
+            .as_nanos()
+            .clamp(1, u64::MAX as u128 / 4) as u64;
+        Watch {
+            began,
+            every,
+            next: began + every,
+            warned: false,
+            last: (began, 0, 0),
+        }
+    }
+
+    /// A warning when the store's buffers pass the high watermark: before drops, not after.
+    fn behind(&mut self, now: u64, progress: &Progress) -> Option<Behind> {
+        let (then, accepted, written) = std::mem::replace(
+            &mut self.last,
+            (now, progress.accepted_bytes, progress.written_bytes),
+        );
+        if progress.fill < LOW_WATERMARK {
+            self.warned = false;
+        }
+        if self.warned || progress.fill < HIGH_WATERMARK {
+            return None;
+        }
+        self.warned = true;
+        let seconds = (now - then).max(1) as f64 / 1e9;
+        let came = (progress.accepted_bytes - accepted) as f64;
+        let went = progress.written_bytes.saturating_sub(written) as f64;
+        let lag = ((came - went) / seconds).max(0.0);
+        let room = progress.vacant_bytes as f64;
+        Some(Behind {
+            fill: progress.fill,
+            bytes_per_second: lag,
+            room_for: (lag > 0.0).then(|| Duration::from_secs_f64((room / lag).min(1e6))),
+        })
+    }
+}
+
+/// Counts of one port as they stand in the file.
+fn statistics_of(port: &mut dyn Port, delivered: u64, span: (u64, u64)) -> Statistics {
+    let counts = port.counts();
+    Statistics {
+        time_ns: span.1,
+        span_ns: Some(span),
+        received: counts.received,
+        dropped: counts.dropped,
+        interface_dropped: counts.interface_dropped,
+        delivered,
+    }
+}
+
+/// The format that fits an output's name.
+fn format_of(output: &Output) -> Format {
+    match output {
+        Output::File(path) => Format::of_path(path),
+        Output::Count | Output::Stream(..) => Format::Pcapng,
+    }
+}

@@ -1,0 +1,89 @@
+//! What a session tells: while it runs, and at its end.
+
+use crate::{
+    ledger::Ledger,
+    port::{Got, Interface},
+};
+use forebay::{Error, poll::Modes, store};
+use std::time::Duration;
+
+/// Something to tell while a session runs.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The counts so far.
+    Progress(&'a Progress),
+    /// The writer falls behind; drops will follow.
+    Behind(&'a Behind),
+}
+
+/// The counts so far.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// [`Control::report`](super::Control::report) asked for it.
+    pub asked: bool,
+    /// Packets taken from the sources.
+    pub taken: u64,
+    /// Bytes these had on the wire.
+    pub wire_bytes: u64,
+    /// Packets that the sources dropped; `None`: one of them cannot tell.
+    pub dropped: Option<u64>,
+    /// Packets whose every byte is written.
+    pub written: u64,
+    /// Bytes up to the end of the last of these.
+    pub written_bytes: u64,
+    /// Bytes composed.
+    pub accepted_bytes: u64,
+    /// How full the store's buffers are, 0 to 1.
+    pub fill: f64,
+    /// Bytes that still fit.
+    pub vacant_bytes: u64,
+}
+
+/// The store's buffers passed the high watermark.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    /// How full they are, 0 to 1.
+    pub fill: f64,
+    /// How much faster packets come than they are written.
+    pub bytes_per_second: f64,
+    /// How long the room that is left will do at that rate.
+    pub room_for: Option<Duration>,
+}
+
+/// A port of the session: its interfaces and what was got.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its interfaces.
+    pub interfaces: Vec<Interface>,
+    /// What was got.
+    pub got: Got,
+}
+
+/// How a session ended. [`Ledger::check`] tells whether the law holds.
+#[derive(Debug)]
+pub struct Summary {
+    /// Where every packet went.
+    pub ledger: Ledger,
+    /// Whether all that was written is durable.
+    pub durable: bool,
+    /// Bytes written, up to the last whole record.
+    pub bytes: u64,
+    /// From the first look to the last packet taken, on the session's clock.
+    pub elapsed: Duration,
+    /// Processor time of all threads, closing included.
+    pub cpu: Duration,
+    /// Time in each mode of the poller.
+    pub modes: Modes,
+    /// Gaps in the sources' packets that are marked in the file.
+    pub gaps: u64,
+    /// The ports.
+    pub sources: Vec<Source>,
+    /// The store, where there was an output.
+    pub store: Option<store::Got>,
+    /// The drain was given up.
+    pub abandoned: bool,
+    /// What broke. Everything above is true nevertheless.
+    pub error: Option<Error>,
+}

@@ -1,0 +1,246 @@
+//! Arrivals and losses of the simulated card, by arithmetic.
+//!
+//! ```text
+//!           released      taken           in host          in card       arrived
+//!  sequence ───┼────────────┼────────────────┼────────────────┼─────────────┼──▶
+//!              │  in a burst │   visible      │  host stalled  │
+//! ```
+//! Between two looks nothing is taken away, so of the frames that arrived meanwhile the first ones
+//! find room and the rest are one gap. The accepted ones are kept as runs of sequence numbers, at
+//! most one new run a look and stall, so a look costs the same at any rate.
+
+use super::{Host, Spec, Stall, pace::Pace};
+use std::collections::VecDeque;
+
+/// A run of accepted frames and the gap before it.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    dropped_before: u64,
+    first: u64,
+    count: u64,
+}
+
+pub(super) struct Card {
+    pace: Option<Pace>,
+    /// When frame 0 began to arrive, in the clock's time.
+    start: u64,
+    /// Frames that will ever arrive.
+    limit: u64,
+    card_slots: u64,
+    host_slots: Option<u64>,
+    stall: Option<Stall>,
+    /// Arrivals and moves are worked out up to here, relative to `start`.
+    seen: u64,
+    arrived: u64,
+    dropped: u64,
+    /// Dropped after the last accepted frame.
+    gap: u64,
+    /// Accepted, not taken yet, in order.
+    runs: VecDeque<Run>,
+    /// Of the accepted frames, those in each ring. Taken frames hold their place until release.
+    in_card: u64,
+    in_host: u64,
+    /// The frame taken last.
+    taken: u64,
+    stopped: bool,
+}
+
+impl Card {
+    pub fn new(spec: &Spec, start: u64) -> Self {
+        let host_slots = match (spec.host, spec.mean_interval_ns()) {
+            (Host::Frames(n), Some(_)) => Some(n),
+            (Host::OneSecond, Some(interval)) => Some((1e9 / interval).ceil() as u64),
+            // A source that waits for us needs no host ring.
+            (Host::None, _) | (_, None) => None,
+        };
+        Card {
+            pace: Pace::new(spec),
+            start,
+            limit: spec.count.unwrap_or(u64::MAX),
+            card_slots: spec.ring,
+            host_slots,
+            stall: spec.stall,
+            seen: 0,
+            arrived: 0,
+            dropped: 0,
+            gap: 0,
+            runs: VecDeque::new(),
+            in_card: 0,
+            in_host: 0,
+            taken: 0,
+            stopped: false,
+        }
+    }
+
+    /// Slots of both rings.
+    pub fn capacity(&self) -> u64 {
+        self.card_slots + self.host_slots.unwrap_or(0)
+    }
+
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Works out all that happened up to `now`.
+    pub fn advance(&mut self, now: u64) {
+        if self.stopped {
+            return self.move_to_host();
+        }
+        let now = now - self.start;
+        if self.pace.is_none() {
+            // At `rate=max` the ring is always full and nothing is ever lost.
+            let room = self.capacity() - self.in_card - self.in_host;
+            self.arrive(room.min(self.limit - self.arrived));
+            self.move_to_host();
+            return;
+        }
+        while self.seen < now {
+            let (edge, stalled) = match self.stall {
+                Some(stall) => stall.next_edge(self.seen),
+                None => (u64::MAX, false),
+            };
+            let upto = edge.min(now);
+            self.span(upto, stalled);
+            self.seen = upto;
+        }
+        if self.stall.is_none_or(|stall| !stall.covers(now)) {
+            self.move_to_host();
+        }
+    }
+
+    /// Arrivals up to `upto`, with the host looking all the time or not at all.
+    fn span(&mut self, upto: u64, stalled: bool) {
+        let Some(pace) = &self.pace else { return };
+        let due = pace.arrived_at(upto).min(self.limit);
+        let new = due - self.arrived;
+        if !stalled {
+            self.move_to_host();
+        }
+        let card_room = self.card_slots - self.in_card;
+        let host_room = match self.host_slots {
+            Some(slots) if !stalled => slots - self.in_host,
+            _ => 0,
+        };
+        let accepted = new.min(card_room + host_room);
+        self.arrive(accepted);
+        if !stalled {
+            self.move_to_host();
+        }
+        let lost = new - accepted;
+        self.arrived += lost;
+        self.dropped += lost;
+        self.gap += lost;
+    }
+
+    /// The next `count` frames are accepted.
+    fn arrive(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match self.runs.back_mut() {
+            Some(run) if self.gap == 0 => run.count += count,
+            _ => self.runs.push_back(Run {
+                dropped_before: std::mem::take(&mut self.gap),
+                first: self.arrived,
+                count,
+            }),
+        }
+        self.arrived += count;
+        self.in_card += count;
+    }
+
+    fn move_to_host(&mut self) {
+        if let Some(slots) = self.host_slots {
+            let moved = self.in_card.min(slots - self.in_host);
+            self.in_card -= moved;
+            self.in_host += moved;
+        }
+    }
+
+    /// Frames that can be taken now.
+    pub fn visible(&self, now: u64) -> u64 {
+        match (self.host_slots, self.stall) {
+            (Some(_), _) => self.in_host,
+            // Without a host ring it is us who are stalled.
+            (None, Some(stall)) if stall.covers(now - self.start) && !self.stopped => 0,
+            (None, _) => self.in_card,
+        }
+    }
+
+    /// Takes the next frame: its sequence number and the gap before it.
+    #[inline]
+    pub fn next(&mut self) -> Option<(u64, u64)> {
+        let run = self.runs.front_mut()?;
+        let sequence = run.first;
+        let dropped = std::mem::take(&mut run.dropped_before);
+        run.first += 1;
+        run.count -= 1;
+        if run.count == 0 {
+            self.runs.pop_front();
+        }
+        self.taken = sequence;
+        Some((sequence, dropped))
+    }
+
+    /// The last frame was not wanted after all.
+    pub fn put_back(&mut self, dropped_before: u64) {
+        let sequence = self.taken;
+        match self.runs.front_mut() {
+            Some(run) if run.first == sequence + 1 && run.dropped_before == 0 => {
+                run.first = sequence;
+                run.count += 1;
+                run.dropped_before = dropped_before;
+            }
+            _ => self.runs.push_front(Run {
+                dropped_before,
+                first: sequence,
+                count: 1,
+            }),
+        }
+    }
+
+    /// `count` taken frames leave their slots.
+    pub fn release(&mut self, count: u64) {
+        match self.host_slots {
+            Some(_) => self.in_host -= count,
+            None => self.in_card -= count,
+        }
+    }
+
+    /// When there is something to take: now, later, or never.
+    pub fn next_wake(&self, now: u64, moderation: u64) -> Option<u64> {
+        if self.visible(now) > 0 {
+            return Some(now);
+        }
+        if self.stopped && self.in_card == 0 {
+            return None;
+        }
+        let relative = now - self.start;
+        let after_stall = |at: u64| match self.stall {
+            Some(stall) if !self.stopped => stall.end_of(at),
+            _ => at,
+        };
+        if self.in_card > 0 {
+            return Some(self.start + after_stall(relative).max(relative + 1));
+        }
+        let pace = self.pace.as_ref()?;
+        if self.arrived >= self.limit {
+            return None;
+        }
+        // A quarter of the ring is left to be surprised in.
+        let first = pace.arrival(self.arrived);
+        let quarter = (self.capacity() / 4).max(1) - 1;
+        let quarter_full = pace.arrival(self.arrived.saturating_add(quarter).min(self.limit - 1));
+        Some(self.start + after_stall(quarter_full.min(first + moderation)))
+    }
+
+    /// Nothing arrives any more; what the card holds goes to the host as it makes room.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.move_to_host();
+    }
+}

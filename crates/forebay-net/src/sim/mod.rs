@@ -1,0 +1,196 @@
+//! A simulated network card: exact arrivals, two bounded rings, no privileges, no thread.
+//!
+//! ```text
+//!  wire at `rate`       card ring (`ring=`)          host ring (`-B`, `host=`)
+//!  frame 0 1 2 3 … ──▶ │ │ │ │ │ … overruns ──▶ ✗   │ │ │ │ │ │ │ … ──▶ receive
+//!                          └── the host moves frames ──▶┘   unless it is stalled or full
+//! ```
+//! Nothing runs in the background: which frames have arrived, and which of them found no room,
+//! follows from the clock when it is looked at (`card`, with the times from `pace`). Frames are a
+//! function of their sequence number (`frames`), so neither ring stores bytes. [`Spec`] is the text
+//! after `sim:`.
+//!
+//! Imports `port` and forebay's clock.
+
+mod card;
+mod frames;
+mod pace;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use frames::sequence_of;
+pub use pace::Sizes;
+pub use spec::{Host, Rate, Spec, Stall};
+
+use crate::port::{Burst, Counts, Direction, Frame, Frames, Got, Interface, LinkType, Port, Wake};
+use card::Card;
+use forebay::{Result, time::Clock};
+use frames::Generator;
+use pace::Stamps;
+
+/// Interrupt moderation: the card waits this long after a frame for more, as real ones do.
+const MODERATION_NS: u64 = 250_000;
+
+/// The simulated card as a [`Port`].
+///
+/// ```
+/// use forebay::time::Clock;
+/// use forebay_net::{port::{Port, Wake}, sim::{self, Sim, Spec}};
+///
+/// let clock = Clock::virtual_time();
+/// let mut card = Sim::new(Spec { count: Some(1000), ..Spec::default() }, clock.clone());
+/// let mut seen = 0;
+/// loop {
+///     let mut burst = card.receive(64)?;
+///     while let Some(frame) = burst.next_frame() {
+///         assert_eq!(sim::sequence_of(frame.data), Some(seen));
+///         seen += 1;
+///     }
+///     drop(burst);
+///     match card.arm()? {
+///         Wake::At(then) => clock.sleep_until(then),
+///         Wake::End => break,
+///         _ => {}
+///     }
+/// }
+/// assert_eq!((seen, card.counts().received, card.counts().dropped), (1000, 1000, Some(0)));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Sim {
+    spec: Spec,
+    clock: Clock,
+    interfaces: [Interface; 1],
+    card: Card,
+    generator: Generator,
+    stamps: Option<Stamps>,
+    burst: BurstState,
+    /// Handed out and released.
+    delivered: u64,
+}
+
+/// The burst being handed out.
+#[derive(Default)]
+struct BurstState {
+    /// Frames the budget still allows.
+    left: u64,
+    taken: u64,
+    /// Drops before the next frame, told with it.
+    dropped_before: u64,
+    time_ns: u64,
+}
+
+impl Sim {
+    /// A card after `spec`; its time 0 is now.
+    pub fn new(spec: Spec, clock: Clock) -> Self {
+        let start = clock.now();
+        Sim {
+            interfaces: [Interface {
+                name: "sim".into(),
+                description: spec.to_string(),
+                link: LinkType::ETHERNET,
+                snaplen: 262_144,
+                bits_per_second: spec.rate.bits_per_second(),
+            }],
+            card: Card::new(&spec, start),
+            generator: Generator::new(spec.sizes, spec.seed),
+            stamps: Stamps::new(&spec, clock.wall(start)),
+            burst: BurstState::default(),
+            delivered: 0,
+            spec,
+            clock,
+        }
+    }
+}
+
+impl Frames for Sim {
+    #[inline]
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        if self.burst.left == 0 {
+            return None;
+        }
+        let (sequence, dropped_before) = self.card.next()?;
+        self.burst.left -= 1;
+        self.burst.taken += 1;
+        self.burst.dropped_before = dropped_before;
+        let time_ns = match &mut self.stamps {
+            Some(stamps) => stamps.of(sequence),
+            None => self.burst.time_ns,
+        };
+        let data = self.generator.frame(sequence);
+        Some(Frame {
+            wire_len: data.len() as u32,
+            data,
+            time_ns,
+            interface: 0,
+            direction: Direction::Inbound,
+            dropped_before,
+        })
+    }
+
+    fn put_back(&mut self) {
+        self.card.put_back(self.burst.dropped_before);
+        self.burst.left = 0;
+        self.burst.taken -= 1;
+    }
+
+    fn release(&mut self) {
+        self.card.release(self.burst.taken);
+        self.delivered += self.burst.taken;
+        self.clock.charge(self.burst.taken * self.spec.cost_ns);
+        self.burst = BurstState::default();
+    }
+}
+
+impl Port for Sim {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        let now = self.clock.now();
+        self.card.advance(now);
+        self.burst.left = self.card.visible(now).min(budget as u64);
+        self.burst.time_ns = self.clock.wall(now);
+        Ok(Burst::new(self))
+    }
+
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        let now = self.clock.now();
+        self.card.advance(now);
+        Ok(match self.card.next_wake(now, MODERATION_NS) {
+            Some(then) if then <= now => Wake::Ready,
+            Some(then) => Wake::At(then),
+            None => Wake::End,
+        })
+    }
+
+    fn disarm(&mut self) {}
+
+    fn stop(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        self.card.advance(now);
+        self.card.stop();
+        Ok(())
+    }
+
+    fn counts(&mut self) -> Counts {
+        let now = self.clock.now();
+        self.card.advance(now);
+        Counts {
+            received: self.card.arrived(),
+            dropped: Some(self.card.dropped()),
+            interface_dropped: None,
+        }
+    }
+
+    fn got(&self) -> Got {
+        Got {
+            backend: "sim",
+            copy: "generated in place",
+            ring_bytes: 0,
+            ring_frames: self.card.capacity(),
+            timestamps: "arrival times of the simulation",
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The text after `sim:`, such as `rate=10G,size=imix,stall=2ms@100ms`.
+
+use super::pace::Sizes;
+use crate::units;
+use forebay::{Error, Result};
+use std::{fmt, str::FromStr, time::Duration};
+
+/// How fast frames arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Line rate of a wire with so many bits a second.
+    BitsPerSecond(u64),
+    /// As fast as we take them: the ring is always full and nothing is lost.
+    Max,
+}
+
+impl Rate {
+    /// The speed of the wire, where it has one.
+    pub fn bits_per_second(self) -> Option<u64> {
+        match self {
+            Rate::BitsPerSecond(rate) => Some(rate),
+            Rate::Max => None,
+        }
+    }
+}
+
+/// The ring behind the card's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// As many frames as arrive in one second.
+    OneSecond,
+    /// So many frames.
+    Frames(u64),
+    /// None: frames are taken straight from the card.
+    None,
+}
+
+/// The host does not look at the card for `length` at the end of every `period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// How long.
+    pub length: Duration,
+    /// How often.
+    pub period: Duration,
+}
+
+impl Stall {
+    fn ns(self) -> (u64, u64) {
+        (self.length.as_nanos() as u64, self.period.as_nanos() as u64)
+    }
+
+    /// Whether the host is stalled at `at`.
+    pub(super) fn covers(self, at: u64) -> bool {
+        let (length, period) = self.ns();
+        at % period >= period - length
+    }
+
+    /// The next time this changes after `at`, and whether the host is stalled until then.
+    pub(super) fn next_edge(self, at: u64) -> (u64, bool) {
+        let (length, period) = self.ns();
+        let begin = at - at % period;
+        match self.covers(at) {
+            true => (begin + period, true),
+            false => (begin + period - length, false),
+        }
+    }
+
+    /// `at`, or the end of the stall that covers it.
+    pub(super) fn end_of(self, at: u64) -> u64 {
+        match self.next_edge(at) {
+            (end, true) => end,
+            _ => at,
+        }
+    }
+}
+
+/// What a simulated card is told to be.
+///
+/// As text: `rate=` bits a second (`1G`, `2.5G`, `max`), `size=` bytes with the check sequence (64
+/// to 9018) or `imix`, `seed=`, `ring=` frames, `host=` frames or `none`, `count=` frames in all,
+/// `stall=LENGTH@PERIOD`, `clock=real|virtual`, `cost=` nanoseconds a frame on the virtual clock.
+///
+/// ```
+/// use forebay_net::sim::{Host, Rate, Spec};
+/// let spec: Spec = "rate=10G,ring=64,host=none".parse()?;
+/// assert_eq!((spec.rate, spec.ring, spec.host), (Rate::BitsPerSecond(10_000_000_000), 64, Host::None));
+/// assert!("rate=fast".parse::<Spec>().unwrap_err().to_string().contains("rate=fast"));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// How fast frames arrive.
+    pub rate: Rate,
+    /// How long they are.
+    pub sizes: Sizes,
+    /// What the order of sizes, the addresses and the ports follow from.
+    pub seed: u64,
+    /// Slots of the card's own ring, at least 1.
+    pub ring: u64,
+    /// The ring behind it.
+    pub host: Host,
+    /// Frames after which nothing more arrives.
+    pub count: Option<u64>,
+    /// Times in which the host does not look.
+    pub stall: Option<Stall>,
+    /// Virtual time: the whole capture runs on one thread, and only sleeping takes time.
+    pub virtual_clock: bool,
+    /// What taking a frame costs in virtual time, in nanoseconds.
+    pub cost_ns: u64,
+}
+
+impl Default for Spec {
+    /// 64-byte frames at 1 Gb/s, seed 1, 1024 slots, a second's worth of host ring, for ever.
+    fn default() -> Self {
+        Spec {
+            rate: Rate::BitsPerSecond(1_000_000_000),
+            sizes: Sizes::Fixed(64),
+            seed: 1,
+            ring: 1024,
+            host: Host::OneSecond,
+            count: None,
+            stall: None,
+            virtual_clock: false,
+            cost_ns: 0,
+        }
+    }
+}
+
+impl Spec {
+    /// Mean time between frames in nanoseconds; `None` at `rate=max`.
+    pub fn mean_interval_ns(&self) -> Option<f64> {
+        let rate = self.rate.bits_per_second()?;
+        Some(self.sizes.mean_wire_bytes() * 8e9 / rate as f64)
+    }
+
+    /// The host ring that `bytes` hold, a frame taking what it takes on the wire.
+    pub fn host_of_bytes(&self, bytes: u64) -> Host {
+        Host::Frames(((bytes as f64 / self.sizes.mean_wire_bytes()) as u64).max(1))
+    }
+}
+
+/// A `cost=` or `stall=` beyond this is a slip of the pen.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut spec = Spec::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let refuse = |why: &str| {
+                Err(Error::new("sim", format!("cannot understand '{part}'")).advise(why))
+            };
+            let Some((key, value)) = part.split_once('=') else {
+                return refuse("Write key=value, separated by commas: sim:rate=10G,size=imix");
+            };
+            let done = match key {
+                "rate" => parse_rate(value).map(|rate| spec.rate = rate),
+                "size" => parse_sizes(value).map(|sizes| spec.sizes = sizes),
+                "seed" => value.parse().ok().map(|seed| spec.seed = seed),
+                "ring" => frames(value).map(|ring| spec.ring = ring),
+                "host" if value == "none" => Some(spec.host = Host::None),
+                "host" => frames(value).map(|n| spec.host = Host::Frames(n)),
+                "count" => units::count(value).map(|count| spec.count = Some(count)),
+                "stall" => parse_stall(value).map(|stall| spec.stall = Some(stall)),
+                "clock" if value == "real" => Some(spec.virtual_clock = false),
+                "clock" if value == "virtual" => Some(spec.virtual_clock = true),
+                "clock" => None,
+                "cost" => units::duration(value)
+                    .filter(|&cost| cost <= LONGEST)
+                    .map(|cost| spec.cost_ns = cost.as_nanos() as u64),
+                _ => {
+                    return refuse(
+                        "The keys are rate, size, seed, ring, host, count, stall, clock and cost",
+                    );
+                }
+            };
+            if done.is_none() {
+                return refuse(expected(key));
+            }
+        }
+        if spec.cost_ns > 0 && !spec.virtual_clock {
+            return Err(Error::new("sim", "cost= needs clock=virtual")
+                .advise("On the real clock work takes the time that it takes"));
+        }
+        Ok(spec)
+    }
+}
+
+fn expected(key: &str) -> &'static str {
+    match key {
+        "rate" => "rate is bits a second such as 1G, 2.5G or 100M, or max",
+        "size" => "size is 64 to 9018 bytes with the check sequence, or imix",
+        "seed" => "seed is a whole number",
+        "ring" => "ring is a number of frames, 1 or more",
+        "host" => "host is a number of frames, 1 or more, or none",
+        "count" => "count is a number of frames such as 5M",
+        "stall" => "stall is LENGTH@PERIOD such as 2ms@100ms, the length below the period",
+        "clock" => "clock is real or virtual",
+        _ => "cost is a time a frame such as 500ns",
+    }
+}
+
+fn frames(value: &str) -> Option<u64> {
+    units::count(value).filter(|&n| n > 0 && n <= u32::MAX as u64)
+}
+
+fn parse_rate(value: &str) -> Option<Rate> {
+    if value == "max" {
+        return Some(Rate::Max);
+    }
+    // Above 10 Tb/s a frame would take less than a tenth of a nanosecond.
+    let rate = units::count(value).filter(|rate| (1..=10_000_000_000_000).contains(rate))?;
+    Some(Rate::BitsPerSecond(rate))
+}
+
+fn parse_sizes(value: &str) -> Option<Sizes> {
+    if value == "imix" {
+        return Some(Sizes::Imix);
+    }
+    let size = value
+        .parse()
+        .ok()
+        .filter(|size| (64..=9018).contains(size))?;
+    Some(Sizes::Fixed(size))
+}
+
+fn parse_stall(value: &str) -> Option<Stall> {
+    let (length, period) = value.split_once('@')?;
+    let stall = Stall {
+        length: units::duration(length)?,
+        period: units::duration(period)?,
+    };
+    (stall.length < stall.period && stall.period <= LONGEST).then_some(stall)
+}
+
+impl fmt::Display for Spec {
+    /// What the card is, for people: `1 Gb/s, 64-byte frames, seed 1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rate {
+            Rate::BitsPerSecond(rate) => write!(f, "{}b/s", units::scaled(rate as f64))?,
+            Rate::Max => f.write_str("as fast as it goes")?,
+        }
+        match self.sizes {
+            Sizes::Fixed(size) => write!(f, ", {size}-byte frames")?,
+            Sizes::Imix => f.write_str(", imix frames")?,
+        }
+        write!(f, ", seed {}", self.seed)?;
+        if self.virtual_clock {
+            f.write_str(", virtual time")?;
+        }
+        Ok(())
+    }
+}

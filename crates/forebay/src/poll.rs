@@ -1,0 +1,168 @@
+//! The adaptive poller: asleep while nothing comes, polling with a budget while much does.
+//!
+//! ```text
+//!            a look finds something
+//!               ┌───────┐
+//!               ▼       │              nothing
+//!   wake ──▶  BUSY ─────┴────────────────────▶ arm ──▶ look once more
+//!    ▲                                                   │        │ found: disarm
+//!    │                                           nothing │        └──────▶ BUSY
+//!    └────────────── ARMED, asleep in the kernel ◀───────┘
+//! ```
+//!
+//! Text 003 re-enables the interrupt and leaves; what arrives between its last look and that
+//! moment waits for the next packet. So here **every arming is followed by a second look** before
+//! anything sleeps, and the model below fails when that look is taken out.
+//!
+//! The poller knows no descriptors and no threads: a [`Source`] looks, arms and sleeps. It imports
+//! `sync` and `time`. Read on in the source that matters, `forebay-net`'s session.
+
+use crate::{sync::planted, time::Clock};
+use std::time::Duration;
+
+/// What a poller drives.
+pub trait Source {
+    /// What can go wrong while looking, arming or sleeping.
+    type Error;
+
+    /// Takes what is there, up to `budget` items; says how many it took. Never blocks.
+    ///
+    /// # Errors
+    /// The source's own.
+    fn look(&mut self, budget: usize) -> Result<usize, Self::Error>;
+
+    /// Asks for a wake-up at the next item.
+    ///
+    /// # Errors
+    /// The source's own.
+    fn arm(&mut self) -> Result<(), Self::Error>;
+
+    /// Sleeps until that wake-up, or for any other reason the source has; may return early.
+    ///
+    /// # Errors
+    /// The source's own.
+    fn sleep(&mut self) -> Result<(), Self::Error>;
+
+    /// Wants no more wake-ups.
+    fn disarm(&mut self);
+}
+
+/// How a poller spent its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modes {
+    /// Time polling, that is, all that was not slept.
+    pub busy: Duration,
+    /// Time armed and asleep.
+    pub asleep: Duration,
+    /// Looks at the source.
+    pub looks: u64,
+    /// Times it went to sleep.
+    pub sleeps: u64,
+}
+
+impl Modes {
+    /// The part of the time spent polling, 0 to 1; 0 where no time has passed.
+    pub fn busy_share(&self) -> f64 {
+        let all = (self.busy + self.asleep).as_secs_f64();
+        if all > 0.0 {
+            self.busy.as_secs_f64() / all
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Switches between polling and sleeping by load, and keeps the time of each.
+///
+/// ```
+/// use forebay::{poll::{Poller, Source}, time::Clock};
+/// use std::time::Duration;
+///
+/// struct Ticks { clock: Clock, next: u64 }
+/// impl Source for Ticks {
+///     type Error = std::convert::Infallible;
+///     fn look(&mut self, _budget: usize) -> Result<usize, Self::Error> {
+///         let due = self.clock.now() >= self.next;
+///         if due { self.next += 1_000_000 }
+///         Ok(due as usize)
+///     }
+///     fn arm(&mut self) -> Result<(), Self::Error> { Ok(()) }
+///     fn sleep(&mut self) -> Result<(), Self::Error> { Ok(self.clock.sleep_until(self.next)) }
+///     fn disarm(&mut self) {}
+/// }
+///
+/// let clock = Clock::virtual_time();
+/// let mut poller = Poller::new(64, clock.clone());
+/// let mut ticks = Ticks { clock, next: 1_000_000 };
+/// let mut seen = 0;
+/// while seen < 10 { seen += poller.turn(&mut ticks).unwrap() }
+/// assert_eq!(poller.modes().asleep, Duration::from_millis(10)); // virtual work costs nothing
+/// assert_eq!(poller.modes().sleeps, 10);
+/// ```
+#[derive(Debug)]
+pub struct Poller {
+    budget: usize,
+    clock: Clock,
+    began: u64,
+    asleep_ns: u64,
+    looks: u64,
+    sleeps: u64,
+}
+
+impl Poller {
+    /// A poller whose every look takes at most `budget` items (at least 1).
+    pub fn new(budget: usize, clock: Clock) -> Self {
+        Poller {
+            budget: budget.max(1),
+            began: clock.now(),
+            clock,
+            asleep_ns: 0,
+            looks: 0,
+            sleeps: 0,
+        }
+    }
+
+    /// One turn: a look; if it found nothing, arms, looks again, and sleeps if there is still
+    /// nothing. Says how many items were taken; a turn that took some has not slept.
+    ///
+    /// # Errors
+    /// The source's own, as they come.
+    #[inline]
+    pub fn turn<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
+        self.looks += 1;
+        let found = source.look(self.budget)?;
+        if found > 0 {
+            return Ok(found);
+        }
+        source.arm()?;
+        let found = self.second_look(source)?;
+        if found == 0 {
+            let from = self.clock.now();
+            let slept = source.sleep();
+            self.asleep_ns += self.clock.now() - from;
+            self.sleeps += 1;
+            slept?;
+        }
+        source.disarm();
+        Ok(found)
+    }
+
+    fn second_look<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
+        if planted("poller-without-second-look") {
+            return Ok(0);
+        }
+        self.looks += 1;
+        source.look(self.budget)
+    }
+
+    /// Time in each mode since the poller was made.
+    pub fn modes(&self) -> Modes {
+        let all = self.clock.now() - self.began;
+        Modes {
+            busy: Duration::from_nanos(all - self.asleep_ns),
+            asleep: Duration::from_nanos(self.asleep_ns),
+            looks: self.looks,
+            sleeps: self.sleeps,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! One buffer: aligned bytes that begin and end with whole records.
+//!
+//! ```text
+//!  start, its offset in the output
+//!  │ rec │ rec │ rec │ … │ rec │ padding │
+//!  0                     capacity       len      capacity + overhang
+//! ```
+//! A record may begin at any byte below the capacity and run over into the overhang, so no record
+//! is ever split between two buffers.
+
+use crate::{
+    Result,
+    memory::{HugePages, MapConfig, Region},
+};
+
+/// What files are aligned to when they are written past the page cache.
+pub(super) const BLOCK: usize = 4096;
+
+pub(super) struct Buffer {
+    bytes: Region,
+    /// Bytes up to here are filled.
+    pub len: usize,
+    /// Where the first byte goes in the output.
+    pub start: u64,
+    /// Records in it.
+    pub records: u64,
+}
+
+impl Buffer {
+    pub fn new(size: usize, huge_pages: bool) -> Result<Self> {
+        let config = MapConfig {
+            populate: true,
+            huge_pages,
+        };
+        Ok(Buffer {
+            bytes: Region::new(size, &config)?,
+            len: 0,
+            start: 0,
+            records: 0,
+        })
+    }
+
+    /// Empty again, for bytes that will go to `start`.
+    pub fn restart(&mut self, start: u64) {
+        self.len = 0;
+        self.start = start;
+        self.records = 0;
+    }
+
+    /// Where the byte after the last filled one goes.
+    pub fn end(&self) -> u64 {
+        self.start + self.len as u64
+    }
+
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The `len` bytes behind what is filled.
+    #[inline]
+    pub fn vacant(&self, len: usize) -> &[u8] {
+        &self.bytes[self.len..self.len + len]
+    }
+
+    #[inline]
+    pub fn vacant_mut(&mut self, len: usize) -> &mut [u8] {
+        &mut self.bytes[self.len..self.len + len]
+    }
+
+    /// The next `len` bytes are a whole run of `records` records.
+    #[inline]
+    pub fn accept(&mut self, len: usize, records: u64) {
+        self.len += len;
+        self.records += records;
+    }
+
+    pub fn huge_pages(&self) -> HugePages {
+        self.bytes.huge_pages()
+    }
+}

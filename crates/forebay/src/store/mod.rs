@@ -1,0 +1,40 @@
+//! Append and flush: records are composed in place in big aligned buffers, and the buffers, not
+//! the records, travel to a writer and back.
+//!
+//! ```text
+//!  Appender                                                   Drain (writer thread, or inline)
+//!  reserve(len) → fill → commit        full ───ring──▶        pwrite / O_DIRECT / write ──▶ Sink
+//!  ┌──────────────────────────┐
+//!  │rec│rec│rec│rec│rec│ …    │◀─────── empty ◀──ring──
+//!  └──────────────────────────┘
+//! ```
+//!
+//! Three words that must not be mixed up:
+//! * *accepted*: in one of our buffers;
+//! * *written*: `write` returned: survives `kill -9`, not a power cut, also with `O_DIRECT`;
+//! * *durable*: a successful `fdatasync` came after that write, and the folder was synced.
+//!
+//! A buffer leaves when it is full, when it is due, and at the end. A failed write loses nothing
+//! silently: the error comes back once, [`Appender::retry`] resumes at the very byte, and
+//! [`Closing::wait`] otherwise cuts the file after its last whole record and tells how many
+//! records are missing.
+//!
+//! * [`appender`](Appender): buffers, reserve and commit, when to hand over. Read first.
+//! * `buffer`: one buffer and what is known about its bytes.
+//! * `drain`: buffers into a sink; short writes, direct or cached, where the last whole record ends.
+//! * `writer`: the thread that drains, its command and its counters.
+//! * [`Sink`]: a file, a pipe; how to cut, how to sync.
+//!
+//! Imports memory, ring, sync, time and sys; holds no unsafe code.
+
+mod appender;
+mod buffer;
+mod drain;
+mod sink;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod writer;
+
+pub use appender::{Appender, Closing, Config, Finished, Got, Reserved, Totals};
+pub use drain::{Framing, Whole};
+pub use sink::{FileSink, Sink, StreamSink};

@@ -1,0 +1,207 @@
+//! Where the bytes go: a regular file that we made, or a stream that we were handed.
+
+use crate::{Error, Result, sys::file as sys};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// An output that a store can drain into.
+///
+/// Write your own to send buffers elsewhere, or to inject faults in a test.
+pub trait Sink: Send {
+    /// Writes some of `bytes`, which belong at offset `at`; says how many were taken.
+    /// Offsets come without holes; after an error the rest of the same bytes may be offered again.
+    ///
+    /// # Errors
+    /// As `write(2)`. `WouldBlock` means: [`wait`](Sink::wait), then again.
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize>;
+
+    /// Waits until [`write`](Sink::write) may take something, for `limit` at most.
+    ///
+    /// # Errors
+    /// As `poll(2)`.
+    fn wait(&mut self, _limit: Duration) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether aligned whole buffers go past the page cache.
+    fn is_direct(&self) -> bool {
+        false
+    }
+
+    /// Cuts the output after `len` bytes; `false` where that cannot be done.
+    ///
+    /// # Errors
+    /// As `ftruncate(2)`.
+    fn cut(&mut self, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Makes all that was written durable; `false` where nothing can be promised.
+    ///
+    /// # Errors
+    /// As `fdatasync(2)`; then what was written is neither known durable nor known lost.
+    fn sync(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        (**self).write(bytes, at)
+    }
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        (**self).wait(limit)
+    }
+    fn is_direct(&self) -> bool {
+        (**self).is_direct()
+    }
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        (**self).cut(len)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        (**self).sync()
+    }
+}
+
+/// A regular file that we made: written at exact offsets, through two descriptors, one of them
+/// past the page cache where the file system says that it can (`STATX_DIOALIGN`).
+pub struct FileSink {
+    file: File,
+    direct: Option<File>,
+    path: PathBuf,
+}
+
+impl FileSink {
+    /// Creates or empties `path` (mode 0600). A FIFO or device that is there already becomes a
+    /// [`StreamSink`]. `direct` asks for writes past the page cache.
+    ///
+    /// ```
+    /// use forebay::store::{FileSink, Sink};
+    /// let mut sink = FileSink::create("/dev/null".as_ref(), true)?;
+    /// assert_eq!(sink.write(b"into the void", 0).unwrap(), 13);
+    /// assert!(!sink.is_direct());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The path cannot be created or written.
+    pub fn create(path: &Path, direct: bool) -> Result<Box<dyn Sink>> {
+        let failed = |cause: io::Error| {
+            let advice = match cause.kind() {
+                io::ErrorKind::NotFound => "Make the folder first",
+                io::ErrorKind::PermissionDenied => "Choose a folder that you may write",
+                io::ErrorKind::IsADirectory => "Name a file in it",
+                _ => "",
+            };
+            Error::new(path.display().to_string(), "creating the file")
+                .because(cause)
+                .advise(advice)
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Ok(Box::new(StreamSink::new(file)));
+        }
+        let direct = direct && sys::direct_alignment(&file).is_some();
+        let direct = direct
+            .then(|| {
+                OpenOptions::new()
+                    .write(true)
+                    .custom_flags(libc::O_DIRECT)
+                    .open(path)
+                    .ok()
+            })
+            .flatten();
+        Ok(Box::new(FileSink {
+            file,
+            direct,
+            path: path.to_owned(),
+        }))
+    }
+}
+
+impl Sink for FileSink {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let aligned = |n: usize| n.is_multiple_of(super::buffer::BLOCK);
+        match &self.direct {
+            Some(direct)
+                if aligned(at as usize)
+                    && aligned(bytes.len())
+                    && aligned(bytes.as_ptr().addr()) =>
+            {
+                match direct.write_at(bytes, at) {
+                    // The file system changed its mind: the page cache takes it as well.
+                    Err(refused) if refused.raw_os_error() == Some(libc::EINVAL) => {
+                        self.direct = None;
+                        self.file.write_at(bytes, at)
+                    }
+                    answer => answer,
+                }
+            }
+            _ => self.file.write_at(bytes, at),
+        }
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        self.file.set_len(len)?;
+        Ok(true)
+    }
+
+    fn sync(&mut self) -> io::Result<bool> {
+        self.file.sync_data()?;
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        // A folder that may be written but not read cannot be opened, and so not synced.
+        match File::open(folder) {
+            Ok(folder) => folder.sync_all().map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+/// A pipe, FIFO, device or inherited descriptor: plain `write(2)` in order, nothing else.
+///
+/// Pipes are opened anew without blocking, so that a reader who stands still cannot keep a writer
+/// from being told to give up.
+pub struct StreamSink {
+    file: File,
+}
+
+impl StreamSink {
+    /// A sink over an open descriptor.
+    pub fn new(file: File) -> Self {
+        let is_pipe = file.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+        let reopened = is_pipe
+            .then(|| sys::reopen_without_blocking(&file))
+            .flatten();
+        StreamSink {
+            file: reopened.unwrap_or(file),
+        }
+    }
+}
+
+impl Sink for StreamSink {
+    fn write(&mut self, bytes: &[u8], _at: u64) -> io::Result<usize> {
+        io::Write::write(&mut self.file, bytes)
+    }
+
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        sys::wait_writable(&self.file, limit)
+    }
+}

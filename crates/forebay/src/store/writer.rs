@@ -1,0 +1,360 @@
+//! The far side of the store: the same drain, on a thread of its own or inline.
+//!
+//! ```text
+//!  Appender ──▶ full ring ──▶ thread: drain.write ──▶ empty ring ──▶ Appender
+//!                                │ fails
+//!                                ▼
+//!                     the buffer stays in hand, the error is posted, and the
+//!                     thread waits for a command: Retry or Abandon
+//! ```
+//! Buffers are owned by exactly one side at a time; the rings hold all of them, so a push never
+//! fails. The mutex guards only the rare: an error and the command that answers it.
+
+use super::{
+    appender::Config,
+    buffer::Buffer,
+    drain::{Drain, Stopped},
+};
+use crate::{
+    Error, Result,
+    ring::spsc::{self, Consumer, Producer},
+    sync::Park,
+};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// What both sides see. All fields are written by the draining side, unless they
+/// say otherwise.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// A write failed and its error has not been taken. Relaxed: the mutex publishes the error.
+    failed: AtomicBool,
+    /// Set once by the appender: no more buffers, and nobody left to retry. Relaxed, as the next.
+    closed: AtomicBool,
+    /// Set once by the appender: write nothing more. Relaxed: it publishes nothing but itself.
+    abandoned: AtomicBool,
+    /// Counters for progress reports, exact once the writer has ended. Relaxed: each stands alone.
+    records: AtomicU64,
+    bytes: AtomicU64,
+    repair: Mutex<Repair>,
+    commanded: Condvar,
+}
+
+#[derive(Default)]
+struct Repair {
+    error: Option<io::Error>,
+    retry: bool,
+}
+
+impl Shared {
+    fn repair(&self) -> MutexGuard<'_, Repair> {
+        self.repair.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, error: io::Error) {
+        self.repair().error = Some(error);
+        self.failed.store(true, Relaxed);
+    }
+
+    fn count(&self, drain: &Drain) {
+        self.records.store(drain.records(), Relaxed);
+        self.bytes.store(drain.bytes(), Relaxed);
+    }
+
+    /// Sets `flag` and wakes a writer that waits for a command.
+    fn command(&self, flag: &AtomicBool) {
+        flag.store(true, Relaxed);
+        // Through the lock, so that a writer between its check and its wait hears of it.
+        drop(self.repair());
+        self.commanded.notify_all();
+    }
+
+    fn written(&self) -> (u64, u64) {
+        (self.records.load(Relaxed), self.bytes.load(Relaxed))
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Relaxed)
+    }
+
+    /// Waits for the answer to an error: `true` means retry.
+    fn wait_for_retry(&self) -> bool {
+        let mut repair = self.repair();
+        loop {
+            if self.is_abandoned() || self.closed.load(Relaxed) {
+                return false;
+            }
+            if std::mem::take(&mut repair.retry) {
+                return true;
+            }
+            repair = self
+                .commanded
+                .wait(repair)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The draining side as the appender sees it.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+enum Place {
+    Thread {
+        full: Producer<Buffer, Park>,
+        empty: Consumer<Buffer, Park>,
+        thread: JoinHandle<Drain>,
+    },
+    Inline {
+        drain: Box<Drain>,
+        spare: Vec<Buffer>,
+        /// The buffer whose write failed, and those that came after it.
+        stuck: VecDeque<Buffer>,
+    },
+    Over,
+}
+
+impl Writer {
+    pub fn start(drain: Drain, spare: Vec<Buffer>, config: &Config) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        if !config.thread {
+            return Ok(Writer {
+                shared,
+                place: Place::Inline {
+                    drain: Box::new(drain),
+                    spare,
+                    stuck: Default::default(),
+                },
+            });
+        }
+        let ring = spsc::Config {
+            capacity: config.buffers,
+            ..Default::default()
+        };
+        let (full, to_write) = spsc::ring_with::<Buffer, Park>(&ring)?;
+        let (mut give_back, empty) = spsc::ring_with::<Buffer, Park>(&ring)?;
+        for buffer in spare {
+            // The ring has a slot for every buffer.
+            let _ = give_back.push(buffer);
+        }
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("forebay-writer".into())
+            .spawn(move || run(drain, to_write, give_back, &theirs))
+            .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
+        Ok(Writer {
+            shared,
+            place: Place::Thread {
+                full,
+                empty,
+                thread,
+            },
+        })
+    }
+
+    /// Hands a filled buffer over; inline, this writes it.
+    pub fn hand_over(&mut self, buffer: Buffer) {
+        match &mut self.place {
+            Place::Thread { full, .. } => {
+                // The ring has a slot for every buffer, so only a writer that panicked refuses.
+                if full.push(buffer).is_err() || full.consumer_is_gone() {
+                    self.shared.post(io::Error::other("the writer thread died"));
+                }
+            }
+            Place::Inline { stuck, .. } => {
+                stuck.push_back(buffer);
+                // Behind a failed write everything waits for the retry.
+                if stuck.len() == 1 {
+                    self.drain_inline();
+                }
+            }
+            Place::Over => {}
+        }
+    }
+
+    fn drain_inline(&mut self) {
+        let Place::Inline {
+            drain,
+            spare,
+            stuck,
+        } = &mut self.place
+        else {
+            return;
+        };
+        while let Some(buffer) = stuck.front() {
+            match drain.write(buffer, &|| self.shared.is_abandoned()) {
+                Ok(()) => spare.extend(stuck.pop_front()),
+                Err(Stopped::Failed(error)) => return self.shared.post(error),
+                Err(Stopped::Abandoned) => return,
+            }
+            self.shared.count(drain);
+        }
+    }
+
+    /// An empty buffer, if one is back.
+    pub fn take_empty(&mut self) -> Option<Buffer> {
+        match &mut self.place {
+            Place::Thread { empty, .. } => empty.pop(),
+            Place::Inline { spare, .. } => spare.pop(),
+            Place::Over => None,
+        }
+    }
+
+    /// As [`take_empty`](Self::take_empty), waiting up to `limit` for one.
+    pub fn wait_empty(&mut self, limit: Duration) -> Option<Buffer> {
+        match &mut self.place {
+            Place::Thread { empty, .. } => empty.pop_wait(Some(limit)).ok(),
+            Place::Inline { spare, .. } => spare.pop(),
+            Place::Over => None,
+        }
+    }
+
+    /// Empty buffers that are back.
+    pub fn empties(&mut self) -> usize {
+        match &mut self.place {
+            Place::Thread { empty, .. } => empty.len(),
+            Place::Inline { spare, .. } => spare.len(),
+            Place::Over => 0,
+        }
+    }
+
+    pub fn is_thread(&self) -> bool {
+        matches!(self.place, Place::Thread { .. })
+    }
+
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.shared.failed.load(Relaxed)
+    }
+
+    /// The error of a failed write, once.
+    pub fn take_error(&mut self) -> Option<io::Error> {
+        if !self.has_failed() {
+            return None;
+        }
+        self.shared.failed.store(false, Relaxed);
+        self.shared.repair().error.take()
+    }
+
+    /// Tries the failed write again, from the byte where it stopped.
+    pub fn retry(&mut self) {
+        self.take_error();
+        if let Place::Inline { .. } = self.place {
+            return self.drain_inline();
+        }
+        self.shared.repair().retry = true;
+        self.shared.commanded.notify_all();
+    }
+
+    /// Records and bytes written so far.
+    pub fn written(&self) -> (u64, u64) {
+        self.shared.written()
+    }
+
+    /// No more buffers will come: the writer ends once it has written what it has, or failed to.
+    pub fn end(&mut self) -> Ending {
+        let shared = self.shared.clone();
+        let ended = match std::mem::replace(&mut self.place, Place::Over) {
+            Place::Thread { full, thread, .. } => {
+                drop(full);
+                shared.command(&shared.closed);
+                Ended::Thread(thread)
+            }
+            Place::Inline {
+                mut drain, stuck, ..
+            } => {
+                if let Some(first) = stuck.front() {
+                    drain.give_up(first);
+                }
+                Ended::Inline(drain)
+            }
+            Place::Over => Ended::Before,
+        };
+        Ending { shared, ended }
+    }
+}
+
+/// A writer that gets no more buffers.
+pub(super) struct Ending {
+    shared: Arc<Shared>,
+    ended: Ended,
+}
+
+enum Ended {
+    Thread(JoinHandle<Drain>),
+    Inline(Box<Drain>),
+    /// It was told to end before, and somebody else joined it.
+    Before,
+}
+
+impl Ending {
+    /// Whether [`join`](Self::join) would return at once.
+    pub fn is_over(&self) -> bool {
+        match &self.ended {
+            Ended::Thread(thread) => thread.is_finished(),
+            Ended::Inline(_) | Ended::Before => true,
+        }
+    }
+
+    /// Nothing more is to be written.
+    pub fn abandon(&self) {
+        self.shared.command(&self.shared.abandoned);
+    }
+
+    /// Waits for the end: the drain, and the error that was not taken yet.
+    pub fn join(self) -> (Option<Drain>, Option<io::Error>) {
+        let error = self.shared.repair().error.take();
+        match self.ended {
+            Ended::Thread(thread) => match thread.join() {
+                Ok(drain) => (Some(drain), self.shared.repair().error.take().or(error)),
+                Err(_) => (None, Some(io::Error::other("the writer thread died"))),
+            },
+            Ended::Inline(drain) => (Some(*drain), error),
+            Ended::Before => (None, None),
+        }
+    }
+
+    /// Records and bytes written so far.
+    pub fn written(&self) -> (u64, u64) {
+        self.shared.written()
+    }
+}
+
+fn run(
+    mut drain: Drain,
+    mut full: Consumer<Buffer, Park>,
+    mut empty: Producer<Buffer, Park>,
+    shared: &Shared,
+) -> Drain {
+    while let Ok(buffer) = full.pop_wait(None) {
+        loop {
+            match drain.write(&buffer, &|| shared.is_abandoned()) {
+                Ok(()) => break,
+                Err(Stopped::Failed(error)) => {
+                    shared.post(error);
+                    if shared.wait_for_retry() {
+                        continue;
+                    }
+                }
+                Err(Stopped::Abandoned) => {}
+            }
+            drain.give_up(&buffer);
+            shared.count(&drain);
+            return drain;
+        }
+        shared.count(&drain);
+        // The ring has a slot for every buffer; an appender that is gone needs none back.
+        let _ = empty.push(buffer);
+    }
+    drain
+}
