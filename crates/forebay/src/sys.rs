@@ -260,6 +260,7 @@ fn read_word(path: &Path) -> Option<usize> {
 /// Sleeps while `word` holds `expected`, until [`futex_wake`] or the time limit; true unless the time was up.
 ///
 /// It may also return early for no reason: the caller looks again.
+#[cfg_attr(loom, allow(dead_code))] // models sleep otherwise
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
     // A limit beyond the kernel's range is none.
     let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
@@ -268,6 +269,7 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration
 }
 
 /// Wakes one sleeper of `word`.
+#[cfg_attr(loom, allow(dead_code))] // models sleep otherwise
 pub(crate) fn futex_wake(word: &AtomicU32) {
     // It can only fail for a bad address, and a reference is none.
     let _ = futex::wake(word, futex::Flags::PRIVATE, 1);

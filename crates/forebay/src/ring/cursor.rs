@@ -229,3 +229,77 @@ impl Looker {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Both ends of a ring whose positions start at `start`, driven until they have wrapped.
+    fn wraps<P: Position>(mine: P, theirs: P, start: usize) {
+        let capacity = 6;
+        mine.store(start, Edge::Publish);
+        theirs.store(start, Edge::Credit);
+        let mut producer = Cursor::new(start, capacity, Looker::new(capacity, true));
+        let mut consumer = Cursor::new(start, 0, Looker::new(capacity, true));
+        for _ in 0..10 {
+            assert_eq!(producer.look(&theirs, capacity), capacity);
+            producer.advance(&mine, 4, Edge::Publish);
+            assert_eq!((producer.known(), consumer.known()), (2, 0));
+            assert_eq!(consumer.look(&mine, 0), 4);
+            consumer.advance(&theirs, 4, Edge::Credit);
+            assert_eq!(producer.glance(&theirs, capacity), capacity);
+        }
+        assert!(producer.position() < start);
+    }
+
+    #[test]
+    fn positions_wrap_at_their_own_width() {
+        wraps(
+            AtomicUsize::default(),
+            AtomicUsize::default(),
+            usize::MAX - 10,
+        );
+        // A kernel ring: our own position runs on in 64 bits, what is shared wraps at 32.
+        let (mine, theirs) = (AtomicU32::default(), AtomicU32::default());
+        let mut producer = Cursor::new(u32::MAX as usize - 1, 4, Looker::new(4, true));
+        Position::store(&theirs, producer.position(), Edge::Credit);
+        producer.advance(&mine, 4, Edge::Publish);
+        assert_eq!(mine.load(Relaxed), 2);
+        assert_eq!(producer.look(&theirs, 4), 0);
+        Position::store(&theirs, 1, Edge::Credit);
+        assert_eq!(producer.look(&theirs, 4), 3);
+    }
+
+    #[test]
+    fn the_pause_grows_while_looks_find_little_and_is_given_up_where_it_does_not_help() {
+        let mut looker = Looker::new(1024, false);
+        for pauses in [1, 2, 4, 8, 16, 32, 0] {
+            looker.found(3);
+            assert_eq!(looker.pauses, pauses);
+        }
+        for _ in 0..Looker::GIVEN_UP {
+            looker.found(3);
+            assert_eq!(looker.pauses, 0);
+        }
+        looker.found(3);
+        assert_eq!(looker.pauses, 1);
+        // Where it helps it stays, up to 64, until a look finds plenty, a single item or nothing.
+        for found in [4, 8, 16, 32, 64, 64] {
+            looker.found(found);
+        }
+        assert_eq!(looker.pauses, 64);
+        looker.found(900);
+        assert_eq!(looker.pauses, 32);
+        looker.found(1);
+        assert_eq!(looker.pauses, 0);
+    }
+
+    #[test]
+    fn a_latency_ring_never_pauses() {
+        let mut looker = Looker::new(1024, true);
+        for found in 0..100 {
+            looker.found(found);
+            assert_eq!(looker.pauses, 0);
+        }
+    }
+}

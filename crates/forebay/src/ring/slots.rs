@@ -29,6 +29,7 @@ pub(super) struct Slots<T> {
     base: NonNull<u8>,
     /// The offset that is offset 0 again: a multiple of the alignment of `T`; 0 for zero-sized elements.
     seam_bytes: usize,
+    #[cfg_attr(any(loom, miri, forebay_one_view), allow(dead_code))] // held to be dropped
     memory: Memory<T>,
     #[cfg(loom)]
     shadow: Vec<loom::cell::UnsafeCell<()>>,

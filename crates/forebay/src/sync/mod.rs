@@ -23,17 +23,14 @@ use std::ops::{Deref, DerefMut};
 pub(crate) use loom::{
     hint,
     sync::{Arc, atomic},
+    thread,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint,
     sync::{Arc, atomic},
+    thread,
 };
-
-#[cfg(all(test, loom))]
-pub(crate) use loom::thread;
-#[cfg(all(test, not(loom)))]
-pub(crate) use std::thread;
 
 /// A value alone on its 128 bytes: two cache lines, since x86-64 fetches lines in pairs and some aarch64 lines are 128.
 ///
@@ -85,8 +82,8 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     #[cfg(loom)]
     {
         let mut builder = loom::model::Builder::new();
-        // Bugs of two threads show within three preemptions; without a bound the larger models take hours.
-        builder.preemption_bound = builder.preemption_bound.or(Some(3));
+        // Bugs of two threads show within a few preemptions; five keep all models within seconds.
+        builder.preemption_bound = builder.preemption_bound.or(Some(5));
         builder.check(body);
     }
     #[cfg(not(loom))]

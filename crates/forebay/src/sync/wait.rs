@@ -2,7 +2,7 @@
 //!
 //! It builds on `bell`. Read `ring::spsc` next, where it is used.
 
-use super::{Bell, hint, planted};
+use super::{Bell, hint, planted, thread};
 use std::time::{Duration, Instant};
 
 /// A way to wait for the other end.
@@ -75,10 +75,7 @@ impl Wait for Spin {
             if deadline.left() == Some(Duration::ZERO) {
                 return ready();
             }
-            #[cfg(not(loom))]
-            std::thread::yield_now();
-            #[cfg(loom)]
-            loom::thread::yield_now();
+            thread::yield_now();
         }
     }
 }

@@ -33,7 +33,7 @@ mod producer;
 
 #[cfg(test)]
 mod models;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use consumer::{Consumer, Drain, Peeked, PopError};

@@ -1,16 +1,476 @@
+//! The ring against a `VecDeque`, with elements of every shape, in one thread and in two.
+
 use super::*;
+use crate::sync::Park;
+use proptest::prelude::*;
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize as Count, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+/// One step at either end; numbers are burst lengths.
+#[derive(Clone, Debug)]
+enum Step {
+    Push,
+    PushBurst(usize),
+    PushSlice(usize),
+    Fill(usize),
+    /// Reserve, write everything, commit only so many.
+    Commit(usize, usize),
+    Pop,
+    PopSlice(usize),
+    Release(usize, usize),
+    Drain(usize, usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let n = || 0_usize..40;
+    prop_oneof![
+        Just(Step::Push),
+        n().prop_map(Step::PushBurst),
+        n().prop_map(Step::PushSlice),
+        n().prop_map(Step::Fill),
+        (n(), n()).prop_map(|(n, k)| Step::Commit(n, k)),
+        Just(Step::Pop),
+        n().prop_map(Step::PopSlice),
+        (n(), n()).prop_map(|(n, k)| Step::Release(n, k)),
+        (n(), n()).prop_map(|(n, k)| Step::Drain(n, k)),
+    ]
+}
+
+/// Walks the ring and the oracle through the same steps; `make` turns a number into an element.
+fn agrees_with_the_oracle<T, W>(capacity: usize, steps: &[Step], make: impl Fn(u64) -> T)
+where
+    T: Copy + Send + PartialEq + std::fmt::Debug,
+    W: Wait,
+{
+    let config = Config {
+        capacity,
+        ..Config::default()
+    };
+    let (mut producer, mut consumer) = ring_with::<T, W>(&config).unwrap();
+    let mut oracle = VecDeque::new();
+    let mut number = 0;
+    let mut next = |oracle: &mut VecDeque<T>| {
+        let value = make(number);
+        number += 1;
+        oracle.push_back(value);
+        value
+    };
+    for step in steps {
+        let vacant = capacity - oracle.len();
+        match *step {
+            Step::Push if vacant == 0 => assert!(producer.push(make(0)).is_err()),
+            Step::Push => producer.push(next(&mut oracle)).unwrap(),
+            Step::PushBurst(n) => {
+                let k = n.min(vacant);
+                let values: Vec<T> = (0..k).map(|_| next(&mut oracle)).collect();
+                let mut source = values.iter().copied().chain((k..n).map(|_| make(0)));
+                assert_eq!(producer.push_burst(&mut source), k);
+                assert_eq!(source.count(), n - k);
+            }
+            Step::PushSlice(n) => {
+                let mut values: Vec<T> = (0..n.min(vacant)).map(|_| next(&mut oracle)).collect();
+                values.resize(n, make(0));
+                assert_eq!(producer.push_slice(&values), n.min(vacant));
+            }
+            Step::Fill(n) => {
+                let reserved = producer.reserve(n);
+                assert!(reserved.len() <= n.min(vacant));
+                assert_eq!(reserved.is_empty(), n.min(vacant) == 0);
+                let len = reserved.len();
+                assert_eq!(
+                    reserved.fill(std::iter::repeat_with(|| next(&mut oracle))),
+                    len
+                );
+            }
+            Step::Commit(n, k) => {
+                let mut reserved = producer.reserve(n);
+                let k = k.min(reserved.len());
+                for (i, slot) in reserved.as_uninit().iter_mut().enumerate() {
+                    slot.write(if i < k {
+                        next(&mut oracle)
+                    } else {
+                        make(u64::MAX)
+                    });
+                }
+                // SAFETY: all slots were written just above.
+                unsafe { reserved.commit(k) };
+            }
+            Step::Pop => assert_eq!(consumer.pop(), oracle.pop_front()),
+            Step::PopSlice(n) => {
+                let mut target = vec![make(0); n];
+                let popped = consumer.pop_slice(&mut target);
+                assert_eq!(popped, n.min(oracle.len()));
+                assert!(target[..popped].iter().copied().eq(oracle.drain(..popped)));
+            }
+            Step::Release(n, k) => {
+                let burst = consumer.peek(n);
+                assert!(burst.len() <= n && burst.is_empty() == (n.min(oracle.len()) == 0));
+                assert!(burst.iter().eq(oracle.iter().take(burst.len())));
+                let k = k.min(burst.len());
+                burst.release(k);
+                oracle.drain(..k);
+            }
+            Step::Drain(n, k) => {
+                let burst = consumer.peek(n).into_iter();
+                let k = k.min(burst.len());
+                assert!(burst.take(k).eq(oracle.drain(..k)));
+            }
+        }
+        assert_eq!(consumer.len(), oracle.len());
+        assert_eq!(producer.vacant(), capacity - oracle.len());
+    }
+}
+
+/// An element of `N` bytes, every one of which depends on the number.
+fn bytes<const N: usize>(number: u64) -> [u8; N] {
+    std::array::from_fn(|i| (number as u8).wrapping_add(i as u8))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
+
+    #[test]
+    fn words_agree_with_the_oracle(capacity in 1_usize..30, steps in prop::collection::vec(step(), 1..200)) {
+        agrees_with_the_oracle::<u64, Spin>(capacity, &steps, |number| number);
+    }
+
+    #[test]
+    fn words_that_cross_the_seam_agree_with_the_oracle(
+        capacity in 490_usize..515,
+        steps in prop::collection::vec(step(), 1..300),
+    ) {
+        agrees_with_the_oracle::<u64, Spin>(capacity, &steps, |number| number);
+    }
+
+    #[test]
+    fn three_bytes_agree_with_the_oracle(capacity in 1_usize..1500, steps in prop::collection::vec(step(), 1..200)) {
+        agrees_with_the_oracle::<[u8; 3], Park>(capacity, &steps, bytes);
+    }
+
+    #[test]
+    fn elements_larger_than_a_page_agree_with_the_oracle(
+        capacity in 1_usize..6,
+        steps in prop::collection::vec(step(), 1..100),
+    ) {
+        agrees_with_the_oracle::<[u8; 4104], Spin>(capacity, &steps, bytes);
+    }
+
+    #[test]
+    fn elements_without_a_size_agree_with_the_oracle(
+        capacity in 1_usize..30,
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        agrees_with_the_oracle::<(), Spin>(capacity, &steps, |_| ());
+    }
+}
 
 #[test]
-fn elements_come_out_in_the_order_they_went_in() {
-    let (mut producer, mut consumer) = ring::<u64>(3).unwrap();
+fn odd_elements_straddle_the_seam_again_and_again() {
+    let (mut producer, mut consumer) = ring::<[u8; 24]>(100).unwrap();
     for round in 0..2000 {
-        for i in 0..3 {
-            producer.push(round * 3 + i).unwrap();
+        for i in 0..70 {
+            producer.push(bytes(round + i)).unwrap();
         }
-        assert!(producer.push(0).is_err());
-        for i in 0..3 {
-            assert_eq!(consumer.pop(), Some(round * 3 + i));
+        let burst = consumer.peek(70);
+        let whole = burst
+            .iter()
+            .enumerate()
+            .all(|(i, value)| *value == bytes(round + i as u64));
+        let k = burst.len();
+        assert!(whole && k > 0);
+        burst.release(k);
+        while let Some(value) = consumer.pop() {
+            assert_eq!(value[1], value[0].wrapping_add(1));
         }
-        assert_eq!(consumer.pop(), None);
+    }
+}
+
+#[test]
+fn a_burst_is_one_slice_over_the_seam_where_there_is_a_mirror() {
+    let (mut producer, mut consumer) = ring::<u64>(512).unwrap();
+    assert_eq!(producer.push_slice(&[0; 500]), 500);
+    consumer.peek(500).release(500);
+    let numbers: Vec<u64> = (0..512).collect();
+    assert_eq!(producer.push_slice(&numbers), 512);
+    let one_view = cfg!(any(miri, forebay_one_view));
+    assert_eq!(consumer.peek(512).len(), if one_view { 12 } else { 512 });
+}
+
+#[test]
+fn a_ring_of_no_slots_is_an_error_that_says_what_to_do() {
+    let error = ring::<u8>(0).unwrap_err().to_string();
+    assert!(error.contains("at least 1"), "{error}");
+    let error = ring::<u64>(usize::MAX).unwrap_err().to_string();
+    assert!(error.contains("smaller"), "{error}");
+}
+
+#[test]
+fn one_slot_is_a_ring() {
+    let (mut producer, mut consumer) = ring(1).unwrap();
+    for i in 0..100 {
+        producer.push(i).unwrap();
+        assert_eq!(producer.push(i), Err(Full(i)));
+        assert_eq!(consumer.pop(), Some(i));
+    }
+}
+
+/// Counts its drops in a list and panics on demand.
+struct Fragile<'a> {
+    number: usize,
+    drops: &'a Mutex<Vec<usize>>,
+    panics: bool,
+}
+
+impl Drop for Fragile<'_> {
+    fn drop(&mut self) {
+        self.drops
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+            .push(self.number);
+        assert!(!self.panics || thread::panicking(), "a planted panic");
+    }
+}
+
+fn fragile(
+    drops: &Mutex<Vec<usize>>,
+    numbers: std::ops::Range<usize>,
+    bad: usize,
+) -> impl Iterator<Item = Fragile<'_>> {
+    numbers.map(move |number| Fragile {
+        number,
+        drops,
+        panics: number == bad,
+    })
+}
+
+fn sorted(drops: &Mutex<Vec<usize>>) -> Vec<usize> {
+    let mut numbers = drops
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+        .clone();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn a_panicking_drop_in_release_drops_the_others_and_gives_the_slots_back() {
+    let drops = Mutex::default();
+    let (mut producer, mut consumer) = ring(8).unwrap();
+    producer.push_burst(&mut fragile(&drops, 0..8, 2));
+    catch_unwind(AssertUnwindSafe(|| consumer.peek(8).release(5))).unwrap_err();
+    assert_eq!(sorted(&drops), [0, 1, 2, 3, 4]);
+    assert_eq!((producer.vacant(), consumer.len()), (5, 3));
+    drop((producer, consumer));
+    assert_eq!(sorted(&drops), (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_panicking_drop_of_what_is_left_drops_the_others_once() {
+    for first in [0, 5] {
+        let drops = Mutex::default();
+        let (mut producer, mut consumer) = ring(8).unwrap();
+        producer.push_burst(&mut fragile(&drops, 0..first, usize::MAX));
+        consumer.peek(8).release(first);
+        producer.push_burst(&mut fragile(&drops, first..first + 8, first + 1));
+        drop(consumer);
+        catch_unwind(AssertUnwindSafe(|| drop(producer))).unwrap_err();
+        assert_eq!(sorted(&drops), (0..first + 8).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_source_that_panics_has_published_what_it_gave() {
+    let (mut producer, mut consumer) = ring(8).unwrap();
+    let mut source = (0..8).inspect(|&i| assert!(i < 3, "a planted panic"));
+    catch_unwind(AssertUnwindSafe(|| producer.push_burst(&mut source))).unwrap_err();
+    assert_eq!(*consumer.peek(8), [0, 1, 2]);
+}
+
+#[test]
+fn a_forgotten_drain_moves_no_element_out_twice() {
+    let drops = Mutex::default();
+    let (mut producer, mut consumer) = ring(4).unwrap();
+    producer.push_burst(&mut fragile(&drops, 0..4, usize::MAX));
+    let mut drain = consumer.peek(4).into_iter();
+    drop(drain.next());
+    std::mem::forget(drain);
+    assert_eq!(producer.vacant(), 0);
+    assert_eq!(consumer.pop().map(|element| element.number), Some(1));
+    assert_eq!(producer.vacant(), 2);
+    drop((producer, consumer));
+    assert_eq!(sorted(&drops), [0, 1, 2, 3]);
+}
+
+#[test]
+fn elements_without_a_size_are_dropped_too() {
+    static DROPS: Count = Count::new(0);
+    struct Nothing;
+    impl Drop for Nothing {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, SeqCst);
+        }
+    }
+    let (mut producer, mut consumer) = ring(5).unwrap();
+    assert_eq!(
+        producer.push_burst(&mut std::iter::repeat_with(|| Nothing)),
+        5
+    );
+    consumer.peek(3).release(2);
+    drop(consumer.pop());
+    drop((producer, consumer));
+    assert_eq!(DROPS.load(SeqCst), 5);
+}
+
+#[test]
+fn abandoned_ends_are_noticed_and_what_is_left_can_be_had() {
+    let (mut producer, mut consumer) = ring(4).unwrap();
+    assert!(!producer.consumer_is_gone() && !consumer.producer_is_gone());
+    producer.push(1).unwrap();
+    drop(producer);
+    assert!(consumer.producer_is_gone());
+    assert_eq!(consumer.pop_wait(None), Ok(1));
+    assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
+
+    let (mut producer, consumer) = ring(1).unwrap();
+    drop(consumer);
+    assert!(producer.consumer_is_gone());
+    assert_eq!(producer.push_wait(1, None), Ok(()));
+    assert_eq!(producer.push_wait(2, None), Err(PushError::Closed(2)));
+}
+
+#[test]
+fn time_limits_end_both_ways_of_waiting() {
+    fn ends<W: Wait>() {
+        let config = Config {
+            capacity: 1,
+            ..Config::default()
+        };
+        for limit in [Duration::ZERO, Duration::from_millis(2)] {
+            let (mut producer, mut consumer) = ring_with::<u8, W>(&config).unwrap();
+            assert_eq!(consumer.pop_wait(Some(limit)), Err(PopError::TimedOut));
+            assert_eq!(producer.push_wait(1, Some(limit)), Ok(()));
+            assert_eq!(
+                producer.push_wait(2, Some(limit)),
+                Err(PushError::TimedOut(2))
+            );
+            assert_eq!(consumer.pop_wait(Some(Duration::MAX)), Ok(1));
+        }
+    }
+    ends::<Spin>();
+    ends::<Park>();
+}
+
+#[test]
+#[should_panic(expected = "releasing 3 of 2")]
+fn releasing_more_than_was_peeked_panics() {
+    let (mut producer, mut consumer) = ring(4).unwrap();
+    producer.push_slice(&[1, 2]);
+    consumer.peek(4).release(3);
+}
+
+/// A small generator of numbers (xorshift), so that a failure repeats.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn stall(&mut self) {
+        match self.below(300) {
+            0 => thread::sleep(Duration::from_micros(50)),
+            1..20 => thread::yield_now(),
+            _ => {}
+        }
+    }
+}
+
+/// Sends `elements` numbers through a ring in random steps with stalls; the receiver stops after `taken`.
+fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, taken: u64) {
+    let config = Config {
+        capacity,
+        ..Config::default()
+    };
+    let (mut producer, mut consumer) = ring_with::<Box<u64>, W>(&config).unwrap();
+    let sender = thread::spawn(move || {
+        let mut dice = Dice(seed);
+        let mut numbers = (0..elements as usize).map(|number| Box::new(number as u64));
+        while numbers.len() > 0 && !producer.consumer_is_gone() {
+            match dice.below(3) {
+                0 => match producer.push_wait(numbers.next().unwrap(), None) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        assert!(matches!(error, PushError::Closed(_)));
+                        return;
+                    }
+                },
+                1 => {
+                    producer.push_burst(&mut numbers);
+                }
+                _ => {
+                    let n = dice.below(40) as usize;
+                    producer.reserve(n).fill(&mut numbers);
+                }
+            }
+            dice.stall();
+        }
+    });
+    let mut dice = Dice(seed + 1);
+    let mut next = 0;
+    while next < taken {
+        match dice.below(3) {
+            0 => {
+                assert_eq!(consumer.pop_wait(None).as_deref(), Ok(&next));
+                next += 1;
+            }
+            1 => {
+                let burst = consumer.peek(dice.below(40) as usize);
+                let k = burst.len() as u64;
+                assert!(burst.iter().map(|value| **value).eq(next..next + k));
+                burst.release(k as usize);
+                next += k;
+            }
+            _ => {
+                for value in consumer.peek(dice.below(40) as usize) {
+                    assert_eq!(*value, next);
+                    next += 1;
+                }
+            }
+        }
+        dice.stall();
+    }
+    if taken == elements {
+        assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
+    }
+    drop(consumer);
+    sender.join().unwrap();
+}
+
+const MANY: u64 = if cfg!(miri) { 200 } else { 60_000 };
+
+#[test]
+fn two_threads_agree_with_the_order_through_stalls() {
+    for (seed, capacity) in [(1, 1), (2, 2), (3, 7), (4, 64), (5, 1000)] {
+        through_a_ring::<Spin>(seed, capacity, MANY / 5, MANY / 5);
+        through_a_ring::<Park>(seed, capacity, MANY / 5, MANY / 5);
+    }
+}
+
+#[test]
+fn a_consumer_that_leaves_early_leaves_nothing_behind() {
+    for seed in 1..40 {
+        through_a_ring::<Park>(seed, 16, 2000, seed * 40);
+        through_a_ring::<Spin>(seed, 16, 2000, seed * 40);
     }
 }
