@@ -155,6 +155,8 @@ pub struct Got {
     pub ring_bytes: u64,
     /// Frames of the source's ring where it counts in frames; 0 where it does not.
     pub ring_frames: u64,
+    /// The source waits for us: being slow loses nothing.
+    pub waits: bool,
     /// Where timestamps come from: `kernel`, `arrival times of the simulation`.
     pub timestamps: &'static str,
 }

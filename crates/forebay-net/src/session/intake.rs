@@ -41,6 +41,8 @@ pub(super) struct Intake {
     left: u64,
     /// What the ports hold is counted as unread.
     discarding: bool,
+    /// The ports are detached and being drained.
+    is_stopping: bool,
     /// The last look found no empty buffer.
     is_blocked: bool,
     wire_bytes: u64,
@@ -79,6 +81,7 @@ impl Intake {
             writing,
             left: config.count.unwrap_or(u64::MAX),
             discarding: false,
+            is_stopping: false,
             is_blocked: false,
             wire_bytes: 0,
             sleeper,
@@ -91,7 +94,13 @@ impl Intake {
     #[inline]
     fn take(&mut self, at: usize, budget: usize) -> std::result::Result<(usize, bool), Broken> {
         let feed = &mut self.feeds[at];
-        let mut burst = feed.port.receive(budget).map_err(Broken::Port)?;
+        let mut burst = match feed.port.receive(budget) {
+            Ok(burst) => burst,
+            Err(error) => {
+                feed.has_ended = self.is_stopping;
+                return Err(Broken::Port(error));
+            }
+        };
         let (mut found, mut gaps, mut bytes) = (0, 0, 0);
         let mut stopped = Ok(false);
         while let Some(frame) = burst.next_frame() {
@@ -122,7 +131,13 @@ impl Intake {
     /// Counts what a port still holds, without taking it.
     fn discard(&mut self, at: usize, budget: usize) -> std::result::Result<usize, Broken> {
         let feed = &mut self.feeds[at];
-        let mut burst = feed.port.receive(budget).map_err(Broken::Port)?;
+        let mut burst = match feed.port.receive(budget) {
+            Ok(burst) => burst,
+            Err(error) => {
+                feed.has_ended = true;
+                return Err(Broken::Port(error));
+            }
+        };
         let mut found = 0;
         while burst.next_frame().is_some() {
             found += 1;
@@ -142,8 +157,14 @@ impl Intake {
         self.feeds.iter().all(|feed| feed.has_ended)
     }
 
-    /// Detaches all ports; gives the errors of those that would not.
+    /// Whether every source waits for us, so that a full store loses nothing.
+    pub fn all_wait(&self) -> bool {
+        self.feeds.iter().all(|feed| feed.port.got().waits)
+    }
+
+    /// Detaches all ports; from here on an error of one is its end. Gives the errors of those that would not.
     pub fn stop_ports(&mut self) -> Vec<Error> {
+        self.is_stopping = true;
         let stopped = self.feeds.iter_mut().map(|feed| feed.port.stop());
         stopped.filter_map(Result::err).collect()
     }
@@ -256,6 +277,9 @@ impl poll::Source for Intake {
         let mut found = 0;
         self.is_blocked = false;
         for at in 0..self.feeds.len() {
+            if self.feeds[at].has_ended {
+                continue;
+            }
             if self.discarding {
                 found += self.discard(at, budget)?;
                 continue;
@@ -278,8 +302,7 @@ impl poll::Source for Intake {
             match noted {
                 Ok(goes_on) => feed.has_ended = !goes_on,
                 Err(error) => {
-                    // What it still holds stays readable; a second error would be its end.
-                    feed.has_ended = true;
+                    feed.has_ended = self.is_stopping;
                     return Err(Broken::Port(error));
                 }
             }

@@ -205,7 +205,9 @@ impl Session {
         let asked = self.control.take_report();
         if asked || now >= watch.next {
             let progress = self.intake.progress(now - watch.began, asked);
-            if let Some(behind) = watch.behind(now, &progress) {
+            if let Some(behind) = watch.behind(now, &progress)
+                && !self.intake.all_wait()
+            {
                 observe(Event::Behind(&behind));
             }
             observe(Event::Progress(&progress));

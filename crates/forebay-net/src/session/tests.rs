@@ -1,1 +1,242 @@
+//! Whole captures in virtual time: the law, the file's own counters, and the gaps must agree.
 
+use super::*;
+use crate::open;
+use found::{Found, read};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+#[path = "../../tests/support/found.rs"]
+mod found;
+
+/// A path of its own for each test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(suffix: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let name = format!("forebay-session-{}-{number}{suffix}", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn capture(ports: &[&str], path: &Path, config: Config) -> Summary {
+    let (ports, clock) = open::ports(ports, &open::Options::default()).unwrap();
+    let output = Output::File(path.to_owned());
+    let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
+    session.run(&mut |_| {})
+}
+
+fn read_file(path: &Path) -> Found {
+    read(std::fs::File::open(path).unwrap())
+}
+
+fn small_store() -> store::Config {
+    store::Config {
+        buffers: 2,
+        buffer_bytes: 64 << 10,
+        ..store::Config::default()
+    }
+}
+
+/// The law, in the summary and in the file, and the gaps in the sequence numbers.
+fn check(summary: &Summary, found: &Found) {
+    let ledger = &summary.ledger;
+    ledger.check().unwrap();
+    assert_eq!(ledger.written, found.packets.len() as u64);
+    let dropped = ledger.dropped.kernel.unwrap();
+    assert_eq!(
+        found.statistics,
+        [[ledger.received, dropped, ledger.written]]
+    );
+    assert_eq!(
+        found.gaps(ledger.received - ledger.unread),
+        (summary.gaps, dropped)
+    );
+}
+
+#[test]
+fn at_line_rate_every_packet_is_there_once_and_in_order() {
+    let scratch = Scratch::new(".pcapng");
+    let config = Config {
+        count: Some(200_000),
+        ..Config::default()
+    };
+    let summary = capture(&["sim:clock=virtual"], &scratch.0, config);
+    assert!(summary.error.is_none() && summary.durable);
+    assert_eq!(
+        (summary.ledger.written, summary.ledger.dropped.known()),
+        (200_000, 0)
+    );
+    let found = read_file(&scratch.0);
+    check(&summary, &found);
+    let epoch = forebay::time::VIRTUAL_EPOCH_NS;
+    for (k, packet) in found.packets.iter().enumerate() {
+        let time_ns = epoch + 672 * (k as u64 + 1);
+        assert_eq!((packet.sequence, packet.time_ns), (k as u64, time_ns));
+    }
+}
+
+#[test]
+fn the_same_seed_writes_the_same_file() {
+    let (one, two) = (Scratch::new(".pcapng"), Scratch::new(".pcapng"));
+    for scratch in [&one, &two] {
+        let port =
+            "sim:clock=virtual,rate=10G,size=imix,seed=7,ring=32,host=none,cost=400ns,count=20000";
+        let summary = capture(&[port], &scratch.0, Config::default());
+        assert!(summary.ledger.dropped.known() > 0);
+        check(&summary, &read_file(&scratch.0));
+    }
+    assert_eq!(
+        std::fs::read(&one.0).unwrap(),
+        std::fs::read(&two.0).unwrap()
+    );
+}
+
+#[test]
+fn under_overload_the_law_holds_and_the_gaps_are_the_drops() {
+    for (trial, port) in [
+        "sim:clock=virtual,ring=64,host=none,cost=1us,count=100000",
+        "sim:clock=virtual,rate=10G,host=100,ring=1,cost=200ns,count=50000",
+        "sim:clock=virtual,stall=2ms@5ms,count=60000",
+        "sim:clock=virtual,stall=2ms@5ms,ring=64,host=none,count=60000",
+        "sim:clock=virtual,size=imix,rate=40G,host=none,cost=900ns,stall=50us@1ms,count=30000",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for count in [None, Some(5000 + 7 * trial as u64)] {
+            let scratch = Scratch::new(".pcapng");
+            let config = Config {
+                count,
+                budget: 48,
+                store: small_store(),
+                ..Config::default()
+            };
+            let summary = capture(&[port], &scratch.0, config);
+            assert!(summary.error.is_none(), "{port}");
+            assert!(summary.ledger.dropped.known() > 0, "{port}");
+            check(&summary, &read_file(&scratch.0));
+        }
+    }
+}
+
+#[test]
+fn several_ports_keep_their_own_numbers_and_statistics() {
+    let scratch = Scratch::new(".pcapng");
+    let ports = [
+        "sim:clock=virtual,count=1000",
+        "sim:clock=virtual,count=50,rate=100M,seed=2",
+    ];
+    let summary = capture(&ports, &scratch.0, Config::default());
+    let found = read_file(&scratch.0);
+    assert_eq!(
+        (summary.ledger.received, summary.ledger.written),
+        (1050, 1050)
+    );
+    assert_eq!((found.interfaces, found.statistics.len()), (2, 2));
+    assert_eq!(found.statistics, [[1000, 0, 1000], [50, 0, 50]]);
+    for (interface, count) in [(0, 1000), (1, 50)] {
+        let of_one = found
+            .packets
+            .iter()
+            .filter(|packet| packet.interface == interface);
+        let sequences: Vec<_> = of_one.map(|packet| packet.sequence).collect();
+        assert_eq!(sequences, (0..count).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_snapshot_length_cuts_and_the_length_on_the_wire_stays() {
+    for suffix in [".pcapng", ".pcap"] {
+        let scratch = Scratch::new(suffix);
+        let config = Config {
+            snaplen: 58,
+            ..Config::default()
+        };
+        let summary = capture(&["sim:clock=virtual,size=100,count=10"], &scratch.0, config);
+        let bytes = std::fs::read(&scratch.0).unwrap();
+        assert_eq!(summary.bytes, bytes.len() as u64);
+        let each: [u32; 2] = [58, 96];
+        let pattern: Vec<u8> = each.iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert_eq!(
+            bytes.windows(8).filter(|window| *window == pattern).count(),
+            10
+        );
+    }
+}
+
+#[test]
+fn a_stop_drains_what_was_received_and_a_second_one_gives_up() {
+    for stops in [1, 2] {
+        let (ports, clock) =
+            open::ports(&["sim:clock=virtual"], &open::Options::default()).unwrap();
+        let control = Control::new().unwrap();
+        let config = Config {
+            progress_every: Duration::from_millis(1),
+            ..Config::default()
+        };
+        let session = Session::open(ports, Output::Count, config, clock, control.clone()).unwrap();
+        let summary = session.run(&mut |event| {
+            if let Event::Progress(progress) = event
+                && progress.taken > 10_000
+                && !control.is_stopping()
+            {
+                (0..stops).for_each(|_| control.stop());
+            }
+        });
+        summary.ledger.check().unwrap();
+        assert!(summary.ledger.counted > 10_000);
+        assert_eq!(summary.abandoned, stops == 2);
+        assert!(stops == 2 || summary.ledger.unread == 0);
+    }
+}
+
+#[test]
+fn a_full_device_ends_the_capture_with_exact_counts() {
+    let config = Config {
+        store: small_store(),
+        ..Config::default()
+    };
+    let full = Path::new("/dev/full");
+    let summary = capture(&["sim:clock=virtual,count=100000"], full, config);
+    summary.ledger.check().unwrap();
+    let error = summary.error.unwrap();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    assert!(error.to_string().starts_with("/dev/full: "), "{error}");
+    assert_eq!(summary.ledger.written, 0);
+    assert!(summary.ledger.dropped.disk > 0 && !summary.durable);
+}
+
+#[test]
+fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
+    let scratch = Scratch::new(".pcapng");
+    for config in [
+        Config {
+            snaplen: 0,
+            ..Config::default()
+        },
+        Config {
+            snaplen: 262_145,
+            ..Config::default()
+        },
+        Config {
+            count: Some(0),
+            ..Config::default()
+        },
+    ] {
+        let (ports, clock) = open::ports(&["sim"], &open::Options::default()).unwrap();
+        let output = Output::File(scratch.0.clone());
+        assert!(Session::open(ports, output, config, clock, Control::new().unwrap()).is_err());
+        assert!(!scratch.0.exists());
+    }
+}

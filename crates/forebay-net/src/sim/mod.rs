@@ -190,6 +190,7 @@ impl Port for Sim {
             copy: "generated in place",
             ring_bytes: 0,
             ring_frames: self.card.capacity(),
+            waits: self.stamps.is_none(),
             timestamps: "arrival times of the simulation",
         }
     }

@@ -1,1 +1,416 @@
+//! What users rely on: the bytes in order, nothing lost silently, counts that add up.
 
+use super::*;
+use crate::{Result, time::Clock};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+/// Records are `length (u16) │ bytes`; a length with the top bit set is padding.
+struct Lengths;
+
+impl Framing for Lengths {
+    fn last_whole(&self, bytes: &[u8]) -> Whole {
+        let mut whole = Whole::default();
+        while let Some(head) = bytes.get(whole.bytes..whole.bytes + 2) {
+            let len = u16::from_le_bytes([head[0], head[1]]);
+            let end = whole.bytes + 2 + (len & 0x7fff) as usize;
+            if end > bytes.len() {
+                break;
+            }
+            whole.bytes = end;
+            whole.records += (len < 0x8000) as u64;
+        }
+        whole
+    }
+    fn least_padding(&self) -> Option<usize> {
+        Some(12)
+    }
+    fn pad(&self, gap: &mut [u8]) {
+        let len = gap.len() as u16 - 2;
+        gap.fill(0);
+        gap[..2].copy_from_slice(&(len | 0x8000).to_le_bytes());
+    }
+}
+
+/// What a sink does with the next write.
+#[derive(Clone, Copy)]
+enum Act {
+    Take(usize),
+    Fail(i32),
+    Block,
+}
+
+#[derive(Default)]
+struct Tape {
+    bytes: Vec<u8>,
+    script: VecDeque<Act>,
+    /// Bytes after which the disk is full.
+    room: Option<usize>,
+    is_direct: bool,
+    writes: Vec<(u64, usize)>,
+    syncs: u32,
+}
+
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Tape>>);
+
+impl Recorder {
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Sink for Recorder {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut tape = self.tape();
+        assert_eq!(at, tape.bytes.len() as u64, "no holes, nothing twice");
+        let room = tape.room.map_or(usize::MAX, |room| room - tape.bytes.len());
+        let taken = match tape.script.pop_front() {
+            Some(Act::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(Act::Block) => return Err(io::ErrorKind::WouldBlock.into()),
+            Some(Act::Take(n)) => n.min(bytes.len()),
+            None => bytes.len(),
+        };
+        let taken = taken.min(room);
+        if taken == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        tape.bytes.extend(&bytes[..taken]);
+        tape.writes.push((at, taken));
+        Ok(taken)
+    }
+    fn is_direct(&self) -> bool {
+        self.tape().is_direct
+    }
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        self.tape().bytes.truncate(len as usize);
+        Ok(true)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        self.tape().syncs += 1;
+        Ok(true)
+    }
+}
+
+/// A small generator of test numbers (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ z >> 27) as usize % below
+    }
+}
+
+fn config(thread: bool) -> Config {
+    Config {
+        buffers: 3,
+        buffer_bytes: 4096,
+        record_bytes: 9000,
+        thread,
+        huge_pages: false,
+        ..Config::default()
+    }
+}
+
+fn open(recorder: &Recorder, config: &Config) -> Appender {
+    Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
+}
+
+/// Appends a record with `len` bytes of payload; waits where no buffer is empty.
+fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
+    loop {
+        if let Some(mut slot) = store.reserve(len + 2)? {
+            slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
+            slot[2..].fill(number as u8);
+            slot.commit(1);
+            return Ok(());
+        }
+        store.wait_empty(Duration::from_millis(100));
+    }
+}
+
+/// The numbers (mod 256) of the records on a tape, padding left out; panics on a torn record.
+fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
+    assert_eq!(Lengths.last_whole(bytes).bytes, bytes.len(), "torn");
+    let mut rest = bytes;
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let len = u16::from_le_bytes([rest[0], rest[1]]);
+        let (record, behind) = rest.split_at(2 + (len & 0x7fff) as usize);
+        if len < 0x8000 {
+            let number = record[2];
+            assert!(record[2..].iter().all(|&byte| byte == number));
+            found.push((record.len() - 2, number));
+        }
+        rest = behind;
+    }
+    found
+}
+
+#[test]
+fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let recorder = Recorder::default();
+        recorder.tape().is_direct = dice.roll(2) == 0;
+        for _ in 0..200 {
+            let act = match dice.roll(3) {
+                0 => Act::Block,
+                _ => Act::Take(1 + dice.roll(5000)),
+            };
+            recorder.tape().script.push_back(act);
+        }
+        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let mut oracle = Vec::new();
+        for number in 0..400 {
+            let longest = if dice.roll(10) == 0 { 8900 } else { 200 };
+            let len = 1 + dice.roll(longest);
+            append(&mut store, len, number).unwrap();
+            oracle.push((len, number as u8));
+            match dice.roll(40) {
+                0 => store.flush().unwrap(),
+                1 => store.tick(number * 1_000_000_000).unwrap(),
+                2 => drop(store.reserve(dice.roll(9000)).unwrap()), // aborted
+                _ => {}
+            }
+        }
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.accepted, end.totals.written), (400, 400));
+        assert!(end.durable && end.error.is_none());
+        let tape = recorder.tape();
+        assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+        assert_eq!(records(&tape.bytes), oracle, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
+    for seed in 0..80 {
+        let mut dice = Dice(seed);
+        let recorder = Recorder::default();
+        recorder.tape().room = Some(dice.roll(30_000));
+        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let mut accepted = 0;
+        let mut error = None;
+        while accepted < 300 && error.is_none() {
+            match append(&mut store, 1 + dice.roll(300), accepted) {
+                Ok(()) => accepted += 1,
+                Err(e) => error = Some(e),
+            }
+        }
+        let end = store.close().wait_to_the_end();
+        let error = error.or(end.error).expect("it is told");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        assert_eq!(end.totals.accepted, accepted);
+        let tape = recorder.tape();
+        let kept = records(&tape.bytes);
+        assert_eq!(kept.len() as u64, end.totals.written, "seed {seed}");
+        let order: Vec<_> = kept.iter().map(|&(_, number)| number).collect();
+        assert_eq!(order, (0..kept.len()).map(|n| n as u8).collect::<Vec<_>>());
+        assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+    }
+}
+
+#[test]
+fn an_error_is_told_once_and_retry_resumes_without_a_hole() {
+    for thread in [false, true] {
+        let recorder = Recorder::default();
+        let script = [Act::Take(1000), Act::Fail(libc::EIO), Act::Take(7)];
+        recorder.tape().script.extend(script);
+        let mut store = open(&recorder, &config(thread));
+        for number in 0..30 {
+            append(&mut store, 100, number).unwrap();
+        }
+        store.flush().unwrap();
+        let told = loop {
+            match store.reserve(10) {
+                Err(error) => break error,
+                Ok(_) => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(told.raw_os_error(), Some(libc::EIO));
+        assert!(store.reserve(10).is_ok(), "told once");
+        store.retry();
+        for number in 30..60 {
+            append(&mut store, 100, number).unwrap();
+        }
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.error.is_none()), (60, true));
+        let kept = records(&recorder.tape().bytes);
+        assert_eq!(kept, (0..60).map(|n| (100, n)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn closing_after_an_error_that_nobody_retried_does_not_wait_for_ever() {
+    let recorder = Recorder::default();
+    recorder.tape().script.push_back(Act::Fail(libc::EIO));
+    let mut store = open(&recorder, &config(true));
+    append(&mut store, 100, 0).unwrap();
+    store.flush().unwrap();
+    while store.tick(0).is_ok() {}
+    let end = store.close().wait_to_the_end();
+    assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
+    assert!(end.error.is_none(), "it was told before");
+}
+
+#[test]
+fn whole_buffers_are_aligned_again_after_a_due_flush() {
+    let recorder = Recorder::default();
+    recorder.tape().is_direct = true;
+    let mut store = open(&recorder, &config(false));
+    for number in 0..500 {
+        append(&mut store, 90, number).unwrap();
+        if number == 250 {
+            store.flush().unwrap();
+        }
+    }
+    store.close().wait_to_the_end();
+    let tape = recorder.tape();
+    assert_eq!(records(&tape.bytes).len(), 500);
+    let direct = |&(at, len): &(u64, usize)| at % 4096 == 0 && len % 4096 == 0;
+    let buffered: Vec<_> = tape.writes.iter().filter(|write| !direct(write)).collect();
+    // The flushed part, the one that pads up to the next boundary, and the last.
+    assert_eq!(buffered.len(), 3, "{:?}", tape.writes);
+}
+
+#[test]
+fn a_reader_that_stands_still_can_be_given_up() {
+    struct Stuck;
+    impl Sink for Stuck {
+        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+    let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config(true)).unwrap();
+    append(&mut store, 100, 0).unwrap();
+    let closing = store.close();
+    let Err(closing) = closing.wait(Duration::from_millis(10)) else {
+        panic!("it cannot be done");
+    };
+    closing.abandon();
+    let end = closing.wait_to_the_end();
+    assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
+    assert!(!end.durable && end.error.is_none());
+}
+
+#[test]
+fn no_empty_buffer_is_an_answer_and_nothing_is_accepted() {
+    let recorder = Recorder::default();
+    recorder.tape().script.push_back(Act::Fail(libc::EIO));
+    let mut store = open(&recorder, &config(false));
+    let mut accepted = 0;
+    let mut told = 0;
+    loop {
+        match store.reserve(1000) {
+            Ok(Some(mut slot)) => {
+                slot.fill(0);
+                slot[..2].copy_from_slice(&998u16.to_le_bytes());
+                slot.commit(1);
+                accepted += 1;
+            }
+            Ok(None) => break,
+            Err(_) => told += 1,
+        }
+    }
+    assert_eq!((told, store.totals().accepted), (1, accepted));
+    assert!(!store.wait_empty(Duration::from_millis(1)));
+    store.retry();
+    assert!(store.wait_empty(Duration::from_millis(1)));
+    assert_eq!(store.close().wait_to_the_end().totals.written, accepted);
+}
+
+#[test]
+fn dropping_a_store_writes_what_it_holds() {
+    for thread in [false, true] {
+        let recorder = Recorder::default();
+        let mut store = open(&recorder, &config(thread));
+        append(&mut store, 100, 7).unwrap();
+        drop(store);
+        assert_eq!(records(&recorder.tape().bytes), [(100, 7)]);
+    }
+}
+
+#[test]
+fn a_buffer_leaves_when_it_is_due_and_not_before() {
+    let clock = Clock::virtual_time();
+    let recorder = Recorder::default();
+    let mut store = open(&recorder, &config(false));
+    append(&mut store, 100, 0).unwrap();
+    store.tick(clock.now()).unwrap();
+    assert_eq!(store.due_at(), Some(1_000_000_000));
+    clock.sleep(Duration::from_millis(999));
+    store.tick(clock.now()).unwrap();
+    assert_eq!(store.totals().written, 0);
+    clock.sleep(Duration::from_millis(1));
+    store.tick(clock.now()).unwrap();
+    assert_eq!((store.totals().written, store.due_at()), (1, None));
+}
+
+#[test]
+fn senseless_sizes_are_refused_with_a_reason() {
+    let senseless = [
+        Config {
+            buffers: 1,
+            ..config(true)
+        },
+        Config {
+            buffer_bytes: 0,
+            ..config(true)
+        },
+        Config {
+            buffer_bytes: 5000,
+            ..config(true)
+        },
+        Config {
+            record_bytes: 0,
+            ..config(true)
+        },
+        Config {
+            buffer_bytes: 1 << 60,
+            ..config(true)
+        },
+    ];
+    for config in senseless {
+        let made = Appender::new(Box::new(Recorder::default()), Arc::new(Lengths), &config);
+        let Err(error) = made else {
+            panic!("{config:?}");
+        };
+        assert!(error.to_string().contains("Use") || error.to_string().len() > 20);
+    }
+}
+
+#[test]
+fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
+    let folder = std::env::temp_dir().join(format!("forebay-store-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for direct in [false, true] {
+        let path = folder.join(format!("{direct}"));
+        let sink = FileSink::create(&path, direct).unwrap();
+        let mut store = Appender::new(sink, Arc::new(Lengths), &config(true)).unwrap();
+        for number in 0..5000 {
+            append(&mut store, 100, number).unwrap();
+        }
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.durable), (5000, true));
+        assert_eq!(records(&std::fs::read(&path).unwrap()).len(), 5000);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_path_that_cannot_be_made_says_why() {
+    let missing = FileSink::create("/nonexistent/a.pcapng".as_ref(), true);
+    let text = missing.err().unwrap().to_string();
+    assert!(
+        text.contains("/nonexistent/a.pcapng") && text.contains("folder"),
+        "{text}"
+    );
+    assert!(FileSink::create("/".as_ref(), true).is_err());
+}

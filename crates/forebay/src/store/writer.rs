@@ -89,11 +89,14 @@ impl Shared {
     fn wait_for_retry(&self) -> bool {
         let mut repair = self.repair();
         loop {
-            if self.is_abandoned() || self.closed.load(Relaxed) {
+            if self.is_abandoned() {
                 return false;
             }
             if std::mem::take(&mut repair.retry) {
                 return true;
+            }
+            if self.closed.load(Relaxed) {
+                return false;
             }
             repair = self
                 .commanded
