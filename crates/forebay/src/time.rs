@@ -36,7 +36,9 @@ enum Line {
 impl Clock {
     /// The machine's monotonic clock, with the wall time read once, now.
     pub fn real() -> Self {
-        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Clock(Line::Real {
             start: Instant::now(),
             epoch_ns: epoch.as_nanos() as u64,
