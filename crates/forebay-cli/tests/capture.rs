@@ -429,6 +429,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
             2,
             "--stats-interval 0",
         ),
+        (&["-i", "nosuch0"], 1, "no interface 'nosuch0'"),
         (&["-i", "sim:rate=fast"], 2, "rate is bits a second"),
         (&["-i", "sim:ring=0"], 2, "1 or more"),
         (

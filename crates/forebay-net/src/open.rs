@@ -1,10 +1,12 @@
 //! From the names that people type to ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`.
 
 use crate::{
+    af_packet::{self, AfPacket},
     port::Port,
-    sim::{Sim, Spec},
+    sim::{Host, Sim, Spec},
 };
 use forebay::{Error, Result, time::Clock};
+use std::str::FromStr;
 
 /// What all ports of a session are opened with.
 #[derive(Clone, Copy, Debug)]
@@ -28,74 +30,90 @@ impl Default for Options {
     }
 }
 
-/// Opens the ports of one session, and the clock that they share.
+/// The name of a port, understood.
 ///
 /// ```
-/// use forebay_net::open::{Options, ports};
-/// let (ports, clock) = ports(&["sim:clock=virtual,count=10"], &Options::default())?;
+/// use forebay_net::open::Name;
+/// assert!(matches!("sim:rate=10G".parse(), Ok(Name::Sim(_))));
+/// assert!(matches!("packet:sim".parse(), Ok(Name::Interface(name)) if name == "sim"));
+/// assert!("sim:rate=fast".parse::<Name>().is_err());
+/// ```
+#[derive(Clone, Debug)]
+pub enum Name {
+    /// `sim`, `sim:KEY=VALUE,…`: a simulated card.
+    Sim(Spec),
+    /// `eth0`, `packet:eth0`: an interface of this machine, through AF_PACKET.
+    Interface(String),
+}
+
+impl FromStr for Name {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.split_once(':') {
+            None if text == "sim" => Name::Sim(Spec::default()),
+            Some(("sim", spec)) => Name::Sim(spec.parse()?),
+            Some(("packet", interface)) => Name::Interface(interface.into()),
+            _ => Name::Interface(text.into()),
+        })
+    }
+}
+
+/// The clock that ports of these names share: virtual if they are all simulated so.
+///
+/// # Errors
+/// Virtual and real time are mixed.
+pub fn clock(names: &[Name]) -> Result<Clock> {
+    let is_virtual = |name: &&Name| matches!(name, Name::Sim(spec) if spec.virtual_clock);
+    match names.iter().filter(is_virtual).count() {
+        0 => Ok(Clock::real()),
+        n if n == names.len() => Ok(Clock::virtual_time()),
+        _ => Err(
+            Error::new("sim", "clock=virtual cannot be mixed with real time")
+                .advise("Give clock=virtual to every -i, or to none"),
+        ),
+    }
+}
+
+/// Opens the ports of one session on `clock`.
+///
+/// ```
+/// use forebay_net::open::{self, Options};
+/// let names = ["sim:clock=virtual,count=10".parse()?];
+/// let clock = open::clock(&names)?;
+/// let ports = open::ports(&names, &Options::default(), &clock)?;
 /// assert_eq!(ports[0].interfaces()[0].name, "sim");
-/// assert!(clock.is_virtual());
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
 /// # Errors
-/// A name is unknown, a simulation's text cannot be understood, or the system refuses.
-pub fn ports(names: &[impl AsRef<str>], options: &Options) -> Result<(Vec<Box<dyn Port>>, Clock)> {
-    if options.ring_bytes == Some(0) {
-        return Err(Error::new("-B", "a ring of 0 bytes holds nothing").advise("Try -B 64M"));
-    }
-    let requests = names
+/// There is no such interface, or the system refuses.
+pub fn ports(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Box<dyn Port>>> {
+    names
         .iter()
-        .map(|name| Request::parse(name.as_ref()))
-        .collect::<Result<Vec<_>>>()?;
-    let is_virtual =
-        |request: &Request<'_>| matches!(request, Request::Sim(spec) if spec.virtual_clock);
-    let clock = match requests.iter().filter(|r| is_virtual(r)).count() {
-        0 => Clock::real(),
-        n if n == requests.len() => Clock::virtual_time(),
-        _ => {
-            return Err(
-                Error::new("sim", "clock=virtual cannot be mixed with real time")
-                    .advise("Give clock=virtual to every -i, or to none"),
-            );
-        }
-    };
-    let ports = requests
-        .into_iter()
-        .map(|request| request.open(options, &clock))
-        .collect::<Result<_>>()?;
-    Ok((ports, clock))
+        .map(|name| open(name, options, clock))
+        .collect()
 }
 
-enum Request<'a> {
-    Sim(Spec),
-    Interface(&'a str),
-}
-
-impl<'a> Request<'a> {
-    fn parse(name: &'a str) -> Result<Self> {
-        Ok(match name.split_once(':') {
-            None if name == "sim" => Request::Sim(Spec::default()),
-            Some(("sim", text)) => Request::Sim(text.parse()?),
-            Some(("packet", interface)) => Request::Interface(interface),
-            _ => Request::Interface(name),
-        })
-    }
-
-    fn open(self, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> {
-        match self {
-            Request::Sim(mut spec) => {
-                if let (Some(bytes), crate::sim::Host::OneSecond) = (options.ring_bytes, spec.host)
-                {
-                    spec.host = spec.host_of_bytes(bytes);
-                }
-                Ok(Box::new(Sim::new(spec, clock.clone())))
+fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> {
+    match name {
+        Name::Sim(spec) => {
+            let mut spec = *spec;
+            if let (Some(bytes), Host::OneSecond) = (options.ring_bytes, spec.host) {
+                spec.host = spec.host_of_bytes(bytes);
             }
-            Request::Interface(name) => interface(name, options),
+            Ok(Box::new(Sim::new(spec, clock.clone())))
+        }
+        Name::Interface(name) => {
+            let mut config = af_packet::Config {
+                promiscuous: options.promiscuous,
+                snaplen: options.snaplen,
+                ..af_packet::Config::default()
+            };
+            if let Some(bytes) = options.ring_bytes {
+                config.ring_bytes = bytes;
+            }
+            Ok(Box::new(AfPacket::open(name, &config)?))
         }
     }
-}
-
-fn interface(name: &str, _options: &Options) -> Result<Box<dyn Port>> {
-    Err(Error::new(name, "no such interface"))
 }

@@ -35,8 +35,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let request = Request::from_flags(flags)?;
     let control = Control::new()?;
     signals::listen(&control)?;
-    let (ports, clock) = request.open_ports()?;
-    let session = Session::open(ports, request.output()?, request.config(), clock, control)?;
+    let ports = request.open_ports()?;
+    let (output, config) = (request.output()?, request.config());
+    let session = Session::open(ports, output, config, request.clock(), control)?;
     let screen = Screen::new(&request);
     screen.start(&session);
     let mut reports = Reports::new(&request);

@@ -5,7 +5,7 @@ use crate::args::Capture as Flags;
 use anyhow::{Context, Result};
 use forebay::{store, time::Clock};
 use forebay_net::{
-    open::{self, Options},
+    open::{self, Name, Options},
     port::Port,
     session::{Config, Output},
     units,
@@ -20,7 +20,6 @@ use std::{
 
 /// A request for a capture, understood.
 pub struct Request {
-    pub interfaces: Vec<String>,
     pub write: Option<PathBuf>,
     pub count: Option<u64>,
     pub snaplen: u32,
@@ -28,6 +27,8 @@ pub struct Request {
     pub json: bool,
     pub stats_interval: Option<Duration>,
     pub fail_on_drop: bool,
+    names: Vec<Name>,
+    clock: Clock,
     options: Options,
     store: store::Config,
 }
@@ -86,8 +87,18 @@ impl Request {
                 }
             },
         };
+        let names: Vec<Name> = flags
+            .interfaces
+            .iter()
+            .map(|name| {
+                name.parse()
+                    .map_err(|error| Usage(format!("-i {name}: {error}")))
+            })
+            .collect::<Result<_, _>>()?;
+        let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let request = Request {
-            interfaces: flags.interfaces.clone(),
+            names,
+            clock,
             write: flags.write.clone(),
             count,
             snaplen,
@@ -112,8 +123,12 @@ impl Request {
         self.write.as_deref() == Some(Path::new("-"))
     }
 
-    pub fn open_ports(&self) -> Result<(Vec<Box<dyn Port>>, Clock)> {
-        Ok(open::ports(&self.interfaces, &self.options)?)
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    pub fn open_ports(&self) -> Result<Vec<Box<dyn Port>>> {
+        Ok(open::ports(&self.names, &self.options, &self.clock)?)
     }
 
     pub fn output(&self) -> Result<Output> {

@@ -58,8 +58,8 @@ impl Intake {
         config: &Config,
         clock: Clock,
         control: Control,
-    ) -> Result<Self> {
-        let sleeper = Sleeper::new(ports.len(), clock.clone(), control)?;
+    ) -> Self {
+        let sleeper = Sleeper::new(ports.len(), clock.clone(), control);
         let mut base = 0;
         let feeds = ports
             .into_iter()
@@ -76,7 +76,7 @@ impl Intake {
                 feed
             })
             .collect();
-        Ok(Intake {
+        Intake {
             feeds,
             writing,
             left: config.count.unwrap_or(u64::MAX),
@@ -87,7 +87,7 @@ impl Intake {
             sleeper,
             deadline: clock.now() + config.progress_every.as_nanos() as u64,
             clock,
-        })
+        }
     }
 
     /// Takes up to `budget` frames of one port; says how many, and whether the output had no room.

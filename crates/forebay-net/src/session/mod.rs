@@ -130,7 +130,7 @@ impl Session {
         let interfaces: Vec<_> = ports.iter().flat_map(|p| p.interfaces()).cloned().collect();
         let name = output.name();
         let writing = Writing::open(output, &interfaces, &config)?;
-        let intake = Intake::new(ports, writing, &config, clock.clone(), control.clone())?;
+        let intake = Intake::new(ports, writing, &config, clock.clone(), control.clone());
         Ok(Session {
             intake,
             config,

@@ -4,71 +4,80 @@ use super::Control;
 use crate::port::Wake;
 use forebay::{Error, Result, time::Clock};
 use rustix::{
-    event::{Timespec, epoll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// The key of the control's descriptor; ports have the keys from 0.
-const CONTROL: u64 = u64::MAX;
+/// A port's descriptor. Ours is a duplicate: between arming and sleeping the port is looked at
+/// again, so what it lent cannot be held.
+struct Watched {
+    theirs: RawFd,
+    ours: OwnedFd,
+    is_armed: bool,
+}
 
 pub(super) struct Sleeper {
-    epoll: OwnedFd,
     clock: Clock,
     control: Control,
-    /// Ports whose descriptors are watched already.
-    watched: Vec<bool>,
+    watched: Vec<Option<Watched>>,
     /// The earliest time that a port asked to be woken at.
     at: Option<u64>,
     /// A port has something to see already.
-    ready: bool,
-}
-
-fn failed(e: Errno) -> Error {
-    Error::new("session", "waiting for packets").because(e)
+    is_ready: bool,
 }
 
 impl Sleeper {
-    pub fn new(ports: usize, clock: Clock, control: Control) -> Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
-        let key = epoll::EventData::new_u64(CONTROL);
-        epoll::add(&epoll, control.wake_fd(), key, epoll::EventFlags::IN).map_err(failed)?;
-        Ok(Sleeper {
-            epoll,
+    pub fn new(ports: usize, clock: Clock, control: Control) -> Self {
+        Sleeper {
             clock,
             control,
-            watched: vec![false; ports],
+            watched: (0..ports).map(|_| None).collect(),
             at: None,
-            ready: false,
-        })
+            is_ready: false,
+        }
     }
 
     /// Forgets what ports asked for.
     pub fn reset(&mut self) {
         self.at = None;
-        self.ready = false;
+        self.is_ready = false;
+        for watched in self.watched.iter_mut().flatten() {
+            watched.is_armed = false;
+        }
     }
 
     /// Notes what port number `port` asked for; `false` means that it has ended.
     pub fn note(&mut self, port: usize, wake: Wake<'_>) -> Result<bool> {
         match wake {
-            Wake::Ready => self.ready = true,
+            Wake::Ready => self.is_ready = true,
             Wake::At(then) => self.at = Some(self.at.map_or(then, |at| at.min(then))),
-            Wake::Fd(fd) => {
-                if !self.watched[port] {
-                    let key = epoll::EventData::new_u64(port as u64);
-                    epoll::add(&self.epoll, fd, key, epoll::EventFlags::IN).map_err(failed)?;
-                    self.watched[port] = true;
-                }
-            }
+            Wake::Fd(fd) => self.watch(port, fd)?,
             Wake::End => return Ok(false),
         }
         Ok(true)
     }
 
+    fn watch(&mut self, port: usize, fd: BorrowedFd<'_>) -> Result<()> {
+        match &mut self.watched[port] {
+            Some(watched) if watched.theirs == fd.as_raw_fd() => watched.is_armed = true,
+            place => {
+                let ours = fd.try_clone_to_owned().map_err(|e| {
+                    Error::new("session", "duplicating a port's descriptor").because(e)
+                })?;
+                *place = Some(Watched {
+                    theirs: fd.as_raw_fd(),
+                    ours,
+                    is_armed: true,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Sleeps, until `deadline` at the latest.
     pub fn sleep(&mut self, deadline: u64) -> Result<()> {
-        if self.ready {
+        if self.is_ready {
             return Ok(());
         }
         let until = self.at.map_or(deadline, |at| at.min(deadline));
@@ -77,26 +86,22 @@ impl Sleeper {
             return Ok(());
         }
         let left = until.saturating_sub(self.clock.now());
-        if left == 0 {
-            return Ok(());
-        }
         let timeout = Timespec {
             tv_sec: (left / 1_000_000_000) as i64,
             tv_nsec: (left % 1_000_000_000) as i64,
         };
-        let mut events = [epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        }; 8];
-        match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
-            Ok(woken) => {
-                if events[..woken].iter().any(|e| { e.data }.u64() == CONTROL) {
-                    self.control.clear();
-                }
+        let wake_fd = self.control.wake_fd();
+        let mut fds = vec![PollFd::from_borrowed_fd(wake_fd, PollFlags::IN)];
+        let armed = self.watched.iter().flatten().filter(|w| w.is_armed);
+        fds.extend(armed.map(|watched| PollFd::new(&watched.ours, PollFlags::IN)));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) if fds[0].revents().is_empty() => Ok(()),
+            Ok(_) => {
+                self.control.clear();
                 Ok(())
             }
             Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(failed(e)),
+            Err(e) => Err(Error::new("session", "waiting for packets").because(e)),
         }
     }
 }

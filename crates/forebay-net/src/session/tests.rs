@@ -30,7 +30,7 @@ impl Drop for Scratch {
 }
 
 fn capture(ports: &[&str], path: &Path, config: Config) -> Summary {
-    let (ports, clock) = open::ports(ports, &open::Options::default()).unwrap();
+    let (ports, clock) = opened(ports);
     let output = Output::File(path.to_owned());
     let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
     session.run(&mut |_| {})
@@ -38,6 +38,13 @@ fn capture(ports: &[&str], path: &Path, config: Config) -> Summary {
 
 fn read_file(path: &Path) -> Found {
     read(std::fs::File::open(path).unwrap())
+}
+
+fn opened(names: &[&str]) -> (Vec<Box<dyn Port>>, Clock) {
+    let names: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
+    let clock = open::clock(&names).unwrap();
+    let ports = open::ports(&names, &open::Options::default(), &clock).unwrap();
+    (ports, clock)
 }
 
 fn small_store() -> store::Config {
@@ -178,8 +185,7 @@ fn the_snapshot_length_cuts_and_the_length_on_the_wire_stays() {
 #[test]
 fn a_stop_drains_what_was_received_and_a_second_one_gives_up() {
     for stops in [1, 2] {
-        let (ports, clock) =
-            open::ports(&["sim:clock=virtual"], &open::Options::default()).unwrap();
+        let (ports, clock) = opened(&["sim:clock=virtual"]);
         let control = Control::new().unwrap();
         let config = Config {
             progress_every: Duration::from_millis(1),
@@ -234,7 +240,7 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
             ..Config::default()
         },
     ] {
-        let (ports, clock) = open::ports(&["sim"], &open::Options::default()).unwrap();
+        let (ports, clock) = opened(&["sim"]);
         let output = Output::File(scratch.0.clone());
         assert!(Session::open(ports, output, config, clock, Control::new().unwrap()).is_err());
         assert!(!scratch.0.exists());

@@ -1,0 +1,428 @@
+//! Live capture from a Linux interface: an `AF_PACKET` socket and the ring it shares with the kernel.
+//!
+//! ```text
+//!   interface ──▶ socket ──▶ ┌─────┬─────┬─────┬─────┬─────┐  TPACKET_V3: the kernel fills blocks,
+//!                            │ours │ours │fills│free │free │  closes one when it is full or after
+//!                            └─────┴─────┴─────┴─────┴─────┘  10 ms, and then it is ours
+//!                              │  ▲
+//!             receive() ──▶ Burst └── back to the kernel: all its frames were handed out and the burst is over
+//! ```
+//!
+//! Frames are seen where the kernel put them; a VLAN tag that the kernel took out is put back in
+//! place. No block is given back early, so when nobody takes frames the ring fills and *the kernel*
+//! drops and counts: [`Counts::dropped`], and in [`Frame::dropped_before`] of exactly the frame
+//! behind the gap. What no frame could tell is [`AfPacket::trailing_drops`]:
+//!
+//! ```text
+//! Σ dropped_before + trailing_drops = Counts::dropped        once arm() has said End
+//! Counts::received = Σ frames + Counts::dropped
+//! ```
+//!
+//! Three things to know: [`Port::stop`] waits for the kernel, 8 to 20 ms; a frame may be up to
+//! [`Config::retire`] old when it is first seen; and outgoing frames are captured too, except on
+//! the loopback interface or with [`Config::incoming_only`].
+//!
+//! This folder may touch packet sockets, netlink and one timer, nothing else; it needs CAP_NET_RAW
+//! to open, and nothing afterwards. Read on in `socket` (set-up and its order), `ring` (the mapped
+//! memory; all unsafe code is there and in the crate's `sys`), `gaps` (who lost what where), `config`.
+//!
+//! ```
+//! use forebay_net::af_packet::{AfPacket, Config};
+//! use forebay_net::port::{Port, Wake};
+//!
+//! let mut port = match AfPacket::open("lo", &Config::default()) {
+//!     Ok(port) => port,
+//!     Err(reason) => return println!("skipped: {reason}"), // needs CAP_NET_RAW
+//! };
+//! port.stop().unwrap(); // normally: when it has been enough
+//! let mut bytes = 0;
+//! loop {
+//!     let mut burst = port.receive(64).unwrap();
+//!     while let Some(frame) = burst.next_frame() {
+//!         bytes += frame.data.len();
+//!     }
+//!     drop(burst);
+//!     match port.arm().unwrap() {
+//!         Wake::End => break,
+//!         Wake::Fd(_) => std::thread::sleep(std::time::Duration::from_millis(1)), // or poll(2)
+//!         _ => {}
+//!     }
+//! }
+//! println!("{bytes} bytes, {:?}", port.counts());
+//! ```
+
+mod config;
+mod gaps;
+mod names;
+mod ring;
+mod socket;
+
+pub use config::Config;
+
+use crate::link::{Link, Netlink};
+use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Port, Wake};
+use forebay::{Error, Result};
+use gaps::Gaps;
+use ring::{Damage, Ring};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use socket::{Detached, Socket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// A packet socket on one interface, with its mapped ring.
+#[derive(Debug)]
+pub struct AfPacket {
+    reader: Reader,
+    interfaces: [Interface; 1],
+    netlink: Netlink,
+    /// What the interface had dropped when we attached, and when we last asked.
+    dropped_at_start: u64,
+    dropped_so_far: u64,
+    /// Wakes a drain that waits for the kernel to close the last block.
+    timer: OwnedFd,
+    /// How long that may take.
+    patience: Duration,
+    state: State,
+    empty_looks: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Attached to the interface.
+    Live,
+    /// Detached; what was accepted is still being read.
+    Draining(Drain),
+    Ended,
+}
+
+#[derive(Debug)]
+struct Drain {
+    detached: Detached,
+    /// The interface left us, not we it.
+    lost: bool,
+    /// What the socket had accepted when we last asked.
+    accepted: Option<u64>,
+    /// Set when there is nothing to read but something is missing.
+    deadline: Option<Instant>,
+}
+
+/// A spinning caller never arms; this often an empty look checks on the interface too.
+const LOOKS_BETWEEN_CHECKS: u32 = 1024;
+/// Frames are cut in the kernel only where that saves something; they are cut here in any case.
+const FILTER_BELOW: u32 = 65_536;
+
+impl AfPacket {
+    /// Opens the interface called `name` and begins to capture.
+    ///
+    /// # Errors
+    /// There is no such interface, it is down or of a kind without Ethernet or raw IP frames; the
+    /// right (CAP_NET_RAW) is missing; a value of `config` is senseless; or there is not enough
+    /// memory for the ring. Each says what to do.
+    pub fn open(name: &str, config: &Config) -> Result<Self> {
+        config.validate()?;
+        let netlink = Netlink::open()?;
+        let links = netlink.links()?;
+        let link = names::find(&links, name)?;
+        let link_type = link_type(link)?;
+        let blocks = config.blocks(link.mtu);
+        config.fits_memory(blocks)?;
+        let socket = Socket::open(link)?;
+        if !link.is_up() {
+            return Err(socket.is_down());
+        }
+        let memory = socket.map_ring(blocks, config)?;
+        let snaplen = config.snaplen.min(blocks.frame_bytes());
+        if snaplen < FILTER_BELOW {
+            socket.keep_first(snaplen)?;
+        }
+        if config.incoming_only || link.is_loopback() {
+            socket.ignore_outgoing()?;
+        }
+        if config.promiscuous && !link.is_loopback() {
+            socket.promiscuous()?;
+        }
+        let timer = rustix::time::timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )
+        .map_err(|cause| Error::new(name, "making a timer").because(cause))?;
+        // Making the ring took a while: what was dropped until now was not for us.
+        let dropped = netlink
+            .link(link.index)?
+            .map_or(link.dropped, |link| link.dropped);
+        socket.attach()?;
+        let ethernet = link_type == LinkType::ETHERNET;
+        Ok(AfPacket {
+            reader: Reader {
+                ring: Ring::new(memory, blocks, ethernet, snaplen),
+                gaps: Gaps::new(blocks.count),
+                socket,
+                received: 0,
+                dropped: 0,
+                delivered: 0,
+                damage: None,
+            },
+            interfaces: [Interface {
+                name: link.name.clone(),
+                description: String::new(),
+                link: link_type,
+                snaplen,
+                bits_per_second: None,
+            }],
+            netlink,
+            dropped_at_start: dropped,
+            dropped_so_far: dropped,
+            timer,
+            patience: config.retire * 2 + Duration::from_secs(1),
+            state: State::Live,
+            empty_looks: 0,
+        })
+    }
+
+    /// Frames that the kernel dropped and no frame's `dropped_before` has told: those behind the
+    /// last frame, and for the time being those whose next frame is still to come.
+    pub fn trailing_drops(&self) -> u64 {
+        self.reader.gaps.untold(&self.reader.ring)
+    }
+
+    fn name(&self) -> &str {
+        self.reader.socket.name()
+    }
+
+    /// Detaches from the interface and begins to drain.
+    fn drain(&mut self, lost: bool) -> Result<()> {
+        let detached = self.reader.socket.detach()?;
+        // Nobody waits for frames in flight when the interface goes by itself (packet_notifier).
+        let detached = if lost { Detached::Settling } else { detached };
+        self.state = State::Draining(Drain {
+            detached,
+            lost,
+            accepted: None,
+            deadline: None,
+        });
+        Ok(())
+    }
+
+    /// Whether the interface left us, and why, in words for the user.
+    fn lost_because(&self) -> Error {
+        match self.netlink.link(self.reader.socket.index()) {
+            Ok(None) => Error::new(self.name(), "the interface is gone"),
+            _ => Error::new(self.name(), "the interface went down"),
+        }
+    }
+
+    /// A damaged block is the end: a kernel that writes one cannot be believed in the next.
+    fn check_damage(&mut self) -> Result<()> {
+        let Some(damage) = self.reader.damage.take() else {
+            return Ok(());
+        };
+        self.state = State::Ended;
+        let place = format!("block {}, byte {}", damage.block, damage.at);
+        let error = Error::new(
+            self.name(),
+            format!("the kernel's ring is damaged at {place}"),
+        );
+        self.reader.socket.detach()?;
+        Err(error.advise(format!(
+            "{} frames of that block were not read",
+            damage.frames
+        )))
+    }
+
+    /// The end of a drain: reached, or a reason to look again in a millisecond.
+    fn wait_for_the_rest(&mut self) -> Result<Wake<'_>> {
+        let State::Draining(drain) = &mut self.state else {
+            return Ok(Wake::End);
+        };
+        self.reader.read_statistics();
+        if self.reader.look() {
+            return Ok(Wake::Ready);
+        }
+        let accepted = self.reader.received - self.reader.dropped;
+        let final_count = drain.detached == Detached::Clean || drain.accepted == Some(accepted);
+        drain.accepted = Some(accepted);
+        let now = Instant::now();
+        let deadline = *drain.deadline.get_or_insert(now + self.patience);
+        if final_count && self.reader.delivered >= accepted || now >= deadline {
+            let lost = drain.lost;
+            self.state = State::Ended;
+            return if lost {
+                Err(self.lost_because())
+            } else {
+                Ok(Wake::End)
+            };
+        }
+        // The socket tells when the kernel closes a block, but neither that statistics stand still
+        // nor that a deadline has passed.
+        let pause = Timespec {
+            tv_sec: 0,
+            tv_nsec: 1_000_000,
+        };
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: pause,
+        };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).map_err(
+            |cause| Error::new(self.interfaces[0].name.as_str(), "setting a timer").because(cause),
+        )?;
+        Ok(Wake::Fd(self.timer.as_fd()))
+    }
+}
+
+impl AsFd for AfPacket {
+    /// The packet socket, for options that [`Config`] does not have, such as `PACKET_FANOUT`.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.socket.as_fd()
+    }
+}
+
+impl Port for AfPacket {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        self.reader.settle();
+        self.check_damage()?;
+        if self.reader.look() {
+            if let State::Draining(drain) = &mut self.state {
+                drain.deadline = None;
+            }
+        } else {
+            self.empty_looks = self.empty_looks.wrapping_add(1);
+            if self.empty_looks.is_multiple_of(LOOKS_BETWEEN_CHECKS) {
+                self.arm()?;
+            }
+        }
+        self.reader.ring.allow(budget);
+        Ok(Burst::new(&mut self.reader))
+    }
+
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        self.reader.settle();
+        self.check_damage()?;
+        if self.reader.look() {
+            return Ok(Wake::Ready);
+        }
+        if matches!(self.state, State::Live) {
+            if self.reader.socket.take_error().is_none() {
+                return Ok(Wake::Fd(self.reader.socket.as_fd()));
+            }
+            self.drain(true)?;
+        }
+        self.wait_for_the_rest()
+    }
+
+    fn disarm(&mut self) {}
+
+    /// Detaches from the interface; takes 8 to 20 ms, until the kernel has no frame in flight.
+    ///
+    /// From then on [`arm`](Port::arm) says [`Wake::End`] once every accepted frame was delivered.
+    /// If one never comes (the kernel must close its last block within [`Config::retire`]), it says
+    /// so a second later; the frame then shows as `received - dropped` above what was delivered.
+    fn stop(&mut self) -> Result<()> {
+        if matches!(self.state, State::Live) {
+            let lost = self.reader.socket.take_error().is_some();
+            self.drain(lost)?;
+            self.reader.read_statistics();
+        }
+        Ok(())
+    }
+
+    fn counts(&mut self) -> Counts {
+        if !matches!(self.state, State::Ended) {
+            self.reader.read_statistics();
+        }
+        if let Ok(Some(link)) = self.netlink.link(self.reader.socket.index()) {
+            self.dropped_so_far = link.dropped;
+        }
+        Counts {
+            received: self.reader.received,
+            dropped: Some(self.reader.dropped),
+            interface_dropped: Some(self.dropped_so_far.saturating_sub(self.dropped_at_start)),
+        }
+    }
+
+    fn got(&self) -> Got {
+        Got {
+            backend: "af_packet",
+            copy: "mapped ring",
+            ring_bytes: self.reader.ring.blocks().total_bytes() as u64,
+            ring_frames: 0,
+            waits: false,
+            timestamps: "kernel",
+        }
+    }
+}
+
+/// How frames of this hardware begin.
+fn link_type(link: &Link) -> Result<LinkType> {
+    match link.hardware {
+        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkType::ETHERNET),
+        libc::ARPHRD_NONE => Ok(LinkType::RAW),
+        other => Err(Error::new(
+            &link.name,
+            format!("its hardware type {other} is not supported"),
+        )
+        .advise("Ethernet (1), loopback (772) and raw IP (65534) are")),
+    }
+}
+
+/// The part of a port that a burst holds on to.
+#[derive(Debug)]
+struct Reader {
+    ring: Ring,
+    gaps: Gaps,
+    socket: Socket,
+    /// Σ tp_packets and Σ tp_drops.
+    received: u64,
+    dropped: u64,
+    /// Frames handed out in bursts that are over.
+    delivered: u64,
+    damage: Option<Damage>,
+}
+
+impl Reader {
+    fn look(&mut self) -> bool {
+        self.gaps.look(&mut self.ring)
+    }
+
+    /// Ends a burst, also one that was forgotten instead of dropped.
+    fn settle(&mut self) {
+        self.delivered += u64::from(self.ring.taken());
+        self.ring.allow(0);
+        self.damage = self.damage.or(self.ring.take_damage());
+        if self.ring.held() && self.ring.left() == 0 {
+            self.read_statistics();
+            self.ring.release();
+            self.gaps.released();
+            self.read_statistics();
+        }
+    }
+
+    fn read_statistics(&mut self) {
+        let socket = &self.socket;
+        let read = || {
+            let new = socket.statistics();
+            (new.drops, new)
+        };
+        let new = self.gaps.account(&mut self.ring, read);
+        self.received += new.packets;
+        self.dropped += new.drops;
+    }
+}
+
+impl Frames for Reader {
+    #[inline]
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        self.ring.next()
+    }
+
+    fn put_back(&mut self) {
+        self.ring.put_back();
+    }
+
+    fn release(&mut self) {
+        self.settle();
+    }
+}

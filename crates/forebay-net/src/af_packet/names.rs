@@ -1,0 +1,105 @@
+//! Finding an interface by the name a user typed, and helping when there is none.
+
+use crate::link::Link;
+use forebay::{Error, Result};
+
+/// The interface called `name`.
+pub(super) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
+    if let Some(link) = links.iter().find(|link| link.name == name) {
+        return Ok(link);
+    }
+    if name == "any" {
+        let advice = format!("Choose one of: {}", all(links));
+        return Err(
+            Error::new(name, "capturing on all interfaces at once is not supported").advise(advice),
+        );
+    }
+    let mut text = format!("no interface '{name}'; there are: {}", all(links));
+    if let Some(near) = nearest(links, name) {
+        text += &format!(" (did you mean {near}?)");
+    }
+    Err(Error::new("", text))
+}
+
+fn all(links: &[Link]) -> String {
+    let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "sim".into(),
+        [one] => format!("{one} and sim"),
+        many => format!("{}, and sim", many.join(", ")),
+    }
+}
+
+/// The name that a slip of the finger could have meant: at most a third of it differs, or one letter.
+fn nearest<'a>(links: &'a [Link], name: &str) -> Option<&'a str> {
+    let names = links.iter().map(|link| link.name.as_str()).chain(["sim"]);
+    let (changes, near) = names.map(|near| (distance(near, name), near)).min()?;
+    (changes <= (name.chars().count() / 3).max(1)).then_some(near)
+}
+
+/// Letters to insert, delete or replace to make one word of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (done, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], done + 1);
+        for at in 1..row.len() {
+            let replaced = diagonal + usize::from(b[at - 1] != letter);
+            diagonal = row[at];
+            row[at] = replaced.min(diagonal + 1).min(row[at - 1] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(names: &[&str]) -> Vec<Link> {
+        names
+            .iter()
+            .map(|&name| Link {
+                name: name.into(),
+                ..Link::default()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_wrong_name_gets_a_list_and_a_guess() {
+        let here = links(&["lo", "eth0", "veth1"]);
+        let text = |name| find(&here, name).unwrap_err().to_string();
+        assert_eq!(
+            text("etho"),
+            "no interface 'etho'; there are: lo, eth0, veth1, and sim (did you mean eth0?)"
+        );
+        assert_eq!(
+            text("wlan0"),
+            "no interface 'wlan0'; there are: lo, eth0, veth1, and sim"
+        );
+        assert_eq!(
+            text("any"),
+            "any: capturing on all interfaces at once is not supported. Choose one of: lo, eth0, veth1, and sim"
+        );
+        assert!(
+            find(&links(&["lo"]), "l")
+                .unwrap_err()
+                .to_string()
+                .ends_with("lo and sim (did you mean lo?)")
+        );
+        assert_eq!(find(&here, "veth1").unwrap().name, "veth1");
+    }
+
+    #[test]
+    fn distances_count_letters() {
+        for (a, b, changes) in [
+            ("", "abc", 3),
+            ("eth0", "eth0", 0),
+            ("eth0", "etho", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a, b), changes, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Hand-made block images: what the kernel writes, and what it never should.
+
+use super::*;
+use std::sync::atomic::Ordering::Release;
+
+pub(in crate::af_packet) const BLOCKS: Blocks = Blocks {
+    bytes: 4096,
+    count: 8,
+};
+const FIRST: usize = 48;
+/// Where the kernel puts an Ethernet frame behind its header, 4 bytes reserved.
+const MAC: usize = 86;
+
+/// What a frame of an image looks like; by default one that the kernel could have written.
+#[derive(Clone)]
+pub(in crate::af_packet) struct Sample {
+    pub bytes: Vec<u8>,
+    pub wire_len: u32,
+    pub tag: Option<(u16, u16)>,
+    pub kind: u8,
+    pub sec: u32,
+    pub nsec: u32,
+    pub mac: u16,
+}
+
+impl Sample {
+    pub(in crate::af_packet) fn new(bytes: &[u8]) -> Self {
+        Sample {
+            bytes: bytes.to_vec(),
+            wire_len: bytes.len() as u32,
+            tag: None,
+            kind: 0,
+            sec: 1,
+            nsec: 2,
+            mac: MAC as u16,
+        }
+    }
+}
+
+pub(in crate::af_packet) fn ring(snaplen: u32) -> Ring {
+    Ring::new(
+        Mapping::anonymous(BLOCKS.total_bytes()).unwrap(),
+        BLOCKS,
+        true,
+        snaplen,
+    )
+}
+
+impl Ring {
+    fn poke(&mut self, block: u32, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.blocks.bytes as usize);
+        // SAFETY: within the block, as just checked.
+        let place = unsafe { self.block(block).add(at) };
+        // SAFETY: in bounds; the test plays the kernel, and `&mut self` says that no slice is alive.
+        unsafe {
+            place
+                .as_ptr()
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+    }
+
+    fn poke_u32(&mut self, block: u32, at: usize, value: u32) {
+        self.poke(block, at, &value.to_ne_bytes());
+    }
+
+    /// Fills a block as the kernel does, closes it, and returns the offsets of its headers.
+    pub(in crate::af_packet) fn fill(&mut self, block: u32, samples: &[Sample]) -> Vec<usize> {
+        let mut at = FIRST;
+        let mut offsets = Vec::new();
+        for (place, sample) in samples.iter().enumerate() {
+            let len = usize::from(sample.mac) + sample.bytes.len();
+            let next = if place + 1 == samples.len() {
+                0
+            } else {
+                len.next_multiple_of(8)
+            };
+            let (status, tpid, tci) = match sample.tag {
+                Some((tpid, tci)) => (
+                    libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID,
+                    tpid,
+                    tci,
+                ),
+                None => (0, 0, 0),
+            };
+            let words = [
+                next as u32,
+                sample.sec,
+                sample.nsec,
+                sample.bytes.len() as u32,
+                sample.wire_len,
+                status | 1,
+            ];
+            for (word, value) in words.into_iter().enumerate() {
+                self.poke_u32(block, at + 4 * word, value);
+            }
+            self.poke(block, at + 24, &sample.mac.to_ne_bytes());
+            self.poke_u32(block, at + 32, tci.into());
+            self.poke(block, at + 36, &tpid.to_ne_bytes());
+            self.poke(block, at + 58, &[sample.kind]);
+            self.poke(block, at + usize::from(sample.mac), &sample.bytes);
+            offsets.push(at);
+            at += len.next_multiple_of(8);
+        }
+        self.poke_u32(block, STATUS + 4, samples.len() as u32);
+        self.poke_u32(block, STATUS + 8, FIRST as u32);
+        self.close(block, 0);
+        offsets
+    }
+
+    pub(in crate::af_packet) fn close(&mut self, block: u32, flags: u32) {
+        self.status_word(block)
+            .store(libc::TP_STATUS_USER | flags, Release);
+    }
+
+    fn rest(&mut self) -> Vec<(Vec<u8>, u32, u64)> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next() {
+            frames.push((frame.data.to_vec(), frame.wire_len, frame.dropped_before));
+        }
+        frames
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len as u8).collect()
+}
+
+#[test]
+fn frames_are_seen_in_order_with_their_time_length_and_direction() {
+    let mut ring = ring(65_536);
+    assert!(!ring.look() && ring.next().is_none());
+    let out = Sample {
+        kind: libc::PACKET_OUTGOING,
+        sec: u32::MAX,
+        nsec: 999_999_999,
+        ..Sample::new(&bytes(61))
+    };
+    ring.fill(
+        0,
+        &[
+            Sample {
+                wire_len: 1514,
+                ..Sample::new(&bytes(60))
+            },
+            out,
+        ],
+    );
+    assert!(ring.look() && ring.held());
+    ring.allow(10);
+    let first = ring.next().unwrap();
+    assert_eq!(
+        (first.data, first.wire_len, first.time_ns),
+        (&bytes(60)[..], 1514, 1_000_000_002)
+    );
+    assert_eq!(first.direction, Direction::Inbound);
+    let second = ring.next().unwrap();
+    assert_eq!(
+        (second.data, second.time_ns),
+        (&bytes(61)[..], 4_294_967_295_999_999_999)
+    );
+    assert_eq!(second.direction, Direction::Outbound);
+    assert!(ring.next().is_none());
+    assert_eq!((ring.taken(), ring.left()), (2, 0));
+    ring.release();
+    assert_eq!((ring.status(0), ring.current(), ring.previous()), (0, 1, 0));
+}
+
+#[test]
+fn a_budget_pauses_the_walk_and_a_frame_put_back_comes_again() {
+    let mut ring = ring(65_536);
+    ring.fill(0, &[60, 61, 62].map(|len| Sample::new(&bytes(len))));
+    ring.add_gap(7);
+    ring.look();
+    ring.allow(2);
+    assert_eq!(ring.next().unwrap().dropped_before, 7);
+    ring.put_back();
+    assert_eq!((ring.taken(), ring.gap()), (0, 7));
+    let again = ring.next().unwrap();
+    assert_eq!((again.data.len(), again.dropped_before), (60, 7));
+    assert_eq!((ring.rest().len(), ring.taken(), ring.left()), (1, 2, 1));
+    ring.allow(0);
+    ring.put_back(); // nothing of this burst was handed out
+    assert_eq!((ring.left(), ring.rest().len()), (1, 0));
+    ring.allow(usize::MAX);
+    assert_eq!(ring.rest(), [(bytes(62), 62, 0)]);
+}
+
+#[test]
+fn a_vlan_tag_goes_back_between_addresses_and_type_exactly_once() {
+    let mut ring = ring(65_536);
+    let tagged = |tag| Sample {
+        tag: Some(tag),
+        ..Sample::new(&bytes(60))
+    };
+    ring.fill(
+        0,
+        &[
+            tagged((0x8100, 0x2064)),
+            tagged((0x88A8, 5)),
+            Sample::new(&bytes(60)),
+        ],
+    );
+    ring.look();
+    ring.allow(10);
+    let whole = |tag: [u8; 4]| [&bytes(60)[..12], &tag[..], &bytes(60)[12..]].concat();
+    for _ in 0..3 {
+        let frame = ring.next().unwrap();
+        assert_eq!(
+            (frame.data, frame.wire_len),
+            (&whole([0x81, 0, 0x20, 0x64])[..], 64)
+        );
+        ring.put_back();
+    }
+    let expected = [
+        (whole([0x81, 0, 0x20, 0x64]), 64, 0),
+        (whole([0x88, 0xA8, 0, 5]), 64, 0),
+        (bytes(60), 60, 0),
+    ];
+    assert_eq!(ring.rest(), expected);
+}
+
+#[test]
+fn a_tag_without_a_known_protocol_is_802_1q() {
+    let mut ring = ring(65_536);
+    let offsets = ring.fill(
+        0,
+        &[Sample {
+            tag: Some((0, 9)),
+            ..Sample::new(&bytes(20))
+        }],
+    );
+    ring.poke_u32(0, offsets[0] + 20, libc::TP_STATUS_VLAN_VALID | 1);
+    ring.look();
+    ring.allow(1);
+    assert_eq!(ring.next().unwrap().data[12..16], [0x81, 0, 0, 9]);
+}
+
+#[test]
+fn the_snaplen_cuts_after_the_tag_was_put_back() {
+    for (snaplen, kept) in [
+        (60, 60),
+        (16, 16),
+        (14, 14),
+        (13, 13),
+        (12, 12),
+        (11, 11),
+        (1, 1),
+    ] {
+        let mut ring = ring(snaplen);
+        // The kernel's filter has cut already, to `snaplen` bytes without the tag.
+        let cut = bytes(60)[..snaplen as usize].to_vec();
+        ring.fill(
+            0,
+            &[Sample {
+                tag: Some((0x8100, 3)),
+                wire_len: 60,
+                ..Sample::new(&cut)
+            }],
+        );
+        ring.look();
+        ring.allow(1);
+        let whole = [&bytes(60)[..12], &[0x81, 0, 0, 3], &bytes(60)[12..]].concat();
+        let frame = ring.next().unwrap();
+        assert_eq!(
+            (frame.data, frame.wire_len),
+            (&whole[..kept], 64),
+            "snaplen {snaplen}"
+        );
+    }
+}
+
+#[test]
+fn without_room_or_addresses_a_tag_is_left_out() {
+    let mut ring = ring(65_536);
+    ring.fill(
+        0,
+        &[Sample {
+            tag: Some((0x8100, 3)),
+            mac: HEADER as u16,
+            ..Sample::new(&bytes(60))
+        }],
+    );
+    ring.look();
+    ring.allow(1);
+    assert_eq!(ring.rest(), [(bytes(60), 60, 0)]);
+    let mut raw = Ring::new(
+        Mapping::anonymous(BLOCKS.total_bytes()).unwrap(),
+        BLOCKS,
+        false,
+        100,
+    );
+    raw.fill(
+        0,
+        &[Sample {
+            tag: Some((0x8100, 3)),
+            ..Sample::new(&bytes(60))
+        }],
+    );
+    raw.look();
+    raw.allow(1);
+    assert_eq!(raw.rest(), [(bytes(60), 60, 0)]);
+}
+
+#[test]
+fn hostile_numbers_end_the_walk_without_leaving_the_block() {
+    let three = [60, 61, 62].map(|len| Sample::new(&bytes(len)));
+    // (offset in the second header, value, frames still seen)
+    let next_offset = [1u32, 4, 44, 100, 4095, 4096, u32::MAX, u32::MAX - 3];
+    let lengths = [4096u32, 3800, u32::MAX, u32::MAX - 200, 1 << 31];
+    let cases = next_offset
+        .map(|value| (0, value))
+        .into_iter()
+        .chain(lengths.map(|value| (12, value)));
+    for (field, value) in cases {
+        let mut ring = ring(u32::MAX);
+        let offsets = ring.fill(0, &three);
+        ring.poke_u32(0, offsets[1] + field, value);
+        ring.look();
+        ring.allow(10);
+        let seen = ring.rest().len();
+        assert!(
+            seen == 1 || (field == 0 && seen == 2),
+            "field {field}, value {value}: {seen}"
+        );
+        let damage = ring.take_damage().expect("told");
+        assert_eq!((damage.block, damage.frames as usize), (0, 3 - seen));
+        assert_eq!((ring.taken() as usize, ring.left()), (seen, 0));
+        ring.release();
+    }
+}
+
+#[test]
+fn hostile_descriptors_and_frame_offsets_are_noticed() {
+    for first in [0, 44, 47, 49, 50, 4029, 4096, 4097, u32::MAX] {
+        let mut ring = ring(100);
+        ring.fill(0, &[Sample::new(&bytes(60))]);
+        ring.poke_u32(0, STATUS + 8, first);
+        ring.look();
+        ring.allow(10);
+        assert!(
+            ring.next().is_none() && ring.take_damage().is_some(),
+            "first frame at {first}"
+        );
+    }
+    for mac in [0u16, 14, 67, 3990, 4095, u16::MAX] {
+        let mut ring = ring(100);
+        let offsets = ring.fill(0, &[Sample::new(&bytes(60))]);
+        ring.poke(0, offsets[0] + 24, &mac.to_ne_bytes());
+        ring.look();
+        ring.allow(10);
+        assert!(
+            ring.next().is_none() && ring.take_damage().is_some(),
+            "frame at {mac}"
+        );
+    }
+    let mut ring = ring(100);
+    ring.fill(0, &[Sample::new(&bytes(60))]);
+    ring.poke_u32(0, STATUS + 4, u32::MAX); // more packets than there are
+    ring.look();
+    ring.allow(usize::MAX);
+    assert!(ring.rest().is_empty() && ring.take_damage().is_some());
+}
+
+#[test]
+fn random_bytes_in_a_block_never_lead_out_of_it() {
+    let mut state = 1u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    for _ in 0..5_000 {
+        let mut ring = ring(u32::MAX);
+        let offsets = ring.fill(
+            0,
+            &[60, 61, 62, 63].map(|len| Sample {
+                tag: Some((1, 2)),
+                ..Sample::new(&bytes(len))
+            }),
+        );
+        for _ in 0..4 {
+            let at = offsets[random() as usize % 4] + (random() % 48) as usize;
+            ring.poke(0, at, &[random() as u8]);
+        }
+        ring.look();
+        ring.allow(usize::MAX);
+        let range = ring.block(0).as_ptr().addr()..ring.block(1).as_ptr().addr();
+        while let Some(frame) = ring.next() {
+            let from = frame.data.as_ptr().addr();
+            assert!(from >= range.start + FIRST && from + frame.data.len() <= range.end);
+        }
+    }
+}
+
+#[test]
+fn blocks_come_round_in_order() {
+    let mut ring = ring(100);
+    for round in 0..20u8 {
+        let block = u32::from(round) % BLOCKS.count;
+        ring.fill(block, &[Sample::new(&[round; 60])]);
+        assert!(ring.look() && ring.current() == block);
+        ring.allow(1);
+        assert_eq!(ring.next().unwrap().data, [round; 60]);
+        ring.release();
+        assert!(!ring.look());
+    }
+}

@@ -1,0 +1,164 @@
+//! The crate's only system calls, each as thin as it can be; nothing here decides anything.
+//!
+//! What it may touch: descriptors and mappings it is handed. Who uses it: [`link`](crate::link) for
+//! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+/// Turns the C convention of "-1 and errno" into a result.
+fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(answer)
+    }
+}
+
+/// A socket of its own, closed on exec. Protocol 0 on a packet socket receives nothing until bound.
+pub(crate) fn socket(
+    domain: libc::c_int,
+    kind: libc::c_int,
+    protocol: libc::c_int,
+) -> io::Result<OwnedFd> {
+    // SAFETY: takes and keeps no memory of ours.
+    let raw = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Sets a socket option to the bytes of `value`.
+pub(crate) fn set_option<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let bytes = ptr::from_ref(value).cast();
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes at `bytes`, which is all of `value`, borrowed for the call.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, bytes, len) })?;
+    Ok(())
+}
+
+/// Types for which whatever the kernel writes is a value.
+///
+/// # Safety
+/// Every pattern of bits must be valid: integers and structures of integers.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Plain for libc::c_int {}
+// SAFETY: three unsigned integers.
+unsafe impl Plain for libc::tpacket_stats_v3 {}
+
+/// Reads a socket option over `value`; a shorter answer leaves the rest of `value` as it was.
+pub(crate) fn get_option<T: Plain>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    mut value: T,
+) -> io::Result<T> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let bytes = ptr::from_mut(&mut value).cast();
+    // SAFETY: the kernel writes at most `len` bytes into `value`, ours alone; T takes any bits (Plain).
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, bytes, &mut len) })?;
+    Ok(value)
+}
+
+/// Binds a packet socket to an interface for one protocol number, given in host order.
+pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
+    Ok(())
+}
+
+/// Sends one message.
+pub(crate) fn send(fd: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel reads exactly the borrowed bytes.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Receives one message and returns its true length, which may exceed the buffer: then it was cut.
+pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (bytes, room) = (buffer.as_mut_ptr().cast(), buffer.len());
+    // SAFETY: the kernel writes at most `room` bytes into the buffer, borrowed mutably for the call.
+    let len = unsafe { libc::recv(fd.as_raw_fd(), bytes, room, libc::MSG_TRUNC) };
+    if len < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(len as usize)
+    }
+}
+
+/// A shared, readable and writable mapping; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is a range of addresses of the process, not bound to the thread that made it;
+// nothing is reached through `&Mapping` but its address.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of a descriptor (a packet socket's rings), faulted in at once.
+    pub(crate) fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::map(fd.as_raw_fd(), libc::MAP_SHARED | libc::MAP_POPULATE, len)
+    }
+
+    /// Zeroed memory that looks like a ring, for tests without a socket.
+    #[cfg(test)]
+    pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
+        Self::map(-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, len)
+    }
+
+    fn map(fd: libc::c_int, flags: libc::c_int, len: usize) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: with no address asked for, the kernel chooses a free range: no mapping of ours moves.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base =
+            NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Mapping { base, len })
+    }
+
+    /// The first byte, aligned to a page.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes mapped.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` got; whoever handed out pointers into it borrows or
+        // owns this mapping, so none is used any more. The only failure is a bad argument.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
