@@ -166,3 +166,101 @@ impl Poller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{
+        Arc, Bell,
+        atomic::{AtomicU32, Ordering::Relaxed},
+        model, thread,
+    };
+
+    /// A producer's items and the bell that it rings behind each: a card and its interrupt.
+    #[derive(Default)]
+    struct Card {
+        /// Written by the producer, read by the poller; Relaxed: the bell's fences order it.
+        items: AtomicU32,
+        bell: Bell,
+    }
+
+    struct Queue {
+        card: Arc<Card>,
+        taken: u32,
+    }
+
+    impl Source for Queue {
+        type Error = ();
+        fn look(&mut self, budget: usize) -> Result<usize, ()> {
+            let found = (self.card.items.load(Relaxed) - self.taken).min(budget as u32);
+            self.taken += found;
+            Ok(found as usize)
+        }
+        fn arm(&mut self) -> Result<(), ()> {
+            self.card.bell.arm();
+            Ok(())
+        }
+        fn sleep(&mut self) -> Result<(), ()> {
+            self.card.bell.sleep(None);
+            Ok(())
+        }
+        fn disarm(&mut self) {
+            self.card.bell.disarm();
+        }
+    }
+
+    /// An item that comes between the last look and the arming is not slept over: if it were, the
+    /// poller would sleep for ever, which loom reports as a deadlock.
+    fn every_item_wakes() {
+        model(|| {
+            let card = Arc::new(Card::default());
+            let theirs = card.clone();
+            let producer = thread::spawn(move || {
+                for _ in 0..2 {
+                    theirs.items.fetch_add(1, Relaxed);
+                    theirs.bell.ring();
+                }
+            });
+            let mut poller = Poller::new(64, Clock::virtual_time());
+            let mut queue = Queue { card, taken: 0 };
+            while queue.taken < 2 {
+                poller.turn(&mut queue).unwrap();
+            }
+            producer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn no_item_is_slept_over() {
+        every_item_wakes();
+    }
+
+    #[cfg(loom)]
+    #[test]
+    fn the_model_finds_a_poller_without_its_second_look() {
+        crate::sync::planted_bug_is_found(
+            "poller-without-second-look",
+            "poll::tests::no_item_is_slept_over",
+        );
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_turn_takes_its_budget_and_does_not_sleep_on_it() {
+        let card = Arc::new(Card::default());
+        card.items.store(100, Relaxed);
+        let clock = Clock::virtual_time();
+        let mut poller = Poller::new(64, clock.clone());
+        let mut queue = Queue { card, taken: 0 };
+        assert_eq!(poller.turn(&mut queue), Ok(64));
+        clock.sleep(Duration::from_secs(3));
+        assert_eq!(poller.turn(&mut queue), Ok(36));
+        let modes = poller.modes();
+        assert_eq!((modes.looks, modes.sleeps), (2, 0));
+        assert_eq!(
+            (modes.busy, modes.asleep),
+            (Duration::from_secs(3), Duration::ZERO)
+        );
+        assert_eq!(modes.busy_share(), 1.0);
+    }
+}

@@ -110,7 +110,8 @@ fn headers(flow: usize, seed: u64, payload: &[u8]) -> [u8; HEADERS] {
     h[30..34].copy_from_slice(&[198, 19, 0, 1]);
     let ip_sum = checksum(&[&h[14..34]]);
     h[24..26].copy_from_slice(&ip_sum.to_be_bytes());
-    let source_port = 1024 + (random >> 16) as u16 % 60_000;
+    // The dynamic range, where analysers expect nothing in particular.
+    let source_port = 49_152 + (random >> 16) as u16 % 16_384;
     h[34..36].copy_from_slice(&source_port.to_be_bytes());
     h[36..38].copy_from_slice(&9u16.to_be_bytes()); // discard
     h[38..40].copy_from_slice(&udp_len.to_be_bytes());

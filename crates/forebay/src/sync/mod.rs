@@ -89,3 +89,16 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     #[cfg(not(loom))]
     body();
 }
+
+/// Runs `test` of this binary again with `bug` planted, and requires it to fail.
+#[cfg(all(test, any(loom, forebay_one_view)))]
+pub(crate) fn planted_bug_is_found(bug: &str, test: &str) {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env("FOREBAY_PLANT", bug)
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&child.stdout);
+    assert!(report.contains("running 1 test"), "no such test: {test}");
+    assert!(!child.status.success(), "{bug} was not found by {test}");
+}
