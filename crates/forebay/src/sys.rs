@@ -22,8 +22,8 @@ use std::{
 };
 
 use rustix::{
+    fd::AsRawFd,
     fs::{MemfdFlags, SealFlags},
-    mm::{self, MapFlags, ProtFlags},
     thread::futex,
 };
 
@@ -63,7 +63,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Zeroed private memory: `len` bytes (whole pages) aligned to `align` (a power of two, at least a page).
     pub(crate) fn anonymous(len: usize, align: usize) -> io::Result<Mapping> {
-        Mapping::aligned(len, align, ProtFlags::READ | ProtFlags::WRITE)
+        Mapping::aligned(len, align, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// `len` bytes (whole pages) of zeroed memory seen twice, back to back: `2 * len` bytes, two maps.
@@ -73,32 +73,31 @@ impl Mapping {
         rustix::fs::ftruncate(&file, len as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let twice = len.checked_mul(2).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = Mapping::aligned(twice, align, ProtFlags::empty())?;
+        let mapping = Mapping::aligned(twice, align, libc::PROT_NONE)?;
         for view in [0, len] {
             // The pointer stays inside the reservation, since view + len <= 2 * len.
             let at = mapping.start.as_ptr().wrapping_add(view);
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
             // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and nobody uses yet.
-            unsafe {
-                mm::mmap(
-                    at.cast(),
-                    len,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    MapFlags::SHARED | MapFlags::FIXED,
-                    &file,
-                    0,
-                )
-            }?;
+            let got = unsafe { libc::mmap(at.cast(), len, protection, flags, file.as_raw_fd(), 0) };
+            if got == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
         }
         Ok(mapping)
     }
 
     /// Maps with slack, then gives back what lies before and behind the aligned part: one map remains.
-    fn aligned(len: usize, align: usize, protection: ProtFlags) -> io::Result<Mapping> {
+    fn aligned(len: usize, align: usize, protection: i32) -> io::Result<Mapping> {
         let slack = align - page_size();
         let whole = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
-        let start =
-            unsafe { mm::mmap_anonymous(ptr::null_mut(), whole, protection, MapFlags::PRIVATE) }?;
+        let start = unsafe { libc::mmap(ptr::null_mut(), whole, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
         let mut mapping = Mapping {
             start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
             len: whole,
@@ -109,21 +108,16 @@ impl Mapping {
     }
 
     fn trim(&mut self, before: usize, len: usize) -> io::Result<()> {
+        let start = self.start.as_ptr();
         let behind = self.len - before - len;
-        if behind > 0 {
-            let at = self.start.as_ptr().wrapping_add(before + len);
-            // SAFETY: the tail of our own fresh mapping, which nobody uses.
-            unsafe { mm::munmap(at.cast(), behind) }?;
-            self.len -= behind;
-        }
-        if before > 0 {
-            let start = self.start;
-            // SAFETY: the head of our own fresh mapping, which nobody uses.
-            unsafe { mm::munmap(start.as_ptr().cast(), before) }?;
-            // SAFETY: `before` is less than the length, so the sum stays inside the mapping.
-            self.start = unsafe { start.add(before) };
-            self.len -= before;
-        }
+        // SAFETY: the tail of our own fresh mapping, which nobody uses.
+        unsafe { unmap(start.wrapping_add(before + len), behind) }?;
+        self.len -= behind;
+        // SAFETY: the head of our own fresh mapping, which nobody uses.
+        unsafe { unmap(start, before) }?;
+        // SAFETY: `before` is less than the length, so the sum stays inside the mapping.
+        self.start = unsafe { self.start.add(before) };
+        self.len -= before;
         Ok(())
     }
 
@@ -185,9 +179,23 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: we own the range, and whoever holds a pointer into it lives no longer than we do.
-        let answer = unsafe { mm::munmap(self.start.as_ptr().cast(), self.len) };
+        let answer = unsafe { unmap(self.start.as_ptr(), self.len) };
         debug_assert!(answer.is_ok(), "{answer:?}");
     }
+}
+
+/// Gives addresses back; nothing where `len` is 0.
+///
+/// By libc like all mapping here, not by rustix's own system calls: sanitizers watch libc's.
+///
+/// # Safety
+/// The range is whole pages of a mapping of ours that nobody uses any more.
+unsafe fn unmap(at: *mut u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    if len > 0 && unsafe { libc::munmap(at.cast(), len) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// The header of a map in smaps: `7f0000000000-7f0000200000 rw-s …`.

@@ -12,6 +12,9 @@
 mod mirror;
 mod region;
 
+#[cfg(all(test, not(miri)))]
+mod tests;
+
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;
 pub use region::Region;

@@ -172,5 +172,12 @@ fn planted_bugs_are_found() {
         let report = String::from_utf8_lossy(&child.stdout);
         assert!(report.contains("running 1 test"), "no such test: {name}");
         assert!(!child.status.success(), "{bug} was not found by {name}");
+        let complaint = String::from_utf8_lossy(&child.stderr);
+        assert!(
+            cfg!(loom)
+                || complaint.contains("ThreadSanitizer: data race")
+                    && complaint.contains("forebay::ring::spsc"),
+            "{complaint}"
+        );
     }
 }

@@ -1,0 +1,232 @@
+use super::*;
+use std::{env, fs, process::Command};
+
+fn small_pages() -> MapConfig {
+    MapConfig::default()
+}
+
+fn huge_pages() -> MapConfig {
+    MapConfig {
+        huge_pages: true,
+        ..MapConfig::default()
+    }
+}
+
+fn maps() -> usize {
+    fs::read_to_string("/proc/self/maps")
+        .unwrap()
+        .lines()
+        .count()
+}
+
+/// Whether a sanitizer runs beside us, whose own maps come and go and whose addresses take terabytes.
+fn sanitized() -> bool {
+    let sanitized = fs::read_to_string("/proc/self/status")
+        .unwrap()
+        .lines()
+        .any(|line| {
+            let terabytes = |kib: &str| {
+                kib.trim_end_matches(" kB")
+                    .trim()
+                    .parse()
+                    .is_ok_and(|kib: u64| kib >> 30 > 0)
+            };
+            line.strip_prefix("VmPeak:").is_some_and(terabytes)
+        });
+    if sanitized {
+        eprintln!(
+            "skipped: counting maps and limiting addresses makes no sense beside a sanitizer"
+        );
+    }
+    sanitized
+}
+
+/// Runs one test of this file again as a child in which `FOREBAY_CHILD` is set, and wants it to pass.
+fn in_a_child(test: &str) {
+    let child = Command::new(env::current_exe().unwrap())
+        .args([
+            "--exact",
+            &format!("memory::tests::{test}"),
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("FOREBAY_CHILD", "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&child.stdout);
+    assert!(told.contains("running 1 test"), "no such test: {test}");
+    let complaint = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{told}{complaint}");
+}
+
+fn is_child() -> bool {
+    env::var_os("FOREBAY_CHILD").is_some()
+}
+
+#[test]
+fn a_write_near_the_end_shows_at_the_start() {
+    let mut mirror = Mirror::new(10, &small_pages()).unwrap();
+    let len = mirror.len();
+    assert_eq!(len, sys::page_size());
+    assert!(mirror.view(0, len).iter().all(|&byte| byte == 0));
+    mirror.view_mut(len - 1, 3).copy_from_slice(b"abc");
+    assert_eq!(mirror.view(0, 3), b"bc\0");
+    mirror.view_mut(0, 1)[0] = b'z';
+    assert_eq!(mirror.view(len - 1, 3), b"azc");
+}
+
+#[test]
+fn each_view_starts_in_the_first_one_and_is_no_longer_than_the_memory() {
+    let mirror = Mirror::new(1, &small_pages()).unwrap();
+    let len = mirror.len();
+    assert_eq!(mirror.view(len - 1, len).len(), len);
+    for (at, bytes) in [(len, 0), (0, len + 1), (usize::MAX, 1)] {
+        let mirror = std::panic::AssertUnwindSafe(&mirror);
+        std::panic::catch_unwind(|| mirror.view(at, bytes).len()).unwrap_err();
+    }
+}
+
+#[test]
+fn sizes_that_make_no_sense_are_refused_before_anything_is_touched() {
+    for (len, advice) in [
+        (0, "at least one byte"),
+        (usize::MAX, "no address space"),
+        (isize::MAX as usize / 2 - 4096, "at most half"),
+        (sys::available_memory().unwrap() * 3 / 4, "at most half"),
+    ] {
+        let mirror = Mirror::new(len, &small_pages()).unwrap_err().to_string();
+        let region = Region::new(len, &small_pages()).unwrap_err().to_string();
+        assert!(
+            mirror.starts_with("mirrored memory: mapping ") && mirror.contains(advice),
+            "{mirror}"
+        );
+        assert!(
+            region.starts_with("memory region: mapping ") && region.contains(advice),
+            "{region}"
+        );
+    }
+}
+
+#[test]
+fn a_mirror_costs_two_maps_and_gives_them_back() {
+    if sanitized() {
+        return;
+    }
+    if !is_child() {
+        return in_a_child("a_mirror_costs_two_maps_and_gives_them_back");
+    }
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let (maps_before, descriptors_before) = (maps(), descriptors());
+    let mirrors = [1, 5 << 20].map(|len| Mirror::new(len, &small_pages()).unwrap());
+    assert_eq!(maps(), maps_before + 4);
+    assert_eq!(descriptors(), descriptors_before);
+    let listed = fs::read_to_string("/proc/self/smaps").unwrap();
+    assert!(listed.contains("dc"), "not passed on by fork");
+    drop(mirrors);
+    assert_eq!(maps(), maps_before);
+}
+
+#[test]
+fn running_out_of_maps_is_a_clean_error() {
+    if sanitized() {
+        return;
+    }
+    if !is_child() {
+        return in_a_child("running_out_of_maps_is_a_clean_error");
+    }
+    let bare = MapConfig {
+        populate: false,
+        ..MapConfig::default()
+    };
+    let mut mirrors = Vec::with_capacity(100_000);
+    let error = loop {
+        match Mirror::new(1, &bare) {
+            Ok(mirror) => mirrors.push(mirror),
+            Err(error) => break error,
+        }
+        if mirrors.len() == 100_000 {
+            eprintln!("skipped: this machine allows more than 200,000 maps");
+            return;
+        }
+    };
+    assert_eq!(error.raw_os_error(), Some(libc::ENOMEM), "{error}");
+    // Nothing can be read from /proc before some maps are free; the failures must not have used any up.
+    for _ in 0..10 {
+        Mirror::new(1, &bare).unwrap_err();
+    }
+    mirrors.truncate(mirrors.len() - 10);
+    let before = maps();
+    let again: Vec<_> = (0..10).map(|_| Mirror::new(1, &bare).unwrap()).collect();
+    assert_eq!(maps(), before + 20);
+    assert!(error.to_string().contains("vm.max_map_count"), "{error}");
+    drop(again);
+}
+
+#[test]
+fn running_out_of_addresses_is_a_clean_error() {
+    if sanitized() {
+        return;
+    }
+    if !is_child() {
+        return in_a_child("running_out_of_addresses_is_a_clean_error");
+    }
+    let before = maps();
+    let limit = rustix::process::Rlimit {
+        current: Some(1 << 30),
+        maximum: Some(1 << 30),
+    };
+    rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
+    for len in [600 << 20, 1 << 30] {
+        let error = Mirror::new(len, &small_pages()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOMEM), "{error}");
+    }
+    let error = Region::new(1 << 30, &small_pages()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOMEM), "{error}");
+    assert_eq!(maps(), before);
+}
+
+#[test]
+fn a_region_is_zeroed_whole_pages_and_aligned_to_huge_ones_from_there_on() {
+    for (len, align) in [
+        (1, 4096),
+        (5000, 4096),
+        (2 << 20, 2 << 20),
+        (5 << 20, 2 << 20),
+    ] {
+        let mut region = Region::new(len, &small_pages()).unwrap();
+        assert_eq!(region.len(), len.next_multiple_of(sys::page_size()));
+        assert_eq!(region.as_ptr() as usize % align, 0);
+        assert!(region.iter().all(|&byte| byte == 0));
+        region.fill(1);
+    }
+}
+
+#[test]
+fn huge_pages_are_reported_as_the_kernel_has_them() {
+    const LEN: usize = 4 << 20;
+    assert_eq!(
+        Region::new(LEN, &small_pages()).unwrap().huge_pages(),
+        HugePages::NotAsked
+    );
+    assert_eq!(
+        Mirror::new(LEN, &small_pages()).unwrap().huge_pages(),
+        HugePages::NotAsked
+    );
+    let region = Region::new(LEN, &huge_pages()).unwrap();
+    let mirror = Mirror::new(LEN + 1, &huge_pages()).unwrap();
+    assert_eq!(mirror.len(), 6 << 20, "whole huge pages");
+    assert_eq!(
+        Mirror::new(5000, &huge_pages()).unwrap().len(),
+        5000_usize.next_multiple_of(sys::page_size())
+    );
+    for (got, len) in [
+        (region.huge_pages(), LEN),
+        (mirror.huge_pages(), mirror.len()),
+    ] {
+        match got {
+            HugePages::NotAsked => panic!("they were asked for"),
+            HugePages::Refused => eprintln!("this kernel gave no huge pages for {len} bytes"),
+            HugePages::Got { bytes } => assert!(bytes > 0 && bytes <= len, "{bytes} of {len}"),
+        }
+    }
+}
