@@ -72,14 +72,18 @@ fn imports(code: &str) -> BTreeSet<String> {
         name.trim().split(word).next().unwrap_or("").to_owned()
     };
     let rooms = found.iter().map(first_word);
-    rooms.filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase())).collect()
+    rooms
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect()
 }
 
 /// Without comments, and without the tests, which may import what they like.
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -114,7 +118,11 @@ fn rooms_import_and_hold_what_the_architecture_says() {
                 let allowed = import == name || import == "error" || room.imports.contains(&import);
                 assert!(allowed, "{krate}: {} imports {import}", inside.display());
             }
-            let file = inside.strip_prefix(name).unwrap_or(inside).to_str().unwrap();
+            let file = inside
+                .strip_prefix(name)
+                .unwrap_or(inside)
+                .to_str()
+                .unwrap();
             let is_unsafe = code.contains("allow(unsafe_code)");
             assert_eq!(
                 is_unsafe,
@@ -122,9 +130,17 @@ fn rooms_import_and_hold_what_the_architecture_says() {
                 "{krate}: {} and unsafe",
                 inside.display()
             );
-            assert!(is_unsafe || !code.contains("unsafe {"), "{krate}: {}", inside.display());
+            assert!(
+                is_unsafe || !code.contains("unsafe {"),
+                "{krate}: {}",
+                inside.display()
+            );
         }
-        assert_eq!(seen, rooms.keys().cloned().collect(), "{krate}: rooms that are gone");
+        assert_eq!(
+            seen,
+            rooms.keys().cloned().collect(),
+            "{krate}: rooms that are gone"
+        );
     }
 }
 

@@ -1,0 +1,116 @@
+//! A laboratory for tests on live interfaces: a network namespace of its own with a veth pair. No
+//! real interface is ever touched.
+//!
+//! ```text
+//!  one thread, one anonymous namespace          lo   va ◀──── veth ────▶ vb
+//!  (it ends with the thread and its children)          senders            the port under test
+//! ```
+
+use std::io;
+use std::panic::resume_unwind;
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Set in a child that was started inside a user namespace, where it may make network namespaces.
+const INSIDE: &str = "FOREBAY_TEST_INSIDE";
+/// One laboratory at a time: they compete for two cores and measure losses.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs `body` in a namespace of its own, with `va` and `vb` up; or says why it cannot.
+pub fn lab(test: &str, tools: &[&str], body: impl FnOnce() + Send) {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(tool) = ["ip"].iter().chain(tools).find(|tool| !have(tool)) {
+        return skip(test, &format!("the tool `{tool}`"));
+    }
+    let entered = std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            own_network()?;
+            ip("link add va type veth peer name vb");
+            for link in ["lo", "va", "vb"] {
+                ip(&format!("link set {link} up"));
+            }
+            body();
+            Ok(())
+        });
+        inside.join().unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    match entered {
+        Ok(()) => {}
+        Err(error) if std::env::var_os(INSIDE).is_some() => {
+            skip(test, &format!("network namespaces: {error}"))
+        }
+        Err(error) => again_as_namespace_root(test, &error),
+    }
+}
+
+/// Says loudly that a test did not run. Where tests have to be whole (CI), that is a failure.
+pub fn skip(test: &str, needs: &str) {
+    let text = format!("{test}: skipped: needs {needs}");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{text}");
+    eprintln!("\n*** {text} ***");
+}
+
+/// Leaves this thread's network namespace for a new one, without IPv6 chatter.
+fn own_network() -> io::Result<()> {
+    // SAFETY: changes which network this thread sees; touches no memory.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Interfaces made from now on do not announce themselves. Without IPv6 there is nothing to do.
+    let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+    Ok(())
+}
+
+/// An unprivileged user is root in a user namespace; only a process with one thread can enter one.
+fn again_as_namespace_root(test: &str, why: &io::Error) {
+    let unshare = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--net"])
+            .args(args);
+        command
+    };
+    if !unshare(&["true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return skip(test, &format!("root or a user namespace ({why})"));
+    }
+    let me = std::env::current_exe().expect("this test has a path");
+    let me = me.to_str().expect("which is text");
+    let status = unshare(&[me, "--exact", test, "--nocapture", "--include-ignored"])
+        .env(INSIDE, "1")
+        .status();
+    assert!(
+        status.expect("unshare ran before").success(),
+        "{test} failed inside a user namespace"
+    );
+}
+
+fn have(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':')
+        .any(|folder| std::path::Path::new(folder).join(tool).is_file())
+}
+
+/// A command of this namespace, found also where only root looks.
+pub fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env(
+        "PATH",
+        std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin",
+    );
+    command
+}
+
+/// Runs `ip` with these words; it must succeed.
+pub fn ip(words: &str) {
+    let output = tool("ip").args(words.split(' ')).output().expect("ip runs");
+    assert!(
+        output.status.success(),
+        "ip {words}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
