@@ -54,8 +54,8 @@ impl Drop for Folder {
 
 /// The summary among the lines: the last one that is an object.
 fn summary(lines: &[u8]) -> Value {
-    let objects = text(lines).lines().filter(|line| line.starts_with('{'));
-    serde_json::from_str(objects.last().expect("a summary")).unwrap()
+    let object = text(lines).lines().rfind(|line| line.starts_with('{'));
+    serde_json::from_str(object.expect("a summary")).unwrap()
 }
 
 fn count(value: &Value) -> u64 {

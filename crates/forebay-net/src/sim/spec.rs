@@ -159,13 +159,10 @@ impl FromStr for Spec {
                 "size" => parse_sizes(value).map(|sizes| spec.sizes = sizes),
                 "seed" => value.parse().ok().map(|seed| spec.seed = seed),
                 "ring" => frames(value).map(|ring| spec.ring = ring),
-                "host" if value == "none" => Some(spec.host = Host::None),
-                "host" => frames(value).map(|n| spec.host = Host::Frames(n)),
+                "host" => parse_host(value).map(|host| spec.host = host),
                 "count" => units::count(value).map(|count| spec.count = Some(count)),
                 "stall" => parse_stall(value).map(|stall| spec.stall = Some(stall)),
-                "clock" if value == "real" => Some(spec.virtual_clock = false),
-                "clock" if value == "virtual" => Some(spec.virtual_clock = true),
-                "clock" => None,
+                "clock" => parse_clock(value).map(|is_virtual| spec.virtual_clock = is_virtual),
                 "cost" => units::duration(value)
                     .filter(|&cost| cost <= LONGEST)
                     .map(|cost| spec.cost_ns = cost.as_nanos() as u64),
@@ -223,6 +220,21 @@ fn parse_sizes(value: &str) -> Option<Sizes> {
         .ok()
         .filter(|size| (64..=9018).contains(size))?;
     Some(Sizes::Fixed(size))
+}
+
+fn parse_host(value: &str) -> Option<Host> {
+    match value {
+        "none" => Some(Host::None),
+        value => frames(value).map(Host::Frames),
+    }
+}
+
+/// Whether it is the virtual one.
+fn parse_clock(value: &str) -> Option<bool> {
+    ["real", "virtual"]
+        .iter()
+        .position(|&name| name == value)
+        .map(|at| at == 1)
 }
 
 fn parse_stall(value: &str) -> Option<Stall> {
