@@ -27,6 +27,8 @@ pub fn progress(progress: &Progress) -> Value {
         "dropped": { "kernel": progress.dropped },
         "bytes": progress.written_bytes,
         "seconds": progress.elapsed.as_secs_f64(),
+        "packets_per_second": progress.packets_per_second,
+        "bits_per_second": progress.bits_per_second,
         "buffer_fill": progress.fill,
     })
 }

@@ -144,7 +144,6 @@ fn listening(source: &Source, snaplen: u32) -> String {
 
 fn progress_line(progress: &Progress, writes: bool) -> String {
     let seconds = progress.elapsed.as_secs();
-    let per_second = 1.0 / progress.elapsed.as_secs_f64().max(1e-9);
     let lost = match progress.dropped {
         Some(lost) => {
             let of = progress.taken + lost;
@@ -156,12 +155,12 @@ fn progress_line(progress: &Progress, writes: bool) -> String {
         None => "lost ?".into(),
     };
     let mut line = format!(
-        "{:02}:{:02}  {}packets  {}  {}  |  {lost}",
+        "{:02}:{:02}  {} packets  {}  {}  |  {lost}",
         seconds / 60,
         seconds % 60,
-        units::scaled(progress.taken as f64),
-        rate(progress.taken as f64 * per_second, "pps"),
-        rate(progress.wire_bytes as f64 * 8.0 * per_second, "b/s"),
+        units::scaled(progress.taken as f64).trim_end(),
+        rate(progress.packets_per_second, "pps"),
+        rate(progress.bits_per_second, "b/s"),
     );
     if writes {
         line += &format!(

@@ -204,8 +204,8 @@ impl Session {
         }
         let asked = self.control.take_report();
         if asked || now >= watch.next {
-            let progress = self.intake.progress(now - watch.began, asked);
-            if let Some(behind) = watch.behind(now, &progress)
+            let mut progress = self.intake.progress(now - watch.began, asked);
+            if let Some(behind) = watch.measure(now, &mut progress)
                 && !self.intake.all_wait()
             {
                 observe(Event::Behind(&behind));
@@ -297,13 +297,14 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// When to report, and whether the writer falls behind.
+/// When to report, how fast it goes, and whether the writer falls behind.
 struct Watch {
     began: u64,
     every: u64,
     next: u64,
-    warned: bool,
-    last: (u64, u64, u64),
+    is_warned: bool,
+    /// The last report, and when it was.
+    last: (u64, Progress),
 }
 
 impl Watch {
@@ -316,28 +317,30 @@ impl Watch {
             began,
             every,
             next: began + every,
-            warned: false,
-            last: (began, 0, 0),
+            is_warned: false,
+            last: (began, Progress::default()),
         }
     }
 
-    /// A warning when the store's buffers pass the high watermark: before drops, not after.
-    fn behind(&mut self, now: u64, progress: &Progress) -> Option<Behind> {
-        let (then, accepted, written) = std::mem::replace(
-            &mut self.last,
-            (now, progress.accepted_bytes, progress.written_bytes),
-        );
+    /// Puts the rates since the last report into this one. Gives a warning when the store's
+    /// buffers pass the high watermark: before drops, not after.
+    fn measure(&mut self, now: u64, progress: &mut Progress) -> Option<Behind> {
+        let (then, last) = &self.last;
+        let seconds = (now - then).max(1) as f64 / 1e9;
+        let rate = |this: u64, last: u64| this.saturating_sub(last) as f64 / seconds;
+        progress.packets_per_second = rate(progress.taken, last.taken);
+        progress.bits_per_second = rate(progress.wire_bytes, last.wire_bytes) * 8.0;
+        let came = rate(progress.accepted_bytes, last.accepted_bytes);
+        let went = rate(progress.written_bytes, last.written_bytes);
+        self.last = (now, progress.clone());
         if progress.fill < LOW_WATERMARK {
-            self.warned = false;
+            self.is_warned = false;
         }
-        if self.warned || progress.fill < HIGH_WATERMARK {
+        if self.is_warned || progress.fill < HIGH_WATERMARK {
             return None;
         }
-        self.warned = true;
-        let seconds = (now - then).max(1) as f64 / 1e9;
-        let came = (progress.accepted_bytes - accepted) as f64;
-        let went = progress.written_bytes.saturating_sub(written) as f64;
-        let lag = ((came - went) / seconds).max(0.0);
+        self.is_warned = true;
+        let lag = (came - went).max(0.0);
         let room = progress.vacant_bytes as f64;
         Some(Behind {
             fill: progress.fill,

@@ -27,6 +27,10 @@ pub struct Progress {
     pub taken: u64,
     /// Bytes these had on the wire.
     pub wire_bytes: u64,
+    /// Packets a second since the last report.
+    pub packets_per_second: f64,
+    /// Bits of these a second.
+    pub bits_per_second: f64,
     /// Packets that the sources dropped; `None`: one of them cannot tell.
     pub dropped: Option<u64>,
     /// Packets whose every byte is written.

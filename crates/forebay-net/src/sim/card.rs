@@ -7,7 +7,8 @@
 //! ```
 //! Between two looks nothing is taken away, so of the frames that arrived meanwhile the first ones
 //! find room and the rest are one gap. The accepted ones are kept as runs of sequence numbers, at
-//! most one new run a look and stall, so a look costs the same at any rate.
+//! most one new run a look and stall, so a look costs the same at any rate. Times are nanoseconds
+//! since the wire became busy.
 
 use super::{Host, Spec, Stall, pace::Pace};
 use std::collections::VecDeque;
@@ -22,14 +23,12 @@ struct Run {
 
 pub(super) struct Card {
     pace: Option<Pace>,
-    /// When frame 0 began to arrive, in the clock's time.
-    start: u64,
     /// Frames that will ever arrive.
     limit: u64,
     card_slots: u64,
     host_slots: Option<u64>,
     stall: Option<Stall>,
-    /// Arrivals and moves are worked out up to here, relative to `start`.
+    /// Arrivals and moves are worked out up to here.
     seen: u64,
     arrived: u64,
     dropped: u64,
@@ -46,7 +45,7 @@ pub(super) struct Card {
 }
 
 impl Card {
-    pub fn new(spec: &Spec, start: u64) -> Self {
+    pub fn new(spec: &Spec) -> Self {
         let host_slots = match (spec.host, spec.mean_interval_ns()) {
             (Host::Frames(n), Some(_)) => Some(n),
             (Host::OneSecond, Some(interval)) => Some((1e9 / interval).ceil() as u64),
@@ -55,7 +54,6 @@ impl Card {
         };
         Card {
             pace: Pace::new(spec),
-            start,
             limit: spec.count.unwrap_or(u64::MAX),
             card_slots: spec.ring,
             host_slots,
@@ -90,7 +88,6 @@ impl Card {
         if self.stopped {
             return self.move_to_host();
         }
-        let now = now - self.start;
         if self.pace.is_none() {
             // At `rate=max` the ring is always full and nothing is ever lost.
             let room = self.capacity() - self.in_card - self.in_host;
@@ -166,7 +163,7 @@ impl Card {
         match (self.host_slots, self.stall) {
             (Some(_), _) => self.in_host,
             // Without a host ring it is us who are stalled.
-            (None, Some(stall)) if stall.covers(now - self.start) && !self.stopped => 0,
+            (None, Some(stall)) if stall.covers(now) && !self.stopped => 0,
             (None, _) => self.in_card,
         }
     }
@@ -219,13 +216,12 @@ impl Card {
         if self.stopped && self.in_card == 0 {
             return None;
         }
-        let relative = now - self.start;
         let after_stall = |at: u64| match self.stall {
             Some(stall) if !self.stopped => stall.end_of(at),
             _ => at,
         };
         if self.in_card > 0 {
-            return Some(self.start + after_stall(relative).max(relative + 1));
+            return Some(after_stall(now).max(now + 1));
         }
         let pace = self.pace.as_ref()?;
         if self.arrived >= self.limit {
@@ -235,7 +231,7 @@ impl Card {
         let first = pace.arrival(self.arrived);
         let quarter = (self.capacity() / 4).max(1) - 1;
         let quarter_full = pace.arrival(self.arrived.saturating_add(quarter).min(self.limit - 1));
-        Some(self.start + after_stall(quarter_full.min(first + moderation)))
+        Some(after_stall(quarter_full.min(first + moderation)))
     }
 
     /// Nothing arrives any more; what the card holds goes to the host as it makes room.

@@ -65,8 +65,8 @@ pub struct Sim {
     generator: Generator,
     stamps: Option<Stamps>,
     burst: BurstState,
-    /// Handed out and released.
-    delivered: u64,
+    /// The first look, in the clock's time.
+    start: Option<u64>,
 }
 
 /// The burst being handed out.
@@ -77,13 +77,14 @@ struct BurstState {
     taken: u64,
     /// Drops before the next frame, told with it.
     dropped_before: u64,
+    /// The wall time of this burst, and of the first look.
     time_ns: u64,
+    epoch_ns: u64,
 }
 
 impl Sim {
-    /// A card after `spec`; its time 0 is now.
+    /// A card after `spec`. The wire is quiet until it is looked at for the first time.
     pub fn new(spec: Spec, clock: Clock) -> Self {
-        let start = clock.now();
         Sim {
             interfaces: [Interface {
                 name: "sim".into(),
@@ -92,14 +93,27 @@ impl Sim {
                 snaplen: 262_144,
                 bits_per_second: spec.rate.bits_per_second(),
             }],
-            card: Card::new(&spec, start),
+            card: Card::new(&spec),
             generator: Generator::new(spec.sizes, spec.seed),
-            stamps: Stamps::new(&spec, clock.wall(start)),
+            stamps: Stamps::new(&spec),
             burst: BurstState::default(),
-            delivered: 0,
             spec,
             clock,
+            start: None,
         }
+    }
+
+    /// Nanoseconds since the first look, up to which everything is worked out now.
+    fn advance(&mut self) -> u64 {
+        let now = self.clock.now();
+        let start = *self.start.get_or_insert(now);
+        self.card.advance(now - start);
+        now - start
+    }
+
+    /// The clock's time at `since` the first look.
+    fn at(&self, since: u64) -> u64 {
+        self.start.unwrap_or(0) + since
     }
 }
 
@@ -114,7 +128,7 @@ impl Frames for Sim {
         self.burst.taken += 1;
         self.burst.dropped_before = dropped_before;
         let time_ns = match &mut self.stamps {
-            Some(stamps) => stamps.of(sequence),
+            Some(stamps) => self.burst.epoch_ns + stamps.of(sequence),
             None => self.burst.time_ns,
         };
         let data = self.generator.frame(sequence);
@@ -136,7 +150,6 @@ impl Frames for Sim {
 
     fn release(&mut self) {
         self.card.release(self.burst.taken);
-        self.delivered += self.burst.taken;
         self.clock.charge(self.burst.taken * self.spec.cost_ns);
         self.burst = BurstState::default();
     }
@@ -148,19 +161,18 @@ impl Port for Sim {
     }
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        let now = self.clock.now();
-        self.card.advance(now);
-        self.burst.left = self.card.visible(now).min(budget as u64);
-        self.burst.time_ns = self.clock.wall(now);
+        let since = self.advance();
+        self.burst.left = self.card.visible(since).min(budget as u64);
+        self.burst.time_ns = self.clock.wall(self.at(since));
+        self.burst.epoch_ns = self.clock.wall(self.at(0));
         Ok(Burst::new(self))
     }
 
     fn arm(&mut self) -> Result<Wake<'_>> {
-        let now = self.clock.now();
-        self.card.advance(now);
-        Ok(match self.card.next_wake(now, MODERATION_NS) {
-            Some(then) if then <= now => Wake::Ready,
-            Some(then) => Wake::At(then),
+        let since = self.advance();
+        Ok(match self.card.next_wake(since, MODERATION_NS) {
+            Some(then) if then <= since => Wake::Ready,
+            Some(then) => Wake::At(self.at(then)),
             None => Wake::End,
         })
     }
@@ -168,15 +180,13 @@ impl Port for Sim {
     fn disarm(&mut self) {}
 
     fn stop(&mut self) -> Result<()> {
-        let now = self.clock.now();
-        self.card.advance(now);
+        self.advance();
         self.card.stop();
         Ok(())
     }
 
     fn counts(&mut self) -> Counts {
-        let now = self.clock.now();
-        self.card.advance(now);
+        self.advance();
         Counts {
             received: self.card.arrived(),
             dropped: Some(self.card.dropped()),

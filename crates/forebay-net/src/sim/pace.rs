@@ -102,7 +102,6 @@ impl Pace {
 /// Time stamps of frames taken mostly in order: a step for the next one, a division after a gap.
 pub(super) struct Stamps {
     pace: Pace,
-    epoch_ns: u64,
     /// Whole nanoseconds and the remainder (of `rate`) that each frame of a cycle takes.
     steps: Vec<(u64, u64)>,
     /// The frame that `ns` and `rest` stand before, and its place in the cycle.
@@ -113,8 +112,8 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Stamps from the wall time `epoch_ns` on; `None` for a card without a pace.
-    pub fn new(spec: &Spec, epoch_ns: u64) -> Option<Self> {
+    /// `None` for a card without a pace.
+    pub fn new(spec: &Spec) -> Option<Self> {
         let pace = Pace::new(spec)?;
         let steps = pace
             .bits
@@ -127,7 +126,6 @@ impl Stamps {
             .collect();
         Some(Stamps {
             pace,
-            epoch_ns,
             steps,
             next: 0,
             place: 0,
@@ -136,7 +134,7 @@ impl Stamps {
         })
     }
 
-    /// When frame `k` arrived, in nanoseconds since the Unix epoch.
+    /// When frame `k` arrived, as [`Pace::arrival`] has it.
     #[inline]
     pub fn of(&mut self, k: u64) -> u64 {
         if k != self.next {
@@ -154,7 +152,7 @@ impl Stamps {
         if self.place == self.steps.len() {
             self.place = 0;
         }
-        self.epoch_ns + self.ns + (self.rest > 0) as u64
+        self.ns + (self.rest > 0) as u64
     }
 
     #[cold]
@@ -201,9 +199,9 @@ mod tests {
                 ..Spec::default()
             };
             let pace = Pace::new(&spec).unwrap();
-            let mut stamps = Stamps::new(&spec, 1000).unwrap();
+            let mut stamps = Stamps::new(&spec).unwrap();
             for k in (0..100).chain(5_000_000..5_000_100).chain([3, 4, 0, 1, 1]) {
-                assert_eq!(stamps.of(k), 1000 + pace.arrival(k), "frame {k}");
+                assert_eq!(stamps.of(k), pace.arrival(k), "frame {k}");
                 assert_eq!(pace.arrived_at(pace.arrival(k)), k + 1);
                 assert_eq!(pace.arrived_at(pace.arrival(k) - 1), k);
             }

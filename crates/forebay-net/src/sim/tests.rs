@@ -126,6 +126,7 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
         };
         let clock = Clock::virtual_time();
         let mut card = Sim::new(spec, clock.clone());
+        card.counts(); // the first look
         let mut by_hand = ByHand::new(spec);
         while by_hand.next < spec.count.unwrap()
             || !by_hand.card.is_empty()
@@ -172,6 +173,8 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
 fn a_stopped_card_receives_nothing_more_and_gives_what_it_holds() {
     let clock = Clock::virtual_time();
     let mut card = Sim::new("ring=16,host=8".parse().unwrap(), clock.clone());
+    clock.sleep(Duration::from_secs(5));
+    assert_eq!(card.counts().received, 0, "quiet until the first look");
     clock.sleep(Duration::from_micros(13)); // 19 frames
     card.stop().unwrap();
     clock.sleep(Duration::from_secs(1));
