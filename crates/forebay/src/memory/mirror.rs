@@ -103,7 +103,9 @@ impl Mirror {
 
     /// The first byte of the first view. Valid for reads and writes of `2 * len()` bytes while the mirror lives.
     ///
-    /// Who writes through it keeps to the rule of two views: see the module's source and `DESIGN`.
+    /// The compiler takes the two views for different memory: between a write through one and an access through the
+    /// other, code of one thread needs a point that the compiler cannot see through, such as an empty `asm!` that is
+    /// given this address. [`view`](Mirror::view) and [`view_mut`](Mirror::view_mut) have it.
     pub fn base(&self) -> NonNull<u8> {
         self.mapping.start()
     }

@@ -156,16 +156,16 @@ impl Cursor {
 /// The pause doubles when the first look after a success finds less than the target, up to 64 pause instructions
 /// (about 1.6 µs on a Zen 5), and halves otherwise. If half the way up has not doubled what a look finds, it is given
 /// up for the next 100 looks. An end that finds nothing, or one item at a time, never pauses.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Looker {
     pauses: u32,
     /// Whether the last look found something.
     after_success: bool,
     /// What a look found before there were pauses.
-    without: usize,
+    without: u32,
     looks_given_up: u32,
     /// Items that make a look worth its price; 0: never pause.
-    target: usize,
+    target: u32,
 }
 
 impl Looker {
@@ -181,7 +181,7 @@ impl Looker {
             without: 0,
             looks_given_up: 0,
             target: if pauses_help {
-                (capacity / 4).min(512)
+                (capacity / 4).min(512) as u32
             } else {
                 0
             },
@@ -190,32 +190,49 @@ impl Looker {
 
     #[inline(always)]
     fn pause(&self) {
-        for _ in 0..self.pauses {
-            hint::spin_loop();
+        /// Takes a number, not the looker, so that an end in a loop can live in registers.
+        #[cold]
+        #[inline(never)]
+        fn spin(pauses: u32) {
+            for _ in 0..pauses {
+                hint::spin_loop();
+            }
+        }
+        if self.pauses > 0 {
+            spin(self.pauses);
         }
     }
 
     #[inline(always)]
     fn found(&mut self, newly: usize) {
-        if newly == 0 {
-            self.pauses = 0;
-            self.after_success = false;
-            return;
-        }
-        if self.after_success && newly >= 2 && newly < 2 * self.target {
-            if self.looks_given_up > 0 {
-                self.looks_given_up -= 1;
-            } else if newly < self.target {
-                self.pause_longer(newly);
+        match newly {
+            0 => {
+                self.pauses = 0;
+                self.after_success = false;
             }
-        } else {
-            self.pauses = if newly < 2 { 0 } else { self.pauses / 2 };
+            1 => {
+                self.pauses = 0;
+                self.after_success = true;
+            }
+            _ => *self = self.learned(newly.min(u32::MAX as usize) as u32),
         }
-        self.after_success = true;
     }
 
-    #[inline(always)]
-    fn pause_longer(&mut self, newly: usize) {
+    /// Takes and returns values, not references, so that an end in a loop can live in registers.
+    #[inline(never)]
+    fn learned(mut self, newly: u32) -> Looker {
+        if !self.after_success || newly >= 2 * self.target {
+            self.pauses /= 2;
+        } else if self.looks_given_up > 0 {
+            self.looks_given_up -= 1;
+        } else if newly < self.target {
+            self.pause_longer(newly);
+        }
+        self.after_success = true;
+        self
+    }
+
+    fn pause_longer(&mut self, newly: u32) {
         match self.pauses {
             0 => {
                 self.pauses = 1;

@@ -21,7 +21,14 @@ use crate::{
 use std::{marker::PhantomData, ptr::NonNull};
 
 /// Whether bursts end at the seam, since there is no second view.
-const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
+pub(super) const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
+
+/// Whether lines are fetched ahead for writing: where there is an instruction for it, and the other core's cache to
+/// fetch from.
+const PREFETCHES: bool = cfg!(target_arch = "x86_64") && !ONE_VIEW;
+
+/// Bytes of a cache line, on x86-64.
+const LINE: usize = 64;
 
 /// The slots of a ring. It owns the memory, never the elements.
 #[derive(Debug)]
@@ -192,26 +199,44 @@ impl<T> Place<T> {
     /// Those lines are in the other core's cache, which has read them; asked for now, they are ours when we get there.
     #[inline(always)]
     pub(super) fn prefetch(&self, n: usize) {
-        const LINE: usize = 64;
-        const AHEAD: usize = 16 * LINE;
         // More would outrun what a core can have under way.
         const MOST_LINES: usize = 16;
-        if ONE_VIEW || cfg!(not(target_arch = "x86_64")) || Self::BYTES == 0 {
+        if !PREFETCHES || Self::BYTES == 0 {
             return;
         }
         let into_line = self.offset % LINE;
         let lines = (into_line + n * Self::BYTES).div_ceil(LINE) - into_line.div_ceil(LINE);
         for line in 0..lines.min(MOST_LINES) {
-            let mut offset = self.offset + AHEAD + line * LINE;
-            if offset >= self.seam_bytes {
-                offset -= self.seam_bytes;
-            }
-            let _at = self.base.as_ptr().wrapping_add(offset);
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
-            unsafe {
-                std::arch::asm!("prefetchw [{}]", in(reg) _at, options(nomem, nostack, preserves_flags));
-            }
+            self.prefetch_behind(line * LINE);
+        }
+    }
+
+    /// [`prefetch`](Place::prefetch) for one slot.
+    #[inline(always)]
+    pub(super) fn prefetch_one(&self) {
+        if !PREFETCHES || Self::BYTES == 0 {
+            return;
+        }
+        if !LINE.is_multiple_of(Self::BYTES) {
+            self.prefetch(1);
+        } else if self.offset.is_multiple_of(LINE) {
+            self.prefetch_behind(0); // such elements enter a line only where it starts
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_behind(&self, bytes: usize) {
+        const AHEAD: usize = 16 * LINE;
+        let mut offset = self.offset + AHEAD + bytes;
+        if offset >= self.seam_bytes {
+            offset -= self.seam_bytes;
+        }
+        let _at = self.base.as_ptr().wrapping_add(offset);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written there
+        // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) _at, options(nomem, nostack, preserves_flags));
         }
     }
 }

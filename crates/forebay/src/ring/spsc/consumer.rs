@@ -12,7 +12,7 @@ use crate::{
     memory::HugePages,
     ring::{
         cursor::{Cursor, Edge, Looker},
-        slots::Place,
+        slots::{ONE_VIEW, Place},
     },
     sync::{
         Arc, Spin, Wait,
@@ -33,6 +33,7 @@ use std::{error, fmt, iter::FusedIterator, ops::Deref, ptr, slice, time::Duratio
 pub struct Consumer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
+    capacity: usize,
     shared: Arc<Shared<T, W>>,
 }
 
@@ -44,6 +45,7 @@ impl<T, W: Wait> Consumer<T, W> {
         Consumer {
             cursor: Cursor::new(0, 0, Looker::new(shared.capacity, latency)),
             place: shared.slots.place(0),
+            capacity: shared.capacity,
             shared,
         }
     }
@@ -85,8 +87,7 @@ impl<T, W: Wait> Consumer<T, W> {
         T: Copy,
     {
         let popped = self.peek(target.len()).copy_to_slice(target);
-        // Only one view has a seam where a burst ends.
-        if popped < target.len() && self.cursor.known() > 0 {
+        if ONE_VIEW && popped < target.len() && self.cursor.known() > 0 {
             let rest = &mut target[popped..];
             return popped + self.peek(rest.len()).copy_to_slice(rest);
         }
@@ -108,7 +109,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// ```
     #[inline]
     pub fn peek(&mut self, n: usize) -> Peeked<'_, T, W> {
-        let n = n.min(self.shared.capacity);
+        let n = n.min(self.capacity);
         let mut known = self.cursor.known();
         if known < n {
             known = self.look();
@@ -170,7 +171,7 @@ impl<T, W: Wait> Consumer<T, W> {
 
     /// Slots in all, filled or not: exactly what was asked for.
     pub fn capacity(&self) -> usize {
-        self.shared.capacity
+        self.capacity
     }
 
     /// Whether the producer was dropped. Elements may be left: ask this first, then look once more.

@@ -12,7 +12,7 @@ use crate::{
     memory::HugePages,
     ring::{
         cursor::{Cursor, Edge, Looker},
-        slots::Place,
+        slots::{ONE_VIEW, Place},
     },
     sync::{
         Arc, Spin, Wait,
@@ -33,6 +33,7 @@ use std::{error, fmt, mem::MaybeUninit, slice, time::Duration};
 pub struct Producer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
+    capacity: usize,
     shared: Arc<Shared<T, W>>,
 }
 
@@ -45,6 +46,7 @@ impl<T, W: Wait> Producer<T, W> {
         Producer {
             cursor: Cursor::new(0, capacity, Looker::new(capacity, latency)),
             place: shared.slots.place(0),
+            capacity,
             shared,
         }
     }
@@ -68,6 +70,7 @@ impl<T, W: Wait> Producer<T, W> {
         self.shared.slots.will_write(self.cursor.position(), 1);
         // SAFETY: the slot is vacant (the cursor may go on), so it is ours until we publish it, and it holds nothing.
         unsafe { self.place.slot().write(value) };
+        self.place.prefetch_one();
         self.publish(1);
         Ok(())
     }
@@ -93,8 +96,8 @@ impl<T, W: Wait> Producer<T, W> {
                 0
             };
             pushed += filled;
-            // With a mirror the first burst had all the room there was; one view may have the rest behind the seam.
-            if filled < room || pushed == 0 || self.cursor.known() == 0 {
+            // With a mirror the burst had all the room there was; with one view the rest may lie behind the seam.
+            if !ONE_VIEW || filled < room || pushed == 0 || self.cursor.known() == 0 {
                 return pushed;
             }
         }
@@ -113,8 +116,7 @@ impl<T, W: Wait> Producer<T, W> {
         T: Copy,
     {
         let pushed = self.reserve(source.len()).copy_from_slice(source);
-        // Only one view has a seam where a burst ends.
-        if pushed < source.len() && self.cursor.known() > 0 {
+        if ONE_VIEW && pushed < source.len() && self.cursor.known() > 0 {
             let rest = &source[pushed..];
             return pushed + self.reserve(rest.len()).copy_from_slice(rest);
         }
@@ -135,7 +137,7 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
-        let n = n.min(self.shared.capacity);
+        let n = n.min(self.capacity);
         let mut known = self.cursor.known();
         if known < n {
             known = self.look();
@@ -187,12 +189,12 @@ impl<T, W: Wait> Producer<T, W> {
     /// Vacant slots now, 0 to the capacity. It can only grow until this end puts something in.
     pub fn vacant(&self) -> usize {
         self.cursor
-            .peer_distance(&self.shared.head.position, self.shared.capacity)
+            .peer_distance(&self.shared.head.position, self.capacity)
     }
 
     /// Slots in all, filled or not: exactly what was asked for.
     pub fn capacity(&self) -> usize {
-        self.shared.capacity
+        self.capacity
     }
 
     /// Whether the consumer was dropped: what is put in now will be dropped with the ring.
@@ -212,10 +214,18 @@ impl<T, W: Wait> Producer<T, W> {
             .look(&self.shared.head.position, self.shared.capacity) // CREDIT
     }
 
+    /// Hands a burst of `n` filled slots to the consumer.
+    #[inline(always)]
+    fn publish_burst(&mut self, n: usize) {
+        if n > 0 {
+            self.place.prefetch(n);
+            self.publish(n);
+        }
+    }
+
     /// Hands `n` filled slots to the consumer.
     #[inline(always)]
     fn publish(&mut self, n: usize) {
-        self.place.prefetch(n);
         self.place.advance(n);
         self.place.settle();
         self.cursor
@@ -270,9 +280,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         impl<T, W: Wait> Drop for Publish<'_, T, W> {
             #[inline(always)]
             fn drop(&mut self) {
-                if self.1 > 0 {
-                    self.0.publish(self.1);
-                }
+                self.0.publish_burst(self.1);
             }
         }
         let first = self.producer.place.slot();
@@ -298,9 +306,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         // SAFETY: `k` of our vacant slots, in one piece; the exclusive borrow of the producer keeps `source`, which a
         // consumer may have lent, from being these slots: it lends only published ones.
         unsafe { slots.copy_from_nonoverlapping(source.as_ptr(), k) };
-        if k > 0 {
-            self.producer.publish(k);
-        }
+        self.producer.publish_burst(k);
         k
     }
 
@@ -332,9 +338,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     #[inline]
     pub unsafe fn commit(self, k: usize) {
         assert!(k <= self.n, "committing {k} of {} slots", self.n);
-        if k > 0 {
-            self.producer.publish(k);
-        }
+        self.producer.publish_burst(k);
     }
 }
 
