@@ -640,10 +640,8 @@ fn cost_of_a_frame() {
             sending.join().unwrap();
             assert_eq!(ended.unwrap(), Ended::Silent);
             let counts = port.counts();
-            println!(
-                "{len} bytes: {} ns CPU a frame, {seen} frames, {counts:?}, {sum}",
-                spent / seen
-            );
+            let cost = spent as f64 / seen as f64;
+            println!("{len} bytes: {cost:.1} ns CPU a frame, {seen} frames, {counts:?}, {sum}");
         }
     });
 }

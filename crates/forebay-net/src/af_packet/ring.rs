@@ -87,8 +87,9 @@ pub(super) struct Ring {
     /// The link-layer header has MAC addresses, so VLAN tags can be put back.
     ethernet: bool,
     snaplen: u32,
-    /// The oldest block that did not go back to the kernel.
+    /// The oldest block that did not go back to the kernel, and its offset in the mapping.
     current: u32,
+    origin: usize,
     /// `current` was seen to be ours.
     held: bool,
     /// Offsets in `current`: the next frame, and the one handed out last.
@@ -120,6 +121,7 @@ impl Ring {
             ethernet,
             snaplen,
             current: 0,
+            origin: 0,
             held: false,
             next: 0,
             last: 0,
@@ -234,11 +236,12 @@ impl Ring {
             return None;
         }
         let at = self.next;
-        let Some(mut header) = self.header(at) else {
+        let Some(header) = self.header(at) else {
             return self.damaged(at);
         };
         if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.ethernet {
-            header = self.restore_tag(at, header);
+            self.restore_tag(at);
+            return self.next(); // as the frame is now, without that flag
         }
         let (from, caplen) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         let next = header.tp_next_offset as usize;
@@ -290,23 +293,16 @@ impl Ring {
         (self.left, self.floor, self.began, self.last, self.last_gap) = (0, 0, 0, 0, 0);
         self.status_word(self.current)
             .store(libc::TP_STATUS_KERNEL, Ordering::Release); // edge: emptied
-        self.current = if self.current + 1 == self.blocks.count {
-            0
-        } else {
-            self.current + 1
-        };
+        self.current = (self.current + 1) % self.blocks.count;
+        self.origin = self.current as usize * self.blocks.bytes as usize;
     }
 
     /// The current block, without a check: for the walk.
     #[inline]
     fn block_unchecked(&self) -> NonNull<u8> {
-        // SAFETY: `current` is always below `count` (`release` wraps it), and `new` checked that the
-        // mapping has that many whole blocks.
-        unsafe {
-            self.memory
-                .base()
-                .add(self.current as usize * self.blocks.bytes as usize)
-        }
+        // SAFETY: `origin` is the offset of a block below `count` (`release` wraps it), and `new`
+        // checked that the mapping has that many whole blocks.
+        unsafe { self.memory.base().add(self.origin) }
     }
 
     /// The header at an offset, if it and the frame it describes lie within the block.
@@ -340,18 +336,22 @@ impl Ring {
 
     /// Puts a VLAN tag that the kernel took out (`skb_vlan_untag` in net/core/dev.c) back into its
     /// place: the MAC addresses move 4 bytes down, into the room that `PACKET_RESERVE` asked for.
-    /// The header is changed with the frame, so that a frame that was put back is not tagged twice.
+    /// The header changes with the frame, so a frame that was put back is not tagged twice.
     #[cold]
-    fn restore_tag(&mut self, at: usize, mut header: libc::tpacket3_hdr) -> libc::tpacket3_hdr {
+    #[inline(never)] // or the whole header lives on the stack of every untagged frame
+    fn restore_tag(&mut self, at: usize) {
+        let Some(mut header) = self.header(at) else {
+            return;
+        };
         let from = usize::from(header.tp_mac);
-        if from < HEADER + TAG_BYTES {
-            return header;
-        }
         let known = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
         header.tp_status &= !(libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID);
-        header.tp_len = header.tp_len.saturating_add(TAG_BYTES as u32);
+        let room = from >= HEADER + TAG_BYTES;
+        if room {
+            header.tp_len = header.tp_len.saturating_add(TAG_BYTES as u32);
+        }
         // A snaplen within the addresses cuts the tag off; but for its length nothing changes then.
-        if header.tp_snaplen as usize >= ADDRESSES {
+        if room && header.tp_snaplen as usize >= ADDRESSES {
             let tpid = if known {
                 header.hv1.tp_vlan_tpid
             } else {
@@ -359,7 +359,7 @@ impl Ring {
             };
             let mut front = [0; ADDRESSES + TAG_BYTES];
             // SAFETY: from ≥ HEADER + TAG_BYTES, so the new start lies behind this frame's header, and
-            // the caller's check of the frame's end covers the old addresses.
+            // the check of the frame's end covers the old addresses.
             let start = unsafe { self.block_unchecked().add(at + from - TAG_BYTES) };
             // SAFETY: as many bytes as the copy reads lie between the new start and the frame's end,
             // in a held block; `&mut self` says that no slice of it is alive.
@@ -375,7 +375,6 @@ impl Ring {
         let place = unsafe { self.block_unchecked().add(at) };
         // SAFETY: the same place `header` has read from: in bounds, aligned, and in a held block.
         unsafe { place.cast().write(header) };
-        header
     }
 }
 
