@@ -2,100 +2,18 @@
 
 use super::{
     buffer::{BLOCK, Buffer},
+    closing::{Closing, Totals, write_error},
+    config::{Config, Got},
     drain::{Drain, Framing},
     sink::Sink,
     writer::{Ending, Writer},
 };
 use crate::{Error, Result, memory::HugePages};
 use std::{
-    io,
     ops::{Deref, DerefMut},
     sync::Arc,
     time::Duration,
 };
-
-/// How a store is built.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Buffers in all, at least 2: one being filled, one being written.
-    pub buffers: usize,
-    /// Bytes of each, at least 4096 and a multiple of it.
-    pub buffer_bytes: usize,
-    /// The longest record that will be reserved; buffers are made longer by so much.
-    pub record_bytes: usize,
-    /// A buffer with something in it leaves after this time, full or not; zero: at every tick.
-    pub flush_every: Duration,
-    /// Write on a thread of its own. Off, hand-over writes, which is what virtual time needs.
-    pub thread: bool,
-    /// Ask for huge pages.
-    pub huge_pages: bool,
-}
-
-impl Default for Config {
-    /// 16 buffers of 4 MiB, records up to 64 KiB, a flush a second, a writer thread, huge pages.
-    fn default() -> Self {
-        Config {
-            buffers: 16,
-            buffer_bytes: 4 << 20,
-            record_bytes: 64 << 10,
-            flush_every: Duration::from_secs(1),
-            thread: true,
-            huge_pages: true,
-        }
-    }
-}
-
-impl Config {
-    /// Checks the ranges given at each field.
-    ///
-    /// # Errors
-    /// A field is out of its range.
-    pub fn validate(&self) -> Result<()> {
-        let bad = |what: String, advice: &str| Err(Error::new("store", what).advise(advice));
-        if self.buffers < 2 {
-            let what = format!("{} buffers are too few", self.buffers);
-            return bad(
-                what,
-                "Use at least 2: one is filled while another is written",
-            );
-        }
-        if self.buffer_bytes < BLOCK || !self.buffer_bytes.is_multiple_of(BLOCK) {
-            let what = format!("buffers of {} bytes cannot be used", self.buffer_bytes);
-            return bad(what, "Use a multiple of 4096");
-        }
-        if self.record_bytes == 0 {
-            let what = "records of 0 bytes cannot be stored".into();
-            return bad(what, "Set record_bytes to the longest record");
-        }
-        Ok(())
-    }
-}
-
-/// Counts of a store, while it runs and at its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Records committed.
-    pub accepted: u64,
-    /// Records whose every byte `write` took.
-    pub written: u64,
-    /// Bytes up to the end of the last of these.
-    pub written_bytes: u64,
-}
-
-/// What a store is made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Got {
-    /// Capacity of all buffers.
-    pub bytes: usize,
-    /// Capacity of each.
-    pub buffer_bytes: usize,
-    /// Whole buffers go past the page cache.
-    pub direct: bool,
-    /// A thread of its own writes.
-    pub thread: bool,
-    /// Whether the buffers lie in huge pages.
-    pub huge_pages: HugePages,
-}
 
 /// Composes records in place and hands full buffers to a writer.
 ///
@@ -350,16 +268,6 @@ impl Drop for Appender {
     }
 }
 
-fn write_error(cause: io::Error) -> Error {
-    let advice = match cause.raw_os_error() {
-        Some(libc::ENOSPC) => "Make room, or write elsewhere",
-        Some(libc::EDQUOT) => "The quota is used up: make room, or write elsewhere",
-        Some(libc::EFBIG) => "The file size limit is reached (ulimit -f)",
-        _ => "",
-    };
-    Error::new("", "writing").because(cause).advise(advice)
-}
-
 /// Bytes for one record, in place.
 pub struct Reserved<'a> {
     store: &'a mut Appender,
@@ -395,86 +303,6 @@ impl DerefMut for Reserved<'_> {
         match &mut self.store.current {
             Some(buffer) => buffer.vacant_mut(self.len),
             None => &mut [],
-        }
-    }
-}
-
-/// A store that accepts nothing more and is being drained.
-pub struct Closing {
-    accepted: u64,
-    ending: Ending,
-}
-
-/// How a store ended.
-#[derive(Debug)]
-pub struct Finished {
-    /// The final counts: `accepted − written` records were lost.
-    pub totals: Totals,
-    /// Whether all that was written is durable too.
-    pub durable: bool,
-    /// The write or sync error that was not told before.
-    pub error: Option<Error>,
-}
-
-impl Closing {
-    /// Waits up to `limit` for the last buffer to be written and synced.
-    ///
-    /// # Errors
-    /// Not done yet: the store comes back, to wait on or to abandon.
-    pub fn wait(self, limit: Duration) -> std::result::Result<Finished, Closing> {
-        let step = Duration::from_millis(1).min(limit);
-        let mut left = limit;
-        while !self.ending.is_over() {
-            if left.is_zero() {
-                return Err(self);
-            }
-            std::thread::sleep(step);
-            left = left.saturating_sub(step);
-        }
-        Ok(self.wait_to_the_end())
-    }
-
-    /// Waits as long as it takes.
-    pub fn wait_to_the_end(self) -> Finished {
-        let (drain, error) = self.ending.join();
-        let mut totals = Totals {
-            accepted: self.accepted,
-            ..Totals::default()
-        };
-        let mut error = error.map(write_error);
-        let mut durable = false;
-        if let Some(mut drain) = drain {
-            totals.written = drain.records();
-            totals.written_bytes = drain.bytes();
-            match drain.sync() {
-                Ok(promised) => durable = promised,
-                Err(cause) => {
-                    let failed = Error::new("", "syncing the file").because(cause);
-                    error = error.or(Some(
-                        failed.advise("What was written may not survive a power cut"),
-                    ));
-                }
-            }
-        }
-        Finished {
-            totals,
-            durable,
-            error,
-        }
-    }
-
-    /// Writes nothing more: what was not written yet counts as lost.
-    pub fn abandon(&self) {
-        self.ending.abandon();
-    }
-
-    /// The counts so far.
-    pub fn totals(&self) -> Totals {
-        let (written, written_bytes) = self.ending.written();
-        Totals {
-            accepted: self.accepted,
-            written,
-            written_bytes,
         }
     }
 }

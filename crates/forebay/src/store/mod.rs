@@ -20,7 +20,8 @@
 //! records are missing.
 //!
 //! * [`appender`](Appender): buffers, reserve and commit, when to hand over. Read first.
-//! * `buffer`: one buffer and what is known about its bytes.
+//! * `config`: how it is built. `closing`: how it ends, and the counts.
+//! * `buffer`: one buffer of whole records.
 //! * `drain`: buffers into a sink; short writes, direct or cached, where the last whole record ends.
 //! * `writer`: the thread that drains, its command and its counters.
 //! * [`Sink`]: a file, a pipe; how to cut, how to sync.
@@ -29,12 +30,16 @@
 
 mod appender;
 mod buffer;
+mod closing;
+mod config;
 mod drain;
 mod sink;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod writer;
 
-pub use appender::{Appender, Closing, Config, Finished, Got, Reserved, Totals};
+pub use appender::{Appender, Reserved};
+pub use closing::{Closing, Finished, Totals};
+pub use config::{Config, Got};
 pub use drain::{Framing, Whole};
 pub use sink::{FileSink, Sink, StreamSink};

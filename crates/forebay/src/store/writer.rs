@@ -11,8 +11,8 @@
 //! fails. The mutex guards only the rare: an error and the command that answers it.
 
 use super::{
-    appender::Config,
     buffer::Buffer,
+    config::Config,
     drain::{Drain, Stopped},
 };
 use crate::{

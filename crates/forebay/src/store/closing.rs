@@ -1,0 +1,107 @@
+//! The end of a store: waiting for the last byte, or giving it up, and what came of it all.
+
+use super::writer::Ending;
+use crate::Error;
+use std::{io, time::Duration};
+
+/// Counts of a store, while it runs and at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Records committed.
+    pub accepted: u64,
+    /// Records whose every byte `write` took.
+    pub written: u64,
+    /// Bytes up to the end of the last of these.
+    pub written_bytes: u64,
+}
+
+/// A store that accepts nothing more and is being drained.
+pub struct Closing {
+    pub(super) accepted: u64,
+    pub(super) ending: Ending,
+}
+
+/// How a store ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The final counts: `accepted − written` records were lost.
+    pub totals: Totals,
+    /// Whether all that was written is durable too.
+    pub durable: bool,
+    /// The write or sync error that was not told before.
+    pub error: Option<Error>,
+}
+
+impl Closing {
+    /// Waits up to `limit` for the last buffer to be written and synced.
+    ///
+    /// # Errors
+    /// Not done yet: the store comes back, to wait on or to abandon.
+    pub fn wait(self, limit: Duration) -> std::result::Result<Finished, Closing> {
+        let step = Duration::from_millis(1).min(limit);
+        let mut left = limit;
+        while !self.ending.is_over() {
+            if left.is_zero() {
+                return Err(self);
+            }
+            std::thread::sleep(step);
+            left = left.saturating_sub(step);
+        }
+        Ok(self.wait_to_the_end())
+    }
+
+    /// Waits as long as it takes.
+    pub fn wait_to_the_end(self) -> Finished {
+        let (drain, error) = self.ending.join();
+        let mut totals = Totals {
+            accepted: self.accepted,
+            ..Totals::default()
+        };
+        let mut error = error.map(write_error);
+        let mut durable = false;
+        if let Some(mut drain) = drain {
+            totals.written = drain.records();
+            totals.written_bytes = drain.bytes();
+            match drain.sync() {
+                Ok(promised) => durable = promised,
+                Err(cause) => {
+                    let failed = Error::new("", "syncing the file").because(cause);
+                    error = error.or(Some(
+                        failed.advise("What was written may not survive a power cut"),
+                    ));
+                }
+            }
+        }
+        Finished {
+            totals,
+            durable,
+            error,
+        }
+    }
+
+    /// Writes nothing more: what was not written yet counts as lost.
+    pub fn abandon(&self) {
+        self.ending.abandon();
+    }
+
+    /// The counts so far.
+    pub fn totals(&self) -> Totals {
+        let (written, written_bytes) = self.ending.written();
+        Totals {
+            accepted: self.accepted,
+            written,
+            written_bytes,
+        }
+    }
+}
+
+/// A failed write, as users are told of it; the output's name is for those to add who know it.
+pub(super) fn write_error(cause: io::Error) -> Error {
+    let advice = match cause.raw_os_error() {
+        Some(libc::ENOSPC) => "Make room, or write elsewhere",
+        Some(libc::EDQUOT) => "The quota is used up: make room, or write elsewhere",
+        Some(libc::EFBIG) => "The file size limit is reached (ulimit -f)",
+        _ => "",
+    };
+    Error::new("", "writing").because(cause).advise(advice)
+}
