@@ -111,10 +111,12 @@ impl Cursor {
     #[inline]
     pub(super) fn look(&mut self, theirs: &impl Position, ahead: usize) -> usize {
         self.looker.pause();
-        let newly = theirs.since(self.limit.wrapping_sub(ahead));
-        self.limit = self.limit.wrapping_add(newly);
+        let (position, limit) = (self.position, self.limit);
+        let newly = theirs.since(limit.wrapping_sub(ahead));
+        let limit = limit.wrapping_add(newly);
+        self.limit = limit;
         self.looker.found(newly);
-        self.known()
+        limit.wrapping_sub(position)
     }
 
     /// Looks at once, and learns nothing from it: for those who wait, or want an exact answer.
@@ -155,7 +157,7 @@ impl Cursor {
 ///
 /// The pause doubles when the first look after a success finds less than the target, up to 64 pause instructions
 /// (about 1.6 µs on a Zen 5), and halves otherwise. If half the way up has not doubled what a look finds, it is given
-/// up for the next 100 looks. An end that finds nothing, or one item at a time, never pauses.
+/// up for the next 100 looks, then for 200, and up to 1600 until it does help. An end that finds nothing, or one item at a time, never pauses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looker {
     pauses: u32,
@@ -164,13 +166,16 @@ pub(super) struct Looker {
     /// What a look found before there were pauses.
     without: u32,
     looks_given_up: u32,
+    /// For how many looks it will be given up next time.
+    next_given_up: u32,
     /// Items that make a look worth its price; 0: never pause.
     target: u32,
 }
 
 impl Looker {
     const MOST_PAUSES: u32 = 64;
-    const GIVEN_UP: u32 = 100;
+    /// Looks without another try, at first and at most.
+    const GIVEN_UP: (u32, u32) = (100, 1600);
 
     /// For a ring of `capacity` slots; `latency` = without pauses.
     pub(super) fn new(capacity: usize, latency: bool) -> Self {
@@ -180,6 +185,7 @@ impl Looker {
             after_success: true,
             without: 0,
             looks_given_up: 0,
+            next_given_up: Self::GIVEN_UP.0,
             target: if pauses_help {
                 (capacity / 4).min(512) as u32
             } else {
@@ -240,9 +246,15 @@ impl Looker {
             }
             pauses if pauses == Self::MOST_PAUSES / 2 && newly < self.without * 2 => {
                 self.pauses = 0;
-                self.looks_given_up = Self::GIVEN_UP;
+                self.looks_given_up = self.next_given_up;
+                self.next_given_up = (2 * self.next_given_up).min(Self::GIVEN_UP.1);
             }
-            pauses => self.pauses = (pauses * 2).min(Self::MOST_PAUSES),
+            pauses => {
+                if pauses == Self::MOST_PAUSES / 2 {
+                    self.next_given_up = Self::GIVEN_UP.0;
+                }
+                self.pauses = (pauses * 2).min(Self::MOST_PAUSES);
+            }
         }
     }
 }
@@ -290,13 +302,15 @@ mod tests {
     #[test]
     fn the_pause_grows_while_looks_find_little_and_is_given_up_where_it_does_not_help() {
         let mut looker = Looker::new(1024, false);
-        for pauses in [1, 2, 4, 8, 16, 32, 0] {
-            looker.found(3);
-            assert_eq!(looker.pauses, pauses);
-        }
-        for _ in 0..Looker::GIVEN_UP {
-            looker.found(3);
-            assert_eq!(looker.pauses, 0);
+        for given_up in [100, 200, 400, 800, 1600, 1600] {
+            for pauses in [1, 2, 4, 8, 16, 32, 0] {
+                looker.found(3);
+                assert_eq!(looker.pauses, pauses);
+            }
+            for _ in 0..given_up {
+                looker.found(3);
+                assert_eq!(looker.pauses, 0);
+            }
         }
         looker.found(3);
         assert_eq!(looker.pauses, 1);
@@ -304,7 +318,7 @@ mod tests {
         for found in [4, 8, 16, 32, 64, 64] {
             looker.found(found);
         }
-        assert_eq!(looker.pauses, 64);
+        assert_eq!((looker.pauses, looker.next_given_up), (64, 100));
         looker.found(900);
         assert_eq!(looker.pauses, 32);
         looker.found(1);
