@@ -5,10 +5,10 @@
 //!                                │ fails
 //!                                ▼
 //!                     the buffer stays in hand, the error is posted, and the
-//!                     thread waits for a command: Retry or Abandon
+//!                     thread waits for a command: retry, close or abandon
 //! ```
 //! Buffers are owned by exactly one side at a time; the rings hold all of them, so a push never
-//! fails. The mutex guards only the rare: an error and the command that answers it.
+//! fails. Errors and the commands that answer them are rare, and go beside the rings.
 
 use super::{
     buffer::Buffer,
@@ -18,49 +18,48 @@ use super::{
 use crate::{
     Error, Result,
     ring::spsc::{self, Consumer, Producer},
-    sync::Park,
+    sync::{Bell, Park},
 };
 use std::{
     collections::VecDeque,
     io,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     thread::JoinHandle,
     time::Duration,
 };
 
-/// What both sides see. All fields are written by the draining side, unless they
-/// say otherwise.
+/// Commands to the draining side, bits of one word: who sees a later one sees the earlier too.
+const RETRY: u32 = 1;
+/// No more buffers, and nobody left to retry.
+const CLOSE: u32 = 2;
+/// Write nothing more.
+const ABANDON: u32 = 4;
+
+/// What both sides see. Relaxed throughout: each field publishes nothing but itself, the mutex
+/// publishes the error, and the bell orders the commands for a writer that sleeps on them.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// A write failed and its error has not been taken. Relaxed: the mutex publishes the error.
+    /// A write failed and its error has not been taken. Written by both sides.
     failed: AtomicBool,
-    /// Set once by the appender: no more buffers, and nobody left to retry. Relaxed, as the next.
-    closed: AtomicBool,
-    /// Set once by the appender: write nothing more. Relaxed: it publishes nothing but itself.
-    abandoned: AtomicBool,
-    /// Counters for progress reports, exact once the writer has ended. Relaxed: each stands alone.
+    /// Bits set by the appender; the writer clears [`RETRY`] when it obeys.
+    commands: AtomicU32,
+    commanded: Bell,
+    /// Counters, written by the draining side; exact once it has ended.
     records: AtomicU64,
     bytes: AtomicU64,
-    repair: Mutex<Repair>,
-    commanded: Condvar,
-}
-
-#[derive(Default)]
-struct Repair {
-    error: Option<io::Error>,
-    retry: bool,
+    error: Mutex<Option<io::Error>>,
 }
 
 impl Shared {
-    fn repair(&self) -> MutexGuard<'_, Repair> {
-        self.repair.lock().unwrap_or_else(PoisonError::into_inner)
+    fn error(&self) -> MutexGuard<'_, Option<io::Error>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn post(&self, error: io::Error) {
-        self.repair().error = Some(error);
+        *self.error() = Some(error);
         self.failed.store(true, Relaxed);
     }
 
@@ -69,39 +68,42 @@ impl Shared {
         self.bytes.store(drain.bytes(), Relaxed);
     }
 
-    /// Sets `flag` and wakes a writer that waits for a command.
-    fn command(&self, flag: &AtomicBool) {
-        flag.store(true, Relaxed);
-        // Through the lock, so that a writer between its check and its wait hears of it.
-        drop(self.repair());
-        self.commanded.notify_all();
-    }
-
     fn written(&self) -> (u64, u64) {
         (self.records.load(Relaxed), self.bytes.load(Relaxed))
     }
 
-    fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Relaxed)
+    fn command(&self, bit: u32) {
+        self.commands.fetch_or(bit, Relaxed);
+        self.commanded.ring();
     }
 
-    /// Waits for the answer to an error: `true` means retry.
-    fn wait_for_retry(&self) -> bool {
-        let mut repair = self.repair();
+    fn is_abandoned(&self) -> bool {
+        self.commands.load(Relaxed) & ABANDON != 0
+    }
+
+    /// The answer to an error, if there is one: `true` means retry.
+    fn answer(&self) -> Option<bool> {
+        match self.commands.load(Relaxed) {
+            commands if commands & ABANDON != 0 => Some(false),
+            commands if commands & RETRY != 0 => {
+                self.commands.fetch_and(!RETRY, Relaxed);
+                Some(true)
+            }
+            commands => (commands & CLOSE != 0).then_some(false),
+        }
+    }
+
+    fn wait_for_answer(&self) -> bool {
         loop {
-            if self.is_abandoned() {
-                return false;
+            self.commanded.arm();
+            let answer = self.answer();
+            if answer.is_none() {
+                self.commanded.sleep(None);
             }
-            if std::mem::take(&mut repair.retry) {
-                return true;
+            self.commanded.disarm();
+            if let Some(retry) = answer {
+                return retry;
             }
-            if self.closed.load(Relaxed) {
-                return false;
-            }
-            repair = self
-                .commanded
-                .wait(repair)
-                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -246,7 +248,7 @@ impl Writer {
             return None;
         }
         self.shared.failed.store(false, Relaxed);
-        self.shared.repair().error.take()
+        self.shared.error().take()
     }
 
     /// Tries the failed write again, from the byte where it stopped.
@@ -255,8 +257,7 @@ impl Writer {
         if let Place::Inline { .. } = self.place {
             return self.drain_inline();
         }
-        self.shared.repair().retry = true;
-        self.shared.commanded.notify_all();
+        self.shared.command(RETRY);
     }
 
     /// Records and bytes written so far.
@@ -270,7 +271,7 @@ impl Writer {
         let ended = match std::mem::replace(&mut self.place, Place::Over) {
             Place::Thread { full, thread, .. } => {
                 drop(full);
-                shared.command(&shared.closed);
+                shared.command(CLOSE);
                 Ended::Thread(thread)
             }
             Place::Inline {
@@ -311,15 +312,15 @@ impl Ending {
 
     /// Nothing more is to be written.
     pub fn abandon(&self) {
-        self.shared.command(&self.shared.abandoned);
+        self.shared.command(ABANDON);
     }
 
     /// Waits for the end: the drain, and the error that was not taken yet.
     pub fn join(self) -> (Option<Drain>, Option<io::Error>) {
-        let error = self.shared.repair().error.take();
+        let error = self.shared.error().take();
         match self.ended {
             Ended::Thread(thread) => match thread.join() {
-                Ok(drain) => (Some(drain), self.shared.repair().error.take().or(error)),
+                Ok(drain) => (Some(drain), self.shared.error().take().or(error)),
                 Err(_) => (None, Some(io::Error::other("the writer thread died"))),
             },
             Ended::Inline(drain) => (Some(*drain), error),
@@ -345,7 +346,7 @@ fn run(
                 Ok(()) => break,
                 Err(Stopped::Failed(error)) => {
                     shared.post(error);
-                    if shared.wait_for_retry() {
+                    if shared.wait_for_answer() {
                         continue;
                     }
                 }

@@ -13,7 +13,6 @@
 mod bell;
 mod wait;
 
-#[allow(unused_imports)] // for the rooms that sleep without a ring
 pub(crate) use bell::Bell;
 pub use wait::{Park, Spin, Wait};
 
@@ -90,9 +89,9 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     body();
 }
 
-/// Runs `test` of this binary again with `bug` planted, and requires it to fail.
+/// Runs `test` of this binary again with `bug` planted, and requires it to fail; gives what it said.
 #[cfg(all(test, any(loom, forebay_one_view)))]
-pub(crate) fn planted_bug_is_found(bug: &str, test: &str) {
+pub(crate) fn planted_bug_is_found(bug: &str, test: &str) -> std::process::Output {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .env("FOREBAY_PLANT", bug)
@@ -101,4 +100,5 @@ pub(crate) fn planted_bug_is_found(bug: &str, test: &str) {
     let report = String::from_utf8_lossy(&child.stdout);
     assert!(report.contains("running 1 test"), "no such test: {test}");
     assert!(!child.status.success(), "{bug} was not found by {test}");
+    child
 }

@@ -164,14 +164,7 @@ fn planted_bugs_are_found() {
             Some(test) => format!("ring::spsc::{test}"),
             None => format!("ring::spsc::models::{test}"),
         };
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &name])
-            .env("FOREBAY_PLANT", bug)
-            .output()
-            .unwrap();
-        let report = String::from_utf8_lossy(&child.stdout);
-        assert!(report.contains("running 1 test"), "no such test: {name}");
-        assert!(!child.status.success(), "{bug} was not found by {name}");
+        let child = crate::sync::planted_bug_is_found(bug, &name);
         let complaint = String::from_utf8_lossy(&child.stderr);
         assert!(
             cfg!(loom)
