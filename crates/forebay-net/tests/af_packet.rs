@@ -78,13 +78,14 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
             let path = folder.join("four.cfg");
             std::fs::write(&path, script).unwrap();
             let mut port = open(&Config::default());
-            let mut trafgen = tool("trafgen")
+            let trafgen = tool("trafgen")
                 .args([
                     "--dev",
                     "va",
                     "--cpus",
                     "1",
                     "--no-cpu-stats",
+                    "--no-sock-mem",
                     "--rate",
                     "400000pps",
                 ])
@@ -103,8 +104,18 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
                 (seen, bytes) = (seen + 1, bytes + frame.data.len() as u64);
                 seen < SENT
             });
-            assert!(trafgen.wait().unwrap().success());
-            assert_eq!((ended.unwrap(), wrong), (Ended::Enough, 0));
+            let output = trafgen.wait_with_output().unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert_eq!(
+                (ended.unwrap(), wrong),
+                (Ended::Enough, 0),
+                "{seen} seen; {}",
+                interface_counters()
+            );
             assert_eq!(
                 bytes,
                 SENT / 4 * kinds.iter().map(|frame| frame.len() as u64).sum::<u64>()
@@ -158,7 +169,12 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
                 seen < sent
             });
             assert!(tcpreplay.wait().unwrap().success());
-            assert_eq!((ended.unwrap(), wrong), (Ended::Enough, 0));
+            assert_eq!(
+                (ended.unwrap(), wrong),
+                (Ended::Enough, 0),
+                "{seen} seen; {}",
+                interface_counters()
+            );
             port.stop().unwrap();
             assert_eq!(
                 pump(&mut port, LONG, |_| unreachable!()).unwrap(),
@@ -189,7 +205,7 @@ fn drops_under_overload_are_marked_at_exactly_the_frame_behind_the_gap() {
                     block_bytes,
                     ..Config::default()
                 });
-                let sending = thread::spawn(|| Sender::open("va").numbers(0..SENT, 60).unwrap());
+                let sending = thread::spawn(|| Sender::pinned("va").numbers(0..SENT, 60).unwrap());
                 let (mut next, mut told, mut delivered, mut gaps, mut wrong) =
                     (0u64, 0u64, 0u64, 0u64, 0u64);
                 let mut stopped = false;
@@ -237,7 +253,7 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
             let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    let sender = Sender::open("va");
+                    let sender = Sender::pinned("va");
                     while !done.load(Relaxed) {
                         let from = sent.fetch_add(1_000, Relaxed);
                         sender.numbers(from..from + 1_000, 60).unwrap();
@@ -629,7 +645,8 @@ fn cost_of_a_frame() {
                 ring_bytes: 256 << 20,
                 ..Config::default()
             });
-            let sending = thread::spawn(move || Sender::open("va").numbers(0..SENT, len).unwrap());
+            let sending =
+                thread::spawn(move || Sender::pinned("va").numbers(0..SENT, len).unwrap());
             let (mut seen, mut sum, started) = (0u64, 0u64, cpu_ns());
             let ended = pump(&mut port, SHORT, |frame| {
                 seen += 1;
@@ -650,6 +667,12 @@ fn cost_of_a_frame() {
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What the interfaces say they carried, for a failure whose cause may lie before the socket.
+fn interface_counters() -> String {
+    let output = tool("ip").args(["-s", "link"]).output().expect("ip runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn as_list(bytes: &[u8]) -> String {

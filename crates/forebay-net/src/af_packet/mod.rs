@@ -425,3 +425,27 @@ impl Frames for Reader {
         self.settle();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_that_is_not_supported_is_named() {
+        let of = |hardware| {
+            link_type(&Link {
+                name: "can0".into(),
+                hardware,
+                ..Link::default()
+            })
+        };
+        assert_eq!(of(1).unwrap(), LinkType::ETHERNET);
+        assert_eq!(of(772).unwrap(), LinkType::ETHERNET);
+        assert_eq!(of(65_534).unwrap(), LinkType::RAW);
+        let text = of(280).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "can0: its hardware type 280 is not supported. Ethernet (1), loopback (772) and raw IP (65534) are"
+        );
+    }
+}
