@@ -11,7 +11,8 @@
 //! Frames are seen where the kernel put them; a VLAN tag that the kernel took out is put back in
 //! place. No block is given back early, so when nobody takes frames the ring fills and *the kernel*
 //! drops and counts: [`Counts::dropped`], and in [`Frame::dropped_before`] of exactly the frame
-//! behind the gap. What no frame could tell is [`AfPacket::trailing_drops`]:
+//! behind the gap (`gaps` says what that rests on: blocks that take longer to fill than a system
+//! call). What no frame could tell is [`AfPacket::trailing_drops`]:
 //!
 //! ```text
 //! Σ dropped_before + trailing_drops = Counts::dropped        once arm() has said End
@@ -393,19 +394,15 @@ impl Reader {
         self.damage = self.damage.or(self.ring.take_damage());
         if self.ring.held() && self.ring.left() == 0 {
             self.read_statistics();
-            self.ring.release();
-            self.gaps.released();
+            self.gaps.release(&mut self.ring);
             self.read_statistics();
         }
     }
 
     fn read_statistics(&mut self) {
-        let socket = &self.socket;
-        let read = || {
-            let new = socket.statistics();
-            (new.drops, new)
-        };
-        let new = self.gaps.account(&mut self.ring, read);
+        let new = self
+            .gaps
+            .account(&mut self.ring, || self.socket.statistics());
         self.received += new.packets;
         self.dropped += new.drops;
     }
