@@ -1,65 +1,117 @@
 //! Where the kernel's drops lie between the frames: which frame has to say how many were lost
 //! before it.
 //!
-//! The kernel drops a frame only while the block it wants to fill next is still ours
-//! (`__packet_rcv_has_room` and `prb_dispatch_next_block` in net/packet/af_packet.c). It fills
-//! blocks in order and so can only stand before the *current* one, the oldest that did not go back:
+//! The kernel drops a frame only when the block it wants to fill next is still ours
+//! (`__packet_rcv_has_room` and `prb_dispatch_next_block` in net/packet/af_packet.c). Blocks go
+//! round in order, so that can only be the *current* one, the oldest that did not go back:
 //!
 //! ```text
-//!            previous          current
-//!  ────────┬────────────────┬────────────────┬───────
-//!          │ refilled, full │ ours           │ ours       drops happen here, and lie directly
-//!  ────────┴────────────────┴────────────────┴───────     before current's *next* filling
-//!                          ▲ the kernel waits
+//!        kernel's, being filled      current
+//!  ──────┬──────────────┬────────────┬───────────┬──────    while blocks are open, the kernel is
+//!        │ open         │ open       │ ours      │ ours     busy in the first of them; with none
+//!  ──────┴──────────────┴────────────┴───────────┴──────    open it waits before `current`: drops
+//!        ▲ the kernel                                       lie before current's *next* filling
 //! ```
 //!
-//! Drops read from the socket therefore belong before the next filling of the current block; or,
-//! while `previous` is not full again, before that one's: then the kernel cannot have come to the
-//! current block since, and they happened before we released `previous`. The statistics are read
-//! directly before and directly after each release, so that there is nothing to divide.
+//! So drops that the statistics show belong before the next filling of `current` when no block is
+//! open, and else before the filling of the first open block. They are read directly before and
+//! directly after each release, which leaves two kinds apart:
 //!
-//! What is left to chance: that `previous` is released, filled whole and closed before the second
-//! read, *and* dropped frames between the first read and the release. The block's own flag
-//! (`TP_STATUS_LOSING`: drops unread when it was closed) tells that case; the sum is right even
-//! then, and all of it is put before `previous`. It touches nothing but the ring's status words.
+//! - *Late ones.* The kernel looks at a block, and counts the drop a moment later. If the processor
+//!   is interrupted in between, the block may have gone back and been filled by then. A block that
+//!   is closed with drops unread says so (`TP_STATUS_LOSING`): the first that does gets one drop,
+//!   what a single receiving processor can have under way.
+//! - *Left to chance:* several processors late for one release, or this thread kept from running
+//!   around a read for as long as it takes to fill a block. The sum is right even then; a frame of a
+//!   neighbouring block tells some of it. The default block takes milliseconds to fill, a block of a
+//!   page microseconds: there it does happen, to a gap in some thousands.
+//!
+//! This file touches nothing but the ring's status words.
 
 use super::ring::Ring;
+use super::socket::Statistics;
 
 /// Drops that wait for the frame which will tell them.
 #[derive(Debug)]
 pub(super) struct Gaps {
     /// For each block, frames lost directly before its next filling.
     before: Vec<u64>,
-    /// The statistics were read at least once since `previous` was full again.
-    settled: bool,
+    /// How many blocks, those just before the current one, went back and were not seen closed since.
+    open: u32,
 }
 
 impl Gaps {
     pub(super) fn new(blocks: u32) -> Self {
         Gaps {
             before: vec![0; blocks as usize],
-            settled: false,
+            open: blocks,
         }
     }
 
-    /// Puts the drops that `read` finds where they belong. Returns what `read` returned.
-    pub(super) fn account<T>(&mut self, ring: &mut Ring, read: impl FnOnce() -> (u64, T)) -> T {
-        // Looked at before reading: only then does a later read hold nothing from before it closed.
-        let was_closed = closed(ring.status(ring.previous()));
-        let (drops, answer) = read();
-        if drops > 0 {
-            let status = ring.status(ring.previous());
-            let losing = status & libc::TP_STATUS_LOSING != 0 && !self.settled;
-            if closed(status) && !losing {
-                // The current block is full too; what was lost before *this* filling is taken out first.
-                self.look(ring);
-                self.before[ring.current() as usize] += drops;
-            } else {
-                self.before[ring.previous() as usize] += drops;
-            }
+    /// Puts the drops that `read` finds where they belong, and returns what it read.
+    pub(super) fn account(
+        &mut self,
+        ring: &mut Ring,
+        read: impl FnOnce() -> Statistics,
+    ) -> Statistics {
+        // First look, then read: what is flagged now is in what is read now.
+        let mut losing = self.scan(ring);
+        let new = read();
+        if new.drops == 0 {
+            return new;
         }
-        self.settled |= was_closed;
-        answer
+        if self.open > 0 && new.freezes > 0 && self.all_closed(ring) {
+            // The kernel came round to the current block while we were about to read.
+            losing = losing.or(self.scan(ring));
+        }
+        let waiting = self.open == 0;
+        let late = match losing {
+            Some(_) if waiting => 1,
+            Some(_) => new.drops,
+            None => 0,
+        };
+        match losing {
+            Some(block) if block == ring.current() && ring.held() => ring.add_gap(late),
+            Some(block) => self.before[block as usize] += late,
+            None => {}
+        }
+        if waiting {
+            // What was lost before the current block's *present* filling is taken out first.
+            self.look(ring);
+        }
+        // With none open that is the current block.
+        let block = self.first_open(ring) as usize;
+        self.before[block] += new.drops - late;
+        new
+    }
+
+    /// Whether the kernel has closed all blocks, without taking note of it.
+    fn all_closed(&self, ring: &Ring) -> bool {
+        let last = (ring.current() + ring.blocks().count - 1) % ring.blocks().count;
+        ring.status(last) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Counts the blocks that the kernel has closed since the last time; returns the first of them
+    /// that was closed while drops were unread.
+    fn scan(&mut self, ring: &Ring) -> Option<u32> {
+        let mut losing = None;
+        while self.open > 0 {
+            let block = self.first_open(ring);
+            let status = ring.status(block);
+            if status & libc::TP_STATUS_USER == 0 {
+                break;
+            }
+            if status & libc::TP_STATUS_LOSING != 0 {
+                losing = losing.or(Some(block));
+            }
+            self.open -= 1;
+        }
+        losing
+    }
+
+    fn first_open(&self, ring: &Ring) -> u32 {
+        let blocks = ring.blocks().count;
+        (ring.current() + (blocks - self.open)) % blocks
     }
 
     /// Takes the current block if it is closed, and what was lost before it.
@@ -70,19 +122,18 @@ impl Gaps {
         ring.held()
     }
 
-    /// The current block went back: the one before it is another now.
-    pub(super) fn released(&mut self) {
-        self.settled = false;
+    /// Gives the held block back.
+    pub(super) fn release(&mut self, ring: &mut Ring) {
+        // It counts as closed until it goes, also if nobody has read since it was.
+        self.open = self.open.min(ring.blocks().count - 1);
+        ring.release();
+        self.open += 1;
     }
 
     /// Drops that no frame has told, and after the last frame never will.
     pub(super) fn untold(&self, ring: &Ring) -> u64 {
         ring.gap() + self.before.iter().sum::<u64>()
     }
-}
-
-fn closed(status: u32) -> bool {
-    status & libc::TP_STATUS_USER != 0
 }
 
 #[cfg(test)]

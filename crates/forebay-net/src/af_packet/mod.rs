@@ -11,7 +11,8 @@
 //! Frames are seen where the kernel put them; a VLAN tag that the kernel took out is put back in
 //! place. No block is given back early, so when nobody takes frames the ring fills and *the kernel*
 //! drops and counts: [`Counts::dropped`], and in [`Frame::dropped_before`] of exactly the frame
-//! behind the gap. What no frame could tell is [`AfPacket::trailing_drops`]:
+//! behind the gap (`gaps` says what that rests on: blocks that take longer to fill than a system
+//! call). What no frame could tell is [`AfPacket::trailing_drops`]:
 //!
 //! ```text
 //! Σ dropped_before + trailing_drops = Counts::dropped        once arm() has said End
@@ -394,19 +395,15 @@ impl Reader {
         self.damage = self.damage.or(self.ring.take_damage());
         if self.ring.held() && self.ring.left() == 0 {
             self.read_statistics();
-            self.ring.release();
-            self.gaps.released();
+            self.gaps.release(&mut self.ring);
             self.read_statistics();
         }
     }
 
     fn read_statistics(&mut self) {
-        let socket = &self.socket;
-        let read = || {
-            let new = socket.statistics();
-            (new.drops, new)
-        };
-        let new = self.gaps.account(&mut self.ring, read);
+        let new = self
+            .gaps
+            .account(&mut self.ring, || self.socket.statistics());
         self.received += new.packets;
         self.dropped += new.drops;
     }
@@ -424,5 +421,29 @@ impl Frames for Reader {
 
     fn release(&mut self) {
         self.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_that_is_not_supported_is_named() {
+        let of = |hardware| {
+            link_type(&Link {
+                name: "can0".into(),
+                hardware,
+                ..Link::default()
+            })
+        };
+        assert_eq!(of(1).unwrap(), LinkType::ETHERNET);
+        assert_eq!(of(772).unwrap(), LinkType::ETHERNET);
+        assert_eq!(of(65_534).unwrap(), LinkType::RAW);
+        let text = of(280).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "can0: its hardware type 280 is not supported. Ethernet (1), loopback (772) and raw IP (65534) are"
+        );
     }
 }

@@ -164,11 +164,6 @@ impl Ring {
         self.current
     }
 
-    /// The block released last.
-    pub(super) fn previous(&self) -> u32 {
-        self.current.checked_sub(1).unwrap_or(self.blocks.count - 1)
-    }
-
     pub(super) fn blocks(&self) -> Blocks {
         self.blocks
     }

@@ -25,6 +25,8 @@ pub(super) struct Statistics {
     pub packets: u64,
     /// Of these, frames for which the ring had no room.
     pub drops: u64,
+    /// How often the kernel came to a block that was still ours, and had to wait.
+    pub freezes: u64,
 }
 
 /// How the socket came off its interface.
@@ -205,6 +207,7 @@ impl Socket {
         Statistics {
             packets: read.tp_packets.into(),
             drops: read.tp_drops.into(),
+            freezes: read.tp_freeze_q_cnt.into(),
         }
     }
 

@@ -54,6 +54,29 @@ impl Sender {
         Sender(fd)
     }
 
+    /// Keeps this thread on one processor: veth queues frames for each, and a sender that moves
+    /// between two would see its frames overtake each other.
+    pub fn pinned(interface: &str) -> Self {
+        // SAFETY: a set of bits, for which all zero is the empty set.
+        let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let len = size_of_val(&cpus);
+        // SAFETY: the kernel writes at most `len` bytes of the set.
+        assert!(unsafe { libc::sched_getaffinity(0, len, &mut cpus) } >= 0);
+        // SAFETY: reads the set, for a number below its size.
+        let allowed = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &cpus) };
+        let last = (0..1024)
+            .rev()
+            .find(allowed)
+            .expect("this thread runs somewhere");
+        // SAFETY: as above.
+        let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: writes the set, for a number below its size.
+        unsafe { libc::CPU_SET(last, &mut one) };
+        // SAFETY: the kernel reads `len` bytes of the set.
+        assert!(unsafe { libc::sched_setaffinity(0, len, &one) } >= 0);
+        Sender::open(interface)
+    }
+
     /// Sends the frames with these numbers, each of `len` bytes; the error says how far it came.
     pub fn numbers(&self, numbers: Range<u64>, len: usize) -> Result<(), (u64, io::Error)> {
         let mut at = numbers.start;
