@@ -70,13 +70,15 @@ impl Appender {
         let direct = sink.is_direct() && framing.least_padding().is_some();
         // Room for a record that begins at the last byte, and for the padding after it.
         let size = config.buffer_bytes + config.record_bytes + 2 * BLOCK;
-        let mut spare = (0..config.buffers)
-            .map(|_| Buffer::new(size, config.huge_pages))
+        // The first one now, which also tells what pages are got; the others when they are needed:
+        // buffers that come back are used first, so a writer that keeps up never needs them.
+        let current = Buffer::new(size, config.huge_pages, true)?;
+        let huge_pages = current.huge_pages();
+        let spare = (1..config.buffers)
+            .map(|_| Buffer::new(size, config.huge_pages, false))
             .collect::<Result<Vec<_>>>()?;
-        let current = spare.pop();
-        let huge_pages = spare[0].huge_pages();
         Ok(Appender {
-            current,
+            current: Some(current),
             capacity: config.buffer_bytes,
             record_bytes: config.record_bytes,
             end: 0,

@@ -27,9 +27,10 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub fn new(size: usize, huge_pages: bool) -> Result<Self> {
+    /// Its memory is touched when it is first filled, unless `populate` asks for it now.
+    pub fn new(size: usize, huge_pages: bool, populate: bool) -> Result<Self> {
         let config = MapConfig {
-            populate: true,
+            populate,
             huge_pages,
         };
         Ok(Buffer {

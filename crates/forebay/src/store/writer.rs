@@ -111,6 +111,8 @@ impl Shared {
 /// The draining side as the appender sees it.
 pub(super) struct Writer {
     shared: Arc<Shared>,
+    /// Empty buffers on our side; those that came back last are used first.
+    spare: Vec<Buffer>,
     place: Place,
 }
 
@@ -122,7 +124,6 @@ enum Place {
     },
     Inline {
         drain: Box<Drain>,
-        spare: Vec<Buffer>,
         /// The buffer whose write failed, and those that came after it.
         stuck: VecDeque<Buffer>,
     },
@@ -135,9 +136,9 @@ impl Writer {
         if !config.thread {
             return Ok(Writer {
                 shared,
+                spare,
                 place: Place::Inline {
                     drain: Box::new(drain),
-                    spare,
                     stuck: Default::default(),
                 },
             });
@@ -147,11 +148,7 @@ impl Writer {
             ..Default::default()
         };
         let (full, to_write) = spsc::ring_with::<Buffer, Park>(&ring)?;
-        let (mut give_back, empty) = spsc::ring_with::<Buffer, Park>(&ring)?;
-        for buffer in spare {
-            // The ring has a slot for every buffer.
-            let _ = give_back.push(buffer);
-        }
+        let (give_back, empty) = spsc::ring_with::<Buffer, Park>(&ring)?;
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
             .name("forebay-writer".into())
@@ -159,6 +156,7 @@ impl Writer {
             .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
         Ok(Writer {
             shared,
+            spare,
             place: Place::Thread {
                 full,
                 empty,
@@ -188,17 +186,12 @@ impl Writer {
     }
 
     fn drain_inline(&mut self) {
-        let Place::Inline {
-            drain,
-            spare,
-            stuck,
-        } = &mut self.place
-        else {
+        let Place::Inline { drain, stuck } = &mut self.place else {
             return;
         };
         while let Some(buffer) = stuck.front() {
             match drain.write(buffer, &|| self.shared.is_abandoned()) {
-                Ok(()) => spare.extend(stuck.pop_front()),
+                Ok(()) => self.spare.extend(stuck.pop_front()),
                 Err(Stopped::Failed(error)) => return self.shared.post(error),
                 Err(Stopped::Abandoned) => return,
             }
@@ -206,31 +199,31 @@ impl Writer {
         }
     }
 
-    /// An empty buffer, if one is back.
+    /// An empty buffer, if there is one.
     pub fn take_empty(&mut self) -> Option<Buffer> {
-        match &mut self.place {
+        let back = match &mut self.place {
             Place::Thread { empty, .. } => empty.pop(),
-            Place::Inline { spare, .. } => spare.pop(),
-            Place::Over => None,
-        }
+            Place::Inline { .. } | Place::Over => None,
+        };
+        back.or_else(|| self.spare.pop())
     }
 
     /// As [`take_empty`](Self::take_empty), waiting up to `limit` for one.
     pub fn wait_empty(&mut self, limit: Duration) -> Option<Buffer> {
+        let ready = self.take_empty();
         match &mut self.place {
-            Place::Thread { empty, .. } => empty.pop_wait(Some(limit)).ok(),
-            Place::Inline { spare, .. } => spare.pop(),
-            Place::Over => None,
+            Place::Thread { empty, .. } if ready.is_none() => empty.pop_wait(Some(limit)).ok(),
+            _ => ready,
         }
     }
 
-    /// Empty buffers that are back.
+    /// Empty buffers.
     pub fn empties(&mut self) -> usize {
-        match &mut self.place {
+        let back = match &mut self.place {
             Place::Thread { empty, .. } => empty.len(),
-            Place::Inline { spare, .. } => spare.len(),
-            Place::Over => 0,
-        }
+            Place::Inline { .. } | Place::Over => 0,
+        };
+        back + self.spare.len()
     }
 
     pub fn is_thread(&self) -> bool {
@@ -274,9 +267,7 @@ impl Writer {
                 shared.command(CLOSE);
                 Ended::Thread(thread)
             }
-            Place::Inline {
-                mut drain, stuck, ..
-            } => {
+            Place::Inline { mut drain, stuck } => {
                 if let Some(first) = stuck.front() {
                     drain.give_up(first);
                 }
