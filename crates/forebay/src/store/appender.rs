@@ -67,11 +67,11 @@ impl Appender {
     /// The configuration is out of range, or memory or a thread cannot be had.
     pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, config: &Config) -> Result<Self> {
         config.validate()?;
-        let direct = sink.is_direct() && framing.least_padding().is_some();
+        let drain = Drain::new(sink, framing.clone());
+        let direct = drain.is_direct();
         // Room for a record that begins at the last byte, and for the padding after it.
         let size = config.buffer_bytes + config.record_bytes + 2 * BLOCK;
-        // The first one now, which also tells what pages are got; the others when they are needed:
-        // buffers that come back are used first, so a writer that keeps up never needs them.
+        // The first one now, which also tells what pages are got; the others when they are needed.
         let current = Buffer::new(size, config.huge_pages, true)?;
         let huge_pages = current.huge_pages();
         let spare = (1..config.buffers)
@@ -86,8 +86,8 @@ impl Appender {
             waiting_since: None,
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
             padding: direct.then(|| framing.least_padding()).flatten(),
-            framing: framing.clone(),
-            writer: Writer::start(Drain::new(sink, framing), spare, config)?,
+            framing,
+            writer: Writer::start(drain, spare, config)?,
             buffers: config.buffers,
             huge_pages,
         })

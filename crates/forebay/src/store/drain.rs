@@ -111,6 +111,11 @@ impl Drain {
         self.sink.sync()
     }
 
+    /// Whether whole buffers go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.sink.is_direct() && self.framing.least_padding().is_some()
+    }
+
     /// Records whose every byte is written.
     pub fn records(&self) -> u64 {
         self.records

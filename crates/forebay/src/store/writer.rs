@@ -111,8 +111,13 @@ impl Shared {
 /// The draining side as the appender sees it.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// Empty buffers on our side; those that came back last are used first.
+    /// Empty buffers on our side, untouched so far where there is a thread.
     spare: Vec<Buffer>,
+    /// Whether untouched buffers are used before those that came back. Past the page cache they
+    /// are: a device has just read what came back, through another cache than ours, and to refill
+    /// that at once is slower than to take the one that it read longest ago. Through the page
+    /// cache it was our own processor, and what came back is still warm.
+    spare_first: bool,
     place: Place,
 }
 
@@ -132,11 +137,13 @@ enum Place {
 
 impl Writer {
     pub fn start(drain: Drain, spare: Vec<Buffer>, config: &Config) -> Result<Self> {
+        let spare_first = drain.is_direct();
         let shared = Arc::new(Shared::default());
         if !config.thread {
             return Ok(Writer {
                 shared,
                 spare,
+                spare_first,
                 place: Place::Inline {
                     drain: Box::new(drain),
                     stuck: Default::default(),
@@ -157,6 +164,7 @@ impl Writer {
         Ok(Writer {
             shared,
             spare,
+            spare_first,
             place: Place::Thread {
                 full,
                 empty,
@@ -201,11 +209,16 @@ impl Writer {
 
     /// An empty buffer, if there is one.
     pub fn take_empty(&mut self) -> Option<Buffer> {
-        let back = match &mut self.place {
+        let first = if self.spare_first {
+            self.spare.pop()
+        } else {
+            None
+        };
+        let back = || match &mut self.place {
             Place::Thread { empty, .. } => empty.pop(),
             Place::Inline { .. } | Place::Over => None,
         };
-        back.or_else(|| self.spare.pop())
+        first.or_else(back).or_else(|| self.spare.pop())
     }
 
     /// As [`take_empty`](Self::take_empty), waiting up to `limit` for one.
