@@ -23,8 +23,9 @@
 //!   what a single receiving processor can have under way.
 //! - *Left to chance:* several processors late for one release, or this thread kept from running
 //!   around a read for as long as it takes to fill a block. The sum is right even then; a frame of a
-//!   neighbouring block tells some of it. The default block takes milliseconds to fill, a block of a
-//!   page microseconds: there it does happen, to a gap in some thousands.
+//!   neighbouring block tells some of it. With blocks of 64 KiB, a processor too few and a reader
+//!   that sleeps at the worst moments, one gap in thousands was seen to be off, by one frame; blocks
+//!   of a page, which fill within a few system calls, can be further off.
 //!
 //! This file touches nothing but the ring's status words.
 

@@ -10,9 +10,8 @@
 //!
 //! Frames are seen where the kernel put them; a VLAN tag that the kernel took out is put back in
 //! place. No block is given back early, so when nobody takes frames the ring fills and *the kernel*
-//! drops and counts: [`Counts::dropped`], and in [`Frame::dropped_before`] of exactly the frame
-//! behind the gap (`gaps` says what that rests on: blocks that take longer to fill than a system
-//! call). What no frame could tell is [`AfPacket::trailing_drops`]:
+//! drops and counts: [`Counts::dropped`], and in [`Frame::dropped_before`] of the frame behind the
+//! gap (the file `gaps.rs` says how, and what is left to chance; the sum is exact). What no frame could tell is [`AfPacket::trailing_drops`]:
 //!
 //! ```text
 //! Σ dropped_before + trailing_drops = Counts::dropped        once arm() has said End
