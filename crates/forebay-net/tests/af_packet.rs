@@ -4,8 +4,6 @@
 //! Needs root, or a user that may make user namespaces; `ip` from iproute2; some tests `trafgen`
 //! (netsniff-ng) and `tcpreplay`. What is missing is said as `skipped: needs …`; with `CI=true` in the
 //! environment it is a failure. Everything happens on veth pairs in namespaces of the tests' own.
-//!
-//! Cost of a frame: `cargo test --release -p forebay-net --test af_packet -- --ignored --nocapture`.
 #![allow(unsafe_code)]
 
 mod support;
@@ -639,40 +637,6 @@ fn without_the_right_the_error_says_how_to_get_it() {
             refused();
         },
     );
-}
-
-#[test]
-#[ignore = "a measurement: run it in release mode, on a quiet machine"]
-fn cost_of_a_frame() {
-    lab("cost_of_a_frame", &[], || {
-        for len in [60, 1514] {
-            const SENT: u64 = 3_000_000;
-            let mut port = open(&Config {
-                ring_bytes: 256 << 20,
-                ..Config::default()
-            });
-            let sending =
-                thread::spawn(move || Sender::pinned("va").numbers(0..SENT, len).unwrap());
-            let (mut seen, mut sum, started) = (0u64, 0u64, cpu_ns());
-            let ended = pump(&mut port, SHORT, |frame| {
-                seen += 1;
-                sum += u64::from(frame.data[0]) + u64::from(frame.wire_len);
-                true
-            });
-            let spent = cpu_ns() - started;
-            sending.join().unwrap();
-            assert_eq!(ended.unwrap(), Ended::Silent);
-            let counts = port.counts();
-            let cost = spent as f64 / seen as f64;
-            println!("{len} bytes: {cost:.1} ns CPU a frame, {seen} frames, {counts:?}, {sum}");
-        }
-    });
-}
-
-/// Processor time of this thread.
-fn cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// What the interfaces say they carried, for a failure whose cause may lie before the socket.

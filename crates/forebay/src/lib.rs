@@ -1,5 +1,31 @@
 //! Bounded, zero-copy buffers for data that does not wait.
-#![warn(missing_docs)]
+//!
+//! ```text
+//!  producer ──▶ ring::spsc ──▶ consumer        any T, exact capacity, a burst is ONE slice
+//!                  │ on
+//!              memory::Mirror                  the same pages twice, back to back: no wrap case
+//!
+//!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers travel, over such a ring
+//!
+//!  poll::Poller                                asleep while nothing comes, polling while much does
+//! ```
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
+//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order it |
+//! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
+//! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently |
+//! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park) |
+//! | [`time`] | [`Clock`](time::Clock), real or virtual |
+//!
+//! Full and empty are answers; an [`Error`] is for what somebody has to read. Linux only. The
+//! crate `forebay-net` captures packets with it, and the command `forebay` is built on that.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "forebay needs Linux (memfd, futex, O_DIRECT); a port to this system does not exist yet"
+);
 
 pub mod error;
 pub mod memory;
