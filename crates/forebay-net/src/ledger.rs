@@ -12,6 +12,13 @@
 use std::fmt;
 
 /// Packets that were received and did not reach the output, by where they were lost.
+///
+/// ```
+/// use forebay_net::ledger::Dropped;
+/// let dropped = Dropped { kernel: None, disk: 4, ..Dropped::default() };
+/// assert_eq!(dropped.known(), 4); // the kernel's are unknown, not 0
+/// assert_eq!(dropped.by_cause()[0], ("kernel", None));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// In the source's own ring: the kernel's, or the simulated card's. `None`: it cannot tell.
@@ -113,6 +120,11 @@ impl Ledger {
 }
 
 /// Adds two counters of which either may be unknown: unknown stays unknown.
+///
+/// ```
+/// # use forebay_net::ledger::add_known;
+/// assert_eq!((add_known(Some(2), Some(3)), add_known(Some(2), None)), (Some(5), None));
+/// ```
 pub fn add_known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     Some(a? + b?)
 }

@@ -9,6 +9,11 @@ use forebay::{Error, Result, time::Clock};
 use std::str::FromStr;
 
 /// What all ports of a session are opened with.
+///
+/// ```
+/// let options = forebay_net::open::Options { ring_bytes: Some(256 << 20), ..Default::default() };
+/// assert!(options.promiscuous);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Bytes of each source's ring; `None`: 64 MiB of kernel ring, a second of the simulated card.
@@ -60,6 +65,13 @@ impl FromStr for Name {
 }
 
 /// The clock that ports of these names share: virtual if they are all simulated so.
+///
+/// ```
+/// use forebay_net::open;
+/// assert!(open::clock(&["sim:clock=virtual".parse()?])?.is_virtual());
+/// assert!(open::clock(&["sim:clock=virtual".parse()?, "eth0".parse()?]).is_err());
+/// # Ok::<(), forebay::Error>(())
+/// ```
 ///
 /// # Errors
 /// Virtual and real time are mixed.

@@ -9,6 +9,55 @@
 //!
 //! A port never blocks and never drops a frame that was offered: what a [`Burst`] did not hand out
 //! stays with the source, which is how a full store becomes backpressure at the wire.
+//!
+//! A port of your own, which hands out the frames of a list:
+//!
+//! ```
+//! use forebay::{Result, time::Clock};
+//! use forebay_net::{port::*, session::{Config, Control, Output, Session}};
+//!
+//! struct Listed { interfaces: [Interface; 1], frames: Vec<Vec<u8>>, taken: usize, left: usize }
+//!
+//! impl Frames for Listed {
+//!     fn next_frame(&mut self) -> Option<Frame<'_>> {
+//!         let data = self.frames.get(self.taken).filter(|_| self.left > 0)?;
+//!         (self.taken, self.left) = (self.taken + 1, self.left - 1);
+//!         let (time_ns, direction) = (1_000 * self.taken as u64, Direction::Inbound);
+//!         Some(Frame { data, wire_len: data.len() as u32, time_ns, interface: 0, direction, dropped_before: 0 })
+//!     }
+//!     fn put_back(&mut self) { self.taken -= 1; self.left = 0 }
+//!     fn release(&mut self) { self.left = 0 }
+//! }
+//!
+//! impl Port for Listed {
+//!     fn interfaces(&self) -> &[Interface] { &self.interfaces }
+//!     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+//!         self.left = budget;
+//!         Ok(Burst::new(self))
+//!     }
+//!     fn arm(&mut self) -> Result<Wake<'_>> {
+//!         Ok(if self.taken < self.frames.len() { Wake::Ready } else { Wake::End })
+//!     }
+//!     fn disarm(&mut self) {}
+//!     fn stop(&mut self) -> Result<()> { Ok(()) }
+//!     fn counts(&mut self) -> Counts {
+//!         Counts { received: self.frames.len() as u64, dropped: Some(0), interface_dropped: None }
+//!     }
+//!     fn got(&self) -> Got { Got { backend: "listed", waits: true, ..Got::default() } }
+//! }
+//!
+//! let interface = Interface {
+//!     name: "list".into(), description: String::new(), link: LinkType::ETHERNET, snaplen: 262_144,
+//!     bits_per_second: None,
+//! };
+//! let port = Listed { interfaces: [interface], frames: vec![vec![0; 60]; 7], taken: 0, left: 0 };
+//! let session = Session::open(
+//!     vec![Box::new(port)], Output::Count, Config::default(), Clock::real(), Control::new()?,
+//! )?;
+//! let ledger = session.run(&mut |_| {}).ledger;
+//! assert_eq!((ledger.counted, ledger.check()), (7, Ok(())));
+//! # Ok::<(), forebay::Error>(())
+//! ```
 
 use forebay::Result;
 use std::os::fd::BorrowedFd;

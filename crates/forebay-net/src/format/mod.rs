@@ -13,6 +13,16 @@ use forebay::store::Framing;
 use std::{path::Path, sync::Arc};
 
 /// The two formats that captures are written in.
+///
+/// ```
+/// use forebay_net::{format::Format, port::Frame};
+/// let frame = Frame {
+///     data: &[1; 60], wire_len: 60, time_ns: 0, interface: 0, direction: Default::default(), dropped_before: 0,
+/// };
+/// let sizes = [Format::Pcap, Format::Pcapng].map(|format| format.frame_len(&frame, 262_144));
+/// assert_eq!(sizes, [76, 92]);
+/// assert!(Format::Pcap.framing().least_padding().is_none()); // so: through the page cache
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// pcap Next Generation.
@@ -22,6 +32,14 @@ pub enum Format {
 }
 
 /// What stands in a file about one interface at the end. `None` is left out.
+///
+/// ```
+/// use forebay_net::format::{Format, Statistics};
+/// let counts = Statistics { received: 10, dropped: Some(3), delivered: 7, ..Statistics::default() };
+/// let block = Format::Pcapng.trailer(&[counts]);
+/// assert_eq!(block[..4], 5u32.to_le_bytes()); // an interface statistics block
+/// assert!(Format::Pcap.trailer(&[counts]).is_empty()); // the classic format has no place for it
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// When these counts were taken, in nanoseconds since the Unix epoch.

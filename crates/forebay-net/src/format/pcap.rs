@@ -6,6 +6,20 @@
 //! ```
 //! One link type for all, no interface names, no drop counts: losses are told on stderr only.
 //! Source: draft-ietf-opsawg-pcap.
+//!
+//! ```
+//! use forebay_net::{format::pcap, port::Frame};
+//! let frame = Frame {
+//!     data: b"frame", wire_len: 5, time_ns: 3_000_000_007, interface: 0,
+//!     direction: Default::default(), dropped_before: 0,
+//! };
+//! let mut file = pcap::header(&[], 262_144);
+//! let begin = file.len();
+//! file.resize(begin + pcap::frame_len(&frame, 262_144), 0);
+//! pcap::put_frame(&mut file[begin..], &frame, 262_144);
+//! assert_eq!((begin, file.len()), (24, 24 + 16 + 5));
+//! assert_eq!(file[24..32], [3, 0, 0, 0, 7, 0, 0, 0]); // seconds and nanoseconds
+//! ```
 
 use super::sizes::{kept, put, word};
 use crate::port::{Frame, Interface, LinkType};

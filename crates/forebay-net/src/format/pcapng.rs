@@ -75,6 +75,12 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// The section header and one description block an interface.
+///
+/// ```
+/// let header = forebay_net::format::pcapng::header(&[], 262_144, "my program 1.0");
+/// assert_eq!(header[..4], 0x0a0d_0d0a_u32.to_le_bytes());
+/// assert_eq!(header[4..8], (header.len() as u32).to_le_bytes()); // a file without interfaces
+/// ```
 pub fn header(interfaces: &[Interface], snaplen: u32, application: &str) -> Vec<u8> {
     let mut out = Vec::new();
     block(&mut out, SECTION_HEADER, |body| {
@@ -180,6 +186,15 @@ pub fn trailer(statistics: &[Statistics]) -> Vec<u8> {
 }
 
 /// pcapng blocks, as the store cuts and pads them. Packets count as records, other blocks do not.
+///
+/// ```
+/// use forebay::store::{Framing, Whole};
+/// use forebay_net::format::pcapng::Blocks;
+/// let mut padding = [0xff; 40];
+/// Blocks.pad(&mut padding[..20]);
+/// assert_eq!(Blocks.last_whole(&padding[..20]), Whole { bytes: 20, records: 0 });
+/// assert_eq!(Blocks.last_whole(&padding[..19]), Whole::default()); // torn
+/// ```
 pub struct Blocks;
 
 impl Framing for Blocks {

@@ -12,6 +12,11 @@ use forebay::{
 use std::{fs::File, path::PathBuf, time::Duration};
 
 /// What becomes of the packets.
+///
+/// ```
+/// use forebay_net::session::Output;
+/// assert_eq!(Output::File("a.pcapng".into()).name(), "a.pcapng");
+/// ```
 #[derive(Debug)]
 pub enum Output {
     /// They are counted, nothing is kept.

@@ -1,4 +1,6 @@
 //! What a session tells: while it runs, and at its end.
+//!
+//! All of it is plain data; the command's `text` and `json` turn it into lines.
 
 use crate::{
     ledger::Ledger,
@@ -8,6 +10,22 @@ use forebay::{Error, poll::Modes, store};
 use std::time::Duration;
 
 /// Something to tell while a session runs.
+///
+/// ```
+/// use forebay_net::{open, session::{Config, Control, Event, Output, Session}};
+/// let names = ["sim:clock=virtual,count=1M".parse()?];
+/// let clock = open::clock(&names)?;
+/// let ports = open::ports(&names, &Default::default(), &clock)?;
+/// let session = Session::open(ports, Output::Count, Config::default(), clock, Control::new()?)?;
+/// let mut rates = Vec::new();
+/// session.run(&mut |event| match event {
+///     Event::Progress(progress) => rates.push(progress.packets_per_second),
+///     Event::Behind(behind) => eprintln!("{:.0} % full", behind.fill * 100.0),
+/// });
+/// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
+/// assert!(rates.iter().all(|rate| (rate - 1_488_095.0).abs() < 2_000.0), "{rates:?}");
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The counts so far.
@@ -66,6 +84,19 @@ pub struct Source {
 }
 
 /// How a session ended. [`Ledger::check`] tells whether the law holds.
+///
+/// ```
+/// # use forebay_net::{open, session::{Config, Control, Output, Session}};
+/// # let names = ["sim:clock=virtual,count=10".parse()?];
+/// # let clock = open::clock(&names)?;
+/// # let ports = open::ports(&names, &Default::default(), &clock)?;
+/// # let session = Session::open(ports, Output::Count, Config::default(), clock, Control::new()?)?;
+/// let summary = session.run(&mut |_| {});
+/// assert!(summary.ledger.check().is_ok() && summary.error.is_none());
+/// assert_eq!(summary.sources[0].got.backend, "sim");
+/// assert!(summary.store.is_none() && !summary.durable); // nothing was written
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Summary {
     /// Where every packet went.

@@ -10,6 +10,13 @@ use super::{Rate, Spec};
 const WIRE_OVERHEAD: u64 = 20;
 
 /// Which frame sizes the card receives; sizes include the 4 bytes of the check sequence.
+///
+/// ```
+/// use forebay_net::sim::{Sizes, Spec};
+/// assert_eq!("size=imix".parse::<Spec>()?.sizes, Sizes::Imix);
+/// assert_eq!(Spec::default().sizes, Sizes::Fixed(64)); // caplen 60
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// All the same, 64 to 9018 bytes.

@@ -6,6 +6,12 @@ use forebay::{Error, Result};
 use std::{fmt, str::FromStr, time::Duration};
 
 /// How fast frames arrive.
+///
+/// ```
+/// use forebay_net::sim::Rate;
+/// assert_eq!(Rate::BitsPerSecond(1_000_000_000).bits_per_second(), Some(1_000_000_000));
+/// assert_eq!(Rate::Max.bits_per_second(), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Line rate of a wire with so many bits a second.
@@ -25,6 +31,12 @@ impl Rate {
 }
 
 /// The ring behind the card's own.
+///
+/// ```
+/// use forebay_net::sim::{Host, Spec};
+/// assert_eq!(Spec::default().host, Host::OneSecond);
+/// assert_eq!(Spec::default().host_of_bytes(84_000), Host::Frames(1000)); // 64 + 20 bytes of wire
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
     /// As many frames as arrive in one second.
@@ -36,6 +48,14 @@ pub enum Host {
 }
 
 /// The host does not look at the card for `length` at the end of every `period`.
+///
+/// ```
+/// use forebay_net::sim::Spec;
+/// use std::time::Duration;
+/// let spec: Spec = "stall=2ms@100ms".parse()?;
+/// assert_eq!(spec.stall.unwrap().length, Duration::from_millis(2));
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// How long.

@@ -16,6 +16,28 @@ pub struct Totals {
 }
 
 /// A store that accepts nothing more and is being drained.
+///
+/// ```
+/// # use forebay::store::{Appender, Config, FileSink, Framing, Whole};
+/// # struct Bytes;
+/// # impl Framing for Bytes {
+/// #     fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: 0 } }
+/// # }
+/// use std::time::Duration;
+/// let sink = FileSink::create("/dev/full".as_ref(), true)?;
+/// let mut store = Appender::new(sink, std::sync::Arc::new(Bytes), &Config::default())?;
+/// store.reserve(10)?.unwrap().commit(1);
+/// let mut closing = store.close();
+/// let end = loop {
+///     match closing.wait(Duration::from_millis(100)) {
+///         Ok(end) => break end,
+///         Err(again) => closing = again, // or closing.abandon(), when somebody insists
+///     }
+/// };
+/// assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
+/// assert!(end.error.unwrap().to_string().contains("no space left on device"));
+/// # Ok::<(), forebay::Error>(())
+/// ```
 pub struct Closing {
     pub(super) accepted: u64,
     pub(super) ending: Ending,

@@ -5,6 +5,13 @@ use crate::{Error, Result, memory::HugePages};
 use std::time::Duration;
 
 /// How a store is built.
+///
+/// ```
+/// use forebay::store::Config;
+/// assert!(Config::default().validate().is_ok());
+/// let one = Config { buffers: 1, ..Config::default() };
+/// assert!(one.validate().unwrap_err().to_string().contains("at least 2"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Buffers in all, at least 2: one being filled, one being written.

@@ -12,6 +12,37 @@ use std::{
 /// An output that a store can drain into.
 ///
 /// Write your own to send buffers elsewhere, or to inject faults in a test.
+///
+/// ```
+/// use forebay::store::{Appender, Config, Framing, Sink, Whole};
+/// use std::{io, sync::{Arc, Mutex}};
+///
+/// struct Memory(Arc<Mutex<Vec<u8>>>);
+/// impl Sink for Memory {
+///     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+///         let mut memory = self.0.lock().unwrap();
+///         assert_eq!(at, memory.len() as u64);
+///         memory.extend(bytes);
+///         Ok(bytes.len())
+///     }
+/// }
+/// struct Bytes; // every byte is a record
+/// impl Framing for Bytes {
+///     fn last_whole(&self, bytes: &[u8]) -> Whole {
+///         Whole { bytes: bytes.len(), records: bytes.len() as u64 }
+///     }
+/// }
+/// let memory = Arc::default();
+/// let sink = Box::new(Memory(Arc::clone(&memory)));
+/// let mut store = Appender::new(sink, Arc::new(Bytes), &Config::default())?;
+/// let mut slot = store.reserve(5)?.expect("there is room");
+/// slot.copy_from_slice(b"hello");
+/// slot.commit(5);
+/// let end = store.close().wait_to_the_end();
+/// assert_eq!((end.totals.written, end.durable), (5, false)); // memory promises nothing
+/// assert_eq!(*memory.lock().unwrap(), b"hello");
+/// # Ok::<(), forebay::Error>(())
+/// ```
 pub trait Sink: Send {
     /// Writes some of `bytes`, which belong at offset `at`; says how many were taken.
     /// Offsets come without holes; after an error the rest of the same bytes may be offered again.
@@ -176,6 +207,19 @@ impl Sink for FileSink {
 }
 
 /// A pipe, FIFO, device or inherited descriptor: plain `write(2)` in order, nothing else.
+///
+/// ```
+/// use forebay::store::{Sink, StreamSink};
+/// use std::io::Read;
+/// let (mut reader, writer) = std::io::pipe().unwrap();
+/// let file = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
+/// let mut sink = StreamSink::new(file);
+/// assert_eq!(sink.write(b"down the pipe", 0).unwrap(), 13);
+/// drop(sink);
+/// let mut said = String::new();
+/// reader.read_to_string(&mut said).unwrap();
+/// assert_eq!(said, "down the pipe");
+/// ```
 ///
 /// Pipes are opened anew without blocking, so that a reader who stands still cannot keep a writer
 /// from being told to give up.
