@@ -423,7 +423,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         (
             &["-i", "sim", "--store", "2x900G", "-w", "/dev/null"],
             1,
-            "memory",
+            "what is available",
         ),
         (
             &["-i", "sim", "--stats-interval", "0"],

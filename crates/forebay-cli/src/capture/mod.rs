@@ -34,10 +34,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     let request = Request::from_flags(flags)?;
     let control = Control::new()?;
-    signals::listen(&control)?;
     let ports = request.open_ports()?;
     let (output, config) = (request.output()?, request.config());
-    let session = Session::open(ports, output, config, request.clock(), control)?;
+    let session = Session::open(ports, output, config, request.clock(), control.clone())?;
+    // Until here a signal ends us, as it does anyone: nothing is captured yet, and a FIFO without a
+    // reader may be waiting to be opened.
+    signals::listen(&control)?;
     let screen = Screen::new(&request);
     screen.start(&session);
     let mut reports = Reports::new(&request);

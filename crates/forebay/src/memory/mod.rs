@@ -73,6 +73,11 @@ impl HugePages {
 /// Below this a size is nowhere absurd, and asking would cost more than mapping.
 const NEVER_ABSURD: usize = 1 << 20;
 
+/// Checks that all of `len` bytes may be asked for, where they are mapped in parts or only later.
+pub(crate) fn check_all(on: &str, len: usize) -> Result<()> {
+    whole_pages(on, len, sys::page_size(), 1).map(drop)
+}
+
 /// Checks a size before anything is touched and rounds it up to whole pages; `views` is how often it is mapped.
 fn whole_pages(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
     let tried = || format!("mapping {len} bytes");

@@ -8,7 +8,10 @@ use super::{
     sink::Sink,
     writer::{Ending, Writer},
 };
-use crate::{Error, Result, memory::HugePages};
+use crate::{
+    Error, Result,
+    memory::{self, HugePages},
+};
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,
@@ -70,7 +73,10 @@ impl Appender {
         let drain = Drain::new(sink, framing.clone());
         let direct = drain.is_direct();
         // Room for a record that begins at the last byte, and for the padding after it.
-        let size = config.buffer_bytes + config.record_bytes + 2 * BLOCK;
+        let size = config
+            .buffer_bytes
+            .saturating_add(config.record_bytes + 2 * BLOCK);
+        memory::check_all("store", size.saturating_mul(config.buffers))?;
         // The first one now, which also tells what pages are got; the others when they are needed.
         let current = Buffer::new(size, config.huge_pages, true)?;
         let huge_pages = current.huge_pages();

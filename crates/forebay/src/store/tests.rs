@@ -373,6 +373,10 @@ fn senseless_sizes_are_refused_with_a_reason() {
             ..config(true)
         },
         Config {
+            buffers: 1 << 40,
+            ..config(true)
+        },
+        Config {
             buffer_bytes: 1 << 60,
             ..config(true)
         },
