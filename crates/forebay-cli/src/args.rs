@@ -29,8 +29,8 @@ The simulated card: sim:KEY=VALUE,…
   rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
   stall=LENGTH@PERIOD  clock=real|virtual  cost=TIME (a frame, on the virtual clock)
 
-Signals: INT and TERM finish cleanly, a second one gives up what is not written yet; USR1 prints
-the counts; USR2 flushes.
+Signals: INT, TERM and HUP finish cleanly, a second one gives up what is not written yet; USR1
+prints the counts; USR2 flushes.
 
 Exit codes: 0 fine, 1 failed at run time, 2 bad request, 3 packets lost under --fail-on-drop.";
 
@@ -91,7 +91,7 @@ pub struct Capture {
     #[arg(long, value_name = "SECONDS")]
     pub stats_interval: Option<String>,
 
-    /// Exit with 3 if a packet was lost
+    /// Exit with 3 if a packet was lost, by the interface too where it tells
     #[arg(long)]
     pub fail_on_drop: bool,
 }

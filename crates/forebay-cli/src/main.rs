@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     match capture::run(&flags) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("forebay: {error:#}");
+            capture::say(&format!("forebay: {error}"));
             ExitCode::from(if error.is::<capture::Usage>() { 2 } else { 1 })
         }
     }

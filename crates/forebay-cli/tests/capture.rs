@@ -294,7 +294,7 @@ fn a_store_of_two_small_buffers_keeps_the_law() {
 
 #[test]
 fn signals_finish_cleanly_and_report() {
-    for signal in ["-INT", "-TERM"] {
+    for signal in ["-INT", "-TERM", "-HUP"] {
         let folder = Folder::new();
         let file = folder.path("stopped.pcapng");
         let mut child = forebay(&["-i", "sim", "-w", &file, "--json", "-U"])
@@ -414,6 +414,28 @@ fn each_wrong_request_gets_its_own_clear_answer() {
     let cases: &[(&[&str], i32, &str)] = &[
         (&[], 2, "-i sim"),
         (&["-i", "sim", "-c", "0"], 2, "-c 0"),
+        (
+            &[
+                "-i",
+                "sim",
+                "-c",
+                "340282366920938463463374607431768211.999K",
+            ],
+            2,
+            "is no count",
+        ),
+        (
+            &[
+                "-i",
+                "sim",
+                "--store",
+                "2x18446744073709547520",
+                "-w",
+                "/dev/null",
+            ],
+            1,
+            "no address space",
+        ),
         (&["-i", "sim", "-c", "many"], 2, "-c many"),
         (&["-i", "sim", "-s", "300000"], 2, "1 to 262144"),
         (&["-i", "sim", "-B", "0"], 2, "-B 0"),
@@ -515,4 +537,84 @@ fn the_file_is_private_and_a_name_in_pcap_writes_the_classic_format() {
     if let Some(dump) = foreign("tcpdump", &["-nr", &file, "--count"]) {
         assert!(text(&dump.stdout).contains("10 packets"));
     }
+}
+
+#[test]
+fn a_stderr_that_nobody_can_read_stops_nothing() {
+    let folder = Folder::new();
+    let file = folder.path("deaf.pcapng");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let args = ["-i", "sim:clock=virtual", "-c", "10k", "-w", &file];
+    assert!(forebay(&args).stderr(full).status().unwrap().success());
+    assert_eq!(read(File::open(&file).unwrap()).packets.len(), 10_000);
+}
+
+#[test]
+fn the_file_size_limit_is_an_error_like_a_full_disk() {
+    let folder = Folder::new();
+    let file = folder.path("limited.pcapng");
+    let script = format!(
+        "ulimit -f 100; exec {} capture -i sim:clock=virtual -c 20k -w {file} --json",
+        env!("CARGO_BIN_EXE_forebay")
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("file too large") && said.contains("ulimit -f"),
+        "{said}"
+    );
+    let json = summary(&output.stdout);
+    assert_eq!(json["law_holds"], true);
+    let found = read(File::open(&file).unwrap());
+    assert_eq!(found.packets.len() as u64, count(&json["written"]));
+    assert!(found.packets.len() > 100);
+}
+
+#[test]
+fn a_fifo_without_a_reader_can_be_interrupted() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut child = forebay(&["-i", "sim", "-w", &fifo]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child, "-INT");
+    assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn in_virtual_time_too_a_second_interrupt_gives_up() {
+    let mut child = forebay(&["-i", "sim:clock=virtual", "-c", "1M", "-w", "-", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(100));
+    interrupt(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let mut said = Vec::new();
+    child.stderr.take().unwrap().read_to_end(&mut said).unwrap();
+    assert_eq!(summary(&said)["law_holds"], true);
+}
+
+#[test]
+fn a_classic_file_is_not_said_to_mark_gaps() {
+    let folder = Folder::new();
+    let file = folder.path("lossy.pcap");
+    let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
+    let output = run(&["-i", port, "-w", &file, "--json"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("packets were lost") && !said.contains("marked in the file"),
+        "{said}"
+    );
+    assert_eq!(summary(&output.stdout)["gaps"], 0);
 }

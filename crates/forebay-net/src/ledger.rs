@@ -4,8 +4,8 @@
 //!  received = written + counted + filtered + unread + dropped { kernel ring pool writer disk }
 //! ```
 //! The two sides come from different places: `received` and `kernel` from the source's own
-//! counters, `written`, `writer` and `disk` from the store, `unread` from walking what was left in
-//! the source. None is worked out from the others, so [`Ledger::check`] means something.
+//! counters, `written` from the store, `writer`, `disk` and `unread` from the store and from walking
+//! what was left in the source. None is worked out from the others, so [`Ledger::check`] means something.
 //!
 //! Pure numbers; imports nothing.
 
@@ -27,9 +27,9 @@ pub struct Dropped {
     pub ring: u64,
     /// For want of a slot in a pool of ours; captures to a file have none.
     pub pool: u64,
-    /// Accepted, but the reader of the output went away or the drain was abandoned.
+    /// The reader of the output went away, or the drain was abandoned.
     pub writer: u64,
-    /// Accepted, but the disk refused them (full, I/O error, quota).
+    /// The disk refused them (full, I/O error, quota), those behind the error in the source too.
     pub disk: u64,
 }
 

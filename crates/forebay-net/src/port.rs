@@ -212,7 +212,7 @@ pub struct Got {
 
 /// A source of frames: polled, never blocking, with exact counts.
 pub trait Port: Send {
-    /// The interfaces whose numbers frames carry; may grow while a file is read.
+    /// The interfaces whose numbers frames carry, at least one.
     fn interfaces(&self) -> &[Interface];
 
     /// One look: up to `budget` frames, possibly none. Never blocks.

@@ -28,7 +28,7 @@ fn scale(number: &str, scale: u64) -> Option<u64> {
             scaled / unit
         }
     };
-    u64::try_from(whole + part).ok()
+    u64::try_from(whole.checked_add(part)?).ok()
 }
 
 fn split(text: &str) -> (&str, &str) {

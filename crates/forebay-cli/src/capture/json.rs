@@ -11,10 +11,22 @@ const SCHEMA: u32 = 1;
 /// One object on one line: on stdout, or on stderr where stdout carries the packets.
 pub fn print(value: &Value, request: &Request) {
     // A reader that went away has read what it wanted.
-    let _ = match request.writes_stdout() {
-        true => writeln!(std::io::stderr(), "{value}"),
-        false => writeln!(std::io::stdout(), "{value}"),
+    let _ = if request.writes_stdout() {
+        writeln!(std::io::stderr(), "{value}")
+    } else {
+        writeln!(std::io::stdout(), "{value}")
     };
+}
+
+/// What broke, in one string; `null` if nothing did.
+fn errors(summary: &Summary) -> Option<String> {
+    let errors = [&summary.port_error, &summary.store_error];
+    let texts: Vec<_> = errors
+        .into_iter()
+        .flatten()
+        .map(|e| e.to_string())
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The counts while the capture runs.
@@ -92,7 +104,7 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
             "sleeps": summary.modes.sleeps,
         },
         "got": { "sources": sources, "store": store },
-        "error": summary.error.as_ref().map(|e| e.to_string()),
+        "error": errors(summary),
         "law_holds": ledger.check().is_ok(),
     })
 }

@@ -6,9 +6,9 @@ use std::{io::Write, process::ExitCode};
 
 pub fn print() -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
-    for (number, link) in forebay_net::link::interfaces()?.iter().enumerate() {
+    for link in forebay_net::link::interfaces()? {
         // A reader that went away has read what it wanted.
-        let _ = writeln!(out, "{}.{} [{}]", number + 1, link.name, states(link));
+        let _ = writeln!(out, "{} [{}]", link.name, states(&link));
     }
     let _ = writeln!(out, "sim [simulated card, no privileges needed]");
     Ok(ExitCode::SUCCESS)

@@ -13,8 +13,7 @@ use request::Request;
 use std::process::ExitCode;
 use text::Screen;
 
-/// The reader of the output went away: it has what it wanted.
-const EPIPE: i32 = 32;
+pub use text::say;
 
 /// The request makes no sense: exit code 2.
 #[derive(Debug)]
@@ -49,9 +48,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             if progress.asked {
                 screen.counts(progress);
             } else if reports.are_due(progress.elapsed) {
-                match request.json {
-                    true => json::print(&json::progress(progress), &request),
-                    false => screen.counts(progress),
+                if request.json {
+                    json::print(&json::progress(progress), &request);
+                } else {
+                    screen.counts(progress);
                 }
             }
             screen.progress(progress);
@@ -91,12 +91,12 @@ impl Reports {
 }
 
 fn exit_code(summary: &Summary, request: &Request) -> ExitCode {
-    let reader_left = |e: &forebay::Error| e.raw_os_error() == Some(EPIPE);
-    let broke = summary.error.as_ref().is_some_and(|e| !reader_left(e));
-    if broke || summary.abandoned || summary.ledger.check().is_err() {
+    if !summary.is_fine() {
         return ExitCode::from(1);
     }
-    if request.fail_on_drop && summary.ledger.dropped.known() > 0 {
+    let ledger = &summary.ledger;
+    let lost = ledger.dropped.known() + ledger.interface_dropped.unwrap_or(0);
+    if request.fail_on_drop && lost > 0 {
         return ExitCode::from(3);
     }
     ExitCode::SUCCESS

@@ -9,7 +9,12 @@ use forebay_net::{
     units,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::time::Duration;
+use std::{io::Write, time::Duration};
+
+/// A line on stderr. Where nobody can read it, the capture goes on all the same.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
 
 pub struct Screen {
     bar: ProgressBar,
@@ -30,9 +35,10 @@ fn share(part: u64, whole: u64) -> f64 {
 impl Screen {
     pub fn new(request: &Request) -> Self {
         // Hidden where stderr is no terminal: then it prints nothing at all.
-        let bar = match request.quiet {
-            true => ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
-            false => ProgressBar::new_spinner(),
+        let bar = if request.quiet {
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+        } else {
+            ProgressBar::new_spinner()
         };
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
@@ -46,7 +52,7 @@ impl Screen {
     }
 
     fn line(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| say(text));
     }
 
     /// What is captured, with what was got, before the first packet.
@@ -108,17 +114,20 @@ impl Screen {
 
     pub fn end(&self, summary: &Summary) {
         self.bar.finish_and_clear();
-        if let Some(error) = &summary.error {
-            eprintln!("forebay: error: {error}");
+        if let Some(error) = &summary.port_error {
+            say(&format!("forebay: error: {error}"));
+        }
+        match &summary.store_error {
+            Some(_) if summary.reader_left() => say("forebay: the reader of the output has left"),
+            Some(error) => say(&format!("forebay: error: {error}")),
+            None => {}
         }
         if summary.abandoned {
-            eprintln!("forebay: gave up before all was written");
+            say("forebay: gave up before all was written");
         }
-        for line in closing_lines(summary) {
-            eprintln!("{line}");
-        }
+        closing_lines(summary).iter().for_each(|line| say(line));
         if let Err(violation) = summary.ledger.check() {
-            eprintln!("forebay: error: {violation}");
+            say(&format!("forebay: error: {violation}"));
         }
     }
 }
@@ -250,7 +259,7 @@ fn run_line(summary: &Summary) -> String {
 
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     let mut text = format!("{lost} packets were lost");
-    if ledger.dropped.kernel.unwrap_or(0) > 0 && summary.store.is_some() {
+    if summary.gaps > 0 {
         text += &format!(
             "; {} gaps are marked in the file (frame.drop_count)",
             summary.gaps

@@ -42,6 +42,8 @@ pub enum Format {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
+    /// The interface's number in the file.
+    pub interface: u32,
     /// When these counts were taken, in nanoseconds since the Unix epoch.
     pub time_ns: u64,
     /// When the capture began and ended.
@@ -54,6 +56,18 @@ pub struct Statistics {
     pub interface_dropped: Option<u64>,
     /// Frames we took from the source.
     pub delivered: u64,
+}
+
+impl Statistics {
+    /// All that there can be, for the room that it takes.
+    pub(crate) fn full() -> Self {
+        Statistics {
+            span_ns: Some((0, 0)),
+            dropped: Some(0),
+            interface_dropped: Some(0),
+            ..Statistics::default()
+        }
+    }
 }
 
 impl Format {

@@ -26,13 +26,14 @@ use crate::port::{Frame, Interface, LinkType};
 use forebay::store::{Framing, Whole};
 
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
+const VERSION: u32 = 2 | 4 << 16;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
 /// The file header; the link type is that of the first interface.
 pub fn header(interfaces: &[Interface], snaplen: u32) -> Vec<u8> {
     let link = interfaces.first().map_or(LinkType::ETHERNET, |i| i.link);
-    [MAGIC_NS, 2 | 4 << 16, 0, 0, snaplen, link.0 as u32]
+    [MAGIC_NS, VERSION, 0, 0, snaplen, link.0 as u32]
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .collect()
@@ -61,7 +62,11 @@ pub struct Records;
 impl Framing for Records {
     fn last_whole(&self, bytes: &[u8]) -> Whole {
         let mut whole = Whole::default();
-        if word(bytes, 0) == Some(MAGIC_NS) && bytes.len() >= FILE_HEADER {
+        // Only a file begins so: a packet of that second and that very nanosecond is not expected.
+        if word(bytes, 0) == Some(MAGIC_NS) && word(bytes, 4).is_none_or(|v| v == VERSION) {
+            if bytes.len() < FILE_HEADER {
+                return whole;
+            }
             whole.bytes = FILE_HEADER;
         }
         while let Some(caplen) = word(bytes, whole.bytes + 8) {
@@ -73,5 +78,27 @@ impl Framing for Records {
             whole.records += 1;
         }
         whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_cut_short_is_no_record() {
+        let header = header(&[], 100);
+        for len in 0..FILE_HEADER {
+            assert_eq!(
+                Records.last_whole(&header[..len]),
+                Whole::default(),
+                "{len} bytes"
+            );
+        }
+        let whole = Whole {
+            bytes: FILE_HEADER,
+            records: 0,
+        };
+        assert_eq!(Records.last_whole(&header), whole);
     }
 }

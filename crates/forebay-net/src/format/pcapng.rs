@@ -165,9 +165,9 @@ pub fn put_frame(slot: &mut [u8], frame: &Frame<'_>, interface: u32, snaplen: u3
 /// One statistics block an interface, in order.
 pub fn trailer(statistics: &[Statistics]) -> Vec<u8> {
     let mut out = Vec::new();
-    for (interface, counts) in statistics.iter().enumerate() {
+    for counts in statistics {
         block(&mut out, INTERFACE_STATISTICS, |body| {
-            body.extend((interface as u32).to_le_bytes());
+            body.extend(counts.interface.to_le_bytes());
             body.extend(((counts.time_ns >> 32) as u32).to_le_bytes());
             body.extend((counts.time_ns as u32).to_le_bytes());
             let mut options = Options(body);

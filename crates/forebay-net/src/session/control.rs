@@ -1,6 +1,6 @@
 //! How the outside talks to a running session: from a signal handler's thread, or any other.
 
-use forebay::{Error, Result};
+use forebay::{Error, Result, store::Abandon};
 use rustix::event::{EventfdFlags, eventfd};
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -28,6 +28,7 @@ struct Inner {
     stops: AtomicU32,
     report: AtomicBool,
     flush: AtomicBool,
+    abandon: Abandon,
     wake: OwnedFd,
 }
 
@@ -44,6 +45,7 @@ impl Control {
             stops: AtomicU32::new(0),
             report: AtomicBool::new(false),
             flush: AtomicBool::new(false),
+            abandon: Abandon::default(),
             wake,
         })))
     }
@@ -55,7 +57,9 @@ impl Control {
 
     /// Stop: the first call finishes cleanly, a second one gives the drain up.
     pub fn stop(&self) {
-        self.0.stops.fetch_add(1, Relaxed);
+        if self.0.stops.fetch_add(1, Relaxed) > 0 {
+            self.0.abandon.set();
+        }
         self.wake();
     }
 
@@ -78,7 +82,12 @@ impl Control {
 
     /// Whether a second stop was asked for.
     pub fn is_abandoned(&self) -> bool {
-        self.0.stops.load(Relaxed) > 1
+        self.0.abandon.is_set()
+    }
+
+    /// The store's side of that.
+    pub(super) fn abandon(&self) -> Abandon {
+        self.0.abandon.clone()
     }
 
     /// Whether a report was asked for since the last call.

@@ -1,8 +1,8 @@
 //! The taking side: each port's burst, frame by frame, into the output. What the poller drives.
 
-use super::{Config, Control, Progress, Source, output::Writing, sleeper::Sleeper, statistics_of};
+use super::{Config, Control, Progress, Source, output::Writing, sleeper::Sleeper};
 use crate::{format::Statistics, ledger::add_known, port::Port};
-use forebay::{Error, Result, poll, store, time::Clock};
+use forebay::{Error, poll, store, time::Clock};
 use std::time::Duration;
 
 /// Which side broke: it decides what can still be saved.
@@ -12,12 +12,13 @@ pub(super) enum Broken {
     Store(Error),
 }
 
-impl Broken {
-    pub fn into_inner(self) -> Error {
-        match self {
-            Broken::Port(error) | Broken::Store(error) => error,
-        }
-    }
+/// Why frames are not taken any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Discard {
+    /// As many as were asked for are taken, or the drain was given up.
+    Unread,
+    /// The output refuses them.
+    Refused,
 }
 
 /// A port and what came from it.
@@ -27,8 +28,9 @@ struct Feed {
     base: u32,
     /// Frames that we took from it.
     taken: u64,
-    /// Frames it held that nobody took.
+    /// Frames it held that nobody took, and those that nobody could take any more.
     unread: u64,
+    refused: u64,
     /// Gaps marked on a frame.
     gaps: u64,
     has_ended: bool,
@@ -39,13 +41,15 @@ pub(super) struct Intake {
     writing: Option<Writing>,
     /// Packets that may still be taken.
     left: u64,
-    /// What the ports hold is counted as unread.
-    discarding: bool,
+    /// What the ports hold is only counted, and as what.
+    discarding: Option<Discard>,
     /// The ports are detached and being drained.
     is_stopping: bool,
     /// The last look found no empty buffer.
     is_blocked: bool,
     wire_bytes: u64,
+    /// When the first packet came.
+    first_ns: Option<u64>,
     sleeper: Sleeper,
     clock: Clock,
     deadline: u64,
@@ -68,6 +72,7 @@ impl Intake {
                     base,
                     taken: 0,
                     unread: 0,
+                    refused: 0,
                     gaps: 0,
                     has_ended: false,
                     port,
@@ -80,12 +85,14 @@ impl Intake {
             feeds,
             writing,
             left: config.count.unwrap_or(u64::MAX),
-            discarding: false,
+            discarding: None,
             is_stopping: false,
             is_blocked: false,
             wire_bytes: 0,
+            first_ns: None,
             sleeper,
-            deadline: clock.now() + config.progress_every.as_nanos() as u64,
+            // The first tick sets it.
+            deadline: clock.now(),
             clock,
         }
     }
@@ -104,7 +111,8 @@ impl Intake {
         let (mut found, mut gaps, mut bytes) = (0, 0, 0);
         let mut stopped = Ok(false);
         while let Some(frame) = burst.next_frame() {
-            let (wire_len, follows_gap) = (frame.wire_len, frame.dropped_before > 0);
+            let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
+            let follows_gap = frame.dropped_before > 0;
             if let Some(writing) = &mut self.writing {
                 match writing.put(&frame, feed.base + frame.interface) {
                     Ok(true) => {}
@@ -115,6 +123,9 @@ impl Intake {
                     burst.put_back();
                     break;
                 }
+            }
+            if found == 0 {
+                self.first_ns.get_or_insert(time_ns);
             }
             found += 1;
             gaps += follows_gap as u64;
@@ -129,7 +140,12 @@ impl Intake {
     }
 
     /// Counts what a port still holds, without taking it.
-    fn discard(&mut self, at: usize, budget: usize) -> std::result::Result<usize, Broken> {
+    fn discard(
+        &mut self,
+        at: usize,
+        budget: usize,
+        why: Discard,
+    ) -> std::result::Result<usize, Broken> {
         let feed = &mut self.feeds[at];
         let mut burst = match feed.port.receive(budget) {
             Ok(burst) => burst,
@@ -143,7 +159,10 @@ impl Intake {
             found += 1;
         }
         drop(burst);
-        feed.unread += found as u64;
+        match why {
+            Discard::Unread => feed.unread += found as u64,
+            Discard::Refused => feed.refused += found as u64,
+        }
         Ok(found)
     }
 
@@ -165,19 +184,26 @@ impl Intake {
     /// Detaches all ports; from here on an error of one is its end. Gives the errors of those that would not.
     pub fn stop_ports(&mut self) -> Vec<Error> {
         self.is_stopping = true;
-        let stopped = self.feeds.iter_mut().map(|feed| feed.port.stop());
-        stopped.filter_map(Result::err).collect()
+        let stop = |feed: &mut Feed| {
+            let failed = feed.port.stop().err();
+            // One that cannot be detached would never come to its end.
+            feed.has_ended |= failed.is_some();
+            failed
+        };
+        self.feeds.iter_mut().filter_map(stop).collect()
     }
 
-    /// From here on frames are counted as unread.
-    pub fn take_nothing_more(&mut self) {
-        self.discarding = true;
+    /// From here on frames are only counted; the first reason stands.
+    pub fn take_nothing_more(&mut self, why: Discard) {
+        self.discarding.get_or_insert(why);
         self.is_blocked = false;
     }
 
     pub fn flush(&mut self) -> std::result::Result<(), Broken> {
         match &mut self.writing {
-            Some(writing) if !self.discarding => writing.flush().map_err(Broken::Store),
+            Some(writing) if self.discarding.is_none() => {
+                writing.store.flush().map_err(Broken::Store)
+            }
             _ => Ok(()),
         }
     }
@@ -186,12 +212,12 @@ impl Intake {
     pub fn tick(&mut self, now: u64, next: u64) -> std::result::Result<(), Broken> {
         self.deadline = next;
         if let Some(writing) = &mut self.writing
-            && !self.discarding
+            && self.discarding.is_none()
         {
-            writing.tick(now).map_err(Broken::Store)?;
-            if let Some(due) = writing.store.due_at() {
-                // A buffer that is due and cannot leave waits for the writer, not for the clock.
-                self.deadline = next.min(due.max(now + 1_000_000));
+            writing.store.tick(now).map_err(Broken::Store)?;
+            // A buffer that is due and did not leave waits for the writer, not for the clock.
+            if let Some(due) = writing.store.due_at().filter(|&due| due > now) {
+                self.deadline = next.min(due);
             }
         }
         Ok(())
@@ -238,16 +264,36 @@ impl Intake {
         self.feeds.iter().map(|feed| feed.unread).sum()
     }
 
-    pub fn gaps(&self) -> u64 {
-        self.feeds.iter().map(|feed| feed.gaps).sum()
+    /// Packets that could not be taken because the output had failed.
+    pub fn refused(&self) -> u64 {
+        self.feeds.iter().map(|feed| feed.refused).sum()
     }
 
-    /// The counts of each port, for the end of the file.
-    pub fn statistics(&mut self, span: (u64, u64)) -> Vec<Statistics> {
-        let feeds = self.feeds.iter_mut();
-        feeds
-            .map(|feed| statistics_of(&mut *feed.port, feed.taken, span))
-            .collect()
+    /// Gaps that are marked in the output.
+    pub fn gaps(&self) -> u64 {
+        match &self.writing {
+            Some(writing) if writing.marks_gaps() => self.feeds.iter().map(|feed| feed.gaps).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The counts of each port from `begin` to `end`, for the end of the file. A port may have
+    /// received before we began to look.
+    pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<Statistics> {
+        let begin = self.first_ns.map_or(begin, |first| first.min(begin));
+        let of_feed = |feed: &mut Feed| {
+            let counts = feed.port.counts();
+            Statistics {
+                interface: feed.base,
+                time_ns: end,
+                span_ns: Some((begin, end)),
+                received: counts.received,
+                dropped: counts.dropped,
+                interface_dropped: counts.interface_dropped,
+                delivered: feed.taken,
+            }
+        };
+        self.feeds.iter_mut().map(of_feed).collect()
     }
 
     pub fn sources(&self) -> Vec<Source> {
@@ -280,8 +326,8 @@ impl poll::Source for Intake {
             if self.feeds[at].has_ended {
                 continue;
             }
-            if self.discarding {
-                found += self.discard(at, budget)?;
+            if let Some(why) = self.discarding {
+                found += self.discard(at, budget, why)?;
                 continue;
             }
             let allowed = self.left.min(budget as u64) as usize;
@@ -311,7 +357,7 @@ impl poll::Source for Intake {
     }
 
     fn sleep(&mut self) -> std::result::Result<(), Broken> {
-        if self.is_satisfied() && !self.discarding || self.is_ended() {
+        if self.is_satisfied() && self.discarding.is_none() || self.is_ended() {
             return Ok(());
         }
         match &mut self.writing {

@@ -23,7 +23,6 @@ pub use output::Output;
 pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
-    format::{Format, Statistics},
     ledger::{Dropped, Ledger, add_known},
     port::Port,
 };
@@ -33,7 +32,7 @@ use forebay::{
     store::{self, Closing},
     time::Clock,
 };
-use intake::{Broken, Intake};
+use intake::{Broken, Discard, Intake};
 use output::Writing;
 use std::time::Duration;
 use watch::Watch;
@@ -100,7 +99,7 @@ impl Config {
 /// let session = Session::open(vec![Box::new(sim)], Output::Count, config, clock, Control::new()?)?;
 /// let summary = session.run(&mut |_| {});
 /// assert_eq!(summary.ledger.counted, 10_000);
-/// assert!(summary.ledger.check().is_ok() && summary.error.is_none());
+/// assert!(summary.ledger.check().is_ok() && summary.port_error.is_none());
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Session {
@@ -125,6 +124,7 @@ impl Session {
     ) -> Result<Self> {
         config.validate()?;
         config.store.thread &= !clock.is_virtual();
+        config.store.abandon = control.abandon();
         let interfaces: Vec<_> = ports.iter().flat_map(|p| p.interfaces()).cloned().collect();
         let name = output.name();
         let writing = Writing::open(output, &interfaces, &config)?;
@@ -150,30 +150,31 @@ impl Session {
         let began = self.clock.now();
         let mut poller = Poller::new(self.config.budget, self.clock.clone());
         let mut watch = Watch::new(began, &self.config);
-        let mut error = self.capture(&mut poller, &mut watch, observe).err();
-
-        for broken in self.intake.stop_ports() {
-            error = error.or(Some(Broken::Port(broken)));
+        let mut troubles = Troubles::default();
+        if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
+            troubles.note(broken);
         }
-        if self.intake.is_satisfied() || matches!(error, Some(Broken::Store(_))) {
-            self.intake.take_nothing_more();
+        for error in self.intake.stop_ports() {
+            troubles.note(Broken::Port(error));
+        }
+        if self.intake.is_satisfied() {
+            self.intake.take_nothing_more(Discard::Unread);
         }
         while !self.intake.is_ended() {
+            if troubles.store.is_some() {
+                self.intake.take_nothing_more(Discard::Refused);
+            }
             if self.control.is_abandoned() {
-                self.intake.take_nothing_more();
+                self.intake.take_nothing_more(Discard::Unread);
             }
             let turned = poller.turn(&mut self.intake);
             let kept = turned.and_then(|_| self.housekeeping(&mut watch, observe));
             if let Err(broken) = kept {
-                match &broken {
-                    Broken::Store(_) => self.intake.take_nothing_more(),
-                    Broken::Port(_) => {}
-                }
-                error = error.or(Some(broken));
+                troubles.note(broken);
             }
         }
         let ended = self.clock.now();
-        self.account(error, poller, (began, ended), cpu_began)
+        self.account(troubles, poller, (began, ended), cpu_began)
     }
 
     fn capture(
@@ -217,14 +218,14 @@ impl Session {
     /// Everything is taken or counted: writes the trailer, closes, and adds up.
     fn account(
         mut self,
-        error: Option<Broken>,
+        mut troubles: Troubles,
         poller: Poller,
         (began, ended): (u64, u64),
         cpu_began: Duration,
     ) -> Summary {
-        let span = (self.clock.wall(began), self.clock.wall(ended));
         let modes = poller.modes();
-        let statistics: Vec<_> = self.intake.statistics(span);
+        let (begin, end) = (self.clock.wall(began), self.clock.wall(ended));
+        let statistics = self.intake.statistics(begin, end);
         let mut ledger = Ledger {
             counted: self.intake.counted(),
             unread: self.intake.unread(),
@@ -241,26 +242,28 @@ impl Session {
             ledger.interface_dropped =
                 add_known(ledger.interface_dropped, counts.interface_dropped);
         }
+        let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
-        let store_got = self.intake.store_got();
-        let mut error = error.map(Broken::into_inner);
-        let mut durable = false;
-        let mut bytes = 0;
+        let store = self.intake.store_got();
+        let (mut durable, mut bytes) = (false, 0);
         if let Some(writing) = self.intake.into_writing() {
-            let closing = writing.finish(&statistics, &self.control);
+            let has_failed = troubles.store.is_some();
+            let (closing, error) = writing.finish(&statistics, has_failed, &self.control);
             let finished = wait(closing, &self.control);
-            let lost = finished.totals.accepted - finished.totals.written;
-            let cause = finished.error.as_ref().or(error.as_ref());
-            let reader_left = cause.is_some_and(|e| e.raw_os_error() == Some(libc::EPIPE));
-            match cause.is_none() || reader_left {
-                true => ledger.dropped.writer = lost,
-                false => ledger.dropped.disk = lost,
-            }
+            refused += finished.totals.accepted - finished.totals.written;
             ledger.written = finished.totals.written;
             (durable, bytes) = (finished.durable, finished.totals.written_bytes);
-            error = error.or(finished.error);
+            troubles.store = troubles.store.or(error).or(finished.error);
+        }
+        let store_error = troubles.store.map(|error| error.about(self.output));
+        match &store_error {
+            Some(error) if error.raw_os_error() != Some(libc::EPIPE) => {
+                ledger.dropped.disk = refused;
+            }
+            _ => ledger.dropped.writer = refused,
         }
         Summary {
+            abandoned: self.control.is_abandoned() && ledger.unread + refused > 0,
             ledger,
             durable,
             bytes,
@@ -269,10 +272,26 @@ impl Session {
             modes,
             gaps,
             sources,
-            store: store_got,
-            abandoned: self.control.is_abandoned(),
-            error: error.map(|e| e.about(self.output)),
+            store,
+            port_error: troubles.port,
+            store_error,
         }
+    }
+}
+
+/// The first thing that broke on either side.
+#[derive(Default)]
+struct Troubles {
+    port: Option<Error>,
+    store: Option<Error>,
+}
+
+impl Troubles {
+    fn note(&mut self, broken: Broken) {
+        match broken {
+            Broken::Port(error) => self.port.get_or_insert(error),
+            Broken::Store(error) => self.store.get_or_insert(error),
+        };
     }
 }
 
@@ -293,25 +312,4 @@ fn wait(mut closing: Closing, control: &Control) -> store::Finished {
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// Counts of one port as they stand in the file.
-fn statistics_of(port: &mut dyn Port, delivered: u64, span: (u64, u64)) -> Statistics {
-    let counts = port.counts();
-    Statistics {
-        time_ns: span.1,
-        span_ns: Some(span),
-        received: counts.received,
-        dropped: counts.dropped,
-        interface_dropped: counts.interface_dropped,
-        delivered,
-    }
-}
-
-/// The format that fits an output's name.
-fn format_of(output: &Output) -> Format {
-    match output {
-        Output::File(path) => Format::of_path(path),
-        Output::Count | Output::Stream(..) => Format::Pcapng,
-    }
 }

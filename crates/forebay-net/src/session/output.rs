@@ -1,6 +1,6 @@
 //! Where a session's packets go, and the composing of each one there.
 
-use super::{Config, Control, format_of};
+use super::{Config, Control};
 use crate::{
     format::{Format, Statistics},
     port::{Frame, Interface, LinkType},
@@ -36,6 +36,14 @@ impl Output {
             Output::Stream(_, name) => name.clone(),
         }
     }
+
+    /// The format that fits it.
+    fn format(&self) -> Format {
+        match self {
+            Output::File(path) => Format::of_path(path),
+            Output::Count | Output::Stream(..) => Format::Pcapng,
+        }
+    }
 }
 
 /// An output under way: a format and the store it is composed in.
@@ -44,14 +52,12 @@ pub(super) struct Writing {
     format: Format,
     snaplen: u32,
     pub accepted_bytes: u64,
-    /// An error was told, and nobody retries.
-    has_failed: bool,
 }
 
 impl Writing {
     /// Makes the output and composes its header; `None` where packets are only counted.
     pub fn open(output: Output, interfaces: &[Interface], config: &Config) -> Result<Option<Self>> {
-        let format = format_of(&output);
+        let format = output.format();
         let name = output.name();
         if format == Format::Pcap {
             refuse_mixed_links(&name, interfaces)?;
@@ -62,9 +68,11 @@ impl Writing {
             Output::Stream(file, _) => Box::new(StreamSink::new(file)),
         };
         let header = format.header(interfaces, config.snaplen, &config.application);
-        let mut store_config = config.store.clone();
+        let trailer = format.trailer(&vec![Statistics::full(); interfaces.len()]);
         // Either of our headers before a frame, options and padding included, is below 64 bytes.
-        store_config.record_bytes = header.len().max(config.snaplen as usize + 64);
+        let longest_frame = config.snaplen as usize + 64;
+        let mut store_config = config.store.clone();
+        store_config.record_bytes = longest_frame.max(header.len()).max(trailer.len());
         let mut store = Appender::new(sink, format.framing(), &store_config)?;
         if let Some(mut slot) = store.reserve(header.len())? {
             slot.copy_from_slice(&header);
@@ -75,7 +83,6 @@ impl Writing {
             format,
             snaplen: config.snaplen,
             accepted_bytes: header.len() as u64,
-            has_failed: false,
         }))
     }
 
@@ -83,13 +90,8 @@ impl Writing {
     #[inline]
     pub fn put(&mut self, frame: &Frame<'_>, interface: u32) -> Result<bool> {
         let len = self.format.frame_len(frame, self.snaplen);
-        let mut slot = match self.store.reserve(len) {
-            Ok(Some(slot)) => slot,
-            Ok(None) => return Ok(false),
-            Err(error) => {
-                self.has_failed = true;
-                return Err(error);
-            }
+        let Some(mut slot) = self.store.reserve(len)? else {
+            return Ok(false);
         };
         self.format
             .put_frame(&mut slot, frame, interface, self.snaplen);
@@ -98,27 +100,22 @@ impl Writing {
         Ok(true)
     }
 
-    /// Keeps the flush period.
-    pub fn tick(&mut self, now: u64) -> Result<()> {
-        self.noted(|store| store.tick(now))
+    /// Whether the output has a place for gaps.
+    pub fn marks_gaps(&self) -> bool {
+        self.format == Format::Pcapng
     }
 
-    /// Hands over what is there.
-    pub fn flush(&mut self) -> Result<()> {
-        self.noted(Appender::flush)
-    }
-
-    fn noted<T>(&mut self, act: impl FnOnce(&mut Appender) -> Result<T>) -> Result<T> {
-        let done = act(&mut self.store);
-        self.has_failed |= done.is_err();
-        done
-    }
-
-    /// Composes the trailer and closes. Where the store has failed it gets no trailer: the counts
-    /// are told in the summary only.
-    pub fn finish(mut self, statistics: &[Statistics], control: &Control) -> Closing {
+    /// Composes the trailer and closes; gives the write error that it met on the way. A store that
+    /// `has_failed` gets no trailer: then the counts are told in the summary only.
+    pub fn finish(
+        mut self,
+        statistics: &[Statistics],
+        has_failed: bool,
+        control: &Control,
+    ) -> (Closing, Option<Error>) {
         let trailer = self.format.trailer(statistics);
-        while !trailer.is_empty() && !self.has_failed && !control.is_abandoned() {
+        let mut error = None;
+        while !trailer.is_empty() && !has_failed && !control.is_abandoned() {
             match self.store.reserve(trailer.len()) {
                 Ok(Some(mut slot)) => {
                     slot.copy_from_slice(&trailer);
@@ -128,10 +125,13 @@ impl Writing {
                 Ok(None) => {
                     self.store.wait_empty(Duration::from_millis(20));
                 }
-                Err(_) => break,
+                Err(failed) => {
+                    error = Some(failed);
+                    break;
+                }
             }
         }
-        self.store.close()
+        (self.store.close(), error)
     }
 }
 

@@ -83,7 +83,8 @@ pub struct Source {
     pub got: Got,
 }
 
-/// How a session ended. [`Ledger::check`] tells whether the law holds.
+/// How a session ended. [`Ledger::check`] tells whether the law holds,
+/// [`is_fine`](Summary::is_fine) whether all went well.
 ///
 /// ```
 /// # use forebay_net::{open, session::{Config, Control, Output, Session}};
@@ -92,7 +93,7 @@ pub struct Source {
 /// # let ports = open::ports(&names, &Default::default(), &clock)?;
 /// # let session = Session::open(ports, Output::Count, Config::default(), clock, Control::new()?)?;
 /// let summary = session.run(&mut |_| {});
-/// assert!(summary.ledger.check().is_ok() && summary.error.is_none());
+/// assert!(summary.is_fine());
 /// assert_eq!(summary.sources[0].got.backend, "sim");
 /// assert!(summary.store.is_none() && !summary.durable); // nothing was written
 /// # Ok::<(), forebay::Error>(())
@@ -117,8 +118,24 @@ pub struct Summary {
     pub sources: Vec<Source>,
     /// The store, where there was an output.
     pub store: Option<store::Got>,
-    /// The drain was given up.
+    /// Something was given up by a second stop.
     pub abandoned: bool,
-    /// What broke. Everything above is true nevertheless.
-    pub error: Option<Error>,
+    /// A source that broke. Everything above is true nevertheless.
+    pub port_error: Option<Error>,
+    /// An output that broke.
+    pub store_error: Option<Error>,
+}
+
+impl Summary {
+    /// Whether the reader of the output went away, which is an end like any other.
+    pub fn reader_left(&self) -> bool {
+        let errno = self.store_error.as_ref().and_then(Error::raw_os_error);
+        errno == Some(libc::EPIPE)
+    }
+
+    /// Whether the capture did what it was asked to.
+    pub fn is_fine(&self) -> bool {
+        let store_is_fine = self.store_error.is_none() || self.reader_left();
+        store_is_fine && self.port_error.is_none() && !self.abandoned && self.ledger.check().is_ok()
+    }
 }

@@ -79,7 +79,7 @@ fn at_line_rate_every_packet_is_there_once_and_in_order() {
         ..Config::default()
     };
     let summary = capture(&["sim:clock=virtual"], &scratch.0, config);
-    assert!(summary.error.is_none() && summary.durable);
+    assert!(summary.is_fine() && summary.durable);
     assert_eq!(
         (summary.ledger.written, summary.ledger.dropped.known()),
         (200_000, 0)
@@ -130,7 +130,7 @@ fn under_overload_the_law_holds_and_the_gaps_are_the_drops() {
                 ..Config::default()
             };
             let summary = capture(&[port], &scratch.0, config);
-            assert!(summary.error.is_none(), "{port}");
+            assert!(summary.is_fine(), "{port}");
             assert!(summary.ledger.dropped.known() > 0, "{port}");
             check(&summary, &read_file(&scratch.0));
         }
@@ -216,7 +216,7 @@ fn a_full_device_ends_the_capture_with_exact_counts() {
     let full = Path::new("/dev/full");
     let summary = capture(&["sim:clock=virtual,count=100000"], full, config);
     summary.ledger.check().unwrap();
-    let error = summary.error.unwrap();
+    let error = summary.store_error.unwrap();
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
     assert!(error.to_string().starts_with("/dev/full: "), "{error}");
     assert_eq!(summary.ledger.written, 0);
@@ -245,4 +245,113 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
         assert!(Session::open(ports, output, config, clock, Control::new().unwrap()).is_err());
         assert!(!scratch.0.exists());
     }
+}
+
+/// A simulated card that breaks: at a number of frames, or when it is to be stopped.
+struct Fragile {
+    card: crate::sim::Sim,
+    breaks_at: Option<u64>,
+    stop_fails: bool,
+}
+
+impl Port for Fragile {
+    fn interfaces(&self) -> &[crate::port::Interface] {
+        self.card.interfaces()
+    }
+    fn receive(&mut self, budget: usize) -> Result<crate::port::Burst<'_>> {
+        if self
+            .breaks_at
+            .is_some_and(|at| self.card.counts().received >= at)
+        {
+            self.breaks_at = None;
+            return Err(Error::new("fragile", "the interface went down"));
+        }
+        self.card.receive(budget)
+    }
+    fn arm(&mut self) -> Result<crate::port::Wake<'_>> {
+        self.card.arm()
+    }
+    fn disarm(&mut self) {}
+    fn stop(&mut self) -> Result<()> {
+        self.card.stop()?;
+        if self.stop_fails {
+            return Err(Error::new("fragile", "it does not let go"));
+        }
+        Ok(())
+    }
+    fn counts(&mut self) -> crate::port::Counts {
+        self.card.counts()
+    }
+    fn got(&self) -> crate::port::Got {
+        self.card.got()
+    }
+}
+
+fn fragile(spec: &str, breaks_at: Option<u64>, stop_fails: bool, output: Output) -> Summary {
+    let clock = Clock::virtual_time();
+    let port = Fragile {
+        card: crate::sim::Sim::new(spec.parse().unwrap(), clock.clone()),
+        breaks_at,
+        stop_fails,
+    };
+    let config = Config {
+        store: small_store(),
+        ..Config::default()
+    };
+    let control = Control::new().unwrap();
+    let session = Session::open(vec![Box::new(port)], output, config, clock, control).unwrap();
+    session.run(&mut |_| {})
+}
+
+#[test]
+fn a_port_that_breaks_is_drained_and_told() {
+    let scratch = Scratch::new(".pcapng");
+    let output = Output::File(scratch.0.clone());
+    let summary = fragile("host=100", Some(10_000), false, output);
+    let error = summary.port_error.as_ref().unwrap().to_string();
+    assert!(error.contains("went down") && summary.store_error.is_none());
+    assert!(!summary.is_fine() && summary.ledger.written >= 10_000);
+    check(&summary, &read_file(&scratch.0));
+}
+
+#[test]
+fn a_port_that_cannot_be_stopped_does_not_hang() {
+    let summary = fragile("count=1000", Some(500), true, Output::Count);
+    assert!(!summary.is_fine());
+}
+
+#[test]
+fn what_a_broken_output_refuses_is_the_outputs_fault() {
+    // The port breaks first: that is no reason to book the disk's losses elsewhere.
+    let output = Output::File("/dev/full".into());
+    let summary = fragile("host=100", Some(100), false, output);
+    assert!(summary.port_error.is_some() && summary.store_error.is_some());
+    assert_eq!((summary.ledger.written, summary.ledger.unread), (0, 0));
+    assert!(summary.ledger.dropped.disk > 0 && summary.ledger.dropped.writer == 0);
+    summary.ledger.check().unwrap();
+}
+
+#[test]
+fn an_error_of_the_very_last_write_is_told() {
+    let full = Path::new("/dev/full");
+    let summary = capture(&["sim:clock=virtual,count=1000"], full, Config::default());
+    assert_eq!(
+        summary.store_error.as_ref().unwrap().raw_os_error(),
+        Some(libc::ENOSPC)
+    );
+    assert!(!summary.is_fine());
+    assert_eq!(summary.ledger.dropped.disk, 1000);
+}
+
+#[test]
+fn statistics_fit_however_short_the_packets_are() {
+    let scratch = Scratch::new(".pcapng");
+    let config = Config {
+        snaplen: 58,
+        ..Config::default()
+    };
+    let ports = ["sim:clock=virtual,count=10"; 9];
+    let summary = capture(&ports, &scratch.0, config);
+    assert!(summary.is_fine());
+    assert_eq!(read_file(&scratch.0).statistics, [[10, 0, 10]; 9]);
 }

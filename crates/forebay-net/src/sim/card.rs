@@ -231,7 +231,9 @@ impl Card {
         let first = pace.arrival(self.arrived);
         let quarter = (self.capacity() / 4).max(1) - 1;
         let quarter_full = pace.arrival(self.arrived.saturating_add(quarter).min(self.limit - 1));
-        Some(after_stall(quarter_full.min(first + moderation)))
+        Some(after_stall(
+            quarter_full.min(first.saturating_add(moderation)),
+        ))
     }
 
     /// Nothing arrives any more; what the card holds goes to the host as it makes room.

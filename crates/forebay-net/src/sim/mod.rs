@@ -113,7 +113,7 @@ impl Sim {
 
     /// The clock's time at `since` the first look.
     fn at(&self, since: u64) -> u64 {
-        self.start.unwrap_or(0) + since
+        self.start.unwrap_or(0).saturating_add(since)
     }
 }
 

@@ -93,7 +93,8 @@ impl Pace {
 
     /// When frame `k` has arrived, in nanoseconds from the start.
     pub fn arrival(&self, k: u64) -> u64 {
-        (self.bits_through(k) * 1_000_000_000).div_ceil(self.rate as u128) as u64
+        let ns = (self.bits_through(k) * 1_000_000_000).div_ceil(self.rate as u128);
+        u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
     /// How many frames have arrived by `ns`.

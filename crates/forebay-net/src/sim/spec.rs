@@ -159,6 +159,8 @@ impl Spec {
     }
 }
 
+/// Shorter periods would take longer to work out than to pass.
+const SHORTEST_PERIOD: Duration = Duration::from_micros(1);
 /// A `cost=` or `stall=` beyond this is a slip of the pen.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -212,7 +214,9 @@ fn expected(key: &str) -> &'static str {
         "ring" => "ring is a number of frames, 1 or more",
         "host" => "host is a number of frames, 1 or more, or none",
         "count" => "count is a number of frames such as 5M",
-        "stall" => "stall is LENGTH@PERIOD such as 2ms@100ms, the length below the period",
+        "stall" => {
+            "stall is LENGTH@PERIOD such as 2ms@100ms, the length below the period, that 1us or more"
+        }
         "clock" => "clock is real or virtual",
         _ => "cost is a time a frame such as 500ns",
     }
@@ -263,7 +267,8 @@ fn parse_stall(value: &str) -> Option<Stall> {
         length: units::duration(length)?,
         period: units::duration(period)?,
     };
-    (stall.length < stall.period && stall.period <= LONGEST).then_some(stall)
+    let periods = SHORTEST_PERIOD..=LONGEST;
+    (stall.length < stall.period && periods.contains(&stall.period)).then_some(stall)
 }
 
 impl fmt::Display for Spec {

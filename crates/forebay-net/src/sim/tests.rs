@@ -262,6 +262,7 @@ fn every_key_is_understood_and_nonsense_is_refused_by_name() {
         "rate",
         "stall=2ms",
         "stall=100ms@2ms",
+        "stall=1ns@2ns",
         "clock=fast",
         "cost=5ns",
         "seed=x",

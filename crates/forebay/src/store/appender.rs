@@ -178,7 +178,8 @@ impl Appender {
     }
 
     /// Keeps the flush period: call it now and then with the clock's time. A buffer that is due
-    /// leaves if another one is empty; otherwise the writer is behind, and it stays due.
+    /// leaves if the writer has nothing else to do; otherwise it stays due, and goes on filling:
+    /// behind a slow writer many short buffers would only take the room of long ones.
     ///
     /// # Errors
     /// As [`reserve`](Appender::reserve).
@@ -190,7 +191,9 @@ impl Appender {
         let has_bytes = matches!(&self.current, Some(buffer) if buffer.len > 0);
         if has_bytes {
             let since = *self.waiting_since.get_or_insert(now);
-            if now.saturating_sub(since) >= self.flush_ns && self.writer.empties() > 0 {
+            if now.saturating_sub(since) >= self.flush_ns
+                && self.writer.empties() + 1 == self.buffers
+            {
                 self.hand_over_partial();
             }
         }

@@ -2,7 +2,14 @@
 
 use super::writer::Ending;
 use crate::Error;
-use std::{io, time::Duration};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// Counts of a store, while it runs and at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +20,32 @@ pub struct Totals {
     pub written: u64,
     /// Bytes up to the end of the last of these.
     pub written_bytes: u64,
+}
+
+/// Tells a store, from any thread and at any time, that nothing more is to be written; clones are
+/// the same one. What was accepted and not written then counts as lost.
+///
+/// ```
+/// use forebay::store::{Abandon, Config};
+/// let abandon = Abandon::default();
+/// let config = Config { abandon: abandon.clone(), ..Config::default() };
+/// abandon.set();
+/// assert!(config.abandon.is_set());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Abandon(Arc<AtomicBool>);
+
+impl Abandon {
+    /// Nothing more is to be written. There is no way back.
+    pub fn set(&self) {
+        // Relaxed: it publishes nothing but itself.
+        self.0.store(true, Relaxed);
+    }
+
+    /// Whether that was said.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
 }
 
 /// A store that accepts nothing more and is being drained.
@@ -74,6 +107,7 @@ impl Closing {
 
     /// Waits as long as it takes.
     pub fn wait_to_the_end(self) -> Finished {
+        let is_abandoned = self.ending.is_abandoned();
         let (drain, error) = self.ending.join();
         let mut totals = Totals {
             accepted: self.accepted,
@@ -84,13 +118,11 @@ impl Closing {
         if let Some(mut drain) = drain {
             totals.written = drain.records();
             totals.written_bytes = drain.bytes();
-            match drain.sync() {
-                Ok(promised) => durable = promised,
-                Err(cause) => {
-                    let failed = Error::new("", "syncing the file").because(cause);
-                    error = error.or(Some(
-                        failed.advise("What was written may not survive a power cut"),
-                    ));
+            // What was given up in a hurry is not worth another wait.
+            if !is_abandoned {
+                match drain.sync() {
+                    Ok(promised) => durable = promised,
+                    Err(cause) => error = error.or(Some(sync_error(cause))),
                 }
             }
         }
@@ -115,6 +147,12 @@ impl Closing {
             written_bytes,
         }
     }
+}
+
+fn sync_error(cause: io::Error) -> Error {
+    Error::new("", "syncing the file")
+        .because(cause)
+        .advise("What was written may not survive a power cut")
 }
 
 /// A failed write, as users are told of it; the output's name is for those to add who know it.

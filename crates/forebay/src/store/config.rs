@@ -1,6 +1,6 @@
 //! How a store is built, and what it then is made of.
 
-use super::buffer::BLOCK;
+use super::{Abandon, buffer::BLOCK};
 use crate::{Error, Result, memory::HugePages};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Config {
     pub thread: bool,
     /// Ask for huge pages.
     pub huge_pages: bool,
+    /// How the outside can give the store up.
+    pub abandon: Abandon,
 }
 
 impl Default for Config {
@@ -38,6 +40,7 @@ impl Default for Config {
             flush_every: Duration::from_secs(1),
             thread: true,
             huge_pages: true,
+            abandon: Abandon::default(),
         }
     }
 }

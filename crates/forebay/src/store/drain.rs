@@ -1,6 +1,6 @@
 //! Buffers into a sink: the byte-exact part, the same on a thread and inline.
 
-use super::{buffer::Buffer, sink::Sink};
+use super::{buffer::Buffer, closing::Abandon, sink::Sink};
 use std::{io, sync::Arc, time::Duration};
 
 /// How a record format is cut and padded; what the store has to know of the bytes it carries.
@@ -69,19 +69,19 @@ impl Drain {
         }
     }
 
-    /// Writes `buffer`, or its rest after an error. `give_up` is asked while a stream blocks.
-    pub fn write(&mut self, buffer: &Buffer, give_up: &dyn Fn() -> bool) -> Result<(), Stopped> {
+    /// Writes `buffer`, or its rest after an error, until it is given up.
+    pub fn write(&mut self, buffer: &Buffer, abandon: &Abandon) -> Result<(), Stopped> {
         let bytes = buffer.filled();
         while self.done < bytes.len() {
+            if abandon.is_set() {
+                return Err(Stopped::Abandoned);
+            }
             let at = buffer.start + self.done as u64;
             match self.sink.write(&bytes[self.done..], at) {
                 Ok(0) => return Err(Stopped::Failed(io::ErrorKind::WriteZero.into())),
                 Ok(taken) => self.done += taken,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if give_up() {
-                        return Err(Stopped::Abandoned);
-                    }
                     let waited = self.sink.wait(Duration::from_millis(50));
                     waited.map_err(Stopped::Failed)?;
                 }

@@ -39,7 +39,7 @@ mod tests;
 mod writer;
 
 pub use appender::{Appender, Reserved};
-pub use closing::{Closing, Finished, Totals};
+pub use closing::{Abandon, Closing, Finished, Totals};
 pub use config::{Config, Got};
 pub use drain::{Framing, Whole};
 pub use sink::{FileSink, Sink, StreamSink};

@@ -3,7 +3,7 @@
 use crate::{Error, Result, sys::file as sys};
 use std::{
     fs::{File, OpenOptions},
-    io,
+    io::{self, Write},
     os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -143,8 +143,7 @@ impl FileSink {
         if !file.metadata().map_err(failed)?.is_file() {
             return Ok(Box::new(StreamSink::new(file)));
         }
-        let direct = direct && sys::direct_alignment(&file).is_some();
-        let direct = direct
+        let direct = (direct && sys::writes_direct(&file, super::buffer::BLOCK))
             .then(|| {
                 OpenOptions::new()
                     .write(true)
@@ -156,7 +155,8 @@ impl FileSink {
         Ok(Box::new(FileSink {
             file,
             direct,
-            path: path.to_owned(),
+            // Where a link leads: that is the folder which has to be synced.
+            path: path.canonicalize().map_err(failed)?,
         }))
     }
 }
@@ -221,31 +221,65 @@ impl Sink for FileSink {
 /// assert_eq!(said, "down the pipe");
 /// ```
 ///
-/// Pipes are opened anew without blocking, so that a reader who stands still cannot keep a writer
+/// It never blocks where that can be had, so that a reader who stands still cannot keep a writer
 /// from being told to give up.
 pub struct StreamSink {
     file: File,
+    manner: Manner,
 }
+
+/// How not to block.
+enum Manner {
+    /// A pipe, opened anew without blocking.
+    Reopened,
+    /// A pipe that cannot be opened anew: a page at a time, when there is room for one.
+    PageByPage,
+    Socket,
+    /// A device, or a regular file that we were handed.
+    Plain,
+}
+
+/// What a pipe takes whole once it says that it takes anything (`PIPE_BUF`).
+const PIPE_PAGE: usize = 4096;
 
 impl StreamSink {
     /// A sink over an open descriptor.
     pub fn new(file: File) -> Self {
-        let is_pipe = file.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
-        let reopened = is_pipe
-            .then(|| sys::reopen_without_blocking(&file))
-            .flatten();
-        StreamSink {
-            file: reopened.unwrap_or(file),
+        let kind = file.metadata().map(|meta| meta.file_type()).ok();
+        if kind.is_some_and(|kind| kind.is_socket()) {
+            let manner = Manner::Socket;
+            return StreamSink { file, manner };
+        }
+        if !kind.is_some_and(|kind| kind.is_fifo()) {
+            let manner = Manner::Plain;
+            return StreamSink { file, manner };
+        }
+        match sys::reopen_without_blocking(&file) {
+            Some(file) => StreamSink {
+                file,
+                manner: Manner::Reopened,
+            },
+            None => StreamSink {
+                file,
+                manner: Manner::PageByPage,
+            },
         }
     }
 }
 
 impl Sink for StreamSink {
     fn write(&mut self, bytes: &[u8], _at: u64) -> io::Result<usize> {
-        io::Write::write(&mut self.file, bytes)
+        match self.manner {
+            Manner::Reopened | Manner::Plain => self.file.write(bytes),
+            Manner::Socket => sys::send(&self.file, bytes),
+            Manner::PageByPage if sys::wait_writable(&self.file, Duration::ZERO)? => {
+                self.file.write(&bytes[..bytes.len().min(PIPE_PAGE)])
+            }
+            Manner::PageByPage => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        sys::wait_writable(&self.file, limit)
+        sys::wait_writable(&self.file, limit).map(drop)
     }
 }

@@ -418,3 +418,100 @@ fn a_path_that_cannot_be_made_says_why() {
     );
     assert!(FileSink::create("/".as_ref(), true).is_err());
 }
+
+#[test]
+fn an_error_that_nobody_took_is_told_at_the_end() {
+    for thread in [false, true] {
+        let recorder = Recorder::default();
+        recorder.tape().script.push_back(Act::Fail(libc::EIO));
+        let mut store = open(&recorder, &config(thread));
+        append(&mut store, 100, 0).unwrap();
+        let end = store.close().wait_to_the_end();
+        let error = end.error.expect("it is told");
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
+    }
+}
+
+#[test]
+fn a_retry_without_an_error_answers_no_later_one() {
+    let recorder = Recorder::default();
+    let mut store = open(&recorder, &config(true));
+    store.retry();
+    recorder.tape().script.push_back(Act::Fail(libc::EIO));
+    append(&mut store, 100, 0).unwrap();
+    let end = store.close().wait_to_the_end();
+    assert_eq!((end.totals.written, end.error.is_some()), (0, true));
+}
+
+#[test]
+fn giving_up_stops_a_slow_disk_between_two_writes() {
+    struct Slow(Recorder);
+    impl Sink for Slow {
+        fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.write(bytes, at)
+        }
+        fn sync(&mut self) -> io::Result<bool> {
+            panic!("nobody waits for this any more");
+        }
+    }
+    let recorder = Recorder::default();
+    let abandon = Abandon::default();
+    let config = Config {
+        buffers: 20,
+        abandon: abandon.clone(),
+        ..config(true)
+    };
+    let sink = Box::new(Slow(recorder.clone()));
+    let mut store = Appender::new(sink, Arc::new(Lengths), &config).unwrap();
+    for number in 0..700 {
+        append(&mut store, 100, number).unwrap();
+    }
+    let closing = store.close();
+    abandon.set();
+    let end = closing.wait_to_the_end();
+    assert!(end.totals.written < 700 && !end.durable && end.error.is_none());
+    let kept = records(&recorder.tape().bytes).len() as u64;
+    assert_eq!(kept, end.totals.written);
+}
+
+#[test]
+fn behind_a_slow_writer_a_due_buffer_goes_on_filling() {
+    struct Stuck;
+    impl Sink for Stuck {
+        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+    let config = Config {
+        flush_every: Duration::ZERO,
+        ..config(true)
+    };
+    let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config).unwrap();
+    let mut accepted = 0;
+    while let Some(mut slot) = store.reserve(100).unwrap() {
+        slot.fill(0);
+        slot.commit(1);
+        accepted += 1;
+        store.tick(accepted).unwrap();
+    }
+    assert!(
+        accepted > 70,
+        "only {accepted} records of 100 bytes in 12 KiB"
+    );
+    let closing = store.close();
+    closing.abandon();
+    assert_eq!(closing.wait_to_the_end().totals.written, 0);
+}
+
+#[test]
+fn a_socket_whose_reader_stands_still_does_not_block() {
+    let (_ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let file = std::fs::File::from(std::os::fd::OwnedFd::from(theirs));
+    let mut sink = StreamSink::new(file);
+    let block = [0; 65536];
+    let stuck = (0..1000).find_map(|_| sink.write(&block, 0).err());
+    assert_eq!(stuck.unwrap().kind(), io::ErrorKind::WouldBlock);
+    sink.wait(Duration::from_millis(1)).unwrap();
+}

@@ -12,6 +12,7 @@
 
 use super::{
     buffer::Buffer,
+    closing::Abandon,
     config::Config,
     drain::{Drain, Stopped},
 };
@@ -35,8 +36,6 @@ use std::{
 const RETRY: u32 = 1;
 /// No more buffers, and nobody left to retry.
 const CLOSE: u32 = 2;
-/// Write nothing more.
-const ABANDON: u32 = 4;
 
 /// What both sides see. Relaxed throughout: each field publishes nothing but itself, the mutex
 /// publishes the error, and the bell orders the commands for a writer that sleeps on them.
@@ -44,6 +43,10 @@ const ABANDON: u32 = 4;
 pub(super) struct Shared {
     /// A write failed and its error has not been taken. Written by both sides.
     failed: AtomicBool,
+    /// The writer sits on a failed write. Written by the draining side.
+    stuck: AtomicBool,
+    /// Write nothing more. Anybody may say so, at any time.
+    abandon: Abandon,
     /// Bits set by the appender; the writer clears [`RETRY`] when it obeys.
     commands: AtomicU32,
     commanded: Bell,
@@ -60,6 +63,7 @@ impl Shared {
 
     fn post(&self, error: io::Error) {
         *self.error() = Some(error);
+        self.stuck.store(true, Relaxed);
         self.failed.store(true, Relaxed);
     }
 
@@ -77,16 +81,13 @@ impl Shared {
         self.commanded.ring();
     }
 
-    fn is_abandoned(&self) -> bool {
-        self.commands.load(Relaxed) & ABANDON != 0
-    }
-
     /// The answer to an error, if there is one: `true` means retry.
     fn answer(&self) -> Option<bool> {
         match self.commands.load(Relaxed) {
-            commands if commands & ABANDON != 0 => Some(false),
+            _ if self.abandon.is_set() => Some(false),
             commands if commands & RETRY != 0 => {
                 self.commands.fetch_and(!RETRY, Relaxed);
+                self.stuck.store(false, Relaxed);
                 Some(true)
             }
             commands => (commands & CLOSE != 0).then_some(false),
@@ -138,7 +139,10 @@ enum Place {
 impl Writer {
     pub fn start(drain: Drain, spare: Vec<Buffer>, config: &Config) -> Result<Self> {
         let spare_first = drain.is_direct();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            abandon: config.abandon.clone(),
+            ..Shared::default()
+        });
         if !config.thread {
             return Ok(Writer {
                 shared,
@@ -177,8 +181,9 @@ impl Writer {
     pub fn hand_over(&mut self, buffer: Buffer) {
         match &mut self.place {
             Place::Thread { full, .. } => {
-                // The ring has a slot for every buffer, so only a writer that panicked refuses.
-                if full.push(buffer).is_err() || full.consumer_is_gone() {
+                // The ring has a slot for every buffer, so only a writer that is gone refuses.
+                let is_gone = full.push(buffer).is_err() || full.consumer_is_gone();
+                if is_gone && !self.shared.abandon.is_set() {
                     self.shared.post(io::Error::other("the writer thread died"));
                 }
             }
@@ -198,7 +203,7 @@ impl Writer {
             return;
         };
         while let Some(buffer) = stuck.front() {
-            match drain.write(buffer, &|| self.shared.is_abandoned()) {
+            match drain.write(buffer, &self.shared.abandon) {
                 Ok(()) => self.spare.extend(stuck.pop_front()),
                 Err(Stopped::Failed(error)) => return self.shared.post(error),
                 Err(Stopped::Abandoned) => return,
@@ -263,7 +268,10 @@ impl Writer {
         if let Place::Inline { .. } = self.place {
             return self.drain_inline();
         }
-        self.shared.command(RETRY);
+        // Said to a writer that does not wait for it, it would answer the next error instead.
+        if self.shared.stuck.load(Relaxed) {
+            self.shared.command(RETRY);
+        }
     }
 
     /// Records and bytes written so far.
@@ -314,13 +322,22 @@ impl Ending {
         }
     }
 
+    pub fn is_abandoned(&self) -> bool {
+        self.shared.abandon.is_set()
+    }
+
     /// Nothing more is to be written.
     pub fn abandon(&self) {
-        self.shared.command(ABANDON);
+        self.shared.abandon.set();
+        self.shared.commanded.ring();
     }
 
     /// Waits for the end: the drain, and the error that was not taken yet.
     pub fn join(self) -> (Option<Drain>, Option<io::Error>) {
+        if matches!(self.ended, Ended::Before) {
+            // The error belongs to who joins the end itself.
+            return (None, None);
+        }
         let error = self.shared.error().take();
         match self.ended {
             Ended::Thread(thread) => match thread.join() {
@@ -346,7 +363,7 @@ fn run(
 ) -> Drain {
     while let Ok(buffer) = full.pop_wait(None) {
         loop {
-            match drain.write(&buffer, &|| shared.is_abandoned()) {
+            match drain.write(&buffer, &shared.abandon) {
                 Ok(()) => break,
                 Err(Stopped::Failed(error)) => {
                     shared.post(error);

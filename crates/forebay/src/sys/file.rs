@@ -3,6 +3,7 @@
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{AtFlags, Mode, OFlags, StatxFlags, open, statx},
+    net::SendFlags,
 };
 use std::{
     fs::File,
@@ -11,14 +12,15 @@ use std::{
     time::Duration,
 };
 
-/// The alignment that writes past the page cache need, where the file system says that it really
-/// does them (`STATX_DIOALIGN`, Linux 6.1); `None` otherwise, tmpfs included, which accepts
-/// `O_DIRECT` and only caches.
-pub(crate) fn direct_alignment(file: &File) -> Option<u32> {
+/// Whether the file system says that it really writes past the page cache, in steps of `block`
+/// (`STATX_DIOALIGN`, Linux 6.1). tmpfs, for one, accepts `O_DIRECT` and only caches.
+pub(crate) fn writes_direct(file: &File, block: usize) -> bool {
     let what = StatxFlags::DIOALIGN;
-    let stat = statx(file, c"", AtFlags::EMPTY_PATH, what).ok()?;
-    let has_it = stat.stx_mask & what.bits() != 0 && stat.stx_dio_offset_align != 0;
-    has_it.then(|| stat.stx_dio_offset_align.max(stat.stx_dio_mem_align))
+    let fits = |align: u32| align > 0 && block.is_multiple_of(align as usize);
+    statx(file, c"", AtFlags::EMPTY_PATH, what).is_ok_and(|stat| {
+        let is_told = stat.stx_mask & what.bits() != 0;
+        is_told && fits(stat.stx_dio_offset_align) && fits(stat.stx_dio_mem_align)
+    })
 }
 
 /// The same pipe through a description of its own that does not block: setting the flag on the
@@ -29,14 +31,21 @@ pub(crate) fn reopen_without_blocking(pipe: &File) -> Option<File> {
     open(path, flags, Mode::empty()).ok().map(File::from)
 }
 
-/// Waits until `file` may take bytes, for `limit` at most.
-pub(crate) fn wait_writable(file: &impl AsFd, limit: Duration) -> io::Result<()> {
+/// Sends to a socket without blocking and without a signal.
+pub(crate) fn send(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(rustix::net::send(socket, bytes, flags)?)
+}
+
+/// Waits until `file` may take bytes, for `limit` at most; says whether it may.
+pub(crate) fn wait_writable(file: &impl AsFd, limit: Duration) -> io::Result<bool> {
     let timeout = Timespec {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: limit.subsec_nanos() as i64,
     };
     match poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
         Err(e) => Err(e.into()),
     }
 }
