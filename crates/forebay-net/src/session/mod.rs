@@ -99,7 +99,7 @@ impl Config {
 /// let session = Session::open(vec![Box::new(sim)], Output::Count, config, clock, Control::new()?)?;
 /// let summary = session.run(&mut |_| {});
 /// assert_eq!(summary.ledger.counted, 10_000);
-/// assert!(summary.ledger.check().is_ok() && summary.port_error.is_none());
+/// assert!(summary.is_fine());
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Session {
@@ -157,15 +157,11 @@ impl Session {
         for error in self.intake.stop_ports() {
             troubles.note(Broken::Port(error));
         }
-        if self.intake.is_satisfied() {
-            self.intake.take_nothing_more(Discard::Unread);
-        }
         while !self.intake.is_ended() {
-            if troubles.store.is_some() {
-                self.intake.take_nothing_more(Discard::Refused);
-            }
-            if self.control.is_abandoned() {
+            if self.intake.is_satisfied() || self.control.is_abandoned() {
                 self.intake.take_nothing_more(Discard::Unread);
+            } else if troubles.store.is_some() {
+                self.intake.take_nothing_more(Discard::Refused);
             }
             let turned = poller.turn(&mut self.intake);
             let kept = turned.and_then(|_| self.housekeeping(&mut watch, observe));

@@ -208,6 +208,29 @@ fn a_stop_drains_what_was_received_and_a_second_one_gives_up() {
 }
 
 #[test]
+fn a_count_that_is_met_while_draining_ends_the_drain() {
+    let (ports, clock) = opened(&["sim:clock=virtual,cost=2us"]);
+    let control = Control::new().unwrap();
+    let config = Config {
+        count: Some(20_000),
+        progress_every: Duration::from_millis(1),
+        ..Config::default()
+    };
+    let session = Session::open(ports, Output::Count, config, clock, control.clone()).unwrap();
+    let summary = session.run(&mut |event| {
+        if let Event::Progress(progress) = event
+            && progress.taken > 19_000
+            && !control.is_stopping()
+        {
+            control.stop();
+        }
+    });
+    assert!(summary.is_fine());
+    assert_eq!(summary.ledger.counted, 20_000);
+    assert!(summary.ledger.unread > 5_000, "{:?}", summary.ledger);
+}
+
+#[test]
 fn a_full_device_ends_the_capture_with_exact_counts() {
     let config = Config {
         store: small_store(),
