@@ -20,6 +20,13 @@ fn forebay(args: &[&str]) -> Command {
     command
 }
 
+/// Running, with both outputs in pipes.
+fn started(args: &[&str]) -> Child {
+    let mut command = forebay(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
 fn run(args: &[&str]) -> Output {
     forebay(args).output().unwrap()
 }
@@ -232,11 +239,7 @@ fn a_slow_reader_of_a_pipe_costs_packets_and_every_one_is_told() {
         let args = [
             "-i", &port, "-c", "400k", "-w", "-", "--store", "2x64KiB", "--json",
         ];
-        let mut child = forebay(&args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = started(&args);
         let mut stdout = child.stdout.take().unwrap();
         let mut packets = Vec::new();
         let mut piece = vec![0; 256 << 10];
@@ -297,11 +300,7 @@ fn signals_finish_cleanly_and_report() {
     for signal in ["-INT", "-TERM", "-HUP"] {
         let folder = Folder::new();
         let file = folder.path("stopped.pcapng");
-        let mut child = forebay(&["-i", "sim", "-w", &file, "--json", "-U"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = started(&["-i", "sim", "-w", &file, "--json", "-U"]);
         wait_for_bytes(&file, 100_000);
         interrupt(&child, "-USR1");
         interrupt(&child, "-USR2");
@@ -319,11 +318,7 @@ fn signals_finish_cleanly_and_report() {
 
 #[test]
 fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
-    let mut child = forebay(&["-i", "sim:rate=max", "-w", "-", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = started(&["-i", "sim:rate=max", "-w", "-", "--json"]);
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child, "-INT");
     std::thread::sleep(Duration::from_millis(200));
@@ -356,11 +351,7 @@ fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
 
 #[test]
 fn a_reader_that_has_read_enough_is_no_failure() {
-    let mut child = forebay(&["-i", "sim:rate=max", "-w", "-", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = started(&["-i", "sim:rate=max", "-w", "-", "--json"]);
     let mut some = [0; 1000];
     child.stdout.take().unwrap().read_exact(&mut some).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -590,11 +581,7 @@ fn a_fifo_without_a_reader_can_be_interrupted() {
 
 #[test]
 fn in_virtual_time_too_a_second_interrupt_gives_up() {
-    let mut child = forebay(&["-i", "sim:clock=virtual", "-c", "1M", "-w", "-", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = started(&["-i", "sim:clock=virtual", "-c", "1M", "-w", "-", "--json"]);
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child, "-INT");
     std::thread::sleep(Duration::from_millis(100));

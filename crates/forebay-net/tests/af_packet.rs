@@ -239,9 +239,14 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
                 assert_eq!(counts.received, SENT);
                 assert_eq!(next + port.trailing_drops(), SENT);
                 assert!(gaps > 10, "only {gaps} gaps: no overload");
-                let allowed = if exact { 0 } else { gaps / 100 };
+                // The most seen in some forty runs of the larger blocks was two marks, for one late drop.
+                let (late_allowed, allowed) = if exact {
+                    (4 + gaps / 500, 0)
+                } else {
+                    (gaps / 10, gaps / 100)
+                };
                 let text = format!("{gaps} gaps, {late} off by one, {wrong} marked wrong");
-                assert!(wrong <= allowed && late <= gaps / 10, "{text}");
+                assert!(wrong <= allowed && late <= late_allowed, "{text}");
                 println!("{text}, {:?} of {SENT} dropped", counts.dropped);
             }
         },
