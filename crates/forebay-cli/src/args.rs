@@ -15,7 +15,20 @@ pub struct Args {
 pub enum Command {
     /// Capture packets, and account for every one
     #[command(after_long_help = AFTER_HELP)]
-    Capture(Capture),
+    Capture(Box<Capture>),
+    /// Tell what capture files hold: counts, times, rates, interfaces, losses, check sum
+    Info(Info),
+}
+
+#[derive(ClapArgs)]
+pub struct Info {
+    /// pcap and pcapng files, plain, gzip or zstd; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Print one JSON object a line for each file
+    #[arg(long)]
+    pub json: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -24,6 +37,8 @@ Examples:
   forebay capture -i eth0 -w today.pcapng            a real one (needs CAP_NET_RAW)
   forebay capture -i sim:rate=10G,size=imix -c 1M    count only
   forebay capture -i eth0 -w - | tshark -r -         into a pipe
+  forebay capture -i eth0 -w web.pcapng tcp port 80  only what the filter lets pass
+  forebay capture -r old.pcap.gz -w dns.pcapng port domain
 
 The simulated card: sim:KEY=VALUE,…
   rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
@@ -39,6 +54,11 @@ pub struct Capture {
     /// Interface or port to capture from: eth0, packet:eth0, sim, sim:rate=10G; may be repeated
     #[arg(short = 'i', value_name = "PORT")]
     pub interfaces: Vec<String>,
+
+    /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd, or from standard input if it is
+    /// -; may be repeated: one after another
+    #[arg(short = 'r', value_name = "FILE")]
+    pub read: Vec<PathBuf>,
 
     /// Write to FILE, or to standard output if it is -; without it packets are only counted
     ///
@@ -66,6 +86,18 @@ pub struct Capture {
     /// Buffers between taking and writing, as COUNTxSIZE, such as 16x4M
     #[arg(long, value_name = "COUNTxSIZE", default_value = "16x4M")]
     pub store: String,
+
+    /// Which packets to keep, in pcap-filter's language: tcp port 80 and host 10.0.0.1
+    #[arg(value_name = "EXPRESSION")]
+    pub expression: Vec<String>,
+
+    /// Read the expression from FILE; words on the command line are then refused
+    #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
+    pub expression_file: Option<PathBuf>,
+
+    /// Print the program that the expression becomes, and stop; -dd for C, -ddd as numbers
+    #[arg(short = 'd', action = clap::ArgAction::Count)]
+    pub dump: u8,
 
     /// List the interfaces that can be captured from
     #[arg(short = 'D', long = "list-interfaces")]

@@ -1,8 +1,8 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` are the flags, `capture` is the one subcommand there is: its `request` turns flags into
-//! what the library wants, `text` and `json` turn what it answers into lines, `signals` bring
-//! Ctrl-C and its relatives in.
+//! `args` are the flags. `capture` is the subcommand that everything is about: its `request` turns
+//! flags into what the library wants, `text` and `json` turn what it answers into lines, `signals`
+//! bring Ctrl-C and its relatives in. `info` tells what files hold.
 //!
 //! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
 //! lost and `--fail-on-drop` was given.
@@ -10,6 +10,7 @@
 
 mod args;
 mod capture;
+mod info;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -23,8 +24,11 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let args::Command::Capture(flags) = args.command;
-    match capture::run(&flags) {
+    let ran = match args.command {
+        args::Command::Capture(flags) => capture::run(&flags),
+        args::Command::Info(flags) => Ok(info::run(&flags)),
+    };
+    match ran {
         Ok(code) => code,
         Err(error) => {
             capture::say(&format!("forebay: {error}"));

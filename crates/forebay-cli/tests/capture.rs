@@ -5,68 +5,21 @@ use serde_json::Value;
 use std::{
     fs::File,
     io::Read,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
+use support::{Folder, count, forebay, run, summary, text};
 
 #[path = "../../forebay-net/tests/support/found.rs"]
 mod found;
-
-fn forebay(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.arg("capture").args(args).stdin(Stdio::null());
-    command
-}
+mod support;
 
 /// Running, with both outputs in pipes.
 fn started(args: &[&str]) -> Child {
     let mut command = forebay(args);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
-}
-
-fn run(args: &[&str]) -> Output {
-    forebay(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-/// A folder of its own for each test, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let name = format!("forebay-cli-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The summary among the lines: the last one that is an object.
-fn summary(lines: &[u8]) -> Value {
-    let object = text(lines).lines().rfind(|line| line.starts_with('{'));
-    serde_json::from_str(object.expect("a summary")).unwrap()
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap()
 }
 
 /// The law in JSON, in the text and in the file, and the gaps in the sequence numbers.

@@ -212,6 +212,201 @@ fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
     );
 }
 
+/// A classic file of these frames, for senders.
+fn classic(frames: &[Vec<u8>]) -> Vec<u8> {
+    let words = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 262_144, 1_u32];
+    let mut file: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for frame in frames {
+        let len = frame.len() as u32;
+        for word in [0, 0, len, len] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}
+
+#[test]
+fn the_kernel_lets_pass_what_the_filter_keeps() {
+    lab(
+        "the_kernel_lets_pass_what_the_filter_keeps",
+        &["tcpreplay"],
+        || {
+            let load = Load::new("filter", "10k");
+            let file = load.path("got.pcapng");
+            let child = listening(&["-w", &file, "udp", "and", "ether[49] & 3 = 1"]);
+            load.send();
+            interrupt(&child);
+            let (code, json, said) = ended(child);
+            assert_eq!(code, 0, "{said}");
+            assert_eq!(json["law_holds"], true, "{json}");
+            // Nobody counts what the kernel's filter rejects.
+            assert!(json["filtered"].is_null(), "{json}");
+            assert!(said.contains("2500 packets received by filter"), "{said}");
+            let found = read(File::open(&file).unwrap());
+            assert_eq!(found.statistics, [[2_500, 0, 2_500]]);
+            let sequences = found.packets.iter().map(|packet| packet.sequence);
+            assert!(sequences.eq((0..2_500).map(|k| 4 * k + 1)));
+        },
+    );
+}
+
+#[test]
+fn tags_are_filtered_where_the_kernel_keeps_them() {
+    lab(
+        "tags_are_filtered_where_the_kernel_keeps_them",
+        &["tcpreplay"],
+        || {
+            let load = Load::new("tags", "1");
+            let frame = |tags: &[u16], number: u8| {
+                let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+                for tag in tags {
+                    frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
+                }
+                frame.extend([0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+                frame.extend([10, 0, 0, 1, 10, 0, 0, number, 0, 53, 0, 53, 0, 26, 0, 0]);
+                frame.resize(80, number);
+                frame
+            };
+            let kinds: [&[u16]; 4] = [&[], &[5], &[6], &[5, 7]];
+            let frames = (0..200).map(|n| frame(kinds[n % 4], n as u8));
+            let frames: Vec<_> = frames.collect();
+            std::fs::write(load.path("sent.pcap"), classic(&frames)).unwrap();
+            for (expression, kept) in [
+                ("vlan 5", &[1, 3][..]),
+                ("vlan and udp", &[1, 2]),
+                ("vlan 5 and vlan 7 and host 10.0.0.1", &[3]),
+                ("not vlan", &[0]),
+                ("inbound and vlan 6", &[2]),
+                ("outbound", &[]),
+            ] {
+                let file = load.path("got.pcap");
+                let child = listening(&["-w", &file, expression]);
+                load.send();
+                interrupt(&child);
+                let (code, _, said) = ended(child);
+                assert_eq!(code, 0, "{said}");
+                let got = std::fs::read(&file).unwrap();
+                let expected = frames.iter().enumerate();
+                let expected: Vec<_> = expected
+                    .filter(|(n, _)| kept.contains(&(n % 4)))
+                    .map(|(_, frame)| frame.clone())
+                    .collect();
+                // Records of 16 and 80 bytes: the frames as they were sent, tags put back.
+                let got: Vec<_> = got[24..].chunks(96).map(|r| r[16..].to_vec()).collect();
+                assert!(got == expected, "{expression}: {} frames", got.len());
+            }
+        },
+    );
+}
+
+#[test]
+fn behind_a_filter_overload_is_counted_and_marked_all_the_same() {
+    lab(
+        "behind_a_filter_overload_is_counted_and_marked_all_the_same",
+        &["tcpreplay"],
+        || {
+            let load = Load::new("filtered", "300k");
+            let mut child = listening(&[
+                "-w",
+                "-",
+                "-B",
+                "1M",
+                "--store",
+                "2x64KiB",
+                "ether[49] & 1 = 1",
+            ]);
+            let mut stdout = child.stdout.take().unwrap();
+            let (sent, all_sent) = std::sync::mpsc::channel();
+            let reader = std::thread::spawn(move || {
+                all_sent.recv().unwrap();
+                let mut packets = Vec::new();
+                stdout.read_to_end(&mut packets).unwrap();
+                packets
+            });
+            load.send();
+            interrupt(&child);
+            sent.send(()).unwrap();
+            let found = read(&reader.join().unwrap()[..]);
+            let (code, json, said) = ended(child);
+            assert_eq!(code, 0, "{said}");
+            let [received, written] = ["received", "written"].map(|key| count(&json[key]));
+            let kernel = count(&json["dropped"]["kernel"]);
+            assert_eq!(
+                (received, json["law_holds"].as_bool()),
+                (150_000, Some(true))
+            );
+            assert!(kernel > 50_000, "{json}");
+            assert_eq!(found.statistics, [[received, kernel, written]]);
+            let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
+            assert!(odd && found.packets.len() as u64 == written);
+        },
+    );
+}
+
+/// Runs `script` as nobody, with `$0` a copy of the command that nobody can run.
+fn as_nobody(script: &str) -> Option<std::process::Output> {
+    // SAFETY: it reads a number of this process.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: needs root, to become nobody");
+        return None;
+    }
+    let folder = std::env::temp_dir().join(format!("forebay-nobody-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&folder, mode).unwrap();
+    let copy = folder.join("forebay");
+    std::fs::copy(env!("CARGO_BIN_EXE_forebay"), &copy).unwrap();
+    let output = tool("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["bash", "-c", script])
+        .arg(&copy)
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    let _ = std::fs::remove_dir_all(&folder);
+    Some(output)
+}
+
+#[test]
+fn without_rights_the_message_says_what_to_do() {
+    let Some(output) = as_nobody("exec $0 capture -i lo -c 1") else {
+        return;
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [
+        "lo: opening a packet socket: ",
+        "setcap cap_net_raw",
+        "unshare -rn",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn in_a_namespace_of_its_own_anybody_captures() {
+    let script = "unshare -rn true || exit 77
+        unshare -rn bash -c 'ip link set lo up
+            $0 capture -i lo -c 2 -w got.pcapng --json udp port 9 2>said & child=$!
+            until grep -q polling said; do sleep 0.01; done
+            echo x >/dev/udp/127.0.0.1/10; echo y >/dev/udp/127.0.0.1/9; echo z >/dev/udp/127.0.0.1/9
+            wait $child' $0";
+    let Some(output) = as_nobody(script) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) {
+        println!("skipped: needs user namespaces: {said}");
+        return;
+    }
+    let json: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert_eq!(
+        (count(&json["written"]), output.status.code()),
+        (2, Some(0))
+    );
+}
+
 #[test]
 fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file() {
     let test = "an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file";

@@ -9,7 +9,10 @@
 //! of packets implements, [`ledger::Ledger`] the law that every run is held to.
 
 pub mod af_packet;
+pub mod file;
+pub mod filter;
 pub mod format;
+pub mod info;
 pub mod ledger;
 pub mod link;
 pub mod open;

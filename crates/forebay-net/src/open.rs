@@ -2,11 +2,16 @@
 
 use crate::{
     af_packet::{self, AfPacket},
-    port::Port,
+    file::File,
+    filter::{Filter, View},
+    port::{LinkType, Port},
     sim::{Host, Sim, Spec},
 };
 use forebay::{Error, Result, time::Clock};
-use std::str::FromStr;
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// What all ports of a session are opened with.
 ///
@@ -14,7 +19,7 @@ use std::str::FromStr;
 /// let options = forebay_net::open::Options { ring_bytes: Some(256 << 20), ..Default::default() };
 /// assert!(options.promiscuous);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of each source's ring; `None`: 64 MiB of kernel ring, a second of the simulated card.
     pub ring_bytes: Option<u64>,
@@ -22,6 +27,9 @@ pub struct Options {
     pub promiscuous: bool,
     /// Bytes of a frame that need to be kept.
     pub snaplen: u32,
+    /// What live ports let the kernel leave out. For all others the session filters
+    /// ([`session::Config`](crate::session::Config)).
+    pub filter: Option<Filter>,
 }
 
 impl Default for Options {
@@ -31,6 +39,7 @@ impl Default for Options {
             ring_bytes: None,
             promiscuous: true,
             snaplen: 262_144,
+            filter: None,
         }
     }
 }
@@ -49,6 +58,9 @@ pub enum Name {
     Sim(Spec),
     /// `eth0`, `packet:eth0`: an interface of this machine, through AF_PACKET.
     Interface(String),
+    /// A capture file, or standard input where it is `-`. No text is taken for one: the command has
+    /// an option of its own for files.
+    File(PathBuf),
 }
 
 impl FromStr for Name {
@@ -107,6 +119,28 @@ pub fn ports(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Box
         .collect()
 }
 
+/// What a filter for the first interface of this port is compiled for, without capturing from it.
+///
+/// ```
+/// use forebay_net::{filter::View, open, port::LinkType};
+/// assert_eq!(open::link_of(&"sim".parse()?)?, (LinkType::ETHERNET, View::Packet));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// There is no such interface or file, or none that can be captured from.
+pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
+    match name {
+        Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
+        Name::Interface(name) => Ok((af_packet::link_of(name)?, View::Socket)),
+        Name::File(_) => {
+            let port = open(name, &Options::default(), &Clock::real())?;
+            let first = port.interfaces().first();
+            Ok((first.map_or(LinkType::ETHERNET, |i| i.link), View::Packet))
+        }
+    }
+}
+
 fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> {
     match name {
         Name::Sim(spec) => {
@@ -116,10 +150,13 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
             }
             Ok(Box::new(Sim::new(spec, clock.clone())))
         }
+        Name::File(path) if path == Path::new("-") => Ok(Box::new(File::stdin()?)),
+        Name::File(path) => Ok(Box::new(File::open(path)?)),
         Name::Interface(name) => {
             let mut config = af_packet::Config {
                 promiscuous: options.promiscuous,
                 snaplen: options.snaplen,
+                filter: options.filter.clone(),
                 ..af_packet::Config::default()
             };
             if let Some(bytes) = options.ring_bytes {

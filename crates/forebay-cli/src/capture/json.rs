@@ -35,6 +35,7 @@ pub fn progress(progress: &Progress) -> Value {
         "schema": SCHEMA,
         "running": true,
         "taken": progress.taken,
+        "filtered": progress.filtered,
         "written": progress.written,
         "dropped": { "kernel": progress.dropped },
         "bytes": progress.written_bytes,
@@ -57,8 +58,9 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
         .iter()
         .map(|source| {
             json!({
-                "interface": source.interfaces[0].name,
-                "description": source.interfaces[0].description,
+                "interface": source.name,
+                "description": source.interfaces.first().map_or("", |i| &i.description),
+                "link_types": source.interfaces.iter().map(|i| i.link.0).collect::<Vec<_>>(),
                 "backend": source.got.backend,
                 "copy": source.got.copy,
                 "ring_bytes": source.got.ring_bytes,
@@ -88,7 +90,7 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
         "written": ledger.written,
         "counted": ledger.counted,
         "durable": if summary.durable { ledger.written } else { 0 },
-        "filtered": ledger.filtered,
+        "filtered": (!summary.filters_uncounted).then_some(ledger.filtered),
         "unread": ledger.unread,
         "dropped": dropped,
         "interface_dropped": ledger.interface_dropped,

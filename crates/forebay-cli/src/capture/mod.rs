@@ -1,5 +1,6 @@
 //! `forebay capture`: from flags to a session, and from its summary to lines and an exit code.
 
+mod dump;
 mod json;
 mod list;
 mod request;
@@ -27,11 +28,18 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+fn refuse<T>(what: String) -> Result<T> {
+    Err(Usage(what).into())
+}
+
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     if flags.list {
         return list::print();
     }
     let request = Request::from_flags(flags)?;
+    if flags.dump > 0 {
+        return dump::print(&request, flags.dump);
+    }
     let control = Control::new()?;
     let ports = request.open_ports()?;
     let (output, config) = (request.output()?, request.config());

@@ -1,19 +1,20 @@
 //! Raw flags become resolved ones, and each refusal names its flag.
 
-use super::Usage;
+use super::{Usage, refuse};
 use crate::args::Capture as Flags;
 use anyhow::{Context, Result};
 use forebay::{store, time::Clock};
 use forebay_net::{
+    filter::{Filter, View},
     open::{self, Name, Options},
-    port::Port,
+    port::{LinkType, Port},
     session::{Config, Output},
     units,
 };
 use std::{
     fs::File,
     io::IsTerminal,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -27,21 +28,18 @@ pub struct Request {
     pub json: bool,
     pub stats_interval: Option<Duration>,
     pub fail_on_drop: bool,
+    pub filter: Option<Filter>,
     names: Vec<Name>,
     clock: Clock,
     options: Options,
     store: store::Config,
 }
 
-fn refuse<T>(what: String) -> Result<T> {
-    Err(Usage(what).into())
-}
-
 impl Request {
     pub fn from_flags(flags: &Flags) -> Result<Self> {
-        if flags.interfaces.is_empty() {
+        if flags.interfaces.is_empty() && flags.read.is_empty() && flags.dump == 0 {
             return refuse(
-                "no port to capture from. Name one with -i, such as -i sim or -i eth0; -D lists them"
+                "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r"
                     .into(),
             );
         }
@@ -87,14 +85,8 @@ impl Request {
                 }
             },
         };
-        let names: Vec<Name> = flags
-            .interfaces
-            .iter()
-            .map(|name| {
-                name.parse()
-                    .map_err(|error| Usage(format!("-i {name}: {error}")))
-            })
-            .collect::<Result<_, _>>()?;
+        let names = parse_names(flags)?;
+        let filter = parse_filter(flags)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let request = Request {
             names,
@@ -106,7 +98,9 @@ impl Request {
             json: flags.json,
             stats_interval,
             fail_on_drop: flags.fail_on_drop,
+            filter: filter.clone(),
             options: Options {
+                filter,
                 ring_bytes,
                 promiscuous: !flags.not_promiscuous,
                 snaplen,
@@ -116,7 +110,30 @@ impl Request {
         if request.writes_stdout() && std::io::stdout().is_terminal() {
             return refuse("-w - would write packets to your terminal. Send it into a pipe".into());
         }
+        request.refuse_reading_what_is_written()?;
         Ok(request)
+    }
+
+    /// Making the output would empty the input.
+    fn refuse_reading_what_is_written(&self) -> Result<()> {
+        let identity = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok().filter(|m| m.is_file())?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        let Some(written) = self.write.as_deref().and_then(identity) else {
+            return Ok(());
+        };
+        for name in &self.names {
+            if let Name::File(path) = name
+                && identity(path) == Some(written)
+            {
+                let path = path.display();
+                return refuse(format!(
+                    "-w would overwrite {path} while it is read. Write to another file"
+                ));
+            }
+        }
+        Ok(())
     }
 
     pub fn writes_stdout(&self) -> bool {
@@ -129,6 +146,14 @@ impl Request {
 
     pub fn open_ports(&self) -> Result<Vec<Box<dyn Port>>> {
         Ok(open::ports(&self.names, &self.options, &self.clock)?)
+    }
+
+    /// What a filter for the first port is compiled for; Ethernet where there is none.
+    pub fn link_of_first_port(&self) -> Result<(LinkType, View)> {
+        match self.names.first() {
+            None => Ok((LinkType::ETHERNET, View::Packet)),
+            Some(name) => Ok(open::link_of(name)?),
+        }
     }
 
     pub fn output(&self) -> Result<Output> {
@@ -147,11 +172,42 @@ impl Request {
         let shortest = Duration::from_millis(250);
         Config {
             snaplen: self.snaplen,
+            filter: self.filter.clone(),
             count: self.count,
             store: self.store.clone(),
             progress_every: self.stats_interval.unwrap_or(shortest).min(shortest),
             ..Config::default()
         }
+    }
+}
+
+fn parse_names(flags: &Flags) -> Result<Vec<Name>> {
+    let parse = |name: &String| {
+        let parsed = name.parse();
+        parsed.map_err(|error| Usage(format!("-i {name}: {error}")))
+    };
+    let mut names: Vec<Name> = flags
+        .interfaces
+        .iter()
+        .map(parse)
+        .collect::<Result<_, _>>()?;
+    names.extend(flags.read.iter().cloned().map(Name::File));
+    Ok(names)
+}
+
+/// The expression at the end of the command line, or in the file that `-F` names.
+fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
+    let text = match &flags.expression_file {
+        None => flags.expression.join(" "),
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("-F {}: it cannot be read", path.display()))?,
+    };
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(filter) => Ok(Some(filter)),
+        Err(error) => refuse(error.to_string()),
     }
 }
 

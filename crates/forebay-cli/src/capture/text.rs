@@ -5,6 +5,7 @@ use super::request::Request;
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
+    port::Interface,
     session::{Behind, Progress, Session, Source, Summary},
     units,
 };
@@ -133,22 +134,40 @@ impl Screen {
 }
 
 fn listening(source: &Source, snaplen: u32) -> String {
-    let interface = &source.interfaces[0];
-    let description = match interface.description.as_str() {
+    let links = links(&source.interfaces);
+    let got = &source.got;
+    if got.in_turn {
+        return format!(
+            "forebay: reading from {}, {links}, {}",
+            source.name, got.copy
+        );
+    }
+    let interface = source.interfaces.first();
+    let description = match interface.map_or("", |i| i.description.as_str()) {
         "" => String::new(),
         text => format!(" ({text})"),
     };
-    let (link, link_text) = interface.link.names();
-    let got = &source.got;
     let ring = match (got.ring_bytes, got.ring_frames) {
         (0, 0) => String::new(),
         (0, frames) => format!(", ring {frames} frames"),
         (bytes, _) => format!(", ring {}", units::binary(bytes)),
     };
     format!(
-        "forebay: listening on {}{description}, link-type {link} ({link_text}), snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
-        interface.name, got.backend, got.copy, got.timestamps,
+        "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
+        source.name, got.backend, got.copy, got.timestamps,
     )
+}
+
+/// `link-type EN10MB (Ethernet)`, with all that there are.
+fn links(interfaces: &[Interface]) -> String {
+    let mut links: Vec<_> = interfaces.iter().map(|i| i.link).collect();
+    links.dedup();
+    let names: Vec<_> = links.iter().map(|link| link.to_string()).collect();
+    match names.len() {
+        0 => "link-type not told yet".into(),
+        1 => format!("link-type {}", names[0]),
+        _ => format!("link-types {}", names.join(", ")),
+    }
 }
 
 fn progress_line(progress: &Progress, writes: bool) -> String {
@@ -184,18 +203,28 @@ fn progress_line(progress: &Progress, writes: bool) -> String {
 fn closing_lines(summary: &Summary) -> Vec<String> {
     let ledger = &summary.ledger;
     let captured = ledger.written + ledger.counted;
-    let mut lines = vec![
-        format!("{captured} packets captured"),
-        format!("{} packets received by filter", ledger.received),
-        match ledger.dropped.kernel {
-            Some(dropped) => format!("{dropped} packets dropped by kernel"),
-            None => "packets dropped by kernel: this source cannot tell".into(),
-        },
-    ];
+    let mut lines = Vec::new();
+    // Of files tcpdump says nothing at the end.
+    if !summary.sources.iter().all(|source| source.got.in_turn) {
+        lines = vec![
+            format!("{captured} packets captured"),
+            format!(
+                "{} packets received by filter",
+                ledger.received - ledger.filtered
+            ),
+            match ledger.dropped.kernel {
+                Some(dropped) => format!("{dropped} packets dropped by kernel"),
+                None => "packets dropped by kernel: this source cannot tell".into(),
+            },
+        ];
+    }
     if let Some(lost @ 1..) = ledger.interface_dropped {
         lines.push(format!("{lost} packets dropped by interface"));
     }
     lines.push(format!("{}   {}", law(ledger), run_line(summary)));
+    if summary.filters_uncounted {
+        lines.push("forebay: the kernel filters, and does not count what it rejects".into());
+    }
     let lost = ledger.dropped.known();
     if lost > 0 {
         lines.push(format!("forebay: {}", loss(ledger, summary, lost)));

@@ -2,6 +2,7 @@
 //! that comes of it. Pure: it reads the size of free memory, nothing else.
 
 use super::ring::Blocks;
+use crate::filter::Filter;
 use forebay::{Error, Result};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// assert!(Config { ring_bytes: 100, ..config }.validate().is_err());
 /// # Ok::<(), forebay::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of the ring that the kernel fills, all its blocks together. It is kernel memory that
     /// cannot be swapped. Default 64 MiB; at least 8 pages; rounded down to whole blocks.
@@ -30,6 +31,8 @@ pub struct Config {
     pub promiscuous: bool,
     /// The most bytes kept of a frame, from 1. Default 262144.
     pub snaplen: u32,
+    /// Which frames are wanted; the kernel leaves the others out, and does not count them.
+    pub filter: Option<Filter>,
     /// Only frames that come in. Default false; the loopback interface always does this, since it
     /// would show each frame twice.
     pub incoming_only: bool,
@@ -43,6 +46,7 @@ impl Default for Config {
             retire: Duration::from_millis(10),
             promiscuous: true,
             snaplen: 262_144,
+            filter: None,
             incoming_only: false,
         }
     }

@@ -59,8 +59,9 @@ mod socket;
 
 pub use config::Config;
 
+use crate::filter::View;
 use crate::link::{Link, Netlink};
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Port, Wake};
+use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Port, Resolution, Wake};
 use forebay::{Error, Result};
 use gaps::Gaps;
 use ring::{Damage, Ring};
@@ -116,8 +117,8 @@ impl AfPacket {
     ///
     /// # Errors
     /// There is no such interface, it is down or of a kind without Ethernet or raw IP frames; the
-    /// right (CAP_NET_RAW) is missing; a value of `config` is senseless; or there is not enough
-    /// memory for the ring. Each says what to do.
+    /// right (CAP_NET_RAW) is missing; a value of `config` is senseless, or its filter for this link
+    /// type; or there is not enough memory for the ring. Each says what to do.
     pub fn open(name: &str, config: &Config) -> Result<Self> {
         config.validate()?;
         let netlink = Netlink::open()?;
@@ -132,8 +133,14 @@ impl AfPacket {
         }
         let memory = socket.map_ring(blocks, config)?;
         let snaplen = config.snaplen.min(blocks.frame_bytes());
-        if snaplen < FILTER_BELOW {
-            socket.keep_first(snaplen)?;
+        match &config.filter {
+            Some(filter) => {
+                let compiled = filter.compile(link_type, View::Socket, snaplen);
+                let program = compiled.map_err(|error| Error::new(name, error.to_string()))?;
+                socket.filter(program.instructions())?;
+            }
+            None if snaplen < FILTER_BELOW => socket.keep_first(snaplen)?,
+            None => {}
         }
         if config.incoming_only || link.is_loopback() {
             socket.ignore_outgoing()?;
@@ -168,6 +175,7 @@ impl AfPacket {
                 link: link_type,
                 snaplen,
                 bits_per_second: None,
+                resolution: Resolution::NANOSECONDS,
             }],
             netlink,
             dropped_at_start: dropped,
@@ -350,9 +358,19 @@ impl Port for AfPacket {
             ring_bytes: self.reader.ring.blocks().total_bytes() as u64,
             ring_frames: 0,
             waits: false,
+            filters: true,
+            in_turn: false,
             timestamps: "kernel",
         }
     }
+}
+
+/// How frames of the interface called `name` begin.
+///
+/// # Errors
+/// There is no such interface, or its hardware is not supported.
+pub fn link_of(name: &str) -> Result<LinkType> {
+    link_type(names::find(&Netlink::open()?.links()?, name)?)
 }
 
 /// How frames of this hardware begin.

@@ -12,6 +12,7 @@
 
 use super::config::Config;
 use super::ring::{Blocks, TAG_BYTES};
+use crate::filter::bpf::{Instruction, code};
 use crate::link::Link;
 use crate::sys::{self, Mapping};
 use forebay::{Error, Result};
@@ -55,7 +56,7 @@ impl Socket {
             let error = Error::new(&link.name, "opening a packet socket");
             let advice = match cause.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {
-                    "Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay)"
+                    "Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). Where user namespaces are allowed, unshare -rn gives you a network of your own to capture from"
                 }
                 Some(libc::EAFNOSUPPORT) => "This kernel has no packet sockets (CONFIG_PACKET)",
                 _ => "",
@@ -116,14 +117,22 @@ impl Socket {
 
     /// Lets every frame pass, but only its first bytes; with 0, none.
     pub(super) fn keep_first(&self, bytes: u32) -> Result<()> {
-        let mut program = [libc::sock_filter {
-            code: (libc::BPF_RET | libc::BPF_K) as u16,
-            jt: 0,
-            jf: 0,
-            k: bytes,
-        }];
+        self.filter(&[Instruction::new(code::RET_K, bytes)])
+    }
+
+    /// Lets pass what this program keeps, and as much of it as it says.
+    pub(super) fn filter(&self, program: &[Instruction]) -> Result<()> {
+        let mut program: Vec<_> = program
+            .iter()
+            .map(|instruction| libc::sock_filter {
+                code: instruction.code,
+                jt: instruction.jump_true,
+                jf: instruction.jump_false,
+                k: instruction.k,
+            })
+            .collect();
         let program = libc::sock_fprog {
-            len: 1,
+            len: program.len() as u16,
             filter: program.as_mut_ptr(),
         };
         sys::set_option(

@@ -6,67 +6,55 @@
 
 pub mod pcap;
 pub mod pcapng;
+pub mod read;
 mod sizes;
+mod ticks;
 
-use crate::port::{Frame, Interface};
+use crate::port::{Frame, Interface, Statistics};
 use forebay::store::Framing;
 use std::{path::Path, sync::Arc};
+use ticks::Ticks;
 
 /// The two formats that captures are written in.
 ///
 /// ```
-/// use forebay_net::{format::Format, port::Frame};
+/// use forebay_net::{format::Format, port::{Frame, Interface, LinkType}};
+/// let interface = Interface { name: "eth0".into(), link: LinkType::ETHERNET, snaplen: 262_144, ..Interface::default() };
 /// let frame = Frame {
-///     data: &[1; 60], wire_len: 60, time_ns: 0, interface: 0, direction: Default::default(), dropped_before: 0,
+///     data: &[0xab; 61], wire_len: 1000, time_ns: 7, interface: 0,
+///     direction: Default::default(), dropped_before: 3,
 /// };
-/// let sizes = [Format::Pcap, Format::Pcapng].map(|format| format.frame_len(&frame, 262_144));
-/// assert_eq!(sizes, [76, 92]);
+/// let format = Format::Pcapng;
+/// let described = format.describe(&interface, 0);
+/// let mut file = format.header("my program 1.0");
+/// file.extend(format.interface(&interface, &described, 262_144));
+/// let mut slot = vec![0xff; format.frame_len(&frame, 262_144)];
+/// format.put_frame(&mut slot, &frame, &described, 262_144);
+/// assert_eq!(slot.len(), 32 + 64 + 16); // the packet's loss is told in an option
+/// assert_eq!(slot[28..89], [0xab; 61]);
+/// assert_eq!(Format::Pcap.frame_len(&frame, 60), 16 + 60);
 /// assert!(Format::Pcap.framing().least_padding().is_none()); // so: through the page cache
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// pcap Next Generation.
     Pcapng,
-    /// The classic format, with nanoseconds.
+    /// The classic format.
     Pcap,
 }
 
-/// What stands in a file about one interface at the end. `None` is left out.
-///
-/// ```
-/// use forebay_net::format::{Format, Statistics};
-/// let counts = Statistics { received: 10, dropped: Some(3), delivered: 7, ..Statistics::default() };
-/// let block = Format::Pcapng.trailer(&[counts]);
-/// assert_eq!(block[..4], 5u32.to_le_bytes()); // an interface statistics block
-/// assert!(Format::Pcap.trailer(&[counts]).is_empty()); // the classic format has no place for it
-/// ```
+/// How an interface stands in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// The interface's number in the file.
-    pub interface: u32,
-    /// When these counts were taken, in nanoseconds since the Unix epoch.
-    pub time_ns: u64,
-    /// When the capture began and ended.
-    pub span_ns: Option<(u64, u64)>,
-    /// Frames the source saw for us, drops included.
-    pub received: u64,
-    /// Of these, dropped by the source.
-    pub dropped: Option<u64>,
-    /// Lost by the interface before the source saw them.
-    pub interface_dropped: Option<u64>,
-    /// Frames we took from the source.
-    pub delivered: u64,
+pub struct Described {
+    /// Its number in the file.
+    number: u32,
+    ticks: Ticks,
 }
 
-impl Statistics {
-    /// All that there can be, for the room that it takes.
-    pub(crate) fn full() -> Self {
-        Statistics {
-            span_ns: Some((0, 0)),
-            dropped: Some(0),
-            interface_dropped: Some(0),
-            ..Statistics::default()
-        }
+impl Described {
+    /// Whether it tells times apart that the other one does not.
+    pub fn is_finer_than(self, other: Described) -> bool {
+        self.ticks.per_second() > other.ticks.per_second()
     }
 }
 
@@ -87,6 +75,12 @@ impl Format {
         }
     }
 
+    /// The most bytes of anything in a file whose packets are cut at `snaplen`.
+    pub fn longest_record(self, snaplen: u32) -> usize {
+        // Either of our headers before a frame, options and padding included, is below 64 bytes.
+        pcapng::LONGEST_DESCRIPTION.max(snaplen as usize + 64)
+    }
+
     /// What the store must know of this format.
     pub fn framing(self) -> Arc<dyn Framing> {
         match self {
@@ -95,11 +89,31 @@ impl Format {
         }
     }
 
-    /// What a file begins with. `application` goes into pcapng's section header.
-    pub fn header(self, interfaces: &[Interface], snaplen: u32, application: &str) -> Vec<u8> {
+    /// How an interface will stand in a file, as its interface number `number`.
+    pub fn describe(self, interface: &Interface, number: u32) -> Described {
+        let ticks = match self {
+            Format::Pcapng => Ticks::of(interface.resolution),
+            Format::Pcap => pcap::ticks(interface.resolution),
+        };
+        Described { number, ticks }
+    }
+
+    /// What a file begins with, before any interface is known: pcapng's section header, which
+    /// names the `application`.
+    pub fn header(self, application: &str) -> Vec<u8> {
         match self {
-            Format::Pcapng => pcapng::header(interfaces, snaplen, application),
-            Format::Pcap => pcap::header(interfaces, snaplen),
+            Format::Pcapng => pcapng::header(application),
+            Format::Pcap => Vec::new(),
+        }
+    }
+
+    /// What tells of an interface, before its first packet: a description block, or the header of
+    /// the classic format, which has room for the first interface only.
+    pub fn interface(self, of: &Interface, described: &Described, snaplen: u32) -> Vec<u8> {
+        match (self, described.number) {
+            (Format::Pcapng, _) => pcapng::interface(of, described.ticks, snaplen),
+            (Format::Pcap, 0) => pcap::header(of, described.ticks, snaplen),
+            (Format::Pcap, _) => Vec::new(),
         }
     }
 
@@ -113,19 +127,25 @@ impl Format {
     }
 
     /// Composes `frame` into `slot`, which has exactly [`frame_len`](Format::frame_len) bytes.
-    /// `interface` is its number in the file.
     #[inline]
-    pub fn put_frame(self, slot: &mut [u8], frame: &Frame<'_>, interface: u32, snaplen: u32) {
+    pub fn put_frame(
+        self,
+        slot: &mut [u8],
+        frame: &Frame<'_>,
+        described: &Described,
+        snaplen: u32,
+    ) {
         match self {
-            Format::Pcapng => pcapng::put_frame(slot, frame, interface, snaplen),
-            Format::Pcap => pcap::put_frame(slot, frame, snaplen),
+            Format::Pcapng => pcapng::put_frame(slot, frame, described, snaplen),
+            Format::Pcap => pcap::put_frame(slot, frame, described, snaplen),
         }
     }
 
-    /// What a file ends with: one statistics block an interface, or nothing in the classic format.
-    pub fn trailer(self, statistics: &[Statistics]) -> Vec<u8> {
+    /// What a file ends with, for each interface: a statistics block, or nothing in the classic
+    /// format.
+    pub fn statistics(self, counts: &Statistics, described: &Described) -> Vec<u8> {
         match self {
-            Format::Pcapng => pcapng::trailer(statistics),
+            Format::Pcapng => pcapng::statistics(counts, described),
             Format::Pcap => Vec::new(),
         }
     }

@@ -1,4 +1,5 @@
-//! The classic capture format with nanoseconds: a 24-byte header, 16 bytes before each frame.
+//! The classic capture format: a 24-byte header, 16 bytes before each frame. Times are nanoseconds,
+//! or microseconds where the source knows no more.
 //!
 //! ```text
 //!  a1b23c4d │ 2.4 │ 0 │ 0 │ snaplen │ link      sec │ nsec │ caplen │ wire_len │ data …
@@ -6,34 +7,37 @@
 //! ```
 //! One link type for all, no interface names, no drop counts: losses are told on stderr only.
 //! Source: draft-ietf-opsawg-pcap.
-//!
-//! ```
-//! use forebay_net::{format::pcap, port::Frame};
-//! let frame = Frame {
-//!     data: b"frame", wire_len: 5, time_ns: 3_000_000_007, interface: 0,
-//!     direction: Default::default(), dropped_before: 0,
-//! };
-//! let mut file = pcap::header(&[], 262_144);
-//! let begin = file.len();
-//! file.resize(begin + pcap::frame_len(&frame, 262_144), 0);
-//! pcap::put_frame(&mut file[begin..], &frame, 262_144);
-//! assert_eq!((begin, file.len()), (24, 24 + 16 + 5));
-//! assert_eq!(file[24..32], [3, 0, 0, 0, 7, 0, 0, 0]); // seconds and nanoseconds
-//! ```
 
-use super::sizes::{kept, put, word};
-use crate::port::{Frame, Interface, LinkType};
+use super::{
+    Described,
+    sizes::{kept, put, word},
+    ticks::Ticks,
+};
+use crate::port::{Frame, Interface, Resolution};
 use forebay::store::{Framing, Whole};
 
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
+const MAGIC_US: u32 = 0xa1b2_c3d4;
 const VERSION: u32 = 2 | 4 << 16;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// The file header; the link type is that of the first interface.
-pub fn header(interfaces: &[Interface], snaplen: u32) -> Vec<u8> {
-    let link = interfaces.first().map_or(LinkType::ETHERNET, |i| i.link);
-    [MAGIC_NS, VERSION, 0, 0, snaplen, link.0 as u32]
+/// The unit of a file whose first interface has this resolution: one of the two that there are.
+pub(super) fn ticks(resolution: Resolution) -> Ticks {
+    match Ticks::of(resolution) {
+        Ticks::Decimal(1_000..) => Ticks::Decimal(1_000),
+        _ => Ticks::Nanoseconds,
+    }
+}
+
+/// The file header. There is one interface for all.
+pub(super) fn header(interface: &Interface, ticks: Ticks, snaplen: u32) -> Vec<u8> {
+    let magic = match ticks {
+        Ticks::Nanoseconds => MAGIC_NS,
+        _ => MAGIC_US,
+    };
+    let snaplen = snaplen.min(interface.snaplen);
+    [magic, VERSION, 0, 0, snaplen, interface.link.0 as u32]
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .collect()
@@ -41,16 +45,17 @@ pub fn header(interfaces: &[Interface], snaplen: u32) -> Vec<u8> {
 
 /// Bytes of one record.
 #[inline]
-pub fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
+pub(super) fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
     RECORD_HEADER + kept(frame, snaplen).len()
 }
 
 /// Composes one record into `slot`, which has exactly [`frame_len`] bytes.
 #[inline]
-pub fn put_frame(slot: &mut [u8], frame: &Frame<'_>, snaplen: u32) {
+pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Described, snaplen: u32) {
     let data = kept(frame, snaplen);
-    put(slot, 0, (frame.time_ns / 1_000_000_000) as u32);
-    put(slot, 4, (frame.time_ns % 1_000_000_000) as u32);
+    let (seconds, ns) = (frame.time_ns / 1_000_000_000, frame.time_ns % 1_000_000_000);
+    put(slot, 0, seconds as u32);
+    put(slot, 4, described.ticks.count(ns) as u32);
     put(slot, 8, data.len() as u32);
     put(slot, 12, frame.wire_len);
     slot[RECORD_HEADER..].copy_from_slice(data);
@@ -62,8 +67,9 @@ pub struct Records;
 impl Framing for Records {
     fn last_whole(&self, bytes: &[u8]) -> Whole {
         let mut whole = Whole::default();
-        // Only a file begins so: a packet of that second and that very nanosecond is not expected.
-        if word(bytes, 0) == Some(MAGIC_NS) && word(bytes, 4).is_none_or(|v| v == VERSION) {
+        // Only a file begins so: a packet of that second and that very fraction is not expected.
+        let is_magic = matches!(word(bytes, 0), Some(MAGIC_NS | MAGIC_US));
+        if is_magic && word(bytes, 4).is_none_or(|v| v == VERSION) {
             if bytes.len() < FILE_HEADER {
                 return whole;
             }
@@ -87,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_header_cut_short_is_no_record() {
-        let header = header(&[], 100);
+        let interface = Interface::default();
+        let header = header(&interface, Ticks::Nanoseconds, 100);
         for len in 0..FILE_HEADER {
             assert_eq!(
                 Records.last_whole(&header[..len]),

@@ -1,9 +1,10 @@
 //! pcap Next Generation: blocks of `type │ length │ body │ length`, little-endian, padded to four.
 //!
 //! ```text
-//!  section header │ interface 0 │ interface 1 │ enhanced packet … │ padding │ … │ statistics 0 │ 1
+//!  section header │ interface 0 │ enhanced packet … │ interface 1 │ … │ padding │ … │ statistics 0 │ 1
 //! ```
-//! * times are nanoseconds (`if_tsresol` 9);
+//! * an interface may come late, before its first packet; times are in its own resolution, which is
+//!   nanoseconds (`if_tsresol` 9) for live ones;
 //! * a loss is marked on the packet behind the gap (`epb_dropcount`);
 //! * each interface has exactly one statistics block, at the end: readers that sum several up
 //!   count twice, and Wireshark's summary ignores all but one. Losses after the last packet are
@@ -13,30 +14,38 @@
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::{
-    Statistics,
+    Described,
     sizes::{kept, padded, put, word},
+    ticks::Ticks,
 };
-use crate::port::{Frame, Interface};
+use crate::port::{Frame, Interface, Statistics};
 use forebay::store::{Framing, Whole};
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-const INTERFACE: u32 = 1;
-const INTERFACE_STATISTICS: u32 = 5;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+pub(super) const INTERFACE: u32 = 1;
+pub(super) const INTERFACE_STATISTICS: u32 = 5;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 /// The local-use range has the top bit set.
-const PADDING: u32 = 0x8000_f0b4;
+pub(super) const PADDING: u32 = 0x8000_f0b4;
 
 /// The fewest bytes of a block: type, length, length.
-const LEAST_BLOCK: usize = 12;
+pub(super) const LEAST_BLOCK: usize = 12;
+/// The most bytes of an option's value that we write, a multiple of four.
+const LONGEST_OPTION: usize = 0xfffc;
+/// The most bytes of an interface description block: two long options, two short ones, an end.
+pub(super) const LONGEST_DESCRIPTION: usize =
+    LEAST_BLOCK + 8 + 2 * (4 + LONGEST_OPTION) + 12 + 8 + 4;
 /// An enhanced packet block without data and options.
-const PACKET_OVERHEAD: usize = 32;
+pub(super) const PACKET_OVERHEAD: usize = 32;
 
 /// Grows an options list; call `finish` for its end mark.
 struct Options<'a>(&'a mut Vec<u8>);
 
 impl Options<'_> {
+    /// A value that is too long for an option is cut.
     fn put(&mut self, code: u16, value: &[u8]) {
+        let value = &value[..value.len().min(LONGEST_OPTION)];
         self.0.extend(code.to_le_bytes());
         self.0.extend((value.len() as u16).to_le_bytes());
         self.0.extend(value);
@@ -49,11 +58,9 @@ impl Options<'_> {
         }
     }
 
-    fn put_time(&mut self, code: u16, ns: u64) {
-        let mut value = [0; 8];
-        value[..4].copy_from_slice(&((ns >> 32) as u32).to_le_bytes());
-        value[4..].copy_from_slice(&(ns as u32).to_le_bytes());
-        self.put(code, &value);
+    /// Times have their high word first.
+    fn put_time(&mut self, code: u16, ticks: Option<u64>) {
+        self.put_u64(code, ticks.map(|ticks| ticks.rotate_left(32)));
     }
 
     fn finish(self) {
@@ -74,14 +81,8 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(len.to_le_bytes());
 }
 
-/// The section header and one description block an interface.
-///
-/// ```
-/// let header = forebay_net::format::pcapng::header(&[], 262_144, "my program 1.0");
-/// assert_eq!(header[..4], 0x0a0d_0d0a_u32.to_le_bytes());
-/// assert_eq!(header[4..8], (header.len() as u32).to_le_bytes()); // a file without interfaces
-/// ```
-pub fn header(interfaces: &[Interface], snaplen: u32, application: &str) -> Vec<u8> {
+/// The section header, with which a file begins.
+pub(super) fn header(application: &str) -> Vec<u8> {
     let mut out = Vec::new();
     block(&mut out, SECTION_HEADER, |body| {
         body.extend(BYTE_ORDER.to_le_bytes());
@@ -92,21 +93,25 @@ pub fn header(interfaces: &[Interface], snaplen: u32, application: &str) -> Vec<
         options.put(4, application.as_bytes()); // shb_userappl
         options.finish();
     });
-    for interface in interfaces {
-        block(&mut out, INTERFACE, |body| {
-            body.extend(interface.link.0.to_le_bytes());
-            body.extend([0; 2]);
-            body.extend(snaplen.min(interface.snaplen).to_le_bytes());
-            let mut options = Options(body);
-            options.put(2, interface.name.as_bytes()); // if_name
-            if !interface.description.is_empty() {
-                options.put(3, interface.description.as_bytes()); // if_description
-            }
-            options.put_u64(8, interface.bits_per_second); // if_speed
-            options.put(9, &[9]); // if_tsresol: 10⁻⁹ s
-            options.finish();
-        });
-    }
+    out
+}
+
+/// The description block of an interface, anywhere before its first packet.
+pub(super) fn interface(interface: &Interface, ticks: Ticks, snaplen: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    block(&mut out, INTERFACE, |body| {
+        body.extend(interface.link.0.to_le_bytes());
+        body.extend([0; 2]);
+        body.extend(snaplen.min(interface.snaplen).to_le_bytes());
+        let mut options = Options(body);
+        let texts = [(2, &interface.name), (3, &interface.description)]; // if_name, if_description
+        for (code, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            options.put(code, text.as_bytes());
+        }
+        options.put_u64(8, interface.bits_per_second); // if_speed
+        options.put(9, &[ticks.resolution().0]); // if_tsresol
+        options.finish();
+    });
     out
 }
 
@@ -118,34 +123,23 @@ fn options_len(frame: &Frame<'_>) -> usize {
 
 /// Bytes of the enhanced packet block for `frame` under `snaplen`.
 #[inline]
-pub fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
+pub(super) fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
     PACKET_OVERHEAD + padded(kept(frame, snaplen).len()) + options_len(frame)
 }
 
 /// Composes an enhanced packet block into `slot`, which has exactly [`frame_len`] bytes.
-///
-/// ```
-/// use forebay_net::{format::pcapng, port::Frame};
-/// let frame = Frame {
-///     data: &[0xab; 61], wire_len: 1000, time_ns: 7, interface: 0,
-///     direction: Default::default(), dropped_before: 3,
-/// };
-/// let mut slot = vec![0xff; pcapng::frame_len(&frame, 262_144)];
-/// pcapng::put_frame(&mut slot, &frame, 0, 262_144);
-/// assert_eq!(slot.len(), 32 + 64 + 16);
-/// assert_eq!(slot[28..89], [0xab; 61]);
-/// ```
-#[inline]
-pub fn put_frame(slot: &mut [u8], frame: &Frame<'_>, interface: u32, snaplen: u32) {
+#[inline(always)]
+pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Described, snaplen: u32) {
+    let time = described.ticks.count(frame.time_ns);
     let data = kept(frame, snaplen);
     let total = slot.len();
     let padded_len = padded(data.len());
     let (head, rest) = slot.split_at_mut(28);
     put(head, 0, ENHANCED_PACKET);
     put(head, 4, total as u32);
-    put(head, 8, interface);
-    put(head, 12, (frame.time_ns >> 32) as u32);
-    put(head, 16, frame.time_ns as u32);
+    put(head, 8, described.number);
+    put(head, 12, (time >> 32) as u32);
+    put(head, 16, time as u32);
     put(head, 20, data.len() as u32);
     put(head, 24, frame.wire_len);
     if padded_len > data.len() {
@@ -162,26 +156,25 @@ pub fn put_frame(slot: &mut [u8], frame: &Frame<'_>, interface: u32, snaplen: u3
     put(tail, tail.len() - 4, total as u32);
 }
 
-/// One statistics block an interface, in order.
-pub fn trailer(statistics: &[Statistics]) -> Vec<u8> {
+/// The statistics block of one interface.
+pub(super) fn statistics(counts: &Statistics, described: &Described) -> Vec<u8> {
     let mut out = Vec::new();
-    for counts in statistics {
-        block(&mut out, INTERFACE_STATISTICS, |body| {
-            body.extend(counts.interface.to_le_bytes());
-            body.extend(((counts.time_ns >> 32) as u32).to_le_bytes());
-            body.extend((counts.time_ns as u32).to_le_bytes());
-            let mut options = Options(body);
-            if let Some((start, end)) = counts.span_ns {
-                options.put_time(2, start); // isb_starttime
-                options.put_time(3, end); // isb_endtime
-            }
-            options.put_u64(5, counts.interface_dropped); // isb_ifdrop
-            options.put_u64(6, Some(counts.received)); // isb_filteraccept
-            options.put_u64(7, counts.dropped); // isb_osdrop
-            options.put_u64(8, Some(counts.delivered)); // isb_usrdeliv
-            options.finish();
-        });
-    }
+    let ticks = described.ticks;
+    block(&mut out, INTERFACE_STATISTICS, |body| {
+        let time = ticks.count(counts.time_ns);
+        for word in [described.number, (time >> 32) as u32, time as u32] {
+            body.extend(word.to_le_bytes());
+        }
+        let mut options = Options(body);
+        options.put_time(2, counts.began_ns.map(|ns| ticks.count(ns))); // isb_starttime
+        options.put_time(3, counts.ended_ns.map(|ns| ticks.count(ns))); // isb_endtime
+        options.put_u64(4, counts.interface_received); // isb_ifrecv
+        options.put_u64(5, counts.interface_dropped); // isb_ifdrop
+        options.put_u64(6, counts.received); // isb_filteraccept
+        options.put_u64(7, counts.dropped); // isb_osdrop
+        options.put_u64(8, counts.delivered); // isb_usrdeliv
+        options.finish();
+    });
     out
 }
 

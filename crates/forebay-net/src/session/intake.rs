@@ -1,7 +1,18 @@
 //! The taking side: each port's burst, frame by frame, into the output. What the poller drives.
 
-use super::{Config, Control, Progress, Source, output::Writing, sleeper::Sleeper};
-use crate::{format::Statistics, ledger::add_known, port::Port};
+use super::{
+    Config, Control, Progress, Source,
+    feed::Feed,
+    output::Writing,
+    sleeper::Sleeper,
+    taking::{self, Stop},
+};
+use crate::{
+    filter::Filter,
+    format::Described,
+    ledger::add_known,
+    port::{Counts, Statistics},
+};
 use forebay::{Error, poll, store, time::Clock};
 use std::time::Duration;
 
@@ -21,23 +32,9 @@ pub(super) enum Discard {
     Refused,
 }
 
-/// A port and what came from it.
-struct Feed {
-    port: Box<dyn Port>,
-    /// The number of its first interface in the file.
-    base: u32,
-    /// Frames that we took from it.
-    taken: u64,
-    /// Frames it held that nobody took, and those that nobody could take any more.
-    unread: u64,
-    refused: u64,
-    /// Gaps marked on a frame.
-    gaps: u64,
-    has_ended: bool,
-}
-
 pub(super) struct Intake {
     feeds: Vec<Feed>,
+    filter: Option<Filter>,
     writing: Option<Writing>,
     /// Packets that may still be taken.
     left: u64,
@@ -56,33 +53,18 @@ pub(super) struct Intake {
 }
 
 impl Intake {
+    /// Nothing is taken before [`introduce`](Intake::introduce) has told `writing` of what there is.
     pub fn new(
-        ports: Vec<Box<dyn Port>>,
+        feeds: Vec<Feed>,
         writing: Option<Writing>,
         config: &Config,
         clock: Clock,
         control: Control,
     ) -> Self {
-        let sleeper = Sleeper::new(ports.len(), clock.clone(), control);
-        let mut base = 0;
-        let feeds = ports
-            .into_iter()
-            .map(|port| {
-                let feed = Feed {
-                    base,
-                    taken: 0,
-                    unread: 0,
-                    refused: 0,
-                    gaps: 0,
-                    has_ended: false,
-                    port,
-                };
-                base += feed.port.interfaces().len() as u32;
-                feed
-            })
-            .collect();
+        let sleeper = Sleeper::new(feeds.len(), clock.clone(), control);
         Intake {
             feeds,
+            filter: config.filter.clone(),
             writing,
             left: config.count.unwrap_or(u64::MAX),
             discarding: None,
@@ -108,35 +90,48 @@ impl Intake {
                 return Err(Broken::Port(error));
             }
         };
-        let (mut found, mut gaps, mut bytes) = (0, 0, 0);
-        let mut stopped = Ok(false);
-        while let Some(frame) = burst.next_frame() {
-            let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
-            let follows_gap = frame.dropped_before > 0;
-            if let Some(writing) = &mut self.writing {
-                match writing.put(&frame, feed.base + frame.interface) {
-                    Ok(true) => {}
-                    Ok(false) => stopped = Ok(true),
-                    Err(error) => stopped = Err(Broken::Store(error)),
-                }
-                if !matches!(stopped, Ok(false)) {
-                    burst.put_back();
-                    break;
-                }
-            }
-            if found == 0 {
-                self.first_ns.get_or_insert(time_ns);
-            }
-            found += 1;
-            gaps += follows_gap as u64;
-            bytes += wire_len as u64;
-        }
+        let writing = self.writing.as_mut();
+        let (took, stop) = if feed.filters {
+            taking::take::<true>(&mut burst, &mut feed.lanes, writing, self.left)
+        } else {
+            taking::take::<false>(&mut burst, &mut feed.lanes, writing, self.left)
+        };
         drop(burst);
-        feed.taken += found as u64;
-        feed.gaps += gaps;
-        self.wire_bytes += bytes;
-        self.left -= found as u64;
-        Ok((found, stopped?))
+        feed.taken += took.packets;
+        feed.filtered += took.filtered;
+        feed.gaps += took.gaps;
+        self.left -= took.packets;
+        self.wire_bytes += took.wire_bytes;
+        self.first_ns = self.first_ns.or(took.first_ns);
+        let has_no_room = match stop {
+            Stop::AtEnd => false,
+            Stop::NoRoom => true,
+            Stop::Failed(error) => return Err(Broken::Store(error)),
+            Stop::UnknownInterface => !self.introduce(at)?,
+        };
+        Ok(((took.packets + took.filtered) as usize, has_no_room))
+    }
+
+    /// Tells the output of a port's interfaces that it does not know; `false`: it has no room.
+    fn introduce(&mut self, at: usize) -> std::result::Result<bool, Broken> {
+        self.feeds[at].introduce(self.filter.as_ref(), self.writing.as_mut())
+    }
+
+    /// Tells the output of every interface that there is by now; `false`: it has no room.
+    pub fn introduce_all(&mut self) -> std::result::Result<bool, Broken> {
+        for at in 0..self.feeds.len() {
+            if !self.introduce(at)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives the writer a moment to return a buffer.
+    pub fn wait_empty(&mut self) {
+        if let Some(writing) = &mut self.writing {
+            writing.store.wait_empty(Duration::from_millis(20));
+        }
     }
 
     /// Counts what a port still holds, without taking it.
@@ -232,6 +227,7 @@ impl Intake {
             elapsed: Duration::from_nanos(elapsed_ns),
             asked,
             taken: self.taken(),
+            filtered: self.filtered(),
             wire_bytes: self.wire_bytes,
             dropped,
             ..Progress::default()
@@ -260,6 +256,11 @@ impl Intake {
         }
     }
 
+    /// Packets that our filter rejected.
+    pub fn filtered(&self) -> u64 {
+        self.feeds.iter().map(|feed| feed.filtered).sum()
+    }
+
     pub fn unread(&self) -> u64 {
         self.feeds.iter().map(|feed| feed.unread).sum()
     }
@@ -277,29 +278,25 @@ impl Intake {
         }
     }
 
-    /// The counts of each port from `begin` to `end`, for the end of the file. A port may have
-    /// received before we began to look.
-    pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<Statistics> {
+    /// What is known of each interface at the end, for the end of the file. What ports know came
+    /// between `begin` and `end`; one may have received before we began to look.
+    pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         let begin = self.first_ns.map_or(begin, |first| first.min(begin));
-        let of_feed = |feed: &mut Feed| {
-            let counts = feed.port.counts();
-            Statistics {
-                interface: feed.base,
-                time_ns: end,
-                span_ns: Some((begin, end)),
-                received: counts.received,
-                dropped: counts.dropped,
-                interface_dropped: counts.interface_dropped,
-                delivered: feed.taken,
-            }
-        };
-        self.feeds.iter_mut().map(of_feed).collect()
+        let of_feed = |feed: &mut Feed| feed.statistics(begin, end);
+        self.feeds.iter_mut().flat_map(of_feed).collect()
+    }
+
+    /// The ports' own counters, each.
+    pub fn counts(&mut self) -> Vec<Counts> {
+        let feeds = self.feeds.iter_mut();
+        feeds.map(|feed| feed.port.counts()).collect()
     }
 
     pub fn sources(&self) -> Vec<Source> {
         let feeds = self.feeds.iter();
         feeds
             .map(|feed| Source {
+                name: feed.port.name().to_owned(),
                 interfaces: feed.port.interfaces().to_vec(),
                 got: feed.port.got(),
             })
@@ -330,10 +327,12 @@ impl poll::Source for Intake {
                 found += self.discard(at, budget, why)?;
                 continue;
             }
-            let allowed = self.left.min(budget as u64) as usize;
-            let (taken, is_blocked) = self.take(at, allowed)?;
+            let (taken, is_blocked) = self.take(at, budget)?;
             found += taken;
             self.is_blocked |= is_blocked;
+            if self.feeds[at].in_turn {
+                break;
+            }
         }
         Ok(found)
     }
@@ -346,6 +345,7 @@ impl poll::Source for Intake {
             }
             let noted = feed.port.arm().and_then(|wake| self.sleeper.note(at, wake));
             match noted {
+                Ok(true) if feed.in_turn => break,
                 Ok(goes_on) => feed.has_ended = !goes_on,
                 Err(error) => {
                     feed.has_ended = self.is_stopping;

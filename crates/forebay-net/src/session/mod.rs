@@ -10,10 +10,12 @@
 //! (the buffer it travels in), [`crate::ledger`] (where it is counted).
 
 mod control;
+mod feed;
 mod intake;
 mod output;
 mod sleeper;
 mod summary;
+mod taking;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -23,9 +25,11 @@ pub use output::Output;
 pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
+    filter::Filter,
     ledger::{Dropped, Ledger, add_known},
     port::Port,
 };
+use feed::Feed;
 use forebay::{
     Error, Result,
     poll::Poller,
@@ -42,6 +46,9 @@ use watch::Watch;
 pub struct Config {
     /// Bytes of a frame that are kept, 1 to 262,144.
     pub snaplen: u32,
+    /// Which packets are kept. Sources that filter for themselves were opened with it
+    /// ([`open::Options`](crate::open::Options)); for all others the session does.
+    pub filter: Option<Filter>,
     /// Packets after which the session stops.
     pub count: Option<u64>,
     /// Most packets of one port that one look takes.
@@ -58,6 +65,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             snaplen: 262_144,
+            filter: None,
             count: None,
             budget: 256,
             store: store::Config::default(),
@@ -114,7 +122,8 @@ impl Session {
     /// Makes the output and composes its header. Ports are open already, so privileges can be gone.
     ///
     /// # Errors
-    /// The configuration is out of range, or the output cannot be made.
+    /// The configuration is out of range, the filter makes no sense for an interface's link type, or
+    /// the output cannot be made.
     pub fn open(
         ports: Vec<Box<dyn Port>>,
         output: Output,
@@ -125,10 +134,20 @@ impl Session {
         config.validate()?;
         config.store.thread &= !clock.is_virtual();
         config.store.abandon = control.abandon();
-        let interfaces: Vec<_> = ports.iter().flat_map(|p| p.interfaces()).cloned().collect();
+        let filter = config.filter.as_ref();
+        let feeds = ports.into_iter().map(|port| Feed::new(port, filter));
+        let feeds: Vec<_> = feeds.collect();
+        for feed in &feeds {
+            feed.check(filter)?;
+        }
         let name = output.name();
+        let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
         let writing = Writing::open(output, &interfaces, &config)?;
-        let intake = Intake::new(ports, writing, &config, clock.clone(), control.clone());
+        let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
+        match intake.introduce_all() {
+            Ok(_) => {}
+            Err(Broken::Port(error) | Broken::Store(error)) => return Err(error),
+        }
         Ok(Session {
             intake,
             config,
@@ -211,6 +230,17 @@ impl Session {
         self.intake.tick(now, watch.next)
     }
 
+    /// Interfaces that no packet came from belong into the output too.
+    fn introduce_the_rest(&mut self, has_failed: bool) {
+        while !has_failed && !self.control.is_abandoned() {
+            match self.intake.introduce_all() {
+                Ok(false) => self.intake.wait_empty(),
+                // Whatever refuses them now, no packet is the worse for it.
+                Ok(true) | Err(_) => break,
+            }
+        }
+    }
+
     /// Everything is taken or counted: writes the trailer, closes, and adds up.
     fn account(
         mut self,
@@ -220,10 +250,12 @@ impl Session {
         cpu_began: Duration,
     ) -> Summary {
         let modes = poller.modes();
+        self.introduce_the_rest(troubles.store.is_some());
         let (begin, end) = (self.clock.wall(began), self.clock.wall(ended));
         let statistics = self.intake.statistics(begin, end);
         let mut ledger = Ledger {
             counted: self.intake.counted(),
+            filtered: self.intake.filtered(),
             unread: self.intake.unread(),
             dropped: Dropped {
                 kernel: Some(0),
@@ -232,7 +264,7 @@ impl Session {
             interface_dropped: Some(0),
             ..Ledger::default()
         };
-        for counts in &statistics {
+        for counts in self.intake.counts() {
             ledger.received += counts.received;
             ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped);
             ledger.interface_dropped =
@@ -240,6 +272,8 @@ impl Session {
         }
         let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
+        let filters = |source: &Source| source.got.filters;
+        let filters_uncounted = self.config.filter.is_some() && sources.iter().any(filters);
         let store = self.intake.store_got();
         let (mut durable, mut bytes) = (false, 0);
         if let Some(writing) = self.intake.into_writing() {
@@ -261,6 +295,7 @@ impl Session {
         Summary {
             abandoned: self.control.is_abandoned() && ledger.unread + refused > 0,
             ledger,
+            filters_uncounted,
             durable,
             bytes,
             elapsed: Duration::from_nanos(ended - began),

@@ -2,8 +2,8 @@
 
 use super::{Config, Control};
 use crate::{
-    format::{Format, Statistics},
-    port::{Frame, Interface, LinkType},
+    format::{Described, Format},
+    port::{Frame, Interface, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -51,50 +51,96 @@ pub(super) struct Writing {
     pub store: Appender,
     format: Format,
     snaplen: u32,
+    /// The interface that decides what a classic file can hold; pcapng does not mind.
+    first: Option<Interface>,
+    /// Interfaces that the output knows.
+    known: u32,
     pub accepted_bytes: u64,
 }
 
 impl Writing {
     /// Makes the output and composes its header; `None` where packets are only counted.
-    pub fn open(output: Output, interfaces: &[Interface], config: &Config) -> Result<Option<Self>> {
+    /// `interfaces` are those that are known by now.
+    pub fn open(
+        output: Output,
+        interfaces: &[&Interface],
+        config: &Config,
+    ) -> Result<Option<Self>> {
         let format = output.format();
         let name = output.name();
-        if format == Format::Pcap {
-            refuse_mixed_links(&name, interfaces)?;
+        let first = decisive(interfaces);
+        if let (Format::Pcap, Some(first)) = (format, &first) {
+            for other in interfaces {
+                refuse_other_link(first, other).map_err(|error| error.about(&name))?;
+            }
         }
         let sink = match output {
             Output::Count => return Ok(None),
             Output::File(path) => FileSink::create(&path, true)?,
             Output::Stream(file, _) => Box::new(StreamSink::new(file)),
         };
-        let header = format.header(interfaces, config.snaplen, &config.application);
-        let trailer = format.trailer(&vec![Statistics::full(); interfaces.len()]);
-        // Either of our headers before a frame, options and padding included, is below 64 bytes.
-        let longest_frame = config.snaplen as usize + 64;
         let mut store_config = config.store.clone();
-        store_config.record_bytes = longest_frame.max(header.len()).max(trailer.len());
-        let mut store = Appender::new(sink, format.framing(), &store_config)?;
-        if let Some(mut slot) = store.reserve(header.len())? {
-            slot.copy_from_slice(&header);
-            slot.commit(0);
-        }
-        Ok(Some(Writing {
+        store_config.record_bytes = format.longest_record(config.snaplen);
+        let store = Appender::new(sink, format.framing(), &store_config)?;
+        let mut writing = Writing {
             store,
             format,
             snaplen: config.snaplen,
-            accepted_bytes: header.len() as u64,
-        }))
+            first,
+            known: 0,
+            accepted_bytes: 0,
+        };
+        writing.append(&format.header(&config.application))?;
+        Ok(Some(writing))
+    }
+
+    /// Appends what is no packet; `false`: no buffer is empty.
+    fn append(&mut self, bytes: &[u8]) -> Result<bool> {
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        let Some(mut slot) = self.store.reserve(bytes.len())? else {
+            return Ok(false);
+        };
+        slot.copy_from_slice(bytes);
+        slot.commit(0);
+        self.accepted_bytes += bytes.len() as u64;
+        Ok(true)
+    }
+
+    /// Tells of an interface, before its first packet; `None`: no buffer is empty.
+    ///
+    /// # Errors
+    /// The classic format has one link type and one resolution for all, and this is another; or
+    /// the store failed.
+    pub fn introduce(&mut self, interface: &Interface) -> Result<Option<Described>> {
+        let first = self.first.get_or_insert_with(|| interface.clone());
+        let decides = match self.format {
+            Format::Pcapng => interface,
+            Format::Pcap => {
+                refuse_other_link(first, interface)?;
+                refuse_finer_times(first, interface)?;
+                first
+            }
+        };
+        let described = self.format.describe(decides, self.known);
+        let block = self.format.interface(decides, &described, self.snaplen);
+        if !self.append(&block)? {
+            return Ok(None);
+        }
+        self.known += 1;
+        Ok(Some(described))
     }
 
     /// Composes `frame` in place; `false`: no buffer is empty, and nothing was taken.
-    #[inline]
-    pub fn put(&mut self, frame: &Frame<'_>, interface: u32) -> Result<bool> {
+    #[inline(always)]
+    pub fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
         let len = self.format.frame_len(frame, self.snaplen);
         let Some(mut slot) = self.store.reserve(len)? else {
             return Ok(false);
         };
         self.format
-            .put_frame(&mut slot, frame, interface, self.snaplen);
+            .put_frame(&mut slot, frame, described, self.snaplen);
         slot.commit(1);
         self.accepted_bytes += len as u64;
         Ok(true)
@@ -105,45 +151,80 @@ impl Writing {
         self.format == Format::Pcapng
     }
 
-    /// Composes the trailer and closes; gives the write error that it met on the way. A store that
-    /// `has_failed` gets no trailer: then the counts are told in the summary only.
+    /// Composes what the file ends with and closes; gives the error that it met on the way. A store
+    /// that `has_failed` gets no end: then the counts are told in the summary only.
     pub fn finish(
         mut self,
-        statistics: &[Statistics],
+        statistics: &[(Described, Statistics)],
         has_failed: bool,
         control: &Control,
     ) -> (Closing, Option<Error>) {
-        let trailer = self.format.trailer(statistics);
-        let mut error = None;
-        while !trailer.is_empty() && !has_failed && !control.is_abandoned() {
-            match self.store.reserve(trailer.len()) {
-                Ok(Some(mut slot)) => {
-                    slot.copy_from_slice(&trailer);
-                    slot.commit(0);
-                    break;
-                }
-                Ok(None) => {
-                    self.store.wait_empty(Duration::from_millis(20));
-                }
-                Err(failed) => {
-                    error = Some(failed);
-                    break;
-                }
-            }
+        let ended = if has_failed {
+            Ok(())
+        } else {
+            self.put_end(statistics, control)
+        };
+        (self.store.close(), ended.err())
+    }
+
+    fn put_end(&mut self, statistics: &[(Described, Statistics)], control: &Control) -> Result<()> {
+        if self.known == 0 && self.format == Format::Pcap {
+            // Even an empty capture has to begin as one.
+            let nothing = Interface::default();
+            self.patiently(control, |writing| {
+                Ok(writing.introduce(&nothing)?.is_some())
+            })?;
         }
-        (self.store.close(), error)
+        for (described, counts) in statistics {
+            let block = self.format.statistics(counts, described);
+            self.patiently(control, |writing| writing.append(&block))?;
+        }
+        Ok(())
+    }
+
+    /// Does it again until there is room for it, or the drain is given up.
+    fn patiently(
+        &mut self,
+        control: &Control,
+        mut attempt: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
+        while !control.is_abandoned() && !attempt(self)? {
+            self.store.wait_empty(Duration::from_millis(20));
+        }
+        Ok(())
     }
 }
 
-/// The classic format has one link type for all.
-fn refuse_mixed_links(name: &str, interfaces: &[Interface]) -> Result<()> {
-    let links: Vec<LinkType> = interfaces.iter().map(|i| i.link).collect();
-    if links.windows(2).all(|pair| pair[0] == pair[1]) {
-        return Ok(());
+/// The first interface, with the finest resolution of all: what a classic file begins with.
+fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
+    let mut first = (*interfaces.first()?).clone();
+    for interface in interfaces {
+        if refuse_finer_times(&first, interface).is_err() {
+            first.resolution = interface.resolution;
+        }
+        first.snaplen = first.snaplen.max(interface.snaplen);
     }
-    Err(Error::new(
-        name,
+    Some(first)
+}
+
+fn refuse_other_link(first: &Interface, other: &Interface) -> Result<()> {
+    refuse_unless(
+        first.link == other.link,
         "a .pcap file cannot hold interfaces of different link types",
     )
-    .advise("Name it .pcapng"))
+}
+
+fn refuse_finer_times(first: &Interface, other: &Interface) -> Result<()> {
+    let [one, two] = [first, other].map(|interface| Format::Pcap.describe(interface, 0));
+    refuse_unless(
+        !two.is_finer_than(one),
+        "a .pcap file that began with microseconds cannot hold nanoseconds",
+    )
+}
+
+fn refuse_unless(holds: bool, what: &str) -> Result<()> {
+    if holds {
+        return Ok(());
+    }
+    Err(Error::new("", what).advise("Name it .pcapng"))
 }

@@ -41,9 +41,11 @@ pub struct Progress {
     pub elapsed: Duration,
     /// [`Control::report`](super::Control::report) asked for it.
     pub asked: bool,
-    /// Packets taken from the sources.
+    /// Packets taken from the sources, and kept or counted.
     pub taken: u64,
-    /// Bytes these had on the wire.
+    /// Packets that our filter rejected.
+    pub filtered: u64,
+    /// Bytes that those taken had on the wire.
     pub wire_bytes: u64,
     /// Packets a second since the last report.
     pub packets_per_second: f64,
@@ -77,6 +79,8 @@ pub struct Behind {
 /// A port of the session: its interfaces and what was got.
 #[derive(Clone, Debug)]
 pub struct Source {
+    /// How messages call it.
+    pub name: String,
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
     /// What was got.
@@ -102,6 +106,9 @@ pub struct Source {
 pub struct Summary {
     /// Where every packet went.
     pub ledger: Ledger,
+    /// A source filters for itself (the kernel does), and what that rejects is outside the law:
+    /// nobody counts it.
+    pub filters_uncounted: bool,
     /// Whether all that was written is durable.
     pub durable: bool,
     /// Bytes written, up to the last whole record.

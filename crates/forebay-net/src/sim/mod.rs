@@ -23,7 +23,9 @@ pub use frames::sequence_of;
 pub use pace::Sizes;
 pub use spec::{Host, Rate, Spec, Stall};
 
-use crate::port::{Burst, Counts, Direction, Frame, Frames, Got, Interface, LinkType, Port, Wake};
+use crate::port::{
+    Burst, Counts, Direction, Frame, Frames, Got, Interface, LinkType, Port, Resolution, Wake,
+};
 use card::Card;
 use forebay::{Result, time::Clock};
 use frames::Generator;
@@ -92,6 +94,7 @@ impl Sim {
                 link: LinkType::ETHERNET,
                 snaplen: 262_144,
                 bits_per_second: spec.rate.bits_per_second(),
+                resolution: Resolution::NANOSECONDS,
             }],
             card: Card::new(&spec),
             generator: Generator::new(spec.sizes, spec.seed),
@@ -201,6 +204,8 @@ impl Port for Sim {
             ring_bytes: 0,
             ring_frames: self.card.capacity(),
             waits: self.stamps.is_none(),
+            filters: false,
+            in_turn: false,
             timestamps: "arrival times of the simulation",
         }
     }

@@ -89,7 +89,7 @@ fn again_as_namespace_root(test: &str, why: &io::Error) {
     );
 }
 
-fn have(tool: &str) -> bool {
+pub fn have(tool: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     path.split(':')
         .any(|folder| std::path::Path::new(folder).join(tool).is_file())

@@ -46,10 +46,7 @@
 //!     fn got(&self) -> Got { Got { backend: "listed", waits: true, ..Got::default() } }
 //! }
 //!
-//! let interface = Interface {
-//!     name: "list".into(), description: String::new(), link: LinkType::ETHERNET, snaplen: 262_144,
-//!     bits_per_second: None,
-//! };
+//! let interface = Interface { name: "list".into(), ..Interface::default() };
 //! let port = Listed { interfaces: [interface], frames: vec![vec![0; 60]; 7], taken: 0, left: 0 };
 //! let session = Session::open(
 //!     vec![Box::new(port)], Output::Count, Config::default(), Clock::real(), Control::new()?,
@@ -59,10 +56,16 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 
+mod link_type;
+
+pub use link_type::LinkType;
+
 use forebay::Result;
 use std::os::fd::BorrowedFd;
 
 /// What a capture file has to know about where its frames came from.
+///
+/// The default is nameless Ethernet with nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// The name users type: `eth0`, `sim`.
@@ -75,28 +78,45 @@ pub struct Interface {
     pub snaplen: u32,
     /// The nominal speed in bits a second, where the source knows it.
     pub bits_per_second: Option<u64>,
+    /// How finely the source tells time.
+    pub resolution: Resolution,
 }
 
-/// A link-layer type number from the tcpdump.org registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkType(pub u16);
-
-impl LinkType {
-    /// Ethernet, without preamble and check sequence.
-    pub const ETHERNET: LinkType = LinkType(1);
-    /// Raw IPv4 or IPv6, told apart by the version nibble.
-    pub const RAW: LinkType = LinkType(101);
-    /// Linux "cooked" capture, for devices without a header we can name.
-    pub const LINUX_SLL: LinkType = LinkType(113);
-
-    /// The registry's name and a human one, as tcpdump prints them at its start.
-    pub fn names(self) -> (&'static str, &'static str) {
-        match self {
-            LinkType::ETHERNET => ("EN10MB", "Ethernet"),
-            LinkType::RAW => ("RAW", "Raw IP"),
-            LinkType::LINUX_SLL => ("LINUX_SLL", "Linux cooked v1"),
-            _ => ("OTHER", "unnamed here"),
+impl Default for Interface {
+    fn default() -> Self {
+        Interface {
+            name: String::new(),
+            description: String::new(),
+            link: LinkType::ETHERNET,
+            snaplen: 262_144,
+            bits_per_second: None,
+            resolution: Resolution::NANOSECONDS,
         }
+    }
+}
+
+/// How finely a source tells time: the byte of pcapng's `if_tsresol`. Its low seven bits are `n` of
+/// 10⁻ⁿ seconds, or of 2⁻ⁿ seconds where the top bit is set.
+///
+/// ```
+/// use forebay_net::port::Resolution;
+/// assert_eq!(Resolution::default(), Resolution::NANOSECONDS);
+/// assert_eq!(Resolution::MICROSECONDS, Resolution(6));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution(pub u8);
+
+impl Resolution {
+    /// 10⁻⁹ seconds.
+    pub const NANOSECONDS: Resolution = Resolution(9);
+    /// 10⁻⁶ seconds: the classic format's first magic, and pcapng's where it says nothing.
+    pub const MICROSECONDS: Resolution = Resolution(6);
+}
+
+impl Default for Resolution {
+    /// Nanoseconds, which is what live sources have.
+    fn default() -> Self {
+        Resolution::NANOSECONDS
     }
 }
 
@@ -193,6 +213,36 @@ pub struct Counts {
     pub interface_dropped: Option<u64>,
 }
 
+/// What is known about one interface at the end of a capture. `None` is unknown.
+///
+/// ```
+/// use forebay_net::{format::Format, port::{Interface, Statistics}};
+/// let counts = Statistics { received: Some(10), dropped: Some(3), delivered: Some(7), ..Statistics::default() };
+/// let described = Format::Pcapng.describe(&Interface::default(), 0);
+/// let block = Format::Pcapng.statistics(&counts, &described);
+/// assert_eq!(block[..4], 5u32.to_le_bytes()); // an interface statistics block
+/// assert!(Format::Pcap.statistics(&counts, &described).is_empty()); // it has no place for it
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// When these counts were taken, in nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// When the capture began.
+    pub began_ns: Option<u64>,
+    /// When it ended.
+    pub ended_ns: Option<u64>,
+    /// Frames that the interface received, whoever asked for them.
+    pub interface_received: Option<u64>,
+    /// Lost by the interface before the source saw them.
+    pub interface_dropped: Option<u64>,
+    /// Frames that passed the filter, those dropped behind it included.
+    pub received: Option<u64>,
+    /// Of these, dropped by the source.
+    pub dropped: Option<u64>,
+    /// Of these, taken from the source.
+    pub delivered: Option<u64>,
+}
+
 /// What was got, which need not be what was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Got {
@@ -206,6 +256,10 @@ pub struct Got {
     pub ring_frames: u64,
     /// The source waits for us: being slow loses nothing.
     pub waits: bool,
+    /// The source applies the filter that it was opened with: what that rejects is nowhere counted.
+    pub filters: bool,
+    /// Sources like this one are read one after another, in the order they are given.
+    pub in_turn: bool,
     /// Where timestamps come from: `kernel`, `arrival times of the simulation`.
     pub timestamps: &'static str,
 }
@@ -214,6 +268,11 @@ pub struct Got {
 pub trait Port: Send {
     /// The interfaces whose numbers frames carry, at least one.
     fn interfaces(&self) -> &[Interface];
+
+    /// How messages call this port: the name of its first interface, the path of a file as typed.
+    fn name(&self) -> &str {
+        self.interfaces().first().map_or("", |first| &first.name)
+    }
 
     /// One look: up to `budget` frames, possibly none. Never blocks.
     ///
@@ -240,6 +299,13 @@ pub trait Port: Send {
 
     /// The counters so far; final once [`arm`](Port::arm) has said [`Wake::End`].
     fn counts(&mut self) -> Counts;
+
+    /// What a capture file says about one of its interfaces, which then stands in a copy too.
+    /// Sources that do not read files know nothing older than themselves.
+    fn recorded(&self, interface: u32) -> Option<Statistics> {
+        let _ = interface;
+        None
+    }
 
     /// What was got when it was opened.
     fn got(&self) -> Got;

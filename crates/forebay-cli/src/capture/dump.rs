@@ -1,0 +1,28 @@
+//! `-d`, `-dd`, `-ddd`: the program that a filter becomes, as tcpdump prints it.
+
+use super::request::Request;
+use anyhow::Result;
+use forebay_net::filter::Filter;
+use std::{io::Write, process::ExitCode};
+
+/// Prints the program for the first port. `form` counts the letters.
+pub fn print(request: &Request, form: u8) -> Result<ExitCode> {
+    let everything = || "".parse::<Filter>();
+    let filter = match &request.filter {
+        Some(filter) => filter.clone(),
+        None => everything()?,
+    };
+    let (link, view) = request.link_of_first_port()?;
+    let program = match filter.compile(link, view, request.snaplen) {
+        Ok(program) => program,
+        Err(error) => return super::refuse(error.to_string()),
+    };
+    let text = match form {
+        1 => program.listing().to_string(),
+        2 => program.array().to_string(),
+        _ => program.numbers().to_string(),
+    };
+    // A reader that went away has read what it wanted.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,297 @@
+//! `forebay info`: what capture files hold, as text that reads like capinfos, or as JSON.
+
+use crate::{args::Info as Flags, capture::say};
+use forebay_net::{
+    format::Format,
+    info::{Info, OneInterface, Tally},
+    port::{Resolution, Statistics},
+    units,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{io::Write, path::Path, process::ExitCode};
+
+const SCHEMA: u32 = 1;
+
+/// Tells of every file that can be read; fails if one cannot, or not to its end.
+pub fn run(flags: &Flags) -> ExitCode {
+    let mut has_failed = false;
+    for (number, path) in flags.files.iter().enumerate() {
+        let told = Info::of(path).map(|info| {
+            if let Some(error) = &info.error {
+                say(&format!("forebay: error: {error}"));
+                has_failed = true;
+            }
+            if flags.json {
+                format!("{}\n", as_json(path, &info))
+            } else {
+                let gap = if number > 0 { "\n" } else { "" };
+                format!("{gap}{}", as_text(path, &info))
+            }
+        });
+        match told {
+            // A reader that went away has read what it wanted.
+            Ok(text) if std::io::stdout().write_all(text.as_bytes()).is_err() => break,
+            Ok(_) => {}
+            Err(error) => {
+                say(&format!("forebay: error: {error}"));
+                has_failed = true;
+            }
+        }
+    }
+    ExitCode::from(u8::from(has_failed))
+}
+
+/// UTC, to the nanosecond.
+fn time(ns: u64) -> String {
+    match Timestamp::from_nanosecond(ns.into()) {
+        Ok(time) => format!("{time:.9}"),
+        Err(_) => format!("{ns} ns after 1970"),
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn format_name(info: &Info) -> String {
+    let format = match info.format {
+        Format::Pcap => "pcap",
+        Format::Pcapng => "pcapng",
+    };
+    match info.packing {
+        Some(packing) => format!("{format} ({packing})"),
+        None => format.into(),
+    }
+}
+
+/// Seconds from the first packet to the last, where that is a time to divide by.
+fn seconds(tally: &Tally) -> Option<f64> {
+    let ns = tally.nanoseconds().filter(|&ns| ns > 0)?;
+    Some(ns as f64 / 1e9)
+}
+
+/// `nanoseconds (9)`.
+fn precision(resolution: Resolution) -> String {
+    let Resolution(byte) = resolution;
+    match (byte & 0x80 > 0, byte & 0x7f) {
+        (false, 0) => "seconds (0)".into(),
+        (false, 3) => "milliseconds (3)".into(),
+        (false, 6) => "microseconds (6)".into(),
+        (false, 9) => "nanoseconds (9)".into(),
+        (false, n) => format!("10^-{n} seconds"),
+        (true, n) => format!("2^-{n} seconds"),
+    }
+}
+
+/// Labels in a column, values beside them.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn put(&mut self, label: &str, value: impl std::fmt::Display) {
+        self.0 += &format!("{:<23}{value}\n", format!("{label}:"));
+    }
+
+    fn put_some(&mut self, label: &str, value: Option<impl std::fmt::Display>) {
+        if let Some(value) = value {
+            self.put(label, value);
+        }
+    }
+}
+
+/// `92084860 bytes (92.08 MB)`.
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} bytes"),
+        _ => format!("{count} bytes ({}B)", units::scaled(count as f64)),
+    }
+}
+
+fn as_text(path: &Path, info: &Info) -> String {
+    let mut lines = Lines::default();
+    let all = &info.all;
+    lines.put("File name", path.display());
+    lines.put("File type", format_name(info));
+    lines.put_some("File size", info.bytes.map(bytes));
+    lines.put("Packets", all.packets);
+    if all.cut > 0 {
+        lines.put("Packets cut short", all.cut);
+    }
+    lines.put("Data on the wire", bytes(all.wire_bytes));
+    lines.put("Data in the file", bytes(all.captured_bytes));
+    if let Some((first, last)) = all.span_ns {
+        lines.put("First packet", time(first));
+        lines.put("Last packet", time(last));
+        let ns = last - first;
+        let (seconds, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        lines.put("Duration", format!("{seconds}.{ns:09} s"));
+    }
+    if let Some(seconds) = seconds(all) {
+        let per_second = |count: u64| units::scaled(count as f64 / seconds);
+        lines.put("Packet rate", format!("{}pps", per_second(all.packets)));
+        lines.put(
+            "Data rate",
+            format!("{}b/s", per_second(8 * all.wire_bytes)),
+        );
+    }
+    if all.packets > 0 {
+        let average = all.wire_bytes as f64 / all.packets as f64;
+        lines.put("Average packet", format!("{average:.2} bytes"));
+    }
+    let order = match info.in_order {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "unknown, some packets have no time",
+    };
+    lines.put("In order of time", order);
+    lines.put_some("SHA-256", info.sha256.map(|sum| hexadecimal(&sum)));
+    for section in &info.sections {
+        let told = [
+            ("Hardware", &section.hardware),
+            ("Operating system", &section.os),
+            ("Application", &section.application),
+        ];
+        for (label, text) in told.into_iter().filter(|(_, text)| !text.is_empty()) {
+            lines.put(label, text);
+        }
+    }
+    let skipped: Vec<_> = skipped(info)
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    if !skipped.is_empty() {
+        lines.put("Blocks passed over", skipped.join(", "));
+    }
+    for (number, one) in info.interfaces.iter().enumerate() {
+        put_interface(&mut lines, number, one);
+    }
+    lines.0
+}
+
+fn put_interface(lines: &mut Lines, number: usize, one: &OneInterface) {
+    let interface = &one.interface;
+    let name = match interface.name.as_str() {
+        "" => "(no name)",
+        name => name,
+    };
+    lines.put(&format!("Interface {number}"), name);
+    let mut put = |label: &str, value: String| lines.put(&format!("  {label}"), value);
+    if !interface.description.is_empty() {
+        put("Description", interface.description.clone());
+    }
+    put("Link type", interface.link.to_string());
+    let snaplen = match interface.snaplen {
+        u32::MAX => "no limit".into(),
+        snaplen => snaplen.to_string(),
+    };
+    put("Snapshot length", snaplen);
+    put("Time resolution", precision(interface.resolution));
+    if let Some(speed) = interface.bits_per_second {
+        put("Speed", format!("{}b/s", units::scaled(speed as f64)));
+    }
+    put("Packets", one.tally.packets.to_string());
+    if one.drops_told > 0 {
+        put("Lost in gaps", format!("{} packets", one.drops_told));
+    }
+    for (label, count) in one.recorded.iter().flat_map(counts) {
+        if let Some(count) = count {
+            put(label, count.to_string());
+        }
+    }
+}
+
+/// What a statistics block counts.
+fn counts(recorded: &Statistics) -> [(&'static str, Option<u64>); 5] {
+    [
+        ("Seen by interface", recorded.interface_received),
+        ("Lost by interface", recorded.interface_dropped),
+        ("Passed the filter", recorded.received),
+        ("Dropped by kernel", recorded.dropped),
+        ("Delivered", recorded.delivered),
+    ]
+}
+
+fn skipped(info: &Info) -> [(&'static str, u64); 6] {
+    let skipped = &info.skipped;
+    [
+        ("name_resolution", skipped.name_resolution),
+        ("custom", skipped.custom),
+        ("systemd_journal", skipped.systemd_journal),
+        ("decryption_secrets", skipped.decryption_secrets),
+        ("padding", skipped.padding),
+        ("other", skipped.other),
+    ]
+}
+
+fn as_json(path: &Path, info: &Info) -> Value {
+    let all = &info.all;
+    let seconds = seconds(all);
+    let per_second = |count: u64| seconds.map(|seconds| count as f64 / seconds);
+    let average = (all.packets > 0).then(|| all.wire_bytes as f64 / all.packets as f64);
+    let sections: Vec<_> = info
+        .sections
+        .iter()
+        .map(|section| {
+            json!({
+                "hardware": section.hardware,
+                "os": section.os,
+                "application": section.application,
+                "comments": section.comments,
+            })
+        })
+        .collect();
+    let interfaces: Vec<_> = info.interfaces.iter().map(interface_as_json).collect();
+    let skipped: serde_json::Map<_, _> = skipped(info)
+        .into_iter()
+        .map(|(kind, count)| (kind.to_owned(), json!(count)))
+        .collect();
+    json!({
+        "schema": SCHEMA,
+        "file": path.display().to_string(),
+        "format": match info.format { Format::Pcap => "pcap", Format::Pcapng => "pcapng" },
+        "packing": info.packing,
+        "bytes": info.bytes,
+        "sha256": info.sha256.map(|sum| hexadecimal(&sum)),
+        "packets": all.packets,
+        "packets_cut": all.cut,
+        "wire_bytes": all.wire_bytes,
+        "captured_bytes": all.captured_bytes,
+        "first": all.span_ns.map(|(first, _)| time(first)),
+        "last": all.span_ns.map(|(_, last)| time(last)),
+        "seconds": all.nanoseconds().map(|ns| ns as f64 / 1e9),
+        "packets_per_second": per_second(all.packets),
+        "bits_per_second": per_second(8 * all.wire_bytes),
+        "average_packet_bytes": average,
+        "in_order": info.in_order,
+        "sections": sections,
+        "interfaces": interfaces,
+        "skipped_blocks": skipped,
+        "error": info.error.as_ref().map(|error| error.to_string()),
+    })
+}
+
+fn interface_as_json(one: &OneInterface) -> Value {
+    let interface = &one.interface;
+    json!({
+        "name": interface.name,
+        "description": interface.description,
+        "link_type": interface.link.0,
+        "link_name": interface.link.names().map(|(name, _)| name),
+        "snaplen": interface.snaplen,
+        "resolution": interface.resolution.0,
+        "bits_per_second": interface.bits_per_second,
+        "packets": one.tally.packets,
+        "wire_bytes": one.tally.wire_bytes,
+        "captured_bytes": one.tally.captured_bytes,
+        "lost_in_gaps": one.drops_told,
+        "recorded": one.recorded.map(|recorded| json!({
+            "interface_received": recorded.interface_received,
+            "interface_dropped": recorded.interface_dropped,
+            "received": recorded.received,
+            "dropped": recorded.dropped,
+            "delivered": recorded.delivered,
+        })),
+    })
+}

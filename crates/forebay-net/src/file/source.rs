@@ -1,0 +1,67 @@
+//! Where bytes come from: a regular file, which always answers, or a pipe, which is asked first.
+
+use super::packed::Read;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::Advice,
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+pub(super) struct Source {
+    file: File,
+    is_regular: bool,
+}
+
+impl Source {
+    pub fn new(file: File) -> io::Result<Self> {
+        let is_regular = file.metadata()?.is_file();
+        if is_regular {
+            // Only advice: the kernel reads further ahead.
+            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
+        }
+        Ok(Source { file, is_regular })
+    }
+
+    /// Reads what there is. What is not a regular file is asked first, because the flag that would
+    /// make its read return belongs to everybody who has it open.
+    pub fn read(&mut self, into: &mut [u8]) -> io::Result<Read> {
+        loop {
+            if !self.is_regular && !self.poll(Some(&Timespec::default()))? {
+                return Ok(Read::NotNow);
+            }
+            return match self.file.read(into) {
+                Ok(0) => Ok(Read::End),
+                Ok(n) => Ok(Read::Bytes(n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(Read::NotNow),
+                Err(e) => Err(e),
+            };
+        }
+    }
+
+    /// Sleeps until there is something.
+    ///
+    /// # Errors
+    /// A signal came: at this point nobody else could obey it.
+    pub fn wait(&self) -> io::Result<()> {
+        self.poll(None).map(drop)
+    }
+
+    fn poll(&self, timeout: Option<&Timespec>) -> io::Result<bool> {
+        let mut asked = [PollFd::new(&self.file, PollFlags::IN)];
+        match poll(&mut asked, timeout) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) if timeout.is_some() => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,197 @@
+//! Arithmetic on bytes of a packet: `tcp[tcpflags] & (tcp-syn | tcp-ack) != 0`. A part of the parser.
+//!
+//! From weak to strong: `|`, `&`, `<< >>`, `+ -`, `* /`, unary `-`. The odd ones are `^` and `%`, for
+//! which libpcap's grammar declares no strength: each takes what stands directly to its left, and
+//! everything to its right. Numbers are reckoned with here already, modulo 2^32 as BPF does.
+
+use super::{
+    ast::{Arith, Operator, Protocol},
+    error::Wrong,
+    parse::{Parser, Result},
+    token::Kind,
+};
+
+/// The most operators in one number, so that trees stay shallow.
+const MOST: usize = 200;
+
+const UNARY: u8 = 6;
+
+/// No packet is so long; and what is added to an offset stays far from where the kernel keeps its own
+/// values.
+pub(super) const FARTHEST: u32 = 1 << 24;
+
+impl Parser<'_> {
+    /// A number, of which the first part may be read already.
+    pub fn arithmetic(&mut self, first: Option<Arith>) -> Result<Arith> {
+        let mut left = MOST;
+        self.binary(first, 0, &mut left)
+    }
+
+    fn binary(&mut self, first: Option<Arith>, weakest: u8, left: &mut usize) -> Result<Arith> {
+        let start = self.span().start;
+        let mut value = match first {
+            Some(value) => value,
+            None => self.unary(left)?,
+        };
+        while let Kind::Symbol(symbol) = self.peek() {
+            // Stronger than the operator before it, and how strong the right side has to be.
+            let (operator, strength, right) = match symbol {
+                "|" => (Operator::Or, 1, 2),
+                "&" => (Operator::And, 2, 3),
+                "<<" => (Operator::ShiftLeft, 3, 4),
+                ">>" => (Operator::ShiftRight, 3, 4),
+                "+" => (Operator::Add, 4, 5),
+                "-" => (Operator::Subtract, 4, 5),
+                "*" => (Operator::Multiply, 5, UNARY),
+                "/" => (Operator::Divide, 5, UNARY),
+                "%" => (Operator::Modulo, u8::MAX, 0),
+                "^" => (Operator::Xor, u8::MAX, 0),
+                _ => break,
+            };
+            if strength < weakest {
+                break;
+            }
+            if *left == 0 {
+                let what = format!("a number may have {MOST} operators");
+                return Err(Wrong::new(self.span(), what));
+            }
+            *left -= 1;
+            self.advance();
+            let right = self.deeper(|p| p.binary(None, right, left))?;
+            let span = self.since(start);
+            value = join(operator, value, right).map_err(|what| Wrong::new(span, what))?;
+        }
+        Ok(value)
+    }
+
+    fn unary(&mut self, left: &mut usize) -> Result<Arith> {
+        let start = self.span().start;
+        match self.peek() {
+            Kind::Number(number) => {
+                self.advance();
+                Ok(Arith::Number(number))
+            }
+            Kind::Symbol("-") => {
+                self.advance();
+                let value = self.deeper(|p| p.binary(None, UNARY, left))?;
+                Ok(match value {
+                    Arith::Number(number) => Arith::Number(number.wrapping_neg()),
+                    value => Arith::Negate(Box::new(value)),
+                })
+            }
+            Kind::Symbol("(") => {
+                self.advance();
+                let value = self.deeper(|p| p.binary(None, 0, left))?;
+                self.expect(")")?;
+                Ok(value)
+            }
+            Kind::Keyword("len") => {
+                self.advance();
+                Ok(Arith::Length)
+            }
+            Kind::Keyword(keyword) if Protocol::of_keyword(keyword).is_some() => {
+                let protocol = Protocol::of_keyword(keyword).unwrap_or(Protocol::Any);
+                self.advance();
+                self.load(protocol, start, left)
+            }
+            _ => Err(self.unexpected("a number")),
+        }
+    }
+
+    /// `[INDEX]` or `[INDEX:SIZE]` behind a protocol.
+    fn load(&mut self, protocol: Protocol, start: usize, left: &mut usize) -> Result<Arith> {
+        use Protocol::*;
+        let indexable = matches!(
+            protocol,
+            Link | Ip
+                | Arp
+                | Rarp
+                | Atalk
+                | Decnet
+                | Sca
+                | Lat
+                | Moprc
+                | Mopdl
+                | Ip6
+                | Sctp
+                | Tcp
+                | Udp
+                | Icmp
+                | Igmp
+                | Igrp
+                | Pim
+                | Vrrp
+                | Carp
+                | Icmp6
+        );
+        if !indexable {
+            let name = protocol.keyword();
+            let what =
+                format!("bytes of '{name}' cannot be read; count them from ether[…] or ip[…]");
+            return Err(Wrong::new(self.since(start), what));
+        }
+        self.expect("[")?;
+        let index_start = self.span().start;
+        let index = self.deeper(|p| p.binary(None, 0, left))?;
+        if let Arith::Number(byte @ FARTHEST..) = index {
+            let span = self.since(index_start);
+            return Err(Wrong::new(
+                span,
+                format!("byte {byte} lies beyond every packet"),
+            ));
+        }
+        let mut size = 1;
+        if self.take(Kind::Symbol(":")) {
+            let Kind::Number(number) = self.peek() else {
+                return Err(self.unexpected("a size of 1, 2 or 4"));
+            };
+            if !matches!(number, 1 | 2 | 4) {
+                let what = format!("1, 2 or 4 bytes can be read, not {number}");
+                return Err(Wrong::new(self.span(), what));
+            }
+            size = number;
+            self.advance();
+        }
+        self.expect("]")?;
+        Ok(Arith::Load {
+            protocol,
+            index: Box::new(index),
+            size,
+        })
+    }
+}
+
+fn join(operator: Operator, left: Arith, right: Arith) -> std::result::Result<Arith, String> {
+    if let Arith::Number(b) = right {
+        match operator {
+            Operator::Divide | Operator::Modulo if b == 0 => {
+                return Err("this divides by zero".to_owned());
+            }
+            Operator::ShiftLeft | Operator::ShiftRight if b > 31 => {
+                return Err(format!(
+                    "this shifts by {b} bits; at most 31 are left of a number"
+                ));
+            }
+            _ => {}
+        }
+        if let Arith::Number(a) = left {
+            return Ok(Arith::Number(match operator {
+                Operator::Add => a.wrapping_add(b),
+                Operator::Subtract => a.wrapping_sub(b),
+                Operator::Multiply => a.wrapping_mul(b),
+                Operator::Divide => a / b,
+                Operator::Modulo => a % b,
+                Operator::And => a & b,
+                Operator::Or => a | b,
+                Operator::Xor => a ^ b,
+                Operator::ShiftLeft => a << b,
+                Operator::ShiftRight => a >> b,
+            }));
+        }
+    }
+    Ok(Arith::Binary {
+        operator,
+        left: Box::new(left),
+        right: Box::new(right),
+    })
+}

@@ -1,0 +1,176 @@
+//! An expression understood: names are addresses and numbers now, qualifiers are known to fit what
+//! they qualify, and nothing depends on a link type yet. `parse.rs` makes it, `compile/` reads it.
+
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    ops::Range,
+};
+
+/// A whole expression, or one in parentheses.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Expr {
+    /// `and` and `or` have one precedence and group to the left: each joins all that is before it.
+    Chain(Box<Expr>, Vec<(Joint, Expr)>),
+    Not(Box<Expr>),
+    Primitive(Primitive, Range<usize>),
+    Relation {
+        left: Arith,
+        relation: Relation,
+        right: Arith,
+        span: Range<usize>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joint {
+    And,
+    Or,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Primitive {
+    /// The packet is of this protocol: `tcp`.
+    Protocol(Protocol),
+    /// An IPv4 address under a mask, of IP, ARP, RARP or (without a protocol) of any of them.
+    Ipv4(Protocol, Direction, u32, u32),
+    Ipv6(Direction, Ipv6Addr, Ipv6Addr),
+    /// All addresses of a name, in the order of the look-up.
+    Host(Protocol, Direction, Vec<IpAddr>),
+    Ether(Direction, [u8; 6]),
+    Decnet(Direction, u16),
+    /// Ports from the first to the last, of one transport or of all.
+    Ports(Option<Transport>, Direction, u16, u16),
+    /// What the packet's header of this protocol says comes next: `ip proto 6`.
+    Next(Protocol, u32),
+    Broadcast(Protocol),
+    Multicast(Protocol),
+    /// `less`: at most so many bytes on the wire.
+    AtMost(u32),
+    /// `greater`: at least so many.
+    AtLeast(u32),
+    /// `byte INDEX = VALUE`
+    Byte(u32, Relation, u32),
+    Outbound(bool),
+    Interface(u32),
+    Vlan(Option<u32>),
+    Mpls(Option<u32>),
+    PppoeDiscovery,
+    PppoeSession(Option<u32>),
+    Geneve(Option<u32>),
+    Llc(Llc),
+}
+
+/// Frames of 802.2: all, or those whose control byte has this value under this mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Llc {
+    Any,
+    Control(u32, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Transport {
+    /// Its number in an IP header.
+    pub fn number(self) -> u32 {
+        match self {
+            Transport::Tcp => 6,
+            Transport::Udp => 17,
+            Transport::Sctp => 132,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// `src or dst`, and what is meant without a word.
+    Either,
+    Source,
+    Destination,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relation {
+    Equal,
+    NotEqual,
+    Greater,
+    Less,
+    AtLeast,
+    AtMost,
+}
+
+/// A number that is worked out from a packet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Arith {
+    Number(u32),
+    /// The packet's length on the wire.
+    Length,
+    /// `tcp[INDEX:SIZE]`; 1, 2 or 4 bytes.
+    Load {
+        protocol: Protocol,
+        index: Box<Arith>,
+        size: u32,
+    },
+    Negate(Box<Arith>),
+    Binary {
+        operator: Operator,
+        left: Box<Arith>,
+        right: Box<Arith>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+macro_rules! protocols {
+    ($($variant:ident $keyword:literal),+ $(,)?) => {
+        /// What may stand before `host`, `port`, `[` and the like; most also stand alone.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Protocol {
+            /// No word: what fits.
+            Any,
+            $($variant),+
+        }
+
+        impl Protocol {
+            pub fn of_keyword(keyword: &str) -> Option<Protocol> {
+                match keyword {
+                    $($keyword => Some(Protocol::$variant),)+
+                    _ => None,
+                }
+            }
+
+            pub fn keyword(self) -> &'static str {
+                match self {
+                    Protocol::Any => "",
+                    $(Protocol::$variant => $keyword),+
+                }
+            }
+        }
+    };
+}
+
+protocols! {
+    Link "link", Ip "ip", Arp "arp", Rarp "rarp", Sctp "sctp", Tcp "tcp", Udp "udp", Icmp "icmp",
+    Igmp "igmp", Igrp "igrp", Pim "pim", Vrrp "vrrp", Carp "carp", Radio "radio", Ip6 "ip6",
+    Icmp6 "icmp6", Ah "ah", Esp "esp", Atalk "atalk", Aarp "aarp", Decnet "decnet", Lat "lat",
+    Sca "sca", Moprc "moprc", Mopdl "mopdl", Iso "iso", Esis "esis", Isis "isis", L1 "l1",
+    L2 "l2", Iih "iih", Lsp "lsp", Snp "snp", Csnp "csnp", Psnp "psnp", Clnp "clnp", Stp "stp",
+    Ipx "ipx", Netbeui "netbeui",
+}

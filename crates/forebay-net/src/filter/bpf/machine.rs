@@ -1,0 +1,181 @@
+//! Runs a program over a packet, for every packet of a file. Most of what filters do is to load a
+//! field and compare it, so a load with the comparison behind it is one step.
+//!
+//! ```text
+//!  instructions   ldh [12]          jeq #0x800     ldb [23] …
+//!  steps          ldh [12] · jeq    jeq #0x800     ldb [23] …
+//!                        └────────────────────────▶ over what it has done already
+//! ```
+//!
+//! The comparison stays where it was, for jumps that lead to it: a step is an instruction's place.
+
+use super::{Instruction, code::*};
+
+/// An instruction, or two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// As in [`code`](super::code), or one of the pairs below.
+    code: u8,
+    jump_true: u8,
+    jump_false: u8,
+    /// Where a pair loads from.
+    offset: u8,
+    k: u32,
+}
+
+/// `ld [offset]`, `jeq #k`. Classic BPF leaves these codes free.
+const LD_JEQ: u16 = 0xE0;
+/// `ldh [offset]`, `jeq #k`
+const LDH_JEQ: u16 = 0xE8;
+/// `ldb [offset]`, `jeq #k`
+const LDB_JEQ: u16 = 0xF0;
+/// `ldh [x + offset]`, `jeq #k`
+const LDH_IND_JEQ: u16 = 0xF8;
+
+/// The steps of a program that was checked.
+pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
+    let step = |at: usize| {
+        let one = program[at];
+        let pair = match one.code {
+            LD_ABS => LD_JEQ,
+            LDH_ABS => LDH_JEQ,
+            LDB_ABS => LDB_JEQ,
+            LDH_IND => LDH_IND_JEQ,
+            _ => one.code,
+        };
+        let (code, offset, last) = match (u8::try_from(one.k), program.get(at + 1)) {
+            (Ok(offset), Some(two)) if pair != one.code && two.code == JEQ_K => (pair, offset, two),
+            _ => (one.code, 0, &one),
+        };
+        Step {
+            code: code as u8,
+            jump_true: last.jump_true,
+            jump_false: last.jump_false,
+            offset,
+            k: last.k,
+        }
+    };
+    (0..program.len()).map(step).collect()
+}
+
+/// How many bytes to keep; `None` where a load was out of the packet, or a division by 0.
+#[inline]
+pub(super) fn run(
+    program: &[Step],
+    scratch: &mut [u32],
+    data: &[u8],
+    wire_len: u32,
+) -> Option<u32> {
+    let (mut a, mut x, mut next) = (0_u32, 0_u32, 0);
+    loop {
+        let step = *program.get(next)?;
+        let (k, offset) = (step.k, step.offset as usize);
+        let skip = |holds: bool| {
+            if holds {
+                return usize::from(step.jump_true);
+            }
+            branched();
+            usize::from(step.jump_false)
+        };
+        next += 1;
+        match step.code.into() {
+            LD_ABS => a = word(data, k as usize)?,
+            LDH_ABS => a = half(data, k as usize)?,
+            LDB_ABS => a = byte(data, k as usize)?,
+            LD_IND => a = word(data, sum(x, k)?)?,
+            LDH_IND => a = half(data, sum(x, k)?)?,
+            LDB_IND => a = byte(data, sum(x, k)?)?,
+            LDX_MSH => x = (byte(data, k as usize)? & 0xF) * 4,
+            LD_IMM => a = k,
+            LDX_IMM => x = k,
+            LD_LEN => a = wire_len,
+            LDX_LEN => x = wire_len,
+            LD_MEM => a = *scratch.get(k as usize)?,
+            LDX_MEM => x = *scratch.get(k as usize)?,
+            // A program that never reads its cells has none.
+            ST => scratch.get_mut(k as usize).map_or((), |cell| *cell = a),
+            STX => scratch.get_mut(k as usize).map_or((), |cell| *cell = x),
+            TAX => x = a,
+            TXA => a = x,
+
+            LD_JEQ => {
+                a = word(data, offset)?;
+                next += 1 + skip(a == k);
+            }
+            LDH_JEQ => {
+                a = half(data, offset)?;
+                next += 1 + skip(a == k);
+            }
+            LDB_JEQ => {
+                a = byte(data, offset)?;
+                next += 1 + skip(a == k);
+            }
+            LDH_IND_JEQ => {
+                a = half(data, (x as usize).checked_add(offset)?)?;
+                next += 1 + skip(a == k);
+            }
+
+            JEQ_K => next += skip(a == k),
+            JEQ_X => next += skip(a == x),
+            JGT_K => next += skip(a > k),
+            JGT_X => next += skip(a > x),
+            JGE_K => next += skip(a >= k),
+            JGE_X => next += skip(a >= x),
+            JSET_K => next += skip(a & k != 0),
+            JSET_X => next += skip(a & x != 0),
+            JA => next += k as usize,
+
+            ADD_K => a = a.wrapping_add(k),
+            ADD_X => a = a.wrapping_add(x),
+            SUB_K => a = a.wrapping_sub(k),
+            SUB_X => a = a.wrapping_sub(x),
+            MUL_K => a = a.wrapping_mul(k),
+            MUL_X => a = a.wrapping_mul(x),
+            DIV_K => a = a.checked_div(k)?,
+            DIV_X => a = a.checked_div(x)?,
+            MOD_K => a = a.checked_rem(k)?,
+            MOD_X => a = a.checked_rem(x)?,
+            AND_K => a &= k,
+            AND_X => a &= x,
+            OR_K => a |= k,
+            OR_X => a |= x,
+            XOR_K => a ^= k,
+            XOR_X => a ^= x,
+            LSH_K => a = a.checked_shl(k).unwrap_or(0),
+            LSH_X => a = a.checked_shl(x).unwrap_or(0),
+            RSH_K => a = a.checked_shr(k).unwrap_or(0),
+            RSH_X => a = a.checked_shr(x).unwrap_or(0),
+            NEG => a = a.wrapping_neg(),
+
+            RET_K => return Some(k),
+            RET_A => return Some(a),
+            _ => return None,
+        }
+    }
+}
+
+/// Makes the way through here a branch that the processor predicts. As a choice between two numbers
+/// the next step would wait until this one has its bytes, which took half as long again.
+#[cold]
+#[inline(always)]
+fn branched() {}
+
+fn sum(x: u32, k: u32) -> Option<usize> {
+    (x as usize).checked_add(k as usize)
+}
+
+fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..)?.first_chunk().copied()
+}
+
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    bytes(data, at).map(u32::from_be_bytes)
+}
+
+fn half(data: &[u8], at: usize) -> Option<u32> {
+    bytes(data, at).map(|two| u16::from_be_bytes(two).into())
+}
+
+fn byte(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at).copied().map(u32::from)
+}

@@ -1,0 +1,138 @@
+//! The classic Berkeley Packet Filter: a program of small instructions that looks at one packet and
+//! says how many of its bytes to keep.
+//!
+//! ```text
+//!  Instruction…  ── Program::new ──▶  Program  ── run ──▶ bytes of this packet to keep, 0 for none
+//!  (code.rs)        (check.rs)          │         (machine.rs)
+//!                                       └──▶ the kernel: instructions() are its `sock_filter`s
+//!  "4\n40 0 0 12\n…" ── parse ──▶       └──▶ listing · array · numbers, as tcpdump -d, -dd, -ddd
+//! ```
+//!
+//! The same program gives the same answer here and in libpcap. The kernel differs in two things: it
+//! alone has the values at [`code::KERNEL`], and it shifts by `X` modulo 32. It imports nothing.
+
+mod check;
+pub mod code;
+mod listing;
+mod machine;
+#[cfg(test)]
+mod tests;
+
+pub use check::Invalid;
+pub use listing::{Array, Listing, Numbers};
+
+/// One instruction, laid out as the kernel's `sock_filter`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// What to do, one of [`code`].
+    pub code: u16,
+    /// A conditional jump that holds skips so many instructions.
+    pub jump_true: u8,
+    /// One that does not hold skips so many.
+    pub jump_false: u8,
+    /// A constant, an offset, or how far to jump.
+    pub k: u32,
+}
+
+impl Instruction {
+    /// An instruction that is followed by the next one, or ends the program.
+    pub const fn new(code: u16, k: u32) -> Self {
+        Instruction::jump(code, k, 0, 0)
+    }
+
+    /// A conditional jump over so many instructions where the condition holds, and where not.
+    pub const fn jump(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Self {
+        Instruction {
+            code,
+            jump_true,
+            jump_false,
+            k,
+        }
+    }
+}
+
+/// A program that was checked: it ends, stays inside itself, and uses only what there is.
+///
+/// ```
+/// use forebay_net::filter::bpf::{Instruction, Program, code};
+///
+/// // The first 96 bytes of what is IPv4 on an Ethernet.
+/// let ipv4 = Program::new(vec![
+///     Instruction::new(code::LDH_ABS, 12),
+///     Instruction::jump(code::JEQ_K, 0x0800, 0, 1),
+///     Instruction::new(code::RET_K, 96),
+///     Instruction::new(code::RET_K, 0),
+/// ])?;
+/// let mut frame = [0; 60];
+/// assert_eq!(ipv4.run(&frame, 60), 0);
+/// frame[12] = 0x08;
+/// assert_eq!(ipv4.run(&frame, 60), 96);
+/// # Ok::<(), forebay_net::filter::bpf::Invalid>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    instructions: Vec<Instruction>,
+    steps: Vec<machine::Step>,
+    uses_scratch: bool,
+}
+
+impl Program {
+    /// The most instructions that the kernel takes (`BPF_MAXINSNS`).
+    pub const MOST: usize = 4096;
+
+    /// Checks a program by the kernel's rules, which are stricter than libpcap's: 1 to
+    /// [`MOST`](Program::MOST) known instructions, jumps that go forward and stay inside, scratch
+    /// cells that were written before they are read, no division by a constant 0, shifts below 32,
+    /// and a return at the end.
+    ///
+    /// # Errors
+    /// The first instruction that breaks a rule, and the rule.
+    pub fn new(instructions: Vec<Instruction>) -> Result<Program, Invalid> {
+        check::check(&instructions)?;
+        let reads_scratch = |i: &Instruction| matches!(i.code, code::LD_MEM | code::LDX_MEM);
+        Ok(Program {
+            uses_scratch: instructions.iter().any(reads_scratch),
+            steps: machine::steps(&instructions),
+            instructions,
+        })
+    }
+
+    /// The instructions, as the kernel takes them.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// Runs it over a packet of which `data` was kept and that had `wire_len` bytes: how many bytes
+    /// of it to keep (possibly more than there are), 0 to leave it out. Never panics.
+    #[inline]
+    pub fn run(&self, data: &[u8], wire_len: u32) -> u32 {
+        // Programs that only write scratch cells need none.
+        let kept = if self.uses_scratch {
+            machine::run(
+                &self.steps,
+                &mut [0; code::SCRATCH as usize],
+                data,
+                wire_len,
+            )
+        } else {
+            machine::run(&self.steps, &mut [], data, wire_len)
+        };
+        kept.unwrap_or(0)
+    }
+
+    /// For people, as `tcpdump -d` prints it.
+    pub fn listing(&self) -> Listing<'_> {
+        Listing(&self.instructions)
+    }
+
+    /// For C, as `tcpdump -dd` prints it.
+    pub fn array(&self) -> Array<'_> {
+        Array(&self.instructions)
+    }
+
+    /// For programs, as `tcpdump -ddd` prints it; [`str::parse`] reads it.
+    pub fn numbers(&self) -> Numbers<'_> {
+        Numbers(&self.instructions)
+    }
+}

@@ -1,0 +1,192 @@
+//! `vlan`, `mpls`, `pppoes`, `geneve`: each is a test, and moves the headers for all behind it in the
+//! text of the expression.
+
+use super::{
+    Compiler, Said,
+    load::{Base, Size},
+    test::{Test, step},
+};
+use crate::filter::{
+    View,
+    ast::{Direction, Transport},
+    bpf::code,
+    link::{Link, Offset},
+};
+
+const GENEVE_PORT: u16 = 6081;
+/// The EtherType of an Ethernet frame inside of something else.
+const BRIDGED_ETHERNET: u32 = 0x6558;
+
+impl Compiler {
+    pub(super) fn vlan(&mut self, number: Option<u32>) -> Said<Test> {
+        if self.layers.labels > 0 {
+            return Err("'vlan' behind 'mpls' cannot be looked for".to_owned());
+        }
+        if self.layers.link != Link::Ethernet {
+            return Err(format!(
+                "'vlan' is not supported on link type {}",
+                self.layers.link.name()
+            ));
+        }
+        let beside = self.view == View::Socket
+            && self.layers.vlans == 0
+            && self.layers.header == Offset::at(0);
+        self.layers.vlans += 1;
+        let tagged = [0x8100, 0x88A8, 0x9100].map(|kind| self.payload_is(kind));
+        let [c_tag, s_tag, old] = tagged;
+        let tagged = Test::any([c_tag?, s_tag?, old?]);
+        let is = |steps| number.map(|number| Test::masked(steps, 0xFFF, number));
+        let in_packet = is(self.load(Base::Network, 0, Size::Half));
+        if !beside {
+            self.layers.payload = self.layers.payload.plus(4);
+            self.layers.protocol = self.layers.protocol.plus(4);
+            return Ok(match in_packet {
+                Some(in_packet) => tagged.and(in_packet),
+                None => tagged,
+            });
+        }
+        // The kernel keeps the outer tag beside the packet, so that the headers behind it are 4
+        // bytes further on only where it is in the packet after all.
+        let cell = self.offset_cell()?;
+        self.layers.payload.cell = Some(cell);
+        self.layers.protocol.cell = Some(cell);
+        let present = vec![step(code::LDB_ABS, code::KERNEL_VLAN_PRESENT)];
+        let present = Test::equal(present, 1);
+        let in_kernel = is(vec![step(code::LDB_ABS, code::KERNEL_VLAN_TAG)]);
+        let moved = Test::Do(vec![step(code::LD_IMM, 4), step(code::ST, cell.into())]);
+        let moved = moved.and(tagged);
+        Ok(Test::If(Box::new(match (in_kernel, in_packet) {
+            (Some(in_kernel), Some(in_packet)) => [present, in_kernel, moved.and(in_packet)],
+            _ => [present, Test::Always(true), moved],
+        })))
+    }
+
+    pub(super) fn mpls(&mut self, label: Option<u32>) -> Said<Test> {
+        let labelled = match (self.layers.labels, self.layers.link) {
+            (0, Link::Ethernet | Link::CiscoHdlc) => self.payload_is(0x8847)?,
+            (0, Link::Ppp) => self.payload_is(0x0281)?,
+            (0, link) => {
+                return Err(format!(
+                    "'mpls' is not supported on link type {}",
+                    link.name()
+                ));
+            }
+            _ => {
+                let bottom = self.load(Base::Network, 2_u32.wrapping_neg(), Size::Byte);
+                Test::masked(bottom, 1, 0)
+            }
+        };
+        let test = match label {
+            Some(label) => {
+                let entry = self.load(Base::Network, 0, Size::Word);
+                labelled.and(Test::masked(entry, 0xFFFF_F000, label << 12))
+            }
+            None => labelled,
+        };
+        self.layers.network += 4;
+        self.layers.network_behind_llc += 4;
+        self.layers.labels += 1;
+        Ok(test)
+    }
+
+    pub(super) fn pppoe_session(&mut self, number: Option<u32>) -> Said<Test> {
+        let mut test = self.payload_is(0x8864)?;
+        if let Some(number) = number {
+            let session = self.load(Base::Network, 0, Size::Word);
+            test = test.and(Test::masked(session, 0xFFFF, number));
+        }
+        let layers = &mut self.layers;
+        layers.link = Link::Ppp;
+        layers.header = layers.payload.plus(layers.network + 6);
+        layers.protocol = layers.header;
+        layers.payload = layers.header.plus(2);
+        layers.network = 0;
+        layers.network_behind_llc = 0;
+        layers.in_geneve = false;
+        Ok(test)
+    }
+
+    /// Geneve's header and the IPv4 header before it vary in length, so where the inner packet begins
+    /// is worked out into scratch cells.
+    pub(super) fn geneve(&mut self, network: Option<u32>) -> Said<Test> {
+        let udp = Some(Transport::Udp);
+        let (to, port) = (Direction::Destination, GENEVE_PORT);
+        let over_ipv4 = self.ports_over_ipv4(udp, to, port, port)?;
+        let over_ipv4 = over_ipv4.and(self.geneve_header(Base::Behind4, network));
+        let over_ipv6 = self.ports_over_ipv6(udp, to, port, port)?;
+        let over_ipv6 = over_ipv6.and(self.geneve_header(Base::Behind6, network));
+
+        let [protocol, header, payload] = [
+            self.offset_cell()?,
+            self.offset_cell()?,
+            self.offset_cell()?,
+        ]
+        .map(u32::from);
+        let place = self.base(Base::Network);
+        let behind_udp = place.bytes + 8;
+        let mut behind_ipv4 = self.ipv4_header_len();
+        behind_ipv4.extend([
+            step(code::TXA, 0),
+            step(code::ADD_K, behind_udp),
+            step(code::ST, protocol),
+        ]);
+        let behind_ipv6 = vec![
+            match place.cell {
+                Some(cell) => step(code::LD_MEM, cell.into()),
+                None => step(code::LD_IMM, 0),
+            },
+            step(code::ADD_K, 40 + behind_udp),
+            step(code::ST, protocol),
+        ];
+        // Geneve: the length of its options in words, its protocol at 2, 8 bytes in all, options.
+        let inside = vec![
+            step(code::LD_MEM, protocol),
+            step(code::TAX, 0),
+            step(code::ADD_K, 2),
+            step(code::ST, protocol),
+            step(code::LDB_IND, 0),
+            step(code::AND_K, 0x3F),
+            step(code::LSH_K, 2),
+            step(code::ADD_K, 8),
+            step(code::ADD_X, 0),
+            step(code::ST, header),
+        ];
+        let carried = vec![step(code::LDX_MEM, protocol), step(code::LDH_IND, 0)];
+        let ethernet = Test::equal(carried, BRIDGED_ETHERNET);
+        let with_ethernet = Test::Do(vec![
+            step(code::LD_MEM, header),
+            step(code::ADD_K, 12),
+            step(code::ST, protocol),
+            step(code::ADD_K, 2),
+            step(code::ST, payload),
+        ]);
+        let without = Test::Do(vec![step(code::LD_MEM, header), step(code::ST, payload)]);
+
+        let cell = |cell: u32| Offset {
+            bytes: 0,
+            cell: Some(cell as u8),
+        };
+        self.layers.link = Link::Ethernet;
+        self.layers.header = cell(header);
+        self.layers.protocol = cell(protocol);
+        self.layers.payload = cell(payload);
+        self.layers.network = 0;
+        self.layers.in_geneve = true;
+
+        let over_ipv4 = over_ipv4.and(Test::Do(behind_ipv4));
+        let over_ipv6 = over_ipv6.and(Test::Do(behind_ipv6));
+        let inner = Test::If(Box::new([ethernet, with_ethernet, without]));
+        Ok(over_ipv4.or(over_ipv6).and(Test::Do(inside)).and(inner))
+    }
+
+    fn geneve_header(&self, base: Base, network: Option<u32>) -> Test {
+        let version = Test::masked(self.load(base, 8, Size::Byte), 0xC0, 0);
+        match network {
+            Some(network) => {
+                let number = self.load(base, 12, Size::Word);
+                version.and(Test::masked(number, 0xFFFF_FF00, network << 8))
+            }
+            None => version,
+        }
+    }
+}

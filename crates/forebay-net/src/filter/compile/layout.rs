@@ -1,0 +1,105 @@
+//! From a graph to instructions, in the order of the nodes, verdicts last.
+//!
+//! Jumps only go forward, so instructions are put down from the last to the first and every jump's
+//! target has its place already. A conditional jump reaches 255 instructions; for what is farther
+//! there is a landing right behind the jump, `ja` or the verdict itself, which the jumps before it
+//! then use too.
+
+use super::{
+    Said,
+    graph::{ACCEPT, Graph, REJECT, Target},
+};
+use crate::filter::bpf::{Instruction, Program, code};
+
+struct Layout {
+    /// The last instruction first.
+    backwards: Vec<Instruction>,
+    /// How many instructions there are from a target's first one to the end; 0 where it is not laid.
+    place: Vec<usize>,
+    /// The same for what leads to the target at once and was laid last: its landing, or itself.
+    landing: Vec<usize>,
+    snaplen: u32,
+}
+
+pub(super) fn lay_out(graph: &Graph, snaplen: u32) -> Said<Program> {
+    let mut used = vec![false; graph.end()];
+    used[graph.start] = true;
+    for target in (0..graph.end()).rev() {
+        if let Some(node) = graph.node(target).filter(|_| used[target]) {
+            (used[node.holds], used[node.fails]) = (true, true);
+        }
+    }
+    let mut layout = Layout {
+        backwards: Vec::new(),
+        place: vec![0; graph.end()],
+        landing: vec![0; graph.end()],
+        snaplen,
+    };
+    for target in (0..graph.end()).filter(|target| used[*target]) {
+        let Some(node) = graph.node(target) else {
+            layout.backwards.push(layout.verdict(target));
+            layout.placed(target);
+            continue;
+        };
+        match node.jump {
+            Some((code, k)) => layout.conditional(code, k, node.holds, node.fails),
+            None if layout.skip_to(node.holds) == 0 => {}
+            None => layout.land(node.holds),
+        }
+        let steps = node.steps.iter().rev();
+        layout
+            .backwards
+            .extend(steps.map(|step| Instruction::new(step.code, step.k)));
+        layout.placed(target);
+        if layout.backwards.len() > Program::MOST {
+            return Err(format!(
+                "the expression needs more than the {} instructions that a program may have; write it shorter, such as net instead of many hosts",
+                Program::MOST
+            ));
+        }
+    }
+    layout.backwards.reverse();
+    Program::new(layout.backwards).map_err(|invalid| format!("the program is not valid, {invalid}"))
+}
+
+impl Layout {
+    fn verdict(&self, target: Target) -> Instruction {
+        debug_assert!(target == ACCEPT || target == REJECT);
+        Instruction::new(code::RET_K, if target == ACCEPT { self.snaplen } else { 0 })
+    }
+
+    /// What was put down last is the first instruction of `target`.
+    fn placed(&mut self, target: Target) {
+        self.place[target] = self.backwards.len();
+        self.landing[target] = self.backwards.len();
+    }
+
+    /// How many instructions the next one that is put down skips to come to `target`.
+    fn skip_to(&self, target: Target) -> usize {
+        self.backwards.len() - self.place[target]
+    }
+
+    /// Puts down what leads to `target` from anywhere.
+    fn land(&mut self, target: Target) {
+        let landing = match target {
+            ACCEPT | REJECT => self.verdict(target),
+            _ => Instruction::new(code::JA, self.skip_to(target) as u32),
+        };
+        self.backwards.push(landing);
+        self.landing[target] = self.backwards.len();
+    }
+
+    fn conditional(&mut self, jump: u16, k: u32, holds: Target, fails: Target) {
+        // Laying a landing for one side moves the other one instruction farther, so at most both.
+        let near = loop {
+            let skip = |target: Target| u8::try_from(self.backwards.len() - self.landing[target]);
+            match (skip(holds), skip(fails)) {
+                (Ok(holds), Ok(fails)) => break (holds, fails),
+                (Ok(_), Err(_)) => self.land(fails),
+                (Err(_), _) => self.land(holds),
+            }
+        };
+        self.backwards
+            .push(Instruction::jump(jump, k, near.0, near.1));
+    }
+}

@@ -1,0 +1,266 @@
+//! From an expression to a program for one link type.
+//!
+//! ```text
+//!  Expr ──▶ Test: what to ask, in order          ──▶ graph ──▶ optimize ──▶ layout ──▶ Program
+//!           protocols · addresses · ports ·          who asks     ask and      jumps
+//!           layers · arithmetic                      next         load once
+//! ```
+//!
+//! The expression is walked in the order of its text, because `vlan`, `mpls`, `pppoes` and `geneve`
+//! move the headers for all that stands behind them, also behind an `or`. The order of loads is
+//! libpcap's: a load beyond the end of a packet rejects it, so order is part of a verdict. `load.rs`
+//! is where to read on.
+
+mod addresses;
+mod arithmetic;
+mod graph;
+mod layers;
+mod layout;
+mod load;
+mod optimize;
+mod ports;
+mod protocols;
+mod test;
+
+use crate::{
+    filter::{
+        View,
+        arithmetic::FARTHEST,
+        ast::{Direction, Expr, Joint, Llc, Primitive, Protocol, Relation},
+        bpf::{Program, code},
+        error::Wrong,
+        link::{Layers, Link},
+    },
+    port::LinkType,
+};
+use load::{Base, Size};
+use std::ops::Range;
+use test::{Test, step};
+
+/// A result whose failure still has to be given its place.
+type Said<T> = Result<T, String>;
+
+struct Compiler {
+    layers: Layers,
+    view: View,
+    /// Scratch cells are given out from both ends: offsets of headers, which stay, from the upper,
+    /// numbers in the making from the lower. This is the lowest of the former.
+    lowest_offset: u8,
+    /// One above the highest of the latter.
+    numbers: u8,
+}
+
+pub(super) fn compile(
+    expression: Option<&Expr>,
+    link: LinkType,
+    view: View,
+    snaplen: u32,
+) -> Result<Program, Wrong> {
+    let mut compiler = Compiler {
+        layers: Layers::of(Link::of(link)),
+        view,
+        lowest_offset: code::SCRATCH as u8,
+        numbers: 0,
+    };
+    let test = match expression {
+        Some(expression) => compiler.expression(expression)?,
+        None => Test::Always(true),
+    };
+    if compiler.numbers > compiler.lowest_offset {
+        let what =
+            "the expression needs more than the 16 scratch cells of BPF; use fewer operators";
+        return Err(Wrong::new(0..0, what));
+    }
+    let built = graph::build(&test).and_then(|mut graph| {
+        optimize::optimize(&mut graph);
+        if graph.start == graph::REJECT {
+            let name = Link::of(link).name();
+            return Err(format!(
+                "no packet of link type {name} can match this; write 'or' where either may hold"
+            ));
+        }
+        layout::lay_out(&graph, snaplen)
+    });
+    built.map_err(|what| Wrong::new(0..0, what))
+}
+
+impl Compiler {
+    fn expression(&mut self, expression: &Expr) -> Result<Test, Wrong> {
+        match expression {
+            Expr::Chain(first, rest) => {
+                let first = self.expression(first)?;
+                let mut chain = Vec::new();
+                for (joint, next) in rest {
+                    chain.push((*joint, self.expression(next)?));
+                }
+                Ok(Test::Chain(Box::new(first), chain))
+            }
+            Expr::Not(inner) => Ok(self.expression(inner)?.not()),
+            Expr::Primitive(primitive, span) => self.placed(span, |c| c.primitive(primitive)),
+            Expr::Relation {
+                left,
+                relation,
+                right,
+                span,
+            } => self.placed(span, |c| c.relation(left, *relation, right)),
+        }
+    }
+
+    fn placed(
+        &mut self,
+        span: &Range<usize>,
+        compile: impl FnOnce(&mut Self) -> Said<Test>,
+    ) -> Result<Test, Wrong> {
+        compile(self).map_err(|what| Wrong::new(span.clone(), what))
+    }
+
+    fn primitive(&mut self, primitive: &Primitive) -> Said<Test> {
+        match primitive {
+            Primitive::Protocol(protocol) => self.protocol(*protocol),
+            Primitive::Next(of, number) => self.next_protocol(*of, *number),
+            Primitive::Llc(kind) => self.llc(*kind),
+            Primitive::Ipv4(protocol, direction, address, mask) => {
+                self.ipv4(*protocol, *direction, *address, *mask)
+            }
+            Primitive::Ipv6(direction, address, mask) => self.ipv6(*direction, *address, *mask),
+            Primitive::Host(protocol, direction, addresses) => {
+                self.host(*protocol, *direction, addresses)
+            }
+            Primitive::Ether(direction, address) => self.ether(*direction, *address, "ether host"),
+            Primitive::Decnet(direction, address) => self.decnet(*direction, *address),
+            Primitive::Broadcast(protocol) => self.broadcast(*protocol),
+            Primitive::Multicast(protocol) => self.multicast(*protocol),
+            Primitive::Ports(transport, direction, first, last) => {
+                self.ports(*transport, *direction, *first, *last)
+            }
+            Primitive::AtMost(bytes) => {
+                Ok(Test::Value(vec![step(code::LD_LEN, 0)], code::JGT_K, *bytes).not())
+            }
+            Primitive::AtLeast(bytes) => Ok(Test::Value(
+                vec![step(code::LD_LEN, 0)],
+                code::JGE_K,
+                *bytes,
+            )),
+            Primitive::Byte(index, relation, value) => {
+                let steps = self.load(Base::Link, within(*index)?, Size::Byte);
+                Ok(match relation {
+                    Relation::Less => Test::Value(steps, code::JGE_K, *value).not(),
+                    Relation::Greater => Test::Value(steps, code::JGT_K, *value),
+                    _ => Test::equal(steps, *value),
+                })
+            }
+            Primitive::Outbound(outbound) => self.outbound(*outbound),
+            Primitive::Interface(number) => self.interface(*number),
+            Primitive::Vlan(number) => self.vlan(*number),
+            Primitive::Mpls(label) => self.mpls(*label),
+            Primitive::PppoeDiscovery => self.payload_is(0x8863),
+            Primitive::PppoeSession(number) => self.pppoe_session(*number),
+            Primitive::Geneve(network) => self.geneve(*network),
+        }
+    }
+
+    /// A direction's tests out of those of its ends.
+    fn directed(
+        &mut self,
+        direction: Direction,
+        mut end: impl FnMut(&mut Self, bool) -> Said<Test>,
+    ) -> Said<Test> {
+        Ok(match direction {
+            Direction::Source => end(self, true)?,
+            Direction::Destination => end(self, false)?,
+            Direction::Either => end(self, true)?.or(end(self, false)?),
+            Direction::Both => end(self, true)?.and(end(self, false)?),
+        })
+    }
+
+    fn outbound(&mut self, outbound: bool) -> Said<Test> {
+        let word = if outbound { "outbound" } else { "inbound" };
+        let steps = match (self.layers.link, self.view) {
+            (Link::CookedV1, _) => self.load(Base::Link, 0, Size::Half),
+            (Link::CookedV2, _) => self.load(Base::Link, 10, Size::Byte),
+            (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_PACKET_TYPE)],
+            (link, View::Packet) => {
+                return Err(format!(
+                    "'{word}' is not in packets of link type {}; only a live capture knows it",
+                    link.name()
+                ));
+            }
+        };
+        let test = Test::equal(steps, code::OUTGOING);
+        Ok(if outbound { test } else { test.not() })
+    }
+
+    fn interface(&mut self, number: u32) -> Said<Test> {
+        let steps = match (self.layers.link, self.view) {
+            (Link::CookedV2, _) => self.load(Base::Link, 4, Size::Word),
+            (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_INTERFACE)],
+            (link, View::Packet) => {
+                return Err(format!(
+                    "'ifindex' is not in packets of link type {}; only a live capture knows it",
+                    link.name()
+                ));
+            }
+        };
+        Ok(Test::equal(steps, number))
+    }
+
+    fn llc(&mut self, kind: Llc) -> Said<Test> {
+        if self.layers.link != Link::Ethernet {
+            return Err(format!(
+                "'llc' is not supported on link type {}",
+                self.layers.link.name()
+            ));
+        }
+        let frame = self.is_802_3();
+        let novell = Test::equal(self.load(Base::Payload, 0, Size::Half), 0xFFFF);
+        let any = frame.and(novell.not());
+        Ok(match kind {
+            Llc::Any => any,
+            Llc::Control(value, mask) => any.and(Test::masked(
+                self.load(Base::Payload, 2, Size::Byte),
+                mask,
+                value,
+            )),
+        })
+    }
+
+    /// A scratch cell for an offset, for the rest of the program.
+    fn offset_cell(&mut self) -> Said<u8> {
+        let cell = self.lowest_offset.checked_sub(1);
+        self.lowest_offset =
+            cell.ok_or("there are more headers in headers than BPF has scratch cells")?;
+        Ok(self.lowest_offset)
+    }
+
+    /// Remembers that a number in the making uses `cell`.
+    fn number_cell(&mut self, cell: u8) -> u32 {
+        self.numbers = self.numbers.max(cell.saturating_add(1));
+        u32::from(cell)
+    }
+}
+
+/// An index that was not seen to be a constant when it was parsed.
+fn within(index: u32) -> Said<u32> {
+    match index {
+        FARTHEST.. => Err(format!("byte {index} lies beyond every packet")),
+        _ => Ok(index),
+    }
+}
+
+/// Joins what is asked for each protocol.
+fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test> {
+    let mut joined: Option<Test> = None;
+    for test in tests {
+        let test = test?;
+        joined = Some(match joined {
+            Some(before) => before.join(joint, test),
+            None => test,
+        });
+    }
+    Ok(joined.unwrap_or(Test::Always(joint == Joint::And)))
+}
+
+/// The words of a protocol that cannot be asked for here.
+fn unsupported(protocol: Protocol, what: &str) -> String {
+    format!("'{}' {what} is not supported", protocol.keyword())
+}

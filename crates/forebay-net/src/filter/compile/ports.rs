@@ -1,0 +1,90 @@
+//! Ports of TCP, UDP and SCTP, over IPv6 without extension headers, and over IPv4 where the packet is
+//! not a fragment behind the first, which has no ports.
+
+use super::{
+    Compiler, Said,
+    load::{Base, Size},
+    protocols::{IPV4, IPV6},
+    test::Test,
+};
+use crate::filter::{
+    ast::{Direction, Transport},
+    bpf::code,
+};
+
+impl Compiler {
+    pub(super) fn ports(
+        &mut self,
+        transport: Option<Transport>,
+        direction: Direction,
+        first: u16,
+        last: u16,
+    ) -> Said<Test> {
+        let over_ipv6 = self.ports_over_ipv6(transport, direction, first, last)?;
+        Ok(over_ipv6.or(self.ports_over_ipv4(transport, direction, first, last)?))
+    }
+
+    pub(super) fn ports_over_ipv4(
+        &mut self,
+        transport: Option<Transport>,
+        direction: Direction,
+        first: u16,
+        last: u16,
+    ) -> Said<Test> {
+        let ip = self.payload_is(IPV4)?;
+        let any = self.each(transport, |c, number| {
+            let next = Test::equal(c.load(Base::Network, 9, Size::Byte), number);
+            let ports = c.between(Base::Behind4, direction, first, last)?;
+            Ok(next.and(c.is_first_fragment()).and(ports))
+        })?;
+        Ok(ip.and(any))
+    }
+
+    pub(super) fn ports_over_ipv6(
+        &mut self,
+        transport: Option<Transport>,
+        direction: Direction,
+        first: u16,
+        last: u16,
+    ) -> Said<Test> {
+        let ip6 = self.payload_is(IPV6)?;
+        let any = self.each(transport, |c, number| {
+            let next = Test::equal(c.load(Base::Network, 6, Size::Byte), number);
+            Ok(next.and(c.between(Base::Behind6, direction, first, last)?))
+        })?;
+        Ok(ip6.and(any))
+    }
+
+    /// Not a fragment, or the first one of its packet.
+    pub(super) fn is_first_fragment(&self) -> Test {
+        let offset = self.load(Base::Network, 6, Size::Half);
+        Test::Value(offset, code::JSET_K, 0x1FFF).not()
+    }
+
+    fn each(
+        &mut self,
+        transport: Option<Transport>,
+        mut test: impl FnMut(&mut Self, u32) -> Said<Test>,
+    ) -> Said<Test> {
+        let asked = [Transport::Sctp, Transport::Tcp, Transport::Udp];
+        let asked = asked
+            .into_iter()
+            .filter(|t| transport.is_none_or(|only| only == *t));
+        let mut tests = Vec::new();
+        for transport in asked {
+            tests.push(test(self, transport.number())?);
+        }
+        Ok(Test::any(tests))
+    }
+
+    fn between(&mut self, base: Base, direction: Direction, first: u16, last: u16) -> Said<Test> {
+        self.directed(direction, |c, is_source| {
+            let port = c.load(base, if is_source { 0 } else { 2 }, Size::Half);
+            if first == last {
+                return Ok(Test::equal(port, first.into()));
+            }
+            let at_least = Test::Value(port.clone(), code::JGE_K, first.into());
+            Ok(at_least.and(Test::Value(port, code::JGT_K, last.into()).not()))
+        })
+    }
+}

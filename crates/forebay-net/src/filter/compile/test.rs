@@ -1,0 +1,82 @@
+//! What a compiled expression asks, as a tree: tests of one value each, joined in the order in which
+//! they are to run.
+
+use crate::filter::{ast::Joint, bpf::code};
+
+/// An instruction without jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Step {
+    pub code: u16,
+    pub k: u32,
+}
+
+pub(super) fn step(code: u16, k: u32) -> Step {
+    Step { code, k }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    Always(bool),
+    /// Work out a value from nothing but the packet and offsets in scratch cells, and compare it by
+    /// a conditional jump's code and constant.
+    Value(Vec<Step>, u16, u32),
+    Not(Box<Test>),
+    /// Each joins all that is before it.
+    Chain(Box<Test>, Vec<(Joint, Test)>),
+    /// If the first holds the second, else the third.
+    If(Box<[Test; 3]>),
+    /// Sets scratch cells; holds.
+    Do(Vec<Step>),
+}
+
+impl Test {
+    /// `value & mask == wanted`.
+    pub fn masked(mut steps: Vec<Step>, mask: u32, wanted: u32) -> Test {
+        match mask {
+            // Every packet has that, also one too short to look.
+            0 => Test::Always(wanted == 0),
+            u32::MAX => Test::Value(steps, code::JEQ_K, wanted),
+            _ if wanted == 0 => Test::Value(steps, code::JSET_K, mask).not(),
+            _ => {
+                steps.push(step(code::AND_K, mask));
+                Test::Value(steps, code::JEQ_K, wanted)
+            }
+        }
+    }
+
+    pub fn equal(steps: Vec<Step>, wanted: u32) -> Test {
+        Test::Value(steps, code::JEQ_K, wanted)
+    }
+
+    pub fn not(self) -> Test {
+        match self {
+            Test::Not(inner) => *inner,
+            Test::Always(holds) => Test::Always(!holds),
+            other => Test::Not(Box::new(other)),
+        }
+    }
+
+    pub fn and(self, next: Test) -> Test {
+        self.join(Joint::And, next)
+    }
+
+    pub fn or(self, next: Test) -> Test {
+        self.join(Joint::Or, next)
+    }
+
+    pub fn join(self, joint: Joint, next: Test) -> Test {
+        match self {
+            Test::Chain(first, mut rest) => {
+                rest.push((joint, next));
+                Test::Chain(first, rest)
+            }
+            first => Test::Chain(Box::new(first), vec![(joint, next)]),
+        }
+    }
+
+    /// One of `tests` holds; they are asked in this order.
+    pub fn any(tests: impl IntoIterator<Item = Test>) -> Test {
+        let joined = tests.into_iter().reduce(Test::or);
+        joined.unwrap_or(Test::Always(false))
+    }
+}

@@ -1,0 +1,101 @@
+//! Why an expression cannot be used: what is wrong, what to do, and the word that is to blame.
+
+use std::{fmt, ops::Range};
+
+/// An expression that is not understood, or not on this link type; points at the word.
+///
+/// Displayed it is what is wrong and what to do in one line, then the line of the expression, and
+/// `^^^^` under the word; the first line only where the whole is to blame.
+///
+/// ```
+/// let error = "tcp prot 80".parse::<forebay_net::filter::Filter>().unwrap_err();
+/// assert_eq!(error.span(), 4..8);
+/// assert_eq!(
+///     error.to_string(),
+///     "filter: 'prot' is not a keyword or a host name here (did you mean 'proto'?)\n  \
+///        tcp prot 80\n      ^^^^",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    what: String,
+    text: String,
+    span: Range<usize>,
+}
+
+/// The most characters of a line that are shown on either side of the word.
+const CONTEXT: usize = 60;
+
+/// What is wrong at a place of an expression that is not at hand yet.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub what: String,
+    pub span: Range<usize>,
+}
+
+impl Wrong {
+    pub fn new(span: Range<usize>, what: impl Into<String>) -> Self {
+        Wrong {
+            what: what.into(),
+            span,
+        }
+    }
+
+    /// With the expression that it is about.
+    pub fn in_text(self, text: &str) -> Error {
+        Error {
+            what: self.what,
+            text: text.to_owned(),
+            span: self.span,
+        }
+    }
+}
+
+impl Error {
+    /// What is wrong and what to do about it, in one line.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The bytes of the expression that are to blame; at its end where something is missing, and
+    /// empty at 0 where it is the whole.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// The line of the word, cut where it is long, and the columns of the word in it.
+    fn excerpt(&self) -> (String, Range<usize>) {
+        let start = self.text[..self.span.start]
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
+        let line = self.text[start..].split('\n').next().unwrap_or("");
+        let (before, rest) = line.split_at(self.span.start - start);
+        let (word, after) = rest.split_at(self.span.len().min(rest.len()));
+        let too_many = before.chars().count().saturating_sub(CONTEXT);
+        let mut shown: String = before.chars().skip(too_many).collect();
+        if too_many > 0 {
+            shown.insert(0, '…');
+        }
+        let column = shown.chars().count();
+        let columns = column..column + word.chars().take(CONTEXT).count().max(1);
+        shown.extend(word.chars().take(CONTEXT));
+        shown.extend(after.chars().take(CONTEXT));
+        // What moves a terminal's cursor would move the word away from its mark.
+        let plain = shown.chars().map(|c| if c.is_control() { ' ' } else { c });
+        (plain.collect::<String>().trim_end().to_owned(), columns)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "filter: {}", self.what)?;
+        if self.span == (0..0) {
+            return Ok(());
+        }
+        let (line, columns) = self.excerpt();
+        let (indent, marks) = (" ".repeat(columns.start), "^".repeat(columns.len()));
+        write!(f, "\n  {line}\n  {indent}{marks}")
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,124 @@
+//! Where each link type keeps the protocol of its payload, and where the payload begins; and how
+//! `vlan`, `mpls`, `pppoes` and `geneve` move that for the rest of an expression.
+
+use crate::port::LinkType;
+
+/// The headers that are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Ethernet,
+    /// IPv4 or IPv6 by its first nibble.
+    Raw,
+    Ipv4,
+    Ipv6,
+    /// Four bytes of address family, in the byte order of the machine that captured.
+    Null,
+    /// The same in network byte order.
+    Loop,
+    CookedV1,
+    CookedV2,
+    Ppp,
+    CiscoHdlc,
+    /// Only bytes counted from the front can be looked at.
+    Other(u16),
+}
+
+impl Link {
+    pub fn of(link: LinkType) -> Link {
+        match link.0 {
+            1 => Link::Ethernet,
+            // 101 in files; 12 and 14 are what systems call it themselves.
+            12 | 14 | 101 => Link::Raw,
+            228 => Link::Ipv4,
+            229 => Link::Ipv6,
+            0 => Link::Null,
+            108 => Link::Loop,
+            113 => Link::CookedV1,
+            276 => Link::CookedV2,
+            9 => Link::Ppp,
+            104 => Link::CiscoHdlc,
+            other => Link::Other(other),
+        }
+    }
+
+    /// For messages.
+    pub fn name(self) -> String {
+        match self {
+            Link::Ethernet => "EN10MB (Ethernet)".to_owned(),
+            Link::Raw => "RAW (raw IP)".to_owned(),
+            Link::Ipv4 => "IPV4 (raw IPv4)".to_owned(),
+            Link::Ipv6 => "IPV6 (raw IPv6)".to_owned(),
+            Link::Null => "NULL (BSD loopback)".to_owned(),
+            Link::Loop => "LOOP (OpenBSD loopback)".to_owned(),
+            Link::CookedV1 => "LINUX_SLL (Linux cooked v1)".to_owned(),
+            Link::CookedV2 => "LINUX_SLL2 (Linux cooked v2)".to_owned(),
+            Link::Ppp => "PPP".to_owned(),
+            Link::CiscoHdlc => "C_HDLC (Cisco HDLC)".to_owned(),
+            Link::Other(number) => format!("number {number}"),
+        }
+    }
+}
+
+/// A place in a packet: bytes from its front, to which a scratch cell may be added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Offset {
+    pub bytes: u32,
+    pub cell: Option<u8>,
+}
+
+impl Offset {
+    pub fn at(bytes: u32) -> Offset {
+        Offset { bytes, cell: None }
+    }
+
+    pub fn plus(self, bytes: u32) -> Offset {
+        Offset {
+            bytes: self.bytes.wrapping_add(bytes),
+            ..self
+        }
+    }
+}
+
+/// The headers at a place of the expression.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layers {
+    /// The innermost link header.
+    pub link: Link,
+    pub header: Offset,
+    /// The field that says what the payload is, where there is one.
+    pub protocol: Offset,
+    pub payload: Offset,
+    /// From the payload to the network header.
+    pub network: u32,
+    /// The same behind a header of 802.2 without SNAP.
+    pub network_behind_llc: u32,
+    /// How many `mpls` there were: then only the payload tells what it is.
+    pub labels: u32,
+    pub vlans: u32,
+    /// The innermost link header is in Geneve, which also carries packets without one.
+    pub in_geneve: bool,
+}
+
+impl Layers {
+    pub fn of(link: Link) -> Layers {
+        let (protocol, payload, network_behind_llc) = match link {
+            Link::Ethernet => (12, 14, 3),
+            Link::Null | Link::Loop => (0, 4, 0),
+            Link::Ppp | Link::CiscoHdlc => (2, 4, 0),
+            Link::CookedV1 => (14, 16, 0),
+            Link::CookedV2 => (0, 20, 0),
+            Link::Raw | Link::Ipv4 | Link::Ipv6 | Link::Other(_) => (0, 0, 0),
+        };
+        Layers {
+            link,
+            header: Offset::at(0),
+            protocol: Offset::at(protocol),
+            payload: Offset::at(payload),
+            network: 0,
+            network_behind_llc,
+            labels: 0,
+            vlans: 0,
+            in_geneve: false,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What names stand for: hosts, networks, ports, protocols, Ethernet addresses. Every name is looked
+//! up once. This is the only room that asks the system; without the system's files it knows common
+//! ports and protocols itself.
+
+use super::ast::Transport;
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs,
+    net::{IpAddr, ToSocketAddrs},
+};
+
+/// The most different host names of one expression, each of which may cost a look-up over the
+/// network.
+const MOST_HOSTS: usize = 256;
+
+/// Resolves names, and remembers hosts.
+pub(super) struct Names {
+    ask: fn(&str) -> Vec<IpAddr>,
+    hosts: RefCell<BTreeMap<String, Vec<IpAddr>>>,
+}
+
+impl Names {
+    /// As the system resolves them: files, DNS, what else it is set up for.
+    pub fn of_system() -> Names {
+        Names::asking(|name| {
+            let found = (name, 0).to_socket_addrs();
+            let mut addresses: Vec<IpAddr> = Vec::new();
+            for address in found.into_iter().flatten() {
+                if !addresses.contains(&address.ip()) {
+                    addresses.push(address.ip());
+                }
+            }
+            addresses
+        })
+    }
+
+    pub fn asking(ask: fn(&str) -> Vec<IpAddr>) -> Names {
+        let hosts = RefCell::default();
+        Names { ask, hosts }
+    }
+
+    /// All addresses of a host in the system's order; none where it is not known.
+    pub fn host(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+        let mut hosts = self.hosts.borrow_mut();
+        if let Some(known) = hosts.get(name) {
+            return Ok(known.clone());
+        }
+        if hosts.len() == MOST_HOSTS {
+            return Err(format!(
+                "'{name}' would be the host name number {}; an expression may have {MOST_HOSTS}: write addresses",
+                MOST_HOSTS + 1
+            ));
+        }
+        // What the resolver cannot be asked for is no name.
+        let addresses = if name.len() > 255 || name.contains('\0') {
+            Vec::new()
+        } else {
+            (self.ask)(name)
+        };
+        hosts.insert(name.to_owned(), addresses.clone());
+        Ok(addresses)
+    }
+
+    /// A network of `/etc/networks`: four bytes, the missing ones 0.
+    pub fn network(&self, name: &str) -> Option<u32> {
+        let text = fs::read_to_string("/etc/networks").unwrap_or_default();
+        let mut lines = entries(&text);
+        let found = lines.find(|words| words[0] == name || words[2..].contains(&name))?;
+        let mut parts = found[1].split('.');
+        let bytes = [(); 4].map(|()| parts.next().unwrap_or("0").parse::<u8>().ok());
+        let [Some(a), Some(b), Some(c), Some(d)] = bytes else {
+            return None;
+        };
+        Some(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// The port of a service, and its transport where it is only used over one.
+    pub fn port(&self, name: &str) -> Option<(u32, Option<Transport>)> {
+        let text = fs::read_to_string("/etc/services").unwrap_or_default();
+        let ports = [Transport::Tcp, Transport::Udp].map(|transport| {
+            if let Ok(number) = name.parse() {
+                return Some(number);
+            }
+            let suffix = if transport == Transport::Tcp {
+                "/tcp"
+            } else {
+                "/udp"
+            };
+            let mut lines = entries(&text);
+            let listed = lines.find(|words| {
+                words[1].ends_with(suffix) && (words[0] == name || words[2..].contains(&name))
+            });
+            let common = || COMMON_PORTS.iter().find(|(common, ..)| *common == name);
+            match listed {
+                Some(words) => words[1].strip_suffix(suffix)?.parse().ok(),
+                None => common()
+                    .filter(|(.., only)| only.is_none_or(|only| only == transport))
+                    .map(|(_, port, _)| *port),
+            }
+        });
+        match ports {
+            [Some(tcp), Some(udp)] if tcp == udp => Some((tcp, None)),
+            [Some(tcp), _] => Some((tcp, Some(Transport::Tcp))),
+            [None, Some(udp)] => Some((udp, Some(Transport::Udp))),
+            [None, None] => None,
+        }
+    }
+
+    /// The number of a protocol in IP headers.
+    pub fn ip_protocol(&self, name: &str) -> Option<u32> {
+        let text = fs::read_to_string("/etc/protocols").unwrap_or_default();
+        let mut lines = entries(&text);
+        let listed = lines.find(|words| words[0] == name || words[2..].contains(&name));
+        if let Some(words) = listed {
+            return words[1].parse().ok();
+        }
+        let found = COMMON_PROTOCOLS.iter().find(|(common, _)| *common == name);
+        found.map(|(_, number)| *number)
+    }
+
+    /// The EtherType of a protocol, or its service access point below 1501.
+    pub fn ether_protocol(&self, name: &str) -> Option<u32> {
+        let found = ETHER_PROTOCOLS.iter().find(|(known, _)| *known == name);
+        found.map(|(_, number)| *number)
+    }
+
+    /// A host of `/etc/ethers`.
+    pub fn ether(&self, name: &str) -> Option<[u8; 6]> {
+        let text = fs::read_to_string("/etc/ethers").unwrap_or_default();
+        let mut lines = entries(&text);
+        let found = lines.find(|words| words[1] == name)?;
+        let mut parts = found[0].split(':');
+        let bytes = [(); 6].map(|()| u8::from_str_radix(parts.next().unwrap_or(""), 16).ok());
+        bytes
+            .iter()
+            .all(Option::is_some)
+            .then(|| bytes.map(Option::unwrap_or_default))
+    }
+}
+
+/// The words of each line that has at least two, without comments.
+fn entries(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = text.lines().map(|line| {
+        let line = line.split('#').next().unwrap_or("");
+        line.split_whitespace().collect::<Vec<_>>()
+    });
+    lines.filter(|words| words.len() > 1)
+}
+
+const COMMON_PORTS: &[(&str, u32, Option<Transport>)] = &[
+    ("bgp", 179, Some(Transport::Tcp)),
+    ("bootpc", 68, Some(Transport::Udp)),
+    ("bootps", 67, Some(Transport::Udp)),
+    ("discard", 9, None),
+    ("domain", 53, None),
+    ("echo", 7, None),
+    ("ftp", 21, Some(Transport::Tcp)),
+    ("ftp-data", 20, Some(Transport::Tcp)),
+    ("http", 80, Some(Transport::Tcp)),
+    ("https", 443, None),
+    ("imap", 143, Some(Transport::Tcp)),
+    ("imaps", 993, Some(Transport::Tcp)),
+    ("isakmp", 500, Some(Transport::Udp)),
+    ("kerberos", 88, None),
+    ("ldap", 389, None),
+    ("ldaps", 636, None),
+    ("mysql", 3306, Some(Transport::Tcp)),
+    ("nfs", 2049, None),
+    ("ntp", 123, Some(Transport::Udp)),
+    ("pop3", 110, Some(Transport::Tcp)),
+    ("pop3s", 995, Some(Transport::Tcp)),
+    ("postgresql", 5432, Some(Transport::Tcp)),
+    ("smtp", 25, Some(Transport::Tcp)),
+    ("snmp", 161, None),
+    ("snmp-trap", 162, None),
+    ("ssh", 22, Some(Transport::Tcp)),
+    ("sunrpc", 111, None),
+    ("syslog", 514, Some(Transport::Udp)),
+    ("telnet", 23, Some(Transport::Tcp)),
+    ("tftp", 69, Some(Transport::Udp)),
+];
+
+const COMMON_PROTOCOLS: &[(&str, u32)] = &[
+    ("ip", 0),
+    ("hopopt", 0),
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipencap", 4),
+    ("tcp", 6),
+    ("egp", 8),
+    ("igp", 9),
+    ("udp", 17),
+    ("ipv6", 41),
+    ("ipv6-route", 43),
+    ("ipv6-frag", 44),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("ipv6-icmp", 58),
+    ("ipv6-nonxt", 59),
+    ("ipv6-opts", 60),
+    ("ospf", 89),
+    ("pim", 103),
+    ("vrrp", 112),
+    ("l2tp", 115),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+const ETHER_PROTOCOLS: &[(&str, u32)] = &[
+    ("aarp", 0x80F3),
+    ("arp", 0x0806),
+    ("atalk", 0x809B),
+    ("decnet", 0x6003),
+    ("ip", 0x0800),
+    ("ip6", 0x86DD),
+    ("lat", 0x6004),
+    ("loopback", 0x9000),
+    ("mopdl", 0x6001),
+    ("moprc", 0x6002),
+    ("rarp", 0x8035),
+    ("sca", 0x6007),
+    ("iso", 0xFE),
+    ("stp", 0x42),
+    ("ipx", 0xE0),
+    ("netbeui", 0xF0),
+];

@@ -1,0 +1,308 @@
+//! From words to an expression, by recursive descent:
+//!
+//! ```text
+//! expression  = term { ("and" | "or") (term | id) }        one precedence, to the left
+//! term        = "not" term | "(" expression ")" | relation | primitive
+//! primitive   = [protocol] [direction] [kind] id | protocol | "vlan" [n] | "broadcast" | …
+//! id          = "not" id | "(" id { ("and" | "or") id } ")" | name | number | address
+//! ```
+//!
+//! An id without qualifiers takes those of the id before it: `tcp port 80 or 443`. Primitives are in
+//! `primitive.rs`, what an id is under its qualifiers in `id.rs`, arithmetic in `arithmetic.rs`.
+
+use super::{
+    ast::{Arith, Expr, Joint, Protocol, Relation},
+    error::Wrong,
+    id::Qualifiers,
+    names::Names,
+    token::{Kind, Token, tokens},
+    words,
+};
+use std::ops::Range;
+
+/// The most bytes of an expression.
+const LONGEST: usize = 256 * 1024;
+
+/// How deep parentheses, `not`s and operators may stand in each other.
+const DEEPEST: usize = 100;
+
+pub(super) type Result<T> = std::result::Result<T, Wrong>;
+
+pub(super) struct Parser<'a> {
+    pub text: &'a str,
+    pub names: &'a Names,
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+}
+
+/// A term, and what an id behind it inherits; or a number that a relation has yet to follow.
+pub(super) enum Operand {
+    Test(Expr, Option<Qualifiers>),
+    Value(Arith),
+}
+
+/// The expression of `text`; `None` where it has no words, which accepts everything.
+pub(super) fn parse(text: &str, names: &Names) -> Result<Option<Expr>> {
+    if text.len() > LONGEST {
+        let what = format!(
+            "the expression has {} bytes; it may have {LONGEST}",
+            text.len()
+        );
+        return Err(Wrong::new(0..0, what));
+    }
+    let tokens = tokens(text)?;
+    let mut parser = Parser {
+        text,
+        names,
+        tokens,
+        at: 0,
+        depth: 0,
+    };
+    if parser.peek() == Kind::End {
+        return Ok(None);
+    }
+    let start = parser.span().start;
+    let (expression, _) = match parser.expression(None)? {
+        Operand::Test(expression, inherited) => (expression, inherited),
+        Operand::Value(_) => return Err(parser.lonely_number(start)),
+    };
+    match parser.peek() {
+        Kind::End => Ok(Some(expression)),
+        _ => Err(parser.unexpected("'and' or 'or'")),
+    }
+}
+
+impl Parser<'_> {
+    pub fn peek(&self) -> Kind {
+        self.tokens[self.at].kind
+    }
+
+    fn peek_at(&self, ahead: usize) -> Kind {
+        let last = self.tokens.len() - 1;
+        self.tokens[(self.at + ahead).min(last)].kind
+    }
+
+    pub fn span(&self) -> Range<usize> {
+        self.tokens[self.at].span.clone()
+    }
+
+    pub fn word(&self) -> &str {
+        &self.text[self.span()]
+    }
+
+    /// From `start` to the end of the last word taken.
+    pub fn since(&self, start: usize) -> Range<usize> {
+        start..self.tokens[self.at.saturating_sub(1)].span.end.max(start)
+    }
+
+    pub fn advance(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+    }
+
+    pub fn take(&mut self, kind: Kind) -> bool {
+        let found = self.peek() == kind;
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub fn expect(&mut self, symbol: &'static str) -> Result<()> {
+        match self.take(Kind::Symbol(symbol)) {
+            true => Ok(()),
+            false => Err(self.unexpected(&format!("'{symbol}'"))),
+        }
+    }
+
+    /// Runs `inner` one level deeper.
+    pub fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth == DEEPEST {
+            let what = format!("this is nested more than {DEEPEST} deep; write it flatter");
+            return Err(Wrong::new(self.span(), what));
+        }
+        self.depth += 1;
+        let result = inner(self);
+        self.depth -= 1;
+        result
+    }
+
+    pub fn unexpected(&self, expected: &str) -> Wrong {
+        let (span, word) = (self.span(), self.word());
+        let what = match self.peek() {
+            Kind::End => format!("the expression ends where {expected} should follow"),
+            Kind::Name => match words::nearest(word) {
+                Some(near) => format!(
+                    "'{word}' is not a keyword or a host name here (did you mean '{near}'?)"
+                ),
+                None => format!("{expected} should stand here, not '{word}'"),
+            },
+            Kind::Keyword(_) if matches!(expected, "a name or an address") => format!(
+                "'{word}' is a keyword where {expected} should stand; a name is written \\{word}"
+            ),
+            _ => format!("{expected} should stand here, not '{word}'"),
+        };
+        Wrong::new(span, what)
+    }
+
+    fn lonely_number(&self, start: usize) -> Wrong {
+        let span = self.since(start);
+        let word = &self.text[span.clone()];
+        let what = format!(
+            "'{word}' is compared with nothing; write 'port {word}', 'host {word}' or '{word} = …'"
+        );
+        Wrong::new(span, what)
+    }
+
+    /// A chain of terms and ids; or the number that parentheses hold.
+    fn expression(&mut self, inherited: Option<Qualifiers>) -> Result<Operand> {
+        let (first, mut inherited) = match self.operand(inherited)? {
+            Operand::Test(expression, inherited) => (expression, inherited),
+            value => return Ok(value),
+        };
+        let mut rest = Vec::new();
+        while let Some(joint) = self.joint() {
+            let start = self.span().start;
+            let next = if self.begins_id() {
+                let qualifiers = self.inherit(inherited)?;
+                (self.id(qualifiers)?, Some(qualifiers))
+            } else {
+                match self.operand(inherited)? {
+                    Operand::Test(expression, inherited) => (expression, inherited),
+                    Operand::Value(_) => return Err(self.lonely_number(start)),
+                }
+            };
+            rest.push((joint, next.0));
+            inherited = next.1;
+        }
+        let chain = match rest.is_empty() {
+            true => first,
+            false => Expr::Chain(Box::new(first), rest),
+        };
+        Ok(Operand::Test(chain, inherited))
+    }
+
+    pub fn joint(&mut self) -> Option<Joint> {
+        let joint = match self.peek() {
+            Kind::Keyword("and") => Joint::And,
+            Kind::Keyword("or") => Joint::Or,
+            _ => return None,
+        };
+        self.advance();
+        Some(joint)
+    }
+
+    fn inherit(&self, inherited: Option<Qualifiers>) -> Result<Qualifiers> {
+        let needs = || {
+            let word = self.word();
+            let near = match (self.peek(), words::nearest(word)) {
+                (Kind::Name, Some(near)) => format!(" (did you mean '{near}'?)"),
+                _ => String::new(),
+            };
+            let what = format!(
+                "'{word}' needs a word before it that says what it is, such as host, net or port{near}"
+            );
+            Wrong::new(self.span(), what)
+        };
+        inherited.ok_or_else(needs)
+    }
+
+    /// Whether an id without qualifiers comes, and not a term: looks past parentheses and `not`s.
+    fn begins_id(&self) -> bool {
+        let mut ahead = 0;
+        let mut open = 0;
+        loop {
+            match self.peek_at(ahead) {
+                Kind::Symbol("(") => open += 1,
+                Kind::Symbol("!") | Kind::Keyword("not") => {}
+                Kind::Number(_) => break,
+                Kind::Dotted | Kind::Ipv6(_) | Kind::Ether(_) | Kind::Name | Kind::Escaped => {
+                    return true;
+                }
+                _ => return false,
+            }
+            ahead += 1;
+        }
+        ahead += 1;
+        while open > 0 && self.peek_at(ahead) == Kind::Symbol(")") {
+            (ahead, open) = (ahead + 1, open - 1);
+        }
+        // A number is an id unless it is reckoned with or compared.
+        !matches!(self.peek_at(ahead), Kind::Symbol(symbol) if !matches!(symbol, ")" | "(" | "!"))
+    }
+
+    fn operand(&mut self, inherited: Option<Qualifiers>) -> Result<Operand> {
+        let start = self.span().start;
+        match self.peek() {
+            Kind::Symbol("!") | Kind::Keyword("not") => {
+                self.advance();
+                let inner = if inherited.is_some() && self.begins_id() {
+                    let qualifiers = self.inherit(inherited)?;
+                    Operand::Test(self.deeper(|p| p.id(qualifiers))?, inherited)
+                } else {
+                    self.deeper(|p| p.operand(inherited))?
+                };
+                match inner {
+                    Operand::Test(inner, inherited) => {
+                        Ok(Operand::Test(Expr::Not(Box::new(inner)), inherited))
+                    }
+                    Operand::Value(_) => Err(self.lonely_number(start)),
+                }
+            }
+            Kind::Symbol("(") => {
+                self.advance();
+                let inner = self.deeper(|p| p.expression(inherited))?;
+                if !self.take(Kind::Symbol(")")) {
+                    return Err(match self.peek() {
+                        Kind::End => Wrong::new(start..start + 1, "this '(' is never closed"),
+                        _ => self.unexpected("'and', 'or' or ')'"),
+                    });
+                }
+                match inner {
+                    Operand::Test(inner, _) => Ok(Operand::Test(inner, inherited)),
+                    Operand::Value(value) => self.relation(Some(value), start),
+                }
+            }
+            Kind::Symbol(")") => Err(Wrong::new(self.span(), "this ')' closes nothing")),
+            Kind::Number(_) | Kind::Symbol("-") | Kind::Keyword("len") => {
+                self.relation(None, start)
+            }
+            Kind::Keyword(keyword)
+                if Protocol::of_keyword(keyword).is_some()
+                    && self.peek_at(1) == Kind::Symbol("[") =>
+            {
+                self.relation(None, start)
+            }
+            Kind::Keyword(_) => self.primitive(),
+            Kind::End => Err(self.unexpected("a term")),
+            _ => {
+                self.inherit(None)?;
+                Err(self.unexpected("a term"))
+            }
+        }
+    }
+
+    /// `value RELATION value`, of which the first may be read already; without a relation a value.
+    fn relation(&mut self, first: Option<Arith>, start: usize) -> Result<Operand> {
+        let left = self.arithmetic(first)?;
+        let relation = match self.peek() {
+            Kind::Symbol("=") => Relation::Equal,
+            Kind::Symbol("!=") => Relation::NotEqual,
+            Kind::Symbol(">") => Relation::Greater,
+            Kind::Symbol("<") => Relation::Less,
+            Kind::Symbol(">=") => Relation::AtLeast,
+            Kind::Symbol("<=") => Relation::AtMost,
+            _ => return Ok(Operand::Value(left)),
+        };
+        self.advance();
+        let right = self.arithmetic(None)?;
+        let span = self.since(start);
+        let relation = Expr::Relation {
+            left,
+            relation,
+            right,
+            span,
+        };
+        Ok(Operand::Test(relation, None))
+    }
+}

@@ -1,0 +1,234 @@
+//! What one word or a few of them ask: `tcp`, `ip host …`, `vlan 5`, `less 64`. A part of the parser.
+
+use super::{
+    ast::{Direction, Expr, Llc, Primitive, Protocol, Relation},
+    error::Wrong,
+    id::{Kind as IdKind, Qualifiers},
+    parse::{Operand, Parser, Result},
+    token::Kind,
+};
+
+impl Parser<'_> {
+    pub fn primitive(&mut self) -> Result<Operand> {
+        let start = self.span().start;
+        let Kind::Keyword(keyword) = self.peek() else {
+            return Err(self.unexpected("a term"));
+        };
+        if let Some(refused) = refused(keyword) {
+            return Err(Wrong::new(
+                self.span(),
+                format!("'{}' {refused}", self.word()),
+            ));
+        }
+        let protocol = Protocol::of_keyword(keyword);
+        if protocol.is_some() {
+            self.advance();
+        }
+        if let Some(qualifiers) = self.qualifiers(protocol.unwrap_or(Protocol::Any), start)? {
+            return Ok(Operand::Test(self.id(qualifiers)?, Some(qualifiers)));
+        }
+        let primitive = match (self.peek(), protocol) {
+            (Kind::Keyword("broadcast"), _) => {
+                self.advance();
+                Primitive::Broadcast(protocol.unwrap_or(Protocol::Any))
+            }
+            (Kind::Keyword("multicast"), _) => {
+                self.advance();
+                Primitive::Multicast(protocol.unwrap_or(Protocol::Any))
+            }
+            (Kind::Keyword(next), Some(_)) if refused(next).is_some_and(|r| r == WIFI) => {
+                return self.primitive();
+            }
+            (_, Some(Protocol::Link | Protocol::Radio)) => {
+                let span = self.since(start);
+                let what = format!(
+                    "'{0}' alone says nothing; what of it? Such as {0} host …, {0} proto …, {0}[0]",
+                    &self.text[span.clone()]
+                );
+                return Err(Wrong::new(span, what));
+            }
+            (_, Some(protocol)) => Primitive::Protocol(protocol),
+            (_, None) => self.other(keyword, start)?,
+        };
+        let primitive = Expr::Primitive(primitive, self.since(start));
+        Ok(Operand::Test(primitive, None))
+    }
+
+    /// The words between a protocol and an id; none where no id follows.
+    fn qualifiers(&mut self, protocol: Protocol, start: usize) -> Result<Option<Qualifiers>> {
+        let mut direction = None;
+        if let Kind::Keyword(first @ ("src" | "dst")) = self.peek() {
+            self.advance();
+            let other = if first == "src" { "dst" } else { "src" };
+            let joint = match self.peek() {
+                Kind::Keyword("and") => Some(Direction::Both),
+                Kind::Keyword("or") => Some(Direction::Either),
+                _ => None,
+            };
+            direction = match joint {
+                Some(both) => {
+                    self.advance();
+                    if !self.take(Kind::Keyword(other)) {
+                        return Err(self.unexpected(&format!("'{other}'")));
+                    }
+                    Some(both)
+                }
+                None if first == "src" => Some(Direction::Source),
+                None => Some(Direction::Destination),
+            };
+        }
+        let kind = match self.peek() {
+            Kind::Keyword("host") => IdKind::Host,
+            Kind::Keyword("net") => IdKind::Net,
+            Kind::Keyword("port") => IdKind::Port,
+            Kind::Keyword("portrange") => IdKind::PortRange,
+            Kind::Keyword(word @ ("proto" | "protochain" | "gateway")) => {
+                if let Some(refused) = refused(word) {
+                    return Err(Wrong::new(self.span(), format!("'{word}' {refused}")));
+                }
+                if direction.is_some() {
+                    let what = format!("'{word}' has no direction; leave out 'src' and 'dst'");
+                    return Err(Wrong::new(self.span(), what));
+                }
+                IdKind::Next
+            }
+            _ if direction.is_some() => IdKind::Unsaid,
+            _ => return Ok(None),
+        };
+        if kind != IdKind::Unsaid {
+            self.advance();
+        }
+        let qualifiers = Qualifiers {
+            protocol,
+            direction: direction.unwrap_or(Direction::Either),
+            kind,
+        };
+        qualifiers
+            .check()
+            .map_err(|what| Wrong::new(self.since(start), what))?;
+        Ok(Some(qualifiers))
+    }
+
+    /// What is neither a protocol nor qualifies an id.
+    fn other(&mut self, keyword: &str, start: usize) -> Result<Primitive> {
+        self.advance();
+        Ok(match keyword {
+            "less" => Primitive::AtMost(self.number()?),
+            "greater" => Primitive::AtLeast(self.number()?),
+            "byte" => {
+                let index = self.number()?;
+                let relation = match self.peek() {
+                    Kind::Symbol("=") => Relation::Equal,
+                    Kind::Symbol("<") => Relation::Less,
+                    Kind::Symbol(">") => Relation::Greater,
+                    Kind::Symbol("&" | "|") => {
+                        let what = "'byte' compares with =, < and >; write link[INDEX] & MASK != 0";
+                        return Err(Wrong::new(self.span(), what));
+                    }
+                    _ => return Err(self.unexpected("=, < or >")),
+                };
+                self.advance();
+                Primitive::Byte(index, relation, self.number()?)
+            }
+            "inbound" => Primitive::Outbound(false),
+            "outbound" => Primitive::Outbound(true),
+            "ifindex" => Primitive::Interface(self.number()?),
+            "vlan" => Primitive::Vlan(self.number_up_to("a VLAN", 0xFFF)?),
+            "mpls" => Primitive::Mpls(self.number_up_to("an MPLS label", 0xF_FFFF)?),
+            "pppoed" => Primitive::PppoeDiscovery,
+            "pppoes" => Primitive::PppoeSession(self.number_up_to("a PPPoE session", 0xFFFF)?),
+            "geneve" => Primitive::Geneve(self.number_up_to("a Geneve network", 0xFF_FFFF)?),
+            "llc" => Primitive::Llc(self.llc()?),
+            _ => {
+                let what = format!("a term should stand here, not '{keyword}'");
+                return Err(Wrong::new(self.since(start), what));
+            }
+        })
+    }
+
+    fn number(&mut self) -> Result<u32> {
+        let Kind::Number(number) = self.peek() else {
+            return Err(self.unexpected("a number"));
+        };
+        self.advance();
+        Ok(number)
+    }
+
+    /// A number if one follows, in parentheses or not.
+    fn number_up_to(&mut self, of: &str, most: u32) -> Result<Option<u32>> {
+        let start = self.span().start;
+        let mut open = 0;
+        while self.take(Kind::Symbol("(")) {
+            open += 1;
+        }
+        let Kind::Number(number) = self.peek() else {
+            return match open {
+                0 => Ok(None),
+                _ => Err(self.unexpected("a number")),
+            };
+        };
+        self.advance();
+        for _ in 0..open {
+            self.expect(")")?;
+        }
+        if number > most {
+            let what = format!("{of} is at most {most}, not {number}");
+            return Err(Wrong::new(self.since(start), what));
+        }
+        Ok(Some(number))
+    }
+
+    fn llc(&mut self) -> Result<Llc> {
+        let kinds = [
+            ("i", 0x00, 0x01),
+            ("s", 0x01, 0x03),
+            ("u", 0x03, 0x03),
+            ("rr", 0x01, 0x0F),
+            ("rnr", 0x05, 0x0F),
+            ("rej", 0x09, 0x0F),
+            ("ui", 0x03, 0xEF),
+            ("ua", 0x63, 0xEF),
+            ("disc", 0x43, 0xEF),
+            ("dm", 0x0F, 0xEF),
+            ("sabme", 0x6F, 0xEF),
+            ("test", 0xE3, 0xEF),
+            ("xid", 0xAF, 0xEF),
+            ("frmr", 0x87, 0xEF),
+        ];
+        if !matches!(self.peek(), Kind::Name | Kind::Keyword("rnr")) {
+            return Ok(Llc::Any);
+        }
+        let word = self.word().to_ascii_lowercase();
+        let found = kinds.iter().find(|(name, ..)| *name == word);
+        let (_, value, mask) = found.ok_or_else(|| {
+            let names = kinds.map(|(name, ..)| name).join(", ");
+            Wrong::new(
+                self.span(),
+                format!("'{word}' is no kind of LLC frame: {names}"),
+            )
+        })?;
+        self.advance();
+        Ok(Llc::Control(*value, *mask))
+    }
+}
+
+const WIFI: &str = "is for 802.11, which is not supported";
+
+/// Why a keyword of the language is not supported.
+fn refused(keyword: &str) -> Option<&'static str> {
+    Some(match keyword {
+        "protochain" => {
+            "needs a loop over headers, which no BPF program can have that the kernel takes; name the header in between, such as ip6[6] = 0 and ip6[40] = 6"
+        }
+        "gateway" => "is not supported; write ether host ADDRESS and not host ADDRESS",
+        "type" | "subtype" | "dir" | "addr1" | "addr2" | "addr3" | "addr4" | "ra" | "ta" => WIFI,
+        "lane" | "metac" | "bcc" | "oam" | "oamf4" | "oamf4ec" | "oamf4sc" | "sc" | "ilmic"
+        | "vpi" | "vci" | "connectmsg" | "metaconnect" => "is for ATM, which is not supported",
+        "on" | "rset" | "rnr" | "srnr" | "reason" | "action" => {
+            "is for logs of OpenBSD's packet filter, which are not supported"
+        }
+        "fisu" | "lssu" | "msu" | "hfisu" | "hlssu" | "hmsu" | "sio" | "opc" | "dpc" | "sls"
+        | "hsio" | "hopc" | "hdpc" | "hsls" => "is for SS7, which is not supported",
+        _ => return None,
+    })
+}

@@ -1,0 +1,505 @@
+use super::{Error, Filter, View, bpf::Program, bpf::code, names::Names};
+use crate::port::LinkType;
+use proptest::prelude::*;
+
+fn names() -> Names {
+    Names::asking(|name| match name {
+        "two" => vec!["10.0.0.1".parse().unwrap(), "fe80::1".parse().unwrap()],
+        "four" => vec!["10.0.0.4".parse().unwrap()],
+        _ => Vec::new(),
+    })
+}
+
+fn parse(text: &str) -> Result<Filter, Error> {
+    Filter::parse(text, &names())
+}
+
+fn ethernet(text: &str) -> Program {
+    let filter = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let program = filter.compile(LinkType::ETHERNET, View::Packet, 65_535);
+    program.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> Error {
+    let compile = |f: Filter| f.compile(LinkType::ETHERNET, View::Packet, 65_535);
+    parse(text).and_then(compile).expect_err(text)
+}
+
+/// A TCP or UDP packet over IPv4 on Ethernet.
+fn packet(protocol: u8, from: [u8; 4], to: [u8; 4], ports: [u16; 2]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
+    frame.extend([0x45, 0, 0, 46, 0, 1, 0, 0, 64, protocol, 0, 0]);
+    frame.extend(from.into_iter().chain(to));
+    frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+    frame.resize(60, 0);
+    frame
+}
+
+fn matches(text: &str, frame: &[u8]) -> bool {
+    ethernet(text).run(frame, frame.len() as u32) > 0
+}
+
+#[test]
+fn nonsense_is_an_error_that_points_at_the_word() {
+    for (text, word, what) in [
+        ("tcp prot 80", "prot", "did you mean 'proto'?"),
+        ("tcp porrt 80", "porrt", "did you mean 'port'?"),
+        ("foo", "foo", "needs a word before it"),
+        ("1.2.3.4", "1.2.3.4", "needs a word before it"),
+        ("tcp or 80", "80", "needs a word before it"),
+        ("80", "80", "compared with nothing"),
+        ("len", "len", "compared with nothing"),
+        ("(tcp", "(", "never closed"),
+        ("host (four or two", "(", "never closed"),
+        ("tcp)", ")", "should stand here"),
+        (")", ")", "closes nothing"),
+        ("tcp and", "", "ends where a term should follow"),
+        ("not", "", "ends where a term should follow"),
+        ("port", "", "a name or an address should follow"),
+        ("tcp udp", "udp", "'and' or 'or' should stand here"),
+        ("tcp port 80 udp", "udp", "'and' or 'or' should stand here"),
+        ("ip proto tcp", "tcp", "a name is written \\tcp"),
+        ("ip proto \\nonsense", "\\nonsense", "not a protocol"),
+        ("tcp host two", "tcp host", "write tcp and host"),
+        ("ip port 80", "ip port", "tcp, udp or sctp"),
+        ("tcp proto 6", "tcp proto", "has no 'proto'"),
+        ("src proto 6", "proto", "has no direction"),
+        ("src or host two", "host", "'dst' should stand here"),
+        ("host nowhere", "nowhere", "not a host that can be found"),
+        ("ip6 host four", "four", "has no address for 'ip6'"),
+        ("net nowhere", "nowhere", "/etc/networks"),
+        ("port nothing", "nothing", "not a service"),
+        ("port 65536", "65536", "at most 65535"),
+        ("portrange 1-x", "1-x", "not a range of ports"),
+        ("port 1.2.3.4", "1.2.3.4", "an address, not a port"),
+        ("port fe80::1", "fe80::1", "an address, not a port"),
+        ("host 1.2.3.256", "1.2.3.256", "256 is greater than 255"),
+        ("host 10.0.0.0/8", "10.0.0.0/8", "write net 10.0.0.0/8"),
+        ("net 10.0.0.1/8", "10.0.0.1/8", "it is 10.0.0.0 there"),
+        ("net 10.0.0.0/33", "33", "0 to 32 bits"),
+        (
+            "net 10.0.0.1 mask 255.0.0.0",
+            "10.0.0.1 mask 255.0.0.0",
+            "bits set outside",
+        ),
+        ("net fe80::1/64", "fe80::1/64", "it is fe80:: there"),
+        ("net fe80::/129", "129", "0 to 128 bits"),
+        ("ip host fe80::1", "fe80::1", "no IPv6 addresses"),
+        ("ip6 host 1.2.3.4", "1.2.3.4", "not an IPv6 address"),
+        (
+            "host fe80:::1",
+            "fe80:::1",
+            "neither an IPv6 nor an Ethernet address",
+        ),
+        ("host 2:0:0:0:0:1", "2:0:0:0:0:1", "write ether host"),
+        ("ether host 1.2.3.4", "1.2.3.4", "not an Ethernet address"),
+        ("ether host nobody", "nobody", "/etc/ethers"),
+        ("ether", "ether", "alone says nothing"),
+        ("tcp[0:3] = 1", "3", "1, 2 or 4 bytes"),
+        ("tcp[] = 1", "]", "a number should stand here"),
+        ("tcp[0 = 1", "=", "']' should stand here"),
+        ("tcp[0]", "tcp[0]", "compared with nothing"),
+        ("ah[0] = 1", "ah", "cannot be read"),
+        ("ip[0] / (2 - 2) = 1", "ip[0] / (2 - 2)", "divides by zero"),
+        (
+            "ip[0] / (ip[1] * 0) = 1",
+            "ip[0] / (ip[1] * 0) = 1",
+            "divides by zero",
+        ),
+        ("ip[0] << 32 = 1", "ip[0] << 32", "at most 31"),
+        ("ip[0] = 4294967296", "4294967296", "32 bits"),
+        ("ip[0] = 08", "08", "octal"),
+        ("ip[-1] = 8", "-1", "beyond every packet"),
+        (
+            "byte 4294963200 = 8",
+            "byte 4294963200 = 8",
+            "beyond every packet",
+        ),
+        ("vlan 4096", "4096", "at most 4095"),
+        ("mpls (1048576)", "(1048576)", "at most 1048575"),
+        ("pppoes 65536", "65536", "at most 65535"),
+        ("geneve 16777216", "16777216", "at most 16777215"),
+        ("less tcp", "tcp", "a number should stand here"),
+        ("byte 0 & 1", "&", "write link[INDEX] & MASK != 0"),
+        ("llc foo", "foo", "no kind of LLC frame"),
+        ("ip and §", "§", "no part of the filter language"),
+        ("ip proto \\", "\\", "before a name"),
+        ("wlan type mgt", "type", "802.11"),
+        ("src host two and oam", "oam", "ATM"),
+        ("on eth0", "on", "packet filter"),
+        ("hopc 5", "hopc", "SS7"),
+        ("gateway two", "gateway", "not supported"),
+        ("ip broadcast", "ip broadcast", "netmask"),
+        ("tcp multicast", "tcp multicast", "no multicasts"),
+        ("ip6 protochain 6", "protochain", "needs a loop"),
+        ("inbound", "inbound", "only a live capture knows it"),
+        (
+            "udp and ifindex 3",
+            "ifindex 3",
+            "only a live capture knows it",
+        ),
+        ("mpls and arp", "arp", "only IPv4 and IPv6"),
+        ("mpls and vlan", "vlan", "behind 'mpls'"),
+        (
+            "tcp and udp",
+            "",
+            "no packet of link type EN10MB (Ethernet) can match this",
+        ),
+    ] {
+        let error = refused(text);
+        assert_eq!(&text[error.span()], word, "{error}");
+        assert!(error.what().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn an_error_shows_the_line_that_is_concerned() {
+    let error = refused("tcp and\n\t( udp\n\t  adn icmp )\nor ip");
+    let shown = error.to_string();
+    assert!(shown.ends_with("\n     adn icmp )\n     ^^^"), "{shown}");
+    let far = format!("{} adn ip", vec!["tcp"; 100].join(" or "));
+    let lines: Vec<_> = refused(&far)
+        .to_string()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert!(
+        lines[1].starts_with("  …") && lines[1].len() < 140,
+        "{lines:?}"
+    );
+    let marked = lines[2].find('^').unwrap();
+    assert_eq!(
+        lines[1].chars().skip(marked).take(3).collect::<String>(),
+        "adn"
+    );
+}
+
+#[test]
+fn an_id_alone_takes_the_qualifiers_before_it() {
+    let to_443 = packet(6, [10, 0, 0, 1], [10, 0, 0, 2], [5000, 443]);
+    for text in [
+        "tcp port 80 or 443",
+        "tcp dst port 80 or 443",
+        "tcp port (80 or 443)",
+        "tcp port 80 or (22 or 443)",
+        "port 443 and not 80",
+        "host 10.0.0.1 and 10.0.0.2",
+        "src host 10.0.0.1 and not (10.0.0.2 or 10.0.0.3)",
+        "net 10 and port 443",
+        "port 443 or 443 = len",
+        "host two and dst port 443",
+    ] {
+        assert!(matches(text, &to_443), "{text}");
+    }
+    for text in [
+        "udp port 80 or 443",
+        "tcp src port 80 or 443",
+        "port 80 or 22",
+        "not net 10",
+    ] {
+        assert!(!matches(text, &to_443), "{text}");
+    }
+}
+
+#[test]
+fn and_and_or_have_one_precedence() {
+    let udp = packet(17, [10, 0, 0, 1], [10, 0, 0, 2], [1, 2]);
+    assert!(!matches("udp or tcp and port 80", &udp));
+    assert!(matches("udp or (tcp and port 80)", &udp));
+    assert!(matches("not tcp and udp", &udp));
+}
+
+#[test]
+fn nothing_accepts_everything() {
+    let everything = ethernet(" \n\t");
+    assert_eq!(everything.instructions().len(), 1);
+    assert_eq!(everything.run(&[], 0), 65_535);
+}
+
+#[test]
+fn fragments_behind_the_first_have_no_ports() {
+    let mut frame = packet(6, [10, 0, 0, 1], [10, 0, 0, 2], [80, 80]);
+    assert!(matches("port 80", &frame) && matches("tcp[0:2] = 80", &frame));
+    frame[21] = 5;
+    assert!(!matches("port 80", &frame) && !matches("tcp[0:2] = 80", &frame));
+    assert!(matches("tcp", &frame));
+}
+
+#[test]
+fn headers_move_behind_a_vlan_for_the_rest_of_the_text() {
+    let mut tagged = packet(6, [10, 0, 0, 1], [10, 0, 0, 2], [5000, 80]);
+    tagged.splice(12..12, [0x81, 0x00, 0x20, 0x05]);
+    for text in [
+        "vlan",
+        "vlan 5",
+        "vlan 5 and tcp port 80",
+        "vlan 6 or ip",
+        "vlan 5 and host two",
+    ] {
+        assert!(matches(text, &tagged), "{text}");
+    }
+    for text in ["vlan 6", "ip", "port 80", "ip or vlan 6", "vlan and vlan"] {
+        assert!(!matches(text, &tagged), "{text}");
+    }
+}
+
+#[test]
+fn five_hundred_hosts_need_far_jumps() {
+    let hosts: Vec<_> = (0..500)
+        .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
+        .collect();
+    let program = ethernet(&format!("tcp and host {} and port 80", hosts.join(" or ")));
+    assert!(program.instructions().iter().any(|i| i.code == code::JA));
+    let run = |from, to, port| program.run(&packet(6, from, to, [1, port]), 60) > 0;
+    assert!(run([10, 0, 0, 0], [1, 1, 1, 1], 80));
+    assert!(run([10, 0, 1, 249], [1, 1, 1, 1], 80));
+    assert!(run([1, 1, 1, 1], [10, 0, 1, 249], 80));
+    assert!(!run([1, 1, 1, 1], [10, 0, 1, 250], 80));
+    assert!(!run([10, 0, 0, 0], [1, 1, 1, 1], 81));
+    assert!(program.run(&packet(17, [10, 0, 0, 0], [1, 1, 1, 1], [1, 80]), 60) == 0);
+}
+
+#[test]
+fn what_is_too_much_is_refused() {
+    let deep = format!("{}tcp{}", "(".repeat(99), ")".repeat(99));
+    assert!(parse(&deep).is_ok());
+    for (open, close) in [
+        ("(", ")"),
+        ("not ", ""),
+        ("tcp[", "]"),
+        ("-", ""),
+        ("1 % ", ""),
+    ] {
+        let deep = format!("{}1{} = 1", open.repeat(50_000), close.repeat(50_000));
+        assert!(refused(&deep).what().contains("deep"), "{open}");
+    }
+    let ids = format!("host {}1{}", "(".repeat(50_000), ")".repeat(50_000));
+    assert!(refused(&ids).what().contains("deep"));
+    let sum = refused(&format!("{}1 = 1", "len + ".repeat(30_000)));
+    assert!(sum.what().contains("operators"), "{sum}");
+    let hosts: Vec<_> = (0..2500)
+        .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
+        .collect();
+    let hosts = refused(&format!("host {}", hosts.join(" or ")));
+    assert!(hosts.what().contains("4096 instructions"), "{hosts}");
+    let many = refused(&format!("{}ip", "ip[0] = 1 or ".repeat(19_500)));
+    assert!(many.what().contains("questions"), "{many}");
+    assert!(refused(&"tcp or ".repeat(50_000)).what().contains("bytes"));
+    let cells = format!("{}len{} = 0", "len - (".repeat(17), ")".repeat(17));
+    assert!(refused(&cells).what().contains("scratch cells"));
+}
+
+#[test]
+fn what_is_asked_twice_is_tested_once() {
+    let count = |text| ethernet(text).instructions().len();
+    assert_eq!(count("ip and ip and ip"), count("ip"));
+    assert_eq!(count("tcp port 80 or tcp port 80"), count("tcp port 80"));
+    assert_eq!(count("ip or not ip"), 1);
+    let loads = |text, code| {
+        let program = ethernet(text);
+        let loads = program.instructions().iter().filter(|i| i.code == code);
+        loads.count()
+    };
+    assert_eq!(
+        loads("ip host 10.0.0.1 or 10.0.0.2 or 10.0.0.3", code::LD_ABS),
+        2
+    );
+    assert_eq!(loads("tcp port 80 or 443 or 22", code::LDX_MSH), 1);
+}
+
+#[test]
+fn every_host_name_is_looked_up_once() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let names = Names::asking(|_| {
+        ASKED.fetch_add(1, Relaxed);
+        vec!["10.0.0.1".parse().unwrap()]
+    });
+    assert!(Filter::parse("host a or b or src a and dst host b or a", &names).is_ok());
+    assert_eq!(ASKED.load(Relaxed), 2);
+    let many: Vec<_> = (0..300).map(|i| format!("h{i}")).collect();
+    let error = Filter::parse(&format!("host {}", many.join(" or ")), &names).unwrap_err();
+    assert!(error.what().contains("256"), "{error}");
+}
+
+#[test]
+fn a_socket_has_the_outer_tag_beside_the_packet() {
+    let filter = parse("vlan 5 and ip").unwrap();
+    let program = filter
+        .compile(LinkType::ETHERNET, View::Socket, 65_535)
+        .unwrap();
+    let loads = |k| {
+        program
+            .instructions()
+            .iter()
+            .any(|i| i.code == code::LDB_ABS && i.k == k)
+    };
+    assert!(loads(code::KERNEL_VLAN_PRESENT) && loads(code::KERNEL_VLAN_TAG));
+    for text in ["inbound", "outbound and tcp", "ifindex 3"] {
+        let filter = parse(text).unwrap();
+        assert!(
+            filter.compile(LinkType::ETHERNET, View::Socket, 1).is_ok(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn unknown_link_types_have_bytes_and_lengths_only() {
+    let compile = |text: &str| parse(text).unwrap().compile(LinkType(147), View::Packet, 1);
+    assert!(compile("len > 50 and link[0] = 5 or less 40").is_ok());
+    let error = compile("less 40 or tcp").unwrap_err();
+    assert_eq!(error.span(), 11..14);
+    assert!(error.what().contains("147"), "{error}");
+}
+
+const WORDS: &[&str] = &[
+    "ip",
+    "ip6",
+    "tcp",
+    "udp",
+    "icmp6",
+    "arp",
+    "ether",
+    "host",
+    "net",
+    "port",
+    "portrange",
+    "proto",
+    "src",
+    "dst",
+    "and",
+    "or",
+    "not",
+    "(",
+    ")",
+    "[",
+    "]",
+    ":",
+    "!",
+    "=",
+    "!=",
+    "<",
+    ">=",
+    "&",
+    "|",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "^",
+    "<<",
+    "len",
+    "less",
+    "vlan",
+    "mpls",
+    "pppoes",
+    "geneve",
+    "broadcast",
+    "multicast",
+    "llc",
+    "10.0.0.1",
+    "192.168",
+    "10.0.0.0/8",
+    "fe80::1",
+    "::/0",
+    "2:0:0:0:0:1",
+    "two",
+    "four",
+    "http",
+    "80-90",
+    "0",
+    "1",
+    "2",
+    "4",
+    "5",
+    "80",
+    "0x800",
+    "tcpflags",
+    "tcp-syn",
+    "\\tcp",
+    "inbound",
+    "iso",
+    "isis",
+    "decnet",
+    "1.1",
+    "mask",
+    "255.255.0.0",
+    "gateway",
+    "protochain",
+    "byte",
+    "atalk",
+    "ipx",
+    "tcp[0]",
+    "ip[6:2]",
+    "ether[0]",
+    "port 80",
+    "host 10.0.0.1",
+    "vlan 5",
+];
+
+const LINKS: [u16; 11] = [1, 12, 101, 228, 229, 0, 108, 113, 276, 9, 104];
+
+/// Whatever a text is, it is a filter or an error that can be shown; a filter's programs are valid,
+/// and run over anything.
+fn whatever(text: &str) {
+    let Ok(filter) = parse(text).map_err(|error| {
+        assert!(text.get(error.span()).is_some(), "{text:?}");
+        error.to_string()
+    }) else {
+        return;
+    };
+    for link in LINKS {
+        for view in [View::Packet, View::Socket] {
+            match filter.compile(LinkType(link), view, 100) {
+                Ok(program) => {
+                    for len in [0, 13, 14, 40, 60] {
+                        assert!(matches!(program.run(&[0x45; 60][..len], 60), 0 | 100));
+                    }
+                }
+                Err(error) => {
+                    assert!(!error.what().contains("not valid"), "{error}");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_filter_or_an_error(text in "\\PC{0,60}") {
+        whatever(&text);
+    }
+
+    #[test]
+    fn any_words_are_a_filter_or_an_error(
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24),
+    ) {
+        whatever(&words.join(" "));
+    }
+
+    #[test]
+    fn any_joined_terms_are_a_filter_or_an_error(
+        terms in proptest::collection::vec((0..4_usize, 0..26_usize), 1..24),
+    ) {
+        const TERMS: &[&str] = &[
+            "tcp", "udp port 53", "host 10.0.0.1", "src net 192.168", "ip6", "vlan", "vlan 5", "mpls",
+            "pppoes 5", "geneve", "tcp[13] & 2 != 0", "ip[ip[0] & 0xf] > 5", "len > 100", "icmp6[0] = 1",
+            "ether host 2:0:0:0:0:1", "broadcast", "portrange 80-90", "net fe80::/10", "arp", "isis",
+            "ip multicast", "ip[2:2] - (ip[0] & 15) << 2 > tcp[12] >> 2", "not udp", "host two", "l1",
+            "ipx",
+        ];
+        let mut text = String::new();
+        for (i, (joint, term)) in terms.iter().enumerate() {
+            let joint = ["and", "or", "and not", "or not"][*joint];
+            if i > 0 || joint.ends_with("not") {
+                text += joint.trim_start_matches(if i == 0 { "and " } else { "" });
+                text = text.trim_start_matches("or ").to_owned() + " ";
+            }
+            text += TERMS[*term];
+            text += " ";
+        }
+        whatever(&text);
+    }
+}

@@ -1,0 +1,255 @@
+//! Reading capture files: pure decoding of the bytes there are so far, no I/O.
+//!
+//! ```text
+//!  bytes so far   │ block │ block │ blo…        Decoder::next, again and again:
+//!                 └───────┴───────┴────▶        Packet · Other · Described · More(bytes needed)
+//! ```
+//! The caller owns the bytes and decides when more are read; a frame borrows them, so that nothing
+//! is copied and nothing allocated a packet. A decoder that was told the same bytes twice answers
+//! the same twice as far as packets go, so a packet can be put back.
+//!
+//! [`pcap`] and [`pcapng`] each decode their format; `times` turns a file's clock into ours. The
+//! [`file`](crate::file) room does the reading. Imports `port`.
+
+mod kept;
+mod options;
+pub mod pcap;
+pub mod pcapng;
+mod times;
+
+pub use kept::{Section, Skipped};
+
+use super::Format;
+use crate::port::{Frame, Interface, Statistics};
+
+/// A capture file being decoded.
+///
+/// ```
+/// use forebay_net::format::{Format, read::{Decoder, Step}};
+/// use forebay_net::port::{Frame, Interface};
+/// let frame = Frame {
+///     data: b"frame", wire_len: 60, time_ns: 7, interface: 0, direction: Default::default(), dropped_before: 0,
+/// };
+/// let interface = Interface::default();
+/// let described = Format::Pcap.describe(&interface, 0);
+/// let mut file = Format::Pcap.interface(&interface, &described, 262_144);
+/// let begin = file.len();
+/// file.resize(begin + Format::Pcap.frame_len(&frame, 262_144), 0);
+/// Format::Pcap.put_frame(&mut file[begin..], &frame, &described, 262_144);
+///
+/// let mut decoder = Decoder::begin(&file).unwrap().unwrap(); // there are enough bytes, and it is a capture
+/// let Step::Described(header) = decoder.next(&file).unwrap() else { panic!() };
+/// let Step::Packet(found, len) = decoder.next(&file[header..]).unwrap() else { panic!() };
+/// assert_eq!(found, frame);
+/// assert!(matches!(decoder.next(&file[header + len..]), Ok(Step::More(16))));
+/// ```
+pub enum Decoder {
+    /// The classic format.
+    Pcap(pcap::Reader),
+    /// pcap Next Generation.
+    Pcapng(pcapng::Reader),
+}
+
+/// What lies at the beginning of the bytes a decoder was handed.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// A packet, in a record of so many bytes.
+    Packet(Frame<'a>, usize),
+    /// A record of so many bytes that is no packet; it was taken note of.
+    Other(usize),
+    /// As [`Other`](Step::Other), and a section or an interface begins with it.
+    Described(usize),
+    /// Nothing can be told before there are so many bytes, counted from the same beginning.
+    More(usize),
+}
+
+/// Why a file cannot be read beyond some record.
+///
+/// ```
+/// use forebay_net::format::read::Fault;
+/// let fault = Fault::new("block", "says 8 bytes, the least is 12");
+/// assert_eq!(fault.tell(500, 3), "block at byte 500 says 8 bytes, the least is 12: read 3 packets up to there");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    unit: &'static str,
+    what: String,
+}
+
+impl Fault {
+    /// The `unit` (block, packet, file header) in question `what`.
+    pub fn new(unit: &'static str, what: impl Into<String>) -> Self {
+        Fault {
+            unit,
+            what: what.into(),
+        }
+    }
+
+    /// The fault as a message: the record at `offset` is the one, behind `packets` packets.
+    pub fn tell(&self, offset: u64, packets: u64) -> String {
+        let Fault { unit, what } = self;
+        up_to_there(&format!("{unit} at byte {offset} {what}"), packets)
+    }
+
+    /// What is wrong, without the place.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
+/// How every message about a file that breaks off ends.
+pub(crate) fn up_to_there(what: &str, packets: u64) -> String {
+    let s = if packets == 1 { "" } else { "s" };
+    format!("{what}: read {packets} packet{s} up to there")
+}
+
+impl Decoder {
+    /// Chooses by the first bytes; `None` while there are too few to tell.
+    ///
+    /// # Errors
+    /// Neither format begins so.
+    pub fn begin(bytes: &[u8]) -> Result<Option<Decoder>, Fault> {
+        let Some(&magic) = bytes.first_chunk() else {
+            return Ok(None);
+        };
+        if pcapng::begins(magic) {
+            return Ok(Some(Decoder::Pcapng(pcapng::Reader::new())));
+        }
+        match pcap::Reader::begin(magic) {
+            Some(reader) => Ok(Some(Decoder::Pcap(reader))),
+            None => {
+                let what = format!(
+                    "begins with {:08x}, which neither pcap nor pcapng does",
+                    u32::from_be_bytes(magic)
+                );
+                Err(Fault::new("file", what))
+            }
+        }
+    }
+
+    /// The packet at the beginning of `bytes` and the length of its record, the quick way, if it is of the
+    /// commonest kind: little-endian, whole, in order, without options. `None` says
+    /// nothing: [`next`](Decoder::next) does.
+    #[inline(always)]
+    pub fn packet<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        match self {
+            Decoder::Pcapng(reader) => reader.plain(bytes),
+            Decoder::Pcap(reader) => reader.plain(bytes),
+        }
+    }
+
+    /// Says what lies at the beginning of `bytes`, which go on where the last step ended.
+    ///
+    /// # Errors
+    /// The record there is broken: nothing behind it can be read.
+    pub fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        match self {
+            Decoder::Pcapng(reader) => reader.next(bytes),
+            Decoder::Pcap(reader) => reader.next(bytes),
+        }
+    }
+
+    /// Which format it is.
+    pub fn format(&self) -> Format {
+        match self {
+            Decoder::Pcap(_) => Format::Pcap,
+            Decoder::Pcapng(_) => Format::Pcapng,
+        }
+    }
+
+    /// What the format calls its records.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Decoder::Pcap(reader) => reader.unit(),
+            Decoder::Pcapng(_) => "block",
+        }
+    }
+
+    /// The interfaces so far, over all sections.
+    pub fn interfaces(&self) -> &[Interface] {
+        match self {
+            Decoder::Pcap(reader) => reader.interfaces(),
+            Decoder::Pcapng(reader) => &reader.kept().interfaces,
+        }
+    }
+
+    /// What the file's statistics blocks say of each interface so far; the last block counts.
+    pub fn recorded(&self) -> &[Option<Statistics>] {
+        match self {
+            Decoder::Pcap(reader) => reader.recorded(),
+            Decoder::Pcapng(reader) => &reader.kept().recorded,
+        }
+    }
+
+    /// The sections so far; the classic format has none.
+    pub fn sections(&self) -> &[Section] {
+        match self {
+            Decoder::Pcap(_) => &[],
+            Decoder::Pcapng(reader) => &reader.kept().sections,
+        }
+    }
+
+    /// The blocks so far that are of no use here.
+    pub fn skipped(&self) -> Skipped {
+        match self {
+            Decoder::Pcap(_) => Skipped::default(),
+            Decoder::Pcapng(reader) => reader.kept().skipped,
+        }
+    }
+}
+
+/// The byte order of a file or section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    #[inline(always)]
+    fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    #[inline(always)]
+    fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    #[inline(always)]
+    fn u64(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            Order::Little => u64::from_le_bytes(bytes),
+            Order::Big => u64::from_be_bytes(bytes),
+        }
+    }
+
+    /// The word at `at` of a head whose length the type proves.
+    #[inline(always)]
+    fn word<const N: usize>(self, head: &[u8; N], at: usize) -> u32 {
+        self.u32([head[at], head[at + 1], head[at + 2], head[at + 3]])
+    }
+
+    /// The half word at `at`, likewise.
+    #[inline(always)]
+    fn half<const N: usize>(self, head: &[u8; N], at: usize) -> u16 {
+        self.u16([head[at], head[at + 1]])
+    }
+}
+
+/// The fixed part of a block's body, and the rest.
+fn split_head<const N: usize>(body: &[u8]) -> Result<(&[u8; N], &[u8]), Fault> {
+    let len = body.len();
+    body.split_first_chunk().ok_or_else(|| {
+        Fault::new(
+            "block",
+            format!("has {len} bytes, which is too few for its kind"),
+        )
+    })
+}

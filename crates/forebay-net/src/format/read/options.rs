@@ -1,0 +1,78 @@
+//! The options of a pcapng block: `code │ length │ value, padded to four`, up to an end mark.
+
+use super::{Fault, Order};
+use crate::format::sizes::padded;
+
+/// Walks an options list.
+pub(super) struct Options<'a> {
+    bytes: &'a [u8],
+    order: Order,
+}
+
+/// One option.
+pub(super) struct Opt<'a> {
+    pub code: u16,
+    pub value: &'a [u8],
+    order: Order,
+}
+
+impl<'a> Options<'a> {
+    pub fn new(bytes: &'a [u8], order: Order) -> Self {
+        Options { bytes, order }
+    }
+
+    /// The next option; `None` at the end mark or the end of the block.
+    pub fn next(&mut self) -> Result<Option<Opt<'a>>, Fault> {
+        let Some((head, rest)) = self.bytes.split_first_chunk::<4>() else {
+            return match self.bytes.len() {
+                0 => Ok(None),
+                n => Err(overrun(format!("an option that is cut after {n} bytes"))),
+            };
+        };
+        let (code, len) = (self.order.half(head, 0), self.order.half(head, 2) as usize);
+        if code == 0 {
+            self.bytes = &[];
+            return Ok(None);
+        }
+        let Some(value) = rest.get(..len) else {
+            return Err(overrun(format!(
+                "option {code} of {len} bytes where {} are left",
+                rest.len()
+            )));
+        };
+        // A last value whose padding was left out does no harm.
+        self.bytes = &rest[padded(len).min(rest.len())..];
+        let order = self.order;
+        Ok(Some(Opt { code, value, order }))
+    }
+}
+
+#[cold]
+fn overrun(what: String) -> Fault {
+    Fault::new("block", format!("has {what}"))
+}
+
+impl Opt<'_> {
+    /// The value as a 32-bit number, if it has that size.
+    pub fn u32(&self) -> Option<u32> {
+        Some(self.order.u32(self.value.try_into().ok()?))
+    }
+
+    /// The value as a 64-bit number, likewise.
+    pub fn u64(&self) -> Option<u64> {
+        Some(self.order.u64(self.value.try_into().ok()?))
+    }
+
+    /// The value as a time in ticks: two words, the high one first, whatever the byte order.
+    pub fn ticks(&self) -> Option<u64> {
+        let (high, low) = self.value.split_first_chunk::<4>()?;
+        let low = self.order.u32(low.try_into().ok()?);
+        Some((self.order.u32(*high) as u64) << 32 | low as u64)
+    }
+
+    /// The value as text; some writers count the zero at the end.
+    pub fn text(&self) -> String {
+        let text = String::from_utf8_lossy(self.value);
+        text.trim_end_matches('\0').to_owned()
+    }
+}

@@ -1,0 +1,204 @@
+//! Reading the classic format, in all the dialects that libpcap reads, as libpcap reads them.
+//!
+//! ```text
+//!  magic │ major.minor │ zone │ accuracy │ snaplen │ link      sec │ frac │ caplen │ wire_len │ data …
+//! ```
+//! * `a1b2c3d4`: microseconds; `a1b23c4d`: nanoseconds; `a1b2cd34`: microseconds, with eight more
+//!   bytes in each record's header (an interface, a protocol, a kind), which are passed over;
+//! * versions 2.0 to 2.2 and 543.0 have the two lengths the other way round, 2.3 may;
+//! * a packet longer than the file's snapshot length is cut to it, one longer than any packet is an
+//!   error: something else is being read as a length;
+//! * the upper half of the link word tells of check sequences and is left out.
+//!
+//! Sources: draft-ietf-opsawg-pcap, and the behaviour of libpcap 1.10.
+
+use super::{Fault, Order, Step};
+use crate::port::{Direction, Frame, Interface, LinkType, Resolution, Statistics};
+
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+const NANOSECONDS: u32 = 0xa1b2_3c4d;
+const MODIFIED: u32 = 0xa1b2_cd34;
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+/// Of a record in the modified format.
+const LONG_RECORD_HEADER: usize = 24;
+/// Longer packets do not exist, but for buses that carry whole transfers.
+const LONGEST: u32 = 262_144;
+const LONGEST_TRANSFER: u32 = 16 << 20;
+
+/// The order of the two lengths in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lengths {
+    CaplenFirst,
+    WireLenFirst,
+    /// The larger one is the wire's.
+    Either,
+}
+
+/// A classic file being decoded; see [`Decoder`](super::Decoder).
+#[derive(Debug)]
+pub struct Reader {
+    order: Order,
+    magic: u32,
+    ns_a_fraction: u64,
+    record_header: usize,
+    lengths: Lengths,
+    longest: u32,
+    snaplen: u32,
+    /// Empty until the file header was read.
+    interface: Option<Interface>,
+}
+
+/// The longest packet of a link type: libpcap's limits, up to our own for one block of pcapng.
+fn longest(link: LinkType) -> u32 {
+    match link.0 {
+        // USB, USB with its mapped header, D-Bus, USBPcap, Elektrobit's high-speed recorder
+        189 | 220 | 231 | 249 => LONGEST_TRANSFER,
+        279 => 8 << 20,
+        _ => LONGEST,
+    }
+}
+
+impl Reader {
+    /// Chooses the dialect by the file's first word; `None`: it is none of them.
+    pub(super) fn begin(first: [u8; 4]) -> Option<Self> {
+        let is_ours = |magic: &u32| [MICROSECONDS, NANOSECONDS, MODIFIED].contains(magic);
+        let little = Some((u32::from_le_bytes(first), Order::Little)).filter(|(m, _)| is_ours(m));
+        let big = Some((u32::from_be_bytes(first), Order::Big)).filter(|(m, _)| is_ours(m));
+        let (magic, order) = little.or(big)?;
+        Some(Reader {
+            order,
+            magic,
+            ns_a_fraction: if magic == NANOSECONDS { 1 } else { 1000 },
+            record_header: match magic {
+                MODIFIED => LONG_RECORD_HEADER,
+                _ => RECORD_HEADER,
+            },
+            lengths: Lengths::CaplenFirst,
+            longest: LONGEST,
+            snaplen: LONGEST,
+            interface: None,
+        })
+    }
+
+    pub(super) fn unit(&self) -> &'static str {
+        if self.interface.is_none() {
+            "file header"
+        } else {
+            "packet"
+        }
+    }
+
+    pub(super) fn interfaces(&self) -> &[Interface] {
+        self.interface.as_slice()
+    }
+
+    pub(super) fn recorded(&self) -> &[Option<Statistics>] {
+        if self.interface.is_some() {
+            &[None]
+        } else {
+            &[]
+        }
+    }
+
+    #[cold]
+    fn file_header(&mut self, bytes: &[u8]) -> Result<Step<'static>, Fault> {
+        let Some(head) = bytes.first_chunk::<FILE_HEADER>() else {
+            return Ok(Step::More(FILE_HEADER));
+        };
+        let order = self.order;
+        self.lengths = match (order.half(head, 4), order.half(head, 6)) {
+            (2, 4) => Lengths::CaplenFirst,
+            (2, 3) => Lengths::Either,
+            (2, 0..=2) | (543, 0) => Lengths::WireLenFirst,
+            (major, minor) => {
+                let what = format!("says version {major}.{minor}, known are 2.0 to 2.4");
+                return Err(Fault::new("file header", what));
+            }
+        };
+        let link = LinkType(order.word(head, 20) as u16);
+        self.longest = longest(link);
+        self.snaplen = match order.word(head, 16) {
+            0 | 0x8000_0000.. => self.longest,
+            // Cooked captures have a made-up Ethernet header before what the length was said of.
+            n if self.magic == MODIFIED && link == LinkType::ETHERNET => n.saturating_add(14),
+            n => n,
+        };
+        self.interface = Some(Interface {
+            name: String::new(),
+            description: String::new(),
+            link,
+            snaplen: self.snaplen,
+            bits_per_second: None,
+            resolution: match self.magic {
+                NANOSECONDS => Resolution::NANOSECONDS,
+                _ => Resolution::MICROSECONDS,
+            },
+        });
+        Ok(Step::Described(FILE_HEADER))
+    }
+
+    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        if self.interface.is_none() {
+            return self.file_header(bytes);
+        }
+        if let Some((frame, len)) = self.plain_in(self.order, bytes) {
+            return Ok(Step::Packet(frame, len));
+        }
+        let Some(head) = bytes.first_chunk() else {
+            return Ok(Step::More(self.record_header));
+        };
+        let (caplen, _) = self.lengths(self.order, head);
+        if caplen > self.longest {
+            let what = format!(
+                "says {caplen} captured bytes, the limit is {}",
+                self.longest
+            );
+            return Err(Fault::new("packet", what));
+        }
+        Ok(Step::More(self.record_header + caplen as usize))
+    }
+
+    /// The packet at the beginning, if it is there as a whole; of little-endian files only.
+    #[inline(always)]
+    pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        match self.order {
+            Order::Little => self.plain_in(Order::Little, bytes),
+            Order::Big => None,
+        }
+    }
+
+    /// With a constant for the order no word asks for it.
+    #[inline(always)]
+    fn plain_in<'a>(&self, order: Order, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        let head = bytes.first_chunk()?;
+        let (caplen, wire_len) = self.lengths(order, head);
+        if caplen > self.longest || self.interface.is_none() {
+            return None;
+        }
+        let len = self.record_header + caplen as usize;
+        let kept = caplen.min(self.snaplen);
+        let seconds = order.word(head, 0) as u64 * 1_000_000_000;
+        let fraction = order.word(head, 4) as u64 * self.ns_a_fraction;
+        let frame = Frame {
+            data: &bytes.get(self.record_header..len)?[..kept as usize],
+            wire_len: wire_len.max(kept),
+            time_ns: seconds + fraction,
+            interface: 0,
+            direction: Direction::Unknown,
+            dropped_before: 0,
+        };
+        Some((frame, len))
+    }
+
+    /// Bytes kept and bytes on the wire, as this dialect has them.
+    #[inline(always)]
+    fn lengths(&self, order: Order, head: &[u8; RECORD_HEADER]) -> (u32, u32) {
+        let (first, second) = (order.word(head, 8), order.word(head, 12));
+        match self.lengths {
+            Lengths::CaplenFirst => (first, second),
+            Lengths::Either if first <= second => (first, second),
+            Lengths::Either | Lengths::WireLenFirst => (second, first),
+        }
+    }
+}

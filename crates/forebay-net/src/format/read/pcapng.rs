@@ -1,0 +1,317 @@
+//! Reading pcapng: both byte orders, any number of sections, every kind of packet block.
+//!
+//! ```text
+//!  section │ interface 0 │ 1 │ packet … │ section │ interface 0 │ packet …
+//!  number of the interface:  0  1                            2
+//! ```
+//! * an interface's number here counts through all sections; in the file each begins anew;
+//! * a packet block is checked once, as a whole, and then read as words: its two lengths are equal,
+//!   multiples of four and at most 16 MiB, its data ends inside, its interface is known;
+//! * a simple packet block has no time (it reads as 0), and the length that was kept is worked out;
+//! * of the packet's options only direction and drops are looked at. Kinds of blocks that are of no
+//!   use here are counted in [`Skipped`](super::Skipped);
+//! * a section's own length is not needed and not believed.
+//!
+//! `kept` has what is told of sections and interfaces, `options` walks options, `times` has the clock. Source: draft-ietf-opsawg-pcapng.
+
+use super::{Fault, Order, Step, kept::Kept, options::Options, split_head};
+use crate::format::{
+    pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, LEAST_BLOCK, PADDING},
+    pcapng::{PACKET_OVERHEAD, SECTION_HEADER},
+    sizes::padded,
+};
+use crate::port::{Direction, Frame};
+
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const NAME_RESOLUTION: u32 = 4;
+const SYSTEMD_JOURNAL: u32 = 9;
+const DECRYPTION_SECRETS: u32 = 10;
+const CUSTOM: u32 = 0xbad;
+/// As [`CUSTOM`], not to be copied by those who do not know it.
+const CUSTOM_UNCOPIED: u32 = 0x4000_0bad;
+
+/// What other readers take as the largest block, too.
+const LARGEST_BLOCK: u32 = 16 << 20;
+/// Bytes of a packet block before its data.
+const PACKET_HEAD: usize = 28;
+/// Of a simple packet block.
+const SIMPLE_HEAD: usize = 12;
+/// What a packet's options tell.
+struct Told {
+    direction: Direction,
+    dropped_before: u64,
+}
+
+/// A pcapng file being decoded; see [`Decoder`](super::Decoder).
+#[derive(Debug)]
+pub struct Reader {
+    order: Order,
+    kept: Kept,
+}
+
+/// A pcapng file begins so, in either byte order.
+pub(super) fn begins(first: [u8; 4]) -> bool {
+    u32::from_le_bytes(first) == SECTION_HEADER
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Reader {
+            order: Order::Little,
+            kept: Kept::default(),
+        }
+    }
+
+    pub(super) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        match self.plain_in(self.order, bytes) {
+            Some((frame, len)) => Ok(Step::Packet(frame, len)),
+            None => self.other(bytes),
+        }
+    }
+
+    /// An enhanced packet block that is there as a whole, in order, and without options: what nearly
+    /// all are. `None` leaves it to [`next`](Reader::next) to find out what it is instead.
+    #[inline(always)]
+    pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        match self.order {
+            Order::Little => self.plain_in(Order::Little, bytes),
+            Order::Big => None,
+        }
+    }
+
+    /// With a constant for the order no word asks for it.
+    #[inline(always)]
+    fn plain_in<'a>(&self, order: Order, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        let head = bytes.first_chunk::<PACKET_HEAD>()?;
+        let total = order.word(head, 4) as usize;
+        let caplen = order.word(head, 20);
+        let expected = PACKET_OVERHEAD + padded(caplen as usize);
+        if order.word(head, 0) != ENHANCED_PACKET
+            || total != expected
+            || total > LARGEST_BLOCK as usize
+        {
+            return None;
+        }
+        let (body, last) = bytes.get(..total)?.split_last_chunk::<4>()?;
+        if order.u32(*last) as usize != total {
+            return None;
+        }
+        let interface = order.word(head, 8);
+        let detail = self.kept.details.get(interface as usize)?;
+        let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
+        let frame = Frame {
+            data: body.get(PACKET_HEAD..PACKET_HEAD + caplen as usize)?,
+            wire_len: order.word(head, 24).max(caplen),
+            time_ns: detail.times.ns(ticks),
+            interface: self.kept.first_interface + interface,
+            direction: Direction::Unknown,
+            dropped_before: 0,
+        };
+        Some((frame, total))
+    }
+
+    /// A packet block of the enhanced or the obsolete kind: they differ in the word at 8 only.
+    fn packet<'a>(
+        &self,
+        head: &[u8; PACKET_HEAD],
+        body: &'a [u8],
+        interface: u32,
+        dropped_before: u64,
+    ) -> Result<Step<'a>, Fault> {
+        let order = self.order;
+        let caplen = order.word(head, 20);
+        let Some(data) = body.get(PACKET_HEAD..PACKET_HEAD + caplen as usize) else {
+            return Err(data_too_long(caplen, body.len() - PACKET_HEAD));
+        };
+        let Some(detail) = self.kept.details.get(interface as usize) else {
+            return Err(self.no_interface(interface));
+        };
+        let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
+        let options = &body[PACKET_HEAD + padded(caplen as usize)..];
+        let told = self.packet_options(options, order.word(head, 0), dropped_before)?;
+        let frame = Frame {
+            data,
+            wire_len: order.word(head, 24).max(caplen),
+            time_ns: detail.times.ns(ticks),
+            interface: self.kept.first_interface + interface,
+            direction: told.direction,
+            dropped_before: told.dropped_before,
+        };
+        Ok(Step::Packet(frame, body.len() + 4))
+    }
+
+    #[inline(never)]
+    fn packet_options(&self, bytes: &[u8], kind: u32, dropped: u64) -> Result<Told, Fault> {
+        let mut told = Told {
+            direction: Direction::Unknown,
+            dropped_before: dropped,
+        };
+        let mut options = Options::new(bytes, self.order);
+        while let Some(option) = options.next()? {
+            match option.code {
+                // epb_flags and pack_flags
+                2 => {
+                    told.direction = match option.u32().unwrap_or(0) & 3 {
+                        1 => Direction::Inbound,
+                        2 => Direction::Outbound,
+                        _ => Direction::Unknown,
+                    }
+                }
+                // epb_dropcount
+                4 if kind == ENHANCED_PACKET => told.dropped_before = option.u64().unwrap_or(0),
+                _ => {}
+            }
+        }
+        Ok(told)
+    }
+
+    /// The block without its last length, which has to be the first one.
+    #[inline(always)]
+    fn body<'a>(&self, block: &'a [u8]) -> Result<&'a [u8], Fault> {
+        match block.split_last_chunk::<4>() {
+            Some((body, last)) if self.order.u32(*last) as usize == block.len() => Ok(body),
+            last => Err(two_lengths(
+                block.len(),
+                last.map_or(0, |(_, last)| self.order.u32(*last)),
+            )),
+        }
+    }
+
+    /// Every other kind of block.
+    #[inline(never)]
+    fn other<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        let Some(head) = bytes.first_chunk::<12>() else {
+            return Ok(Step::More(LEAST_BLOCK));
+        };
+        if self.order.word(head, 0) == SECTION_HEADER {
+            return self.section(head, bytes);
+        }
+        let kind = self.order.word(head, 0);
+        let total = self.order.word(head, 4);
+        check_len(
+            total,
+            match kind {
+                ENHANCED_PACKET | OBSOLETE_PACKET => PACKET_OVERHEAD,
+                SIMPLE_PACKET => SIMPLE_HEAD + 4,
+                INTERFACE => 20,
+                INTERFACE_STATISTICS => 24,
+                _ => LEAST_BLOCK,
+            },
+        )?;
+        let Some(block) = bytes.get(..total as usize) else {
+            return Ok(Step::More(total as usize));
+        };
+        let body = self.body(block)?;
+        match kind {
+            ENHANCED_PACKET => {
+                let (head, _) = split_head(body)?;
+                return self.packet(head, body, self.order.word(head, 8), 0);
+            }
+            OBSOLETE_PACKET => {
+                let (head, _) = split_head(body)?;
+                let interface = self.order.half(head, 8) as u32;
+                // All ones: not known.
+                let drops = Some(self.order.half(head, 10)).filter(|&n| n < u16::MAX);
+                return self.packet(head, body, interface, drops.unwrap_or(0) as u64);
+            }
+            SIMPLE_PACKET => return self.simple(body),
+            INTERFACE => {
+                self.kept.interface(body, self.order)?;
+                return Ok(Step::Described(block.len()));
+            }
+            INTERFACE_STATISTICS => self.kept.statistics(body, self.order)?,
+            NAME_RESOLUTION => self.kept.skipped.name_resolution += 1,
+            SYSTEMD_JOURNAL => self.kept.skipped.systemd_journal += 1,
+            DECRYPTION_SECRETS => self.kept.skipped.decryption_secrets += 1,
+            CUSTOM | CUSTOM_UNCOPIED => self.kept.skipped.custom += 1,
+            PADDING => self.kept.skipped.padding += 1,
+            _ => self.kept.skipped.other += 1,
+        }
+        Ok(Step::Other(block.len()))
+    }
+
+    fn section<'a>(&mut self, head: &[u8; 12], bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        let order = match Order::Little.word(head, 8) {
+            BYTE_ORDER => Order::Little,
+            word if word.swap_bytes() == BYTE_ORDER => Order::Big,
+            word => {
+                let what = format!("begins a section with {word:08x} for its byte order");
+                return Err(Fault::new("block", what));
+            }
+        };
+        let total = order.word(head, 4);
+        check_len(total, 28)?;
+        let Some(block) = bytes.get(..total as usize) else {
+            return Ok(Step::More(total as usize));
+        };
+        self.order = order;
+        let body = self.body(block)?;
+        self.kept.section(body, order)?;
+        Ok(Step::Described(block.len()))
+    }
+
+    fn simple<'a>(&self, body: &'a [u8]) -> Result<Step<'a>, Fault> {
+        let (head, rest) = split_head::<SIMPLE_HEAD>(body)?;
+        let Some(detail) = self.kept.details.first() else {
+            return Err(self.no_interface(0));
+        };
+        let wire_len = self.order.word(head, 8);
+        let caplen = rest.len().min(wire_len.min(detail.snaplen) as usize);
+        let frame = Frame {
+            data: &rest[..caplen],
+            wire_len,
+            time_ns: 0,
+            interface: self.kept.first_interface,
+            direction: Direction::Unknown,
+            dropped_before: 0,
+        };
+        Ok(Step::Packet(frame, body.len() + 4))
+    }
+
+    #[cold]
+    fn no_interface(&self, number: u32) -> Fault {
+        let there = self.kept.details.len();
+        let what = format!("is of interface {number}, its section has {there} so far");
+        Fault::new("block", what)
+    }
+}
+
+#[inline(always)]
+fn check_len(total: u32, least: usize) -> Result<(), Fault> {
+    if total.is_multiple_of(4) && total as usize >= least && total <= LARGEST_BLOCK {
+        return Ok(());
+    }
+    Err(bad_len(total, least))
+}
+
+#[cold]
+fn bad_len(total: u32, least: usize) -> Fault {
+    let what = if total > LARGEST_BLOCK {
+        format!(
+            "says {total} bytes, the limit is {} MiB",
+            LARGEST_BLOCK >> 20
+        )
+    } else if (total as usize) < least {
+        format!("says {total} bytes, the least for its kind is {least}")
+    } else {
+        format!("says {total} bytes, which is no multiple of four")
+    };
+    Fault::new("block", what)
+}
+
+#[cold]
+fn two_lengths(first: usize, last: u32) -> Fault {
+    let what = format!("says {first} bytes at its beginning and {last} at its end");
+    Fault::new("block", what)
+}
+
+#[cold]
+fn data_too_long(caplen: u32, room: usize) -> Fault {
+    let what = format!("says {caplen} captured bytes and has room for {room}");
+    Fault::new("block", what)
+}

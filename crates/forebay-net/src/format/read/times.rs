@@ -1,0 +1,89 @@
+//! From a file's clock to nanoseconds since 1970: any `if_tsresol`, any `if_tsoffset`, no overflow.
+//!
+//! What lies before 1970 reads as 0, and what lies behind the year 2554 as the largest number: a
+//! clock that was wrong is no reason to lose a packet. Fractions of a nanosecond are cut off.
+
+use crate::port::Resolution;
+
+const NS_A_SECOND: u64 = 1_000_000_000;
+
+/// How ticks of one interface become nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Nanoseconds a tick, where they are whole and nothing is added; otherwise 0.
+    factor: u64,
+    resolution: Resolution,
+    offset_seconds: i64,
+}
+
+impl Times {
+    pub fn new(resolution: Resolution, offset_seconds: i64) -> Self {
+        let plain = resolution.0 <= 9 && offset_seconds == 0;
+        Times {
+            factor: if plain {
+                10_u64.pow(9 - resolution.0 as u32)
+            } else {
+                0
+            },
+            resolution,
+            offset_seconds,
+        }
+    }
+
+    #[inline]
+    pub fn ns(&self, ticks: u64) -> u64 {
+        if self.factor != 0 {
+            return ticks.saturating_mul(self.factor);
+        }
+        self.rare(ticks)
+    }
+
+    #[cold]
+    fn rare(&self, ticks: u64) -> u64 {
+        let n = (self.resolution.0 & 0x7f) as u32;
+        let ticks = ticks as u128;
+        let ns = if self.resolution.0 & 0x80 != 0 {
+            // Below 2⁹⁴, so the shift is the only thing that can take everything away.
+            (ticks * NS_A_SECOND as u128) >> n
+        } else if n <= 9 {
+            ticks * 10_u128.pow(9 - n)
+        } else {
+            // 10³⁸ is the largest power that fits; ticks are below 10²⁰.
+            10_u128.checked_pow(n - 9).map_or(0, |many| ticks / many)
+        };
+        let offset = self.offset_seconds as i128 * NS_A_SECOND as i128;
+        (ns as i128 + offset).clamp(0, u64::MAX as i128) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_resolution_and_offset_has_an_answer() {
+        for byte in 0..=255 {
+            for offset in [0, 1, -1, i64::MAX, i64::MIN] {
+                for ticks in [0, 1, u64::MAX] {
+                    Times::new(Resolution(byte), offset).ns(ticks);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_second_is_one_second_at_every_resolution_that_can_hold_it() {
+        for n in 0..=19 {
+            assert_eq!(
+                Times::new(Resolution(n), 0).ns(10_u64.pow(n as u32)),
+                NS_A_SECOND
+            );
+        }
+        for n in 0..=63 {
+            assert_eq!(Times::new(Resolution(0x80 | n), 0).ns(1 << n), NS_A_SECOND);
+        }
+        assert_eq!(Times::new(Resolution(6), -1).ns(1_500_000), 500_000_000);
+        assert_eq!(Times::new(Resolution(6), -2).ns(1_500_000), 0);
+        assert_eq!(Times::new(Resolution(0), 0).ns(u64::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,206 @@
+//! What a capture file holds, told in numbers: what `capinfos` tells, and its losses.
+//!
+//! One pass over the file as a port; a thread beside it takes the check sum of the bytes as they
+//! lie. Imports `port`, `format` and `file`. Read next: [`crate::file`], which does the reading.
+
+use crate::{
+    file::File,
+    format::{
+        Format,
+        read::{Section, Skipped},
+    },
+    port::{Frame, Interface, Port, Statistics, Wake},
+};
+use forebay::{Error, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use sha2::{Digest, Sha256};
+use std::{fs, io, path::Path, thread};
+
+/// What a capture file holds.
+///
+/// ```
+/// use forebay_net::{info::Info, open, session::{Config, Control, Output, Session}};
+///
+/// let path = std::env::temp_dir().join(format!("info-{}.pcapng", std::process::id()));
+/// let names = ["sim:clock=virtual,count=1000".parse()?];
+/// let clock = open::clock(&names)?;
+/// let ports = open::ports(&names, &Default::default(), &clock)?;
+/// let output = Output::File(path.clone());
+/// Session::open(ports, output, Config::default(), clock, Control::new()?)?.run(&mut |_| {});
+///
+/// let info = Info::of(&path)?;
+/// assert_eq!((info.all.packets, info.all.wire_bytes, info.in_order), (1000, 60_000, Some(true)));
+/// assert_eq!(info.all.nanoseconds(), Some(999 * 672)); // line rate
+/// assert_eq!(info.interfaces[0].interface.name, "sim");
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Info {
+    /// Which format it has.
+    pub format: Format,
+    /// What it is packed with: `gzip`, `zstd`.
+    pub packing: Option<&'static str>,
+    /// Its length as it lies; `None` of a pipe.
+    pub bytes: Option<u64>,
+    /// SHA-256 of the file as it lies; `None` of a pipe.
+    pub sha256: Option<[u8; 32]>,
+    /// All packets together.
+    pub all: Tally,
+    /// Whether no packet is older than the one before it; `None`: some have no time.
+    pub in_order: Option<bool>,
+    /// Each interface with its packets.
+    pub interfaces: Vec<OneInterface>,
+    /// The sections of a pcapng file.
+    pub sections: Vec<Section>,
+    /// Blocks that are no packets, by kind.
+    pub skipped: Skipped,
+    /// Why the file could not be read to its end. Everything else is about what was read.
+    pub error: Option<Error>,
+}
+
+/// An interface of a capture file.
+#[derive(Clone, Debug)]
+pub struct OneInterface {
+    /// The interface.
+    pub interface: Interface,
+    /// Its packets.
+    pub tally: Tally,
+    /// Losses that its packets tell of.
+    pub drops_told: u64,
+    /// What the file says of it at its end.
+    pub recorded: Option<Statistics>,
+}
+
+/// Packets, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub packets: u64,
+    /// Of these, packets of which only a part was kept.
+    pub cut: u64,
+    /// Bytes in the file.
+    pub captured_bytes: u64,
+    /// Bytes they had on the wire.
+    pub wire_bytes: u64,
+    /// The least and the greatest time, in nanoseconds since the Unix epoch; packets without a
+    /// time left out.
+    pub span_ns: Option<(u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, frame: &Frame<'_>) {
+        self.packets += 1;
+        self.captured_bytes += frame.data.len() as u64;
+        self.wire_bytes += u64::from(frame.wire_len);
+        self.cut += u64::from(frame.wire_len as usize > frame.data.len());
+        if frame.time_ns > 0 {
+            let (first, last) = self.span_ns.unwrap_or((u64::MAX, 0));
+            self.span_ns = Some((first.min(frame.time_ns), last.max(frame.time_ns)));
+        }
+    }
+
+    /// From the first packet to the last.
+    pub fn nanoseconds(&self) -> Option<u64> {
+        self.span_ns.map(|(first, last)| last - first)
+    }
+}
+
+impl Info {
+    /// Reads the capture file at `path`, or standard input where that is `-`.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is broken before its first packet. What breaks later is told in
+    /// [`error`](Info::error).
+    pub fn of(path: &Path) -> Result<Info> {
+        if path == Path::new("-") {
+            return Ok(read(File::stdin()?));
+        }
+        let file = File::open(path)?;
+        thread::scope(|scope| {
+            let summing = scope.spawn(|| check_sum(path));
+            let mut info = read(file);
+            if let Some((bytes, sum)) = summing.join().unwrap_or_default() {
+                (info.bytes, info.sha256) = (Some(bytes), Some(sum));
+            }
+            Ok(info)
+        })
+    }
+}
+
+/// The length and the SHA-256 of a regular file.
+fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
+    let mut file = fs::File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut sum = Sha256::new();
+    let bytes = io::copy(&mut file, &mut sum).ok()?;
+    Some((bytes, sum.finalize().into()))
+}
+
+/// What was counted so far.
+#[derive(Default)]
+struct Counting {
+    all: Tally,
+    by_interface: Vec<Tally>,
+    last_ns: u64,
+    goes_back: bool,
+    lacks_time: bool,
+}
+
+impl Counting {
+    fn add(&mut self, frame: &Frame<'_>) {
+        self.all.add(frame);
+        let at = frame.interface as usize;
+        if self.by_interface.len() <= at {
+            self.by_interface.resize(at + 1, Tally::default());
+        }
+        self.by_interface[at].add(frame);
+        self.lacks_time |= frame.time_ns == 0;
+        self.goes_back |= frame.time_ns < self.last_ns;
+        self.last_ns = frame.time_ns;
+    }
+}
+
+fn read(mut file: File) -> Info {
+    let mut counting = Counting::default();
+    let error = count(&mut file, &mut counting).err();
+    let interfaces = file.interfaces().iter().enumerate();
+    let of_one = |(at, interface): (usize, &Interface)| OneInterface {
+        interface: interface.clone(),
+        tally: counting.by_interface.get(at).copied().unwrap_or_default(),
+        drops_told: file.drops_told(at),
+        recorded: file.recorded(at as u32),
+    };
+    Info {
+        format: file.format(),
+        packing: file.packing(),
+        bytes: None,
+        sha256: None,
+        all: counting.all,
+        in_order: (!counting.lacks_time).then_some(!counting.goes_back),
+        interfaces: interfaces.map(of_one).collect(),
+        sections: file.sections().to_vec(),
+        skipped: file.skipped(),
+        error,
+    }
+}
+
+fn count(file: &mut File, counting: &mut Counting) -> Result<()> {
+    loop {
+        let mut burst = file.receive(4096)?;
+        while let Some(frame) = burst.next_frame() {
+            counting.add(&frame);
+        }
+        drop(burst);
+        match file.arm()? {
+            Wake::End => return Ok(()),
+            Wake::Fd(fd) => {
+                // Nothing but a signal can fail here, and then we look again.
+                let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
+            }
+            Wake::Ready | Wake::At(_) => {}
+        }
+    }
+}

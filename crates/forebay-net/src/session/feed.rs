@@ -1,0 +1,149 @@
+//! A port of the session, and the way of each of its interfaces into the output.
+
+use super::{intake::Broken, output::Writing};
+use crate::{
+    filter::{Filter, View, bpf::Program},
+    format::Described,
+    port::{Frame, Interface, Port, Statistics},
+};
+use forebay::{Error, Result};
+
+/// One interface of a port.
+pub(super) struct Lane {
+    /// How the output knows it; without an output nobody asks.
+    pub described: Described,
+    /// The filter in this interface's terms, if it falls to us.
+    program: Option<Program>,
+    /// Losses that rejected packets told of; the next one that passes tells of them.
+    pub owed: u64,
+}
+
+impl Lane {
+    /// Whether the filter lets `frame` pass. If not, what it tells of a loss is kept.
+    #[inline]
+    pub fn passes(&mut self, frame: &Frame<'_>) -> bool {
+        let Some(program) = &self.program else {
+            return true;
+        };
+        let passes = program.run(frame.data, frame.wire_len) > 0;
+        if !passes {
+            self.owed += frame.dropped_before;
+        }
+        passes
+    }
+
+    /// `frame`, telling of the losses that are owed too.
+    #[cold]
+    pub fn telling<'a>(&self, frame: &Frame<'a>) -> Frame<'a> {
+        Frame {
+            dropped_before: frame.dropped_before + self.owed,
+            ..*frame
+        }
+    }
+}
+
+/// A port and what came from it.
+pub(super) struct Feed {
+    pub port: Box<dyn Port>,
+    /// Its interfaces, as far as they are known to the output.
+    pub lanes: Vec<Lane>,
+    /// Frames that we took from it.
+    pub taken: u64,
+    /// Frames that our filter rejected.
+    pub filtered: u64,
+    /// Frames it held that nobody took, and those that nobody could take any more.
+    pub unread: u64,
+    pub refused: u64,
+    /// Gaps marked on a frame.
+    pub gaps: u64,
+    /// Its frames have to pass a filter of ours.
+    pub filters: bool,
+    /// It is read to its end before the next one is looked at.
+    pub in_turn: bool,
+    pub has_ended: bool,
+}
+
+impl Feed {
+    pub fn new(port: Box<dyn Port>, filter: Option<&Filter>) -> Self {
+        Feed {
+            filters: filter.is_some() && !port.got().filters,
+            lanes: Vec::new(),
+            taken: 0,
+            filtered: 0,
+            unread: 0,
+            refused: 0,
+            gaps: 0,
+            in_turn: port.got().in_turn,
+            has_ended: false,
+            port,
+        }
+    }
+
+    /// The filter in the terms of one of its interfaces, where it falls to us.
+    fn program(&self, filter: Option<&Filter>, of: &Interface) -> Result<Option<Program>> {
+        let compile = |filter: &Filter| {
+            let compiled = filter.compile(of.link, View::Packet, of.snaplen);
+            compiled.map_err(|error| Error::new(self.port.name(), error.to_string()))
+        };
+        let ours = filter.filter(|_| self.filters);
+        ours.map(compile).transpose()
+    }
+
+    /// Whether the filter makes sense for every interface that is known by now.
+    ///
+    /// # Errors
+    /// It does not, for an interface's link type.
+    pub fn check(&self, filter: Option<&Filter>) -> Result<()> {
+        let mut interfaces = self.port.interfaces().iter();
+        interfaces.try_for_each(|interface| self.program(filter, interface).map(drop))
+    }
+
+    /// Makes a lane for each interface that the port knows by now, and tells the output of it;
+    /// `false`: the output has no room for that at the moment.
+    pub fn introduce(
+        &mut self,
+        filter: Option<&Filter>,
+        mut writing: Option<&mut Writing>,
+    ) -> std::result::Result<bool, Broken> {
+        for interface in &self.port.interfaces()[self.lanes.len()..] {
+            let program = self.program(filter, interface).map_err(Broken::Port)?;
+            let described = match &mut writing {
+                None => Some(Described::default()),
+                Some(writing) => writing.introduce(interface).map_err(Broken::Store)?,
+            };
+            let Some(described) = described else {
+                return Ok(false);
+            };
+            self.lanes.push(Lane {
+                described,
+                program,
+                owed: 0,
+            });
+        }
+        Ok(true)
+    }
+
+    /// What is known of each of its interfaces at the end of a capture from `begin` to `end`.
+    pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
+        let counts = self.port.counts();
+        let is_recorded = self.in_turn;
+        let of_lane = |(number, lane): (usize, &Lane)| {
+            let known = if is_recorded {
+                self.port.recorded(number as u32)?
+            } else {
+                Statistics {
+                    time_ns: end,
+                    began_ns: Some(begin),
+                    ended_ns: Some(end),
+                    interface_received: None,
+                    interface_dropped: counts.interface_dropped,
+                    received: Some(counts.received - self.filtered),
+                    dropped: counts.dropped,
+                    delivered: Some(self.taken),
+                }
+            };
+            Some((lane.described, known))
+        };
+        self.lanes.iter().enumerate().filter_map(of_lane).collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! The innermost loop: frame after frame of one burst, through the filter, into the output.
+
+use super::{feed::Lane, output::Writing};
+use crate::port::Burst;
+use forebay::Error;
+
+/// What was taken of a burst.
+#[derive(Default)]
+pub(super) struct Took {
+    /// Frames that were kept or counted.
+    pub packets: u64,
+    /// Frames that the filter rejected.
+    pub filtered: u64,
+    /// Frames that tell of a loss before them.
+    pub gaps: u64,
+    /// Bytes that those kept had on the wire.
+    pub wire_bytes: u64,
+    /// When the first of these came.
+    pub first_ns: Option<u64>,
+}
+
+/// Why no more was taken.
+pub(super) enum Stop {
+    /// The burst is over, or as many are taken as were asked for.
+    AtEnd,
+    /// No buffer is empty.
+    NoRoom,
+    /// The output failed.
+    Failed(Error),
+    /// The next frame is of an interface without a lane.
+    UnknownInterface,
+}
+
+/// Takes at most `most` frames. `FILTERS` is whether they have to pass a filter of ours.
+///
+/// What is not taken is given back: the frame that met no room is the first of the next burst.
+#[inline]
+pub(super) fn take<const FILTERS: bool>(
+    burst: &mut Burst<'_>,
+    lanes: &mut [Lane],
+    mut writing: Option<&mut Writing>,
+    most: u64,
+) -> (Took, Stop) {
+    let mut took = Took::default();
+    while took.packets < most {
+        // Seen where the port put it: moving it would read whole what was just written in parts,
+        // which the processor cannot forward.
+        let next = burst.next_frame();
+        let Some(mut frame) = next.as_ref() else {
+            break;
+        };
+        let Some(lane) = lanes.get_mut(frame.interface as usize) else {
+            burst.put_back();
+            return (took, Stop::UnknownInterface);
+        };
+        let telling;
+        if FILTERS {
+            if !lane.passes(frame) {
+                took.filtered += 1;
+                continue;
+            }
+            if lane.owed > 0 {
+                telling = lane.telling(frame);
+                frame = &telling;
+            }
+        }
+        let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
+        let follows_gap = frame.dropped_before > 0;
+        if let Some(writing) = &mut writing {
+            match writing.put(frame, &lane.described) {
+                Ok(true) => {}
+                Ok(false) => {
+                    burst.put_back();
+                    return (took, Stop::NoRoom);
+                }
+                Err(error) => {
+                    burst.put_back();
+                    return (took, Stop::Failed(error));
+                }
+            }
+        }
+        if FILTERS {
+            lane.owed = 0;
+        }
+        if took.packets == 0 {
+            took.first_ns = Some(time_ns);
+        }
+        took.packets += 1;
+        took.gaps += u64::from(follows_gap);
+        took.wire_bytes += u64::from(wire_len);
+    }
+    (took, Stop::AtEnd)
+}
