@@ -1,0 +1,155 @@
+//! `forebay info` as its users run it, beside capinfos and sha256sum.
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use support::{Folder, has, run, text};
+
+mod support;
+
+fn info(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.arg("info").args(args).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn recorded(folder: &Folder, name: &str, port: &str) -> String {
+    let path = folder.path(name);
+    let ran = run(&["-i", port, "-q", "-w", &path]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    path
+}
+
+/// What capinfos says behind `label`, in its machine-readable form.
+fn capinfos(path: &str, label: &str) -> String {
+    let output = Command::new("capinfos")
+        .args(["-M", path])
+        .output()
+        .unwrap();
+    let line = text(&output.stdout)
+        .lines()
+        .find(|line| line.starts_with(label));
+    let (_, value) = line.expect(label).split_once(':').unwrap();
+    value.trim().to_owned()
+}
+
+#[test]
+fn it_counts_what_capinfos_counts() {
+    if !has("capinfos") {
+        return;
+    }
+    let folder = Folder::new();
+    let port = "sim:clock=virtual,size=imix,rate=10G,ring=32,host=none,cost=400ns,count=30000";
+    for name in ["a.pcapng", "a.pcap"] {
+        let path = recorded(&folder, name, port);
+        let json: Value = serde_json::from_slice(&info(&["--json", &path]).stdout).unwrap();
+        let number = |key: &str| json[key].as_u64().unwrap().to_string();
+        assert_eq!(number("packets"), capinfos(&path, "Number of packets"));
+        assert_eq!(
+            format!("{} bytes", number("bytes")),
+            capinfos(&path, "File size")
+        );
+        assert_eq!(
+            format!("{} bytes", number("wire_bytes")),
+            capinfos(&path, "Data size")
+        );
+        assert_eq!(json["sha256"], capinfos(&path, "SHA256"));
+        assert_eq!(json["in_order"], true);
+        let seconds = format!("{:.9} seconds", json["seconds"].as_f64().unwrap());
+        assert_eq!(seconds, capinfos(&path, "Capture duration"));
+        // 2026-11-21T07:20:26.427258433Z here, 2026-11-21 07:20:26.427258433 in local time there.
+        let fraction = |time: &str| {
+            time.trim_end_matches('Z')
+                .rsplit_once('.')
+                .unwrap()
+                .1
+                .to_owned()
+        };
+        let first = json["first"].as_str().unwrap();
+        assert_eq!(
+            fraction(first),
+            fraction(&capinfos(&path, "First packet time"))
+        );
+        assert_eq!(json["format"], name.split_once('.').unwrap().1);
+        assert_eq!(json["interfaces"][0]["link_name"], "EN10MB");
+    }
+}
+
+#[test]
+fn losses_that_the_file_tells_of_are_told() {
+    let folder = Folder::new();
+    let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=50000";
+    let path = recorded(&folder, "lossy.pcapng", port);
+    let json: Value = serde_json::from_slice(&info(&["--json", &path]).stdout).unwrap();
+    let interface = &json["interfaces"][0];
+    let number = |value: &Value| value.as_u64().unwrap();
+    let recorded = &interface["recorded"];
+    let dropped = number(&recorded["dropped"]);
+    assert!(
+        dropped > 1000 && number(&interface["lost_in_gaps"]) <= dropped,
+        "{json}"
+    );
+    assert_eq!(number(&recorded["received"]), 50_000);
+    assert_eq!(number(&recorded["delivered"]) + dropped, 50_000);
+    assert_eq!(interface["name"], "sim");
+    let said = info(&[&path]);
+    let said = text(&said.stdout);
+    assert!(
+        said.contains(&format!("Dropped by kernel:   {dropped}\n")),
+        "{said}"
+    );
+}
+
+#[test]
+fn packed_files_and_several_are_told_of() {
+    let folder = Folder::new();
+    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
+    assert!(Command::new("gzip").arg(&path).status().unwrap().success());
+    let path = path + ".gz";
+    let sum = Command::new("sha256sum").arg(&path).output().unwrap();
+    let said = info(&[&path, &path]);
+    let said = text(&said.stdout);
+    assert_eq!(said.matches("pcapng (gzip)\n").count(), 2);
+    assert_eq!(said.matches("Packets:               1000\n").count(), 2);
+    assert!(said.contains(&text(&sum.stdout)[..64]), "{said}");
+    let lines = info(&["--json", &path, &path]);
+    assert_eq!(text(&lines.stdout).lines().count(), 2);
+}
+
+#[test]
+fn what_cannot_be_read_fails_and_the_rest_is_told_all_the_same() {
+    let folder = Folder::new();
+    let whole = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
+    let torn = folder.path("torn.pcapng");
+    std::fs::write(&torn, &std::fs::read(&whole).unwrap()[..50_000]).unwrap();
+    let ran = info(&["--json", &folder.path("none"), &torn, &whole]);
+    assert_eq!(ran.status.code(), Some(1));
+    let said = text(&ran.stderr);
+    assert!(
+        said.contains("none: ") && said.contains("ends in the middle of a block"),
+        "{said}"
+    );
+    let lines = text(&ran.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let told: Vec<_> = lines
+        .map(|json| (json["packets"].clone(), json["error"].is_null()))
+        .collect();
+    assert_eq!(told[1], (1000.into(), true));
+    assert!(told[0].0.as_u64().unwrap() > 500 && !told[0].1, "{told:?}");
+}
+
+#[test]
+fn standard_input_is_told_of_too() {
+    let folder = Folder::new();
+    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
+    let ran = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["info", "--json", "-"])
+        .stdin(std::fs::File::open(&path).unwrap())
+        .output()
+        .unwrap();
+    let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(
+        (json["packets"].as_u64(), json["sha256"].is_null()),
+        (Some(1000), true)
+    );
+}

@@ -1,0 +1,422 @@
+//! `forebay capture -r` and filters, as their users run them.
+
+use found::{Found, read};
+use serde_json::Value;
+use std::{
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+use support::{Folder, count, forebay, has, run, summary, text};
+
+#[allow(dead_code)] // the other tests use the rest
+#[path = "../../forebay-net/tests/support/found.rs"]
+mod found;
+mod support;
+
+/// A capture of simulated packets: `frames` of them, with the sequence number in bytes 42 to 49.
+fn recorded(folder: &Folder, name: &str, frames: &str) -> String {
+    let path = folder.path(name);
+    let ran = run(&["-i", "sim:clock=virtual", "-c", frames, "-q", "-w", &path]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    path
+}
+
+fn found(path: &str) -> Found {
+    read(File::open(path).unwrap())
+}
+
+fn sequences(found: &Found) -> Vec<u64> {
+    found.packets.iter().map(|packet| packet.sequence).collect()
+}
+
+/// The law, and that it is about files: nothing is lost, whatever is not written is filtered.
+fn law(json: &Value) -> [u64; 3] {
+    assert_eq!(json["law_holds"], true, "{json}");
+    let dropped = json["dropped"].as_object().unwrap();
+    assert!(dropped.values().all(|lost| lost == 0), "{json}");
+    assert_eq!(json["unread"], 0, "{json}");
+    ["received", "written", "filtered"].map(|key| count(&json[key]))
+}
+
+/// Captures that nobody here made.
+fn foreign(kind: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let Ok(entries) = std::fs::read_dir(folder.join(kind)) else {
+        println!("skipped: needs ../shared/data/{kind}");
+        return Vec::new();
+    };
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn classic_files_come_out_as_tcpdump_copies_them() {
+    if !has("tcpdump") {
+        return;
+    }
+    for path in foreign("pcap") {
+        let folder = Folder::new();
+        let (input, ours, theirs) = (path.to_str().unwrap(), folder.path("a.pcap"), "-");
+        let ran = run(&["-r", input, "-w", &ours, "-q"]);
+        let tcpdump = Command::new("tcpdump")
+            .args(["-r", input, "-w", theirs])
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.success(), tcpdump.status.success(), "{input}");
+        let ours = std::fs::read(&ours).unwrap();
+        // The link type's upper half tells of check sequences, and we know no snaplen above 262144.
+        assert_eq!(ours[..16], tcpdump.stdout[..16], "{input}");
+        assert_eq!(ours[20..22], tcpdump.stdout[20..22], "{input}");
+        assert!(ours[24..] == tcpdump.stdout[24..], "{input}");
+    }
+}
+
+/// A packet with what its interface says: link type, resolution, ticks, wire length, data.
+type Packet = (i32, u8, u64, u32, Vec<u8>);
+
+fn packets(path: &str) -> Vec<Packet> {
+    use pcap_parser::{Block, PcapBlockOwned, PcapError, traits::PcapNGPacketBlock};
+    let mut reader = pcap_parser::create_reader(1 << 20, File::open(path).unwrap()).unwrap();
+    let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
+    loop {
+        match reader.next() {
+            Ok((used, block)) => {
+                match block {
+                    PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                        interfaces.push((interface.linktype.0, interface.if_tsresol));
+                    }
+                    PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                        let (link, resolution) = interfaces[packet.if_id as usize];
+                        let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                        let data = packet.packet_data().to_vec();
+                        packets.push((link, resolution, ticks, packet.origlen, data));
+                    }
+                    _ => {}
+                }
+                reader.consume(used);
+            }
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(PcapError::Eof) => return packets,
+            Err(other) => panic!("{path}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn pcapng_files_come_out_as_tshark_writes_them() {
+    if !has("tshark") {
+        return;
+    }
+    for path in foreign("pcapng") {
+        let folder = Folder::new();
+        let input = path.to_str().unwrap();
+        let (ours, theirs) = (folder.path("ours.pcapng"), folder.path("theirs.pcapng"));
+        let ran = run(&["-r", input, "-w", &ours, "-q", "--json"]);
+        assert!(ran.status.success(), "{input}: {}", text(&ran.stderr));
+        let tshark = Command::new("tshark")
+            .args(["-r", input, "-w", &theirs, "-F", "pcapng"])
+            .output()
+            .unwrap();
+        assert!(tshark.status.success(), "{input}");
+        let packets = packets(&ours);
+        assert_eq!(packets, self::packets(&theirs), "{input}");
+        let [received, written, _] = law(&summary(&ran.stdout));
+        assert_eq!([received, written], [packets.len() as u64; 2], "{input}");
+    }
+}
+
+#[test]
+fn what_the_filter_rejects_is_counted_exactly() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "10000");
+    let output = folder.path("out.pcapng");
+    let ran = run(&[
+        "-r",
+        &input,
+        "-w",
+        &output,
+        "--json",
+        "udp",
+        "and",
+        "ether[49] & 3 = 1",
+    ]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(law(&summary(&ran.stdout)), [10_000, 2_500, 7_500]);
+    let every_fourth: Vec<_> = (0..2_500).map(|k| 4 * k + 1).collect();
+    assert_eq!(sequences(&found(&output)), every_fourth);
+    let said = text(&ran.stderr);
+    assert!(said.contains("10000 received = 2500 written + 7500 filtered + 0 dropped"));
+    // It is a file: tcpdump's lines about a kernel would make no sense.
+    assert!(!said.contains("kernel"), "{said}");
+}
+
+#[test]
+fn a_count_is_a_count_of_what_passes() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "1000");
+    let output = folder.path("out.pcapng");
+    let ran = run(&[
+        "-r",
+        &input,
+        "-c",
+        "10",
+        "-w",
+        &output,
+        "--json",
+        "ether[49] & 7 = 7",
+    ]);
+    assert_eq!(law(&summary(&ran.stdout)), [80, 10, 70]);
+    assert_eq!(found(&output).packets.len(), 10);
+}
+
+#[test]
+fn several_files_are_read_one_after_another() {
+    let folder = Folder::new();
+    let one = recorded(&folder, "one.pcapng", "3000");
+    let two = recorded(&folder, "two.pcap", "2000");
+    let output = folder.path("out.pcapng");
+    let ran = run(&[
+        "-r", &one, "-r", &two, "-r", &one, "-s", "54", "-w", &output, "--json",
+    ]);
+    assert_eq!(
+        law(&summary(&ran.stdout)),
+        [8_000, 8_000, 0],
+        "{}",
+        text(&ran.stderr)
+    );
+    // 54 bytes end behind the sequence number and before its complement, which `read` looks for.
+    let packets = packets(&output);
+    assert!(
+        packets
+            .iter()
+            .all(|packet| packet.3 == 60 && packet.4.len() == 54)
+    );
+    let sequences = packets
+        .iter()
+        .map(|packet| u64::from(packet.4[48]) << 8 | u64::from(packet.4[49]));
+    assert!(sequences.eq((0..3000).chain(0..2000).chain(0..3000)));
+}
+
+#[test]
+fn each_interface_keeps_its_name_link_type_and_resolution() {
+    let folder = Folder::new();
+    // Two interfaces: Ethernet with microseconds, raw IP with 2^-10 seconds.
+    let block = |kind: u32, body: &[u8]| {
+        let len = (12 + body.len() as u32).to_le_bytes();
+        [&kind.to_le_bytes(), &len, body, &len].concat()
+    };
+    let interface = |link: u8, snaplen: u8, resolution: u8| {
+        let options = [9, 0, 1, 0, resolution, 0, 0, 0, 0, 0, 0, 0];
+        block(
+            1,
+            &[&[link, 0, 0, 0, snaplen, 0, 0, 0], &options[..]].concat(),
+        )
+    };
+    let packet = |interface: u8, ticks: u8| {
+        let head = [
+            interface, 0, 0, 0, 0, 0, 0, 0, ticks, 0, 0, 0, 4, 0, 0, 0, 9, 0, 0, 0,
+        ];
+        block(6, &[&head[..], &[0x45, 1, 2, 3]].concat())
+    };
+    let section = [
+        0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
+    ];
+    let file = [
+        block(0x0a0d_0d0a, &section),
+        interface(1, 96, 6),
+        packet(0, 200),
+        interface(101, 80, 0x80 | 10),
+        packet(1, 7),
+        packet(0, 201),
+    ];
+    let (input, output) = (folder.path("in.pcapng"), folder.path("out.pcapng"));
+    std::fs::write(&input, file.concat()).unwrap();
+    let ran = run(&["-r", &input, "-w", &output]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let expected = [(1, 6, 200), (101, 0x80 | 10, 7), (1, 6, 201)];
+    let found = packets(&output);
+    assert!(
+        found.iter().map(|p| (p.0, p.1, p.2)).eq(expected),
+        "{found:?}"
+    );
+
+    // The second interface comes when the first packet is written already: then it is too late.
+    let output = folder.path("out.pcap");
+    let ran = run(&["-r", &input, "-w", &output]);
+    assert_eq!(ran.status.code(), Some(1));
+    let said = text(&ran.stderr);
+    assert!(
+        said.contains("different link types. Name it .pcapng"),
+        "{said}"
+    );
+    assert_eq!(std::fs::read(&output).unwrap().len(), 24 + 16 + 4);
+}
+
+#[test]
+fn a_torn_file_gives_everything_up_to_its_last_whole_packet() {
+    let folder = Folder::new();
+    for name in ["whole.pcapng", "whole.pcap"] {
+        let whole = recorded(&folder, name, "1000");
+        let bytes = std::fs::read(&whole).unwrap();
+        let input = folder.path(&format!("torn-{name}"));
+        // In the middle of a record: 92 and 76 bytes each.
+        std::fs::write(&input, &bytes[..50_000]).unwrap();
+        let output = folder.path("out.pcapng");
+        let ran = run(&["-r", &input, "-w", &output, "--json"]);
+        assert_eq!(ran.status.code(), Some(1));
+        let packets = found(&output).packets.len() as u64;
+        assert_eq!(law(&summary(&ran.stdout)), [packets, packets, 0]);
+        let said = text(&ran.stderr);
+        assert!(said.contains("ends in the middle of a"), "{said}");
+        assert!(
+            said.contains(&format!("read {packets} packets up to there")),
+            "{said}"
+        );
+        assert!((540..660).contains(&packets));
+    }
+}
+
+#[test]
+fn packed_files_and_pipes_are_read_as_they_come() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "50000");
+    let bytes = std::fs::read(&input).unwrap();
+    let packed = Command::new("gzip")
+        .args(["-c", &input])
+        .output()
+        .unwrap()
+        .stdout;
+    assert!(packed.len() < bytes.len() / 2);
+    for (bytes, said) in [(bytes, "read"), (packed, "read, gzip")] {
+        let mut child = forebay(&["-r", "-", "--json", "less 60"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        pipe.write_all(&bytes).unwrap();
+        drop(pipe);
+        let ran = child.wait_with_output().unwrap();
+        let json = summary(&ran.stdout);
+        assert_eq!(
+            (count(&json["received"]), count(&json["counted"])),
+            (50_000, 50_000)
+        );
+        assert_eq!(json["got"]["sources"][0]["copy"], said);
+    }
+}
+
+#[test]
+fn what_is_read_is_not_overwritten() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "100");
+    let before = std::fs::read(&input).unwrap();
+    let link = folder.path("link.pcapng");
+    std::os::unix::fs::symlink(&input, &link).unwrap();
+    for output in [&input, &link] {
+        let ran = run(&["-r", &input, "-w", output]);
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(
+            text(&ran.stderr).contains("would overwrite"),
+            "{}",
+            text(&ran.stderr)
+        );
+    }
+    assert_eq!(std::fs::read(&input).unwrap(), before);
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_made() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "10");
+    let output = folder.path("out.pcapng");
+    let empty = folder.path("empty");
+    std::fs::write(&empty, "").unwrap();
+    let text_file = folder.path("text");
+    std::fs::write(&text_file, "not a capture at all, only some text").unwrap();
+    let missing = folder.path("missing");
+    for (code, args, said) in [
+        (
+            2,
+            &["-r", &input, "tcp prot 80"][..],
+            "  tcp prot 80\n      ^^^^\n",
+        ),
+        (2, &["-r", &input, "host"], "host\n"),
+        (2, &["-r", &input, "-F", &text_file], "not a capture at all"),
+        (2, &["-r", &input, "-F", &text_file, "udp"], "-F"),
+        (1, &["-r", &input, "-F", &missing], "missing"),
+        (1, &["-r", &input, "inbound"], "inbound"),
+        (1, &["-r", &missing], "no such file"),
+        (1, &["-r", &empty], "is empty"),
+        (1, &["-r", &text_file], "neither pcap nor pcapng"),
+        (1, &["-r", "/"], "directory"),
+    ] {
+        let ran = run(&[args, &["-w", &output]].concat());
+        assert_eq!(ran.status.code(), Some(code), "{args:?}");
+        assert!(
+            text(&ran.stderr).contains(said),
+            "{args:?}: {}",
+            text(&ran.stderr)
+        );
+        assert!(!Path::new(&output).exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn an_expression_may_come_from_a_file() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "1000");
+    let expression = folder.path("expression");
+    std::fs::write(&expression, "udp\n  and ether[49]\n  = 5\n").unwrap();
+    let ran = run(&["-r", &input, "-F", &expression, "--json"]);
+    assert_eq!(count(&summary(&ran.stdout)["counted"]), 4);
+}
+
+#[test]
+fn programs_are_printed_as_tcpdump_prints_them() {
+    for (flag, begins) in [("-d", "(000) ld"), ("-dd", "{ 0x"), ("-ddd", "")] {
+        let ran = run(&[flag, "len > 100"]);
+        assert!(ran.status.success());
+        assert!(
+            text(&ran.stdout).starts_with(begins),
+            "{}",
+            text(&ran.stdout)
+        );
+        if has("tcpdump") {
+            let args = ["-y", "EN10MB", flag, "len > 100"];
+            let tcpdump = Command::new("tcpdump").args(args).output().unwrap();
+            assert_eq!(text(&ran.stdout), text(&tcpdump.stdout));
+        }
+    }
+}
+
+#[test]
+fn losses_that_rejected_packets_told_of_are_told_by_the_next_one_that_passes() {
+    let folder = Folder::new();
+    let output = folder.path("out.pcapng");
+    let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=50000";
+    let ran = run(&["-i", port, "-w", &output, "--json", "ether[49] & 15 = 3"]);
+    let json = summary(&ran.stdout);
+    assert_eq!(json["law_holds"], true);
+    let kernel = count(&json["dropped"]["kernel"]);
+    let [received, written, filtered] =
+        ["received", "written", "filtered"].map(|key| count(&json[key]));
+    assert!(kernel > 1000 && written > 100, "{json}");
+    let found = found(&output);
+    let told: u64 = found
+        .packets
+        .iter()
+        .map(|packet| packet.dropped_before)
+        .sum();
+    // What is not told by a packet was lost behind the last one that passed.
+    assert!(told <= kernel && kernel - told < received - found.packets.last().unwrap().sequence);
+    let mut next = 0;
+    for packet in &found.packets {
+        assert!(packet.dropped_before <= packet.sequence - next);
+        next = packet.sequence + 1;
+    }
+    // The statistics are about what passed the filter, those dropped before it included.
+    assert_eq!(found.statistics, [[received - filtered, kernel, written]]);
+}

@@ -1,0 +1,160 @@
+//! Bytes of capture files put together by hand, in either byte order: the oracle of `composed`.
+
+use super::Packet;
+use forebay_net::port::Direction;
+
+/// A file as it grows, with what a reader has to find in it.
+#[derive(Clone, Debug)]
+pub struct Composed {
+    pub bytes: Vec<u8>,
+    pub packets: Vec<Packet>,
+    /// Behind each record, its kind and where it ends.
+    pub ends: Vec<usize>,
+    big: bool,
+}
+
+impl Composed {
+    pub fn new(big: bool) -> Self {
+        Composed {
+            bytes: Vec::new(),
+            packets: Vec::new(),
+            ends: Vec::new(),
+            big,
+        }
+    }
+
+    /// From here on in this byte order.
+    pub fn order(&mut self, big: bool) {
+        self.big = big;
+    }
+
+    pub fn u16(&self, n: u16) -> Vec<u8> {
+        if self.big {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }
+        .to_vec()
+    }
+
+    pub fn u32(&self, n: u32) -> Vec<u8> {
+        if self.big {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }
+        .to_vec()
+    }
+
+    pub fn u64(&self, n: u64) -> Vec<u8> {
+        if self.big {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }
+        .to_vec()
+    }
+
+    pub fn words(&self, words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|&word| self.u32(word)).collect()
+    }
+
+    pub fn option(&self, code: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = [self.u16(code), self.u16(value.len() as u16), value.to_vec()].concat();
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    /// Appends a pcapng block around `body`.
+    pub fn block(&mut self, kind: u32, body: &[u8]) {
+        let len = 12 + body.len().next_multiple_of(4);
+        let begin = self.bytes.len();
+        self.bytes.extend(self.words(&[kind, len as u32]));
+        self.bytes.extend(body);
+        self.bytes.resize(begin + len - 4, 0);
+        self.bytes.extend(self.u32(len as u32));
+        self.ends.push(self.bytes.len());
+    }
+
+    pub fn section(&mut self, options: &[u8]) {
+        let head = [
+            self.u32(0x1a2b_3c4d),
+            self.u16(1),
+            self.u16(0),
+            vec![0xff; 8],
+        ]
+        .concat();
+        self.block(0x0a0d_0d0a, &[&head, options].concat());
+    }
+
+    pub fn interface(&mut self, link: u16, snaplen: u32, options: &[u8]) {
+        let head = [self.u16(link), vec![0; 2], self.u32(snaplen)].concat();
+        self.block(1, &[&head, options].concat());
+    }
+
+    /// A packet block of kind 6 or 2; `packet` says what has to be found, `number` and `ticks` what
+    /// the file says of interface and time.
+    pub fn packet(&mut self, kind: u32, number: u32, ticks: u64, options: &[u8], packet: Packet) {
+        let interface = match kind {
+            2 => [
+                self.u16(number as u16),
+                self.u16(packet.dropped_before as u16),
+            ]
+            .concat(),
+            _ => self.u32(number),
+        };
+        let rest = self.words(&[
+            (ticks >> 32) as u32,
+            ticks as u32,
+            packet.data.len() as u32,
+            packet.wire_len,
+        ]);
+        let mut body = [interface, rest, packet.data.clone()].concat();
+        body.resize(body.len().next_multiple_of(4), 0xee);
+        body.extend(options);
+        self.block(kind, &body);
+        self.packets.push(packet);
+    }
+
+    pub fn simple(&mut self, packet: Packet) {
+        let body = [self.u32(packet.wire_len), packet.data.clone()].concat();
+        self.block(3, &body);
+        self.packets.push(packet);
+    }
+
+    /// The classic file header.
+    pub fn header(&mut self, magic: u32, version: (u16, u16), snaplen: u32, link: u32) {
+        let version = [self.u16(version.0), self.u16(version.1)].concat();
+        let head = [self.u32(magic), version, self.words(&[0, 0, snaplen, link])].concat();
+        self.bytes.extend(head);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// A classic record; `extra` stands between header and data.
+    pub fn record(&mut self, words: [u32; 4], extra: &[u8], data: &[u8], packet: Packet) {
+        let head = self.words(&words);
+        self.bytes.extend([&head, extra, data].concat());
+        self.ends.push(self.bytes.len());
+        self.packets.push(packet);
+    }
+
+    /// How many packets there are in the first `len` bytes, where all but the last `tail` records
+    /// that carry none come before the first packet.
+    pub fn packets_before(&self, len: usize) -> usize {
+        let whole = self.ends.iter().filter(|&&end| end <= len).count();
+        whole.saturating_sub(self.ends.len() - self.packets.len())
+    }
+}
+
+/// A packet of `len` bytes with nothing special about it.
+pub fn packet(len: usize) -> Packet {
+    Packet {
+        data: (0..len).map(|n| n as u8 ^ 0x5a).collect(),
+        wire_len: len as u32 + 9,
+        time_ns: 0,
+        link: 1,
+        interface: 0,
+        direction: Direction::Unknown,
+        dropped_before: 0,
+    }
+}

@@ -1,0 +1,250 @@
+//! Files cut at every byte, garbled, or simply wrong: what is whole is read, then a clear error.
+
+use super::{
+    blocks::{Composed, packet},
+    read,
+};
+use proptest::prelude::*;
+use std::path::Path;
+
+/// A pcapng file whose packets all come after its interfaces.
+fn pcapng(big: bool) -> Composed {
+    let mut file = Composed::new(big);
+    let options = [file.option(3, b"Linux"), file.option(0, &[])].concat();
+    file.section(&options);
+    let options = [file.option(9, &[6]), file.option(2, b"eth0")].concat();
+    file.interface(1, 0, &options);
+    for kind in [6, 2, 6] {
+        let mut packet = packet(kind as usize * 5);
+        packet.time_ns = 5_000;
+        let flags = file.option(2, &file.u32(0));
+        file.packet(kind, 0, 5, &flags, packet);
+    }
+    let mut last = packet(8);
+    last.wire_len = 8;
+    file.simple(last);
+    file
+}
+
+fn pcap(magic: u32, big: bool) -> Composed {
+    let mut file = Composed::new(big);
+    file.header(magic, (2, 4), 65_535, 1);
+    let extra: &[u8] = if magic == 0xa1b2_cd34 { &[7; 8] } else { &[] };
+    for len in [0, 5, 60] {
+        let packet = packet(len);
+        let words = [0, 0, len as u32, packet.wire_len];
+        file.record(words, extra, &packet.data.clone(), packet);
+    }
+    file
+}
+
+fn all() -> Vec<Composed> {
+    let mut files = vec![pcapng(false), pcapng(true)];
+    for magic in [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34] {
+        files.extend([pcap(magic, false), pcap(magic, true)]);
+    }
+    files
+}
+
+#[test]
+fn a_file_cut_at_any_byte_gives_all_packets_before_and_says_where_it_ends() {
+    for file in all() {
+        for len in 0..=file.bytes.len() {
+            let found = read(&file.bytes[..len]);
+            let whole = file.packets_before(len);
+            assert_eq!(found.packets, file.packets[..whole], "cut at {len}");
+            let is_between = file.ends.contains(&len);
+            assert_eq!(
+                found.error.is_none(),
+                is_between,
+                "cut at {len}: {:?}",
+                found.error
+            );
+            if let Some(error) = found.error.filter(|_| len >= 24) {
+                let begin = file.ends.iter().filter(|&&end| end <= len).max();
+                let place = format!("at byte {}", begin.copied().unwrap_or(0));
+                assert!(error.contains("ends in the middle of a"), "{error}");
+                assert!(error.contains(&place), "{error}: not {place}");
+                assert!(error.contains(&format!("read {whole} packet")), "{error}");
+            }
+        }
+    }
+}
+
+/// What reading says of `bytes`.
+fn complaint(bytes: &[u8]) -> String {
+    read(bytes).error.expect("an error")
+}
+
+#[test]
+fn what_no_capture_file_begins_with_is_refused_at_once() {
+    for (bytes, expected) in [
+        (&b""[..], "capture: is empty, not even a header"),
+        (b"abc", "capture: has 3 bytes, too few for a capture file"),
+        (
+            b"#!/bin/sh",
+            "capture: begins with 23212f62, which neither pcap nor pcapng does",
+        ),
+    ] {
+        assert_eq!(complaint(bytes), expected);
+        assert!(read(bytes).file.is_none());
+    }
+    let mut old = Composed::new(false);
+    old.header(0xa1b2_c3d4, (2, 5), 0, 1);
+    let told = complaint(&old.bytes);
+    assert!(
+        told.contains("file header at byte 0 says version 2.5"),
+        "{told}"
+    );
+}
+
+#[test]
+fn every_way_a_block_can_be_wrong_is_named_with_its_place() {
+    let whole = pcapng(false);
+    let at = whole.bytes.len();
+    type Spoil = fn(&mut Composed);
+    let ways: [(Spoil, &str); 12] = [
+        (
+            |f| f.bytes.extend(f.words(&[6, 0x8000_0000, 0])),
+            "says 2147483648 bytes, the limit is 16 MiB",
+        ),
+        (
+            |f| f.bytes.extend(f.words(&[6, 28, 0])),
+            "says 28 bytes, the least for its kind is 32",
+        ),
+        (
+            |f| f.bytes.extend(f.words(&[99, 8, 0])),
+            "says 8 bytes, the least for its kind is 12",
+        ),
+        (
+            |f| f.bytes.extend(f.words(&[99, 14, 0, 0])),
+            "says 14 bytes, which is no multiple of four",
+        ),
+        (
+            |f| f.bytes.extend(f.words(&[99, 12, 16])),
+            "says 12 bytes at its beginning and 16 at its end",
+        ),
+        (
+            |f| f.block(6, &f.words(&[1, 0, 0, 0, 0])),
+            "is of interface 1, its section has 1 so far",
+        ),
+        (
+            |f| f.block(6, &f.words(&[0, 0, 0, 5, 0, 0])),
+            "says 5 captured bytes and has room for 4",
+        ),
+        (
+            |f| f.block(6, &f.words(&[0, 0, 0, u32::MAX, 0, 0])),
+            "says 4294967295 captured bytes and has room for 4",
+        ),
+        (
+            |f| f.block(6, &f.words(&[0, 0, 0, 0, 0, 2 | 8 << 16, 0])),
+            "has option 2 of 8 bytes where 4 are left",
+        ),
+        (
+            |f| f.block(0x0a0d_0d0a, &f.words(&[0x1a2b_3c4d, 2, 0, 0])),
+            "begins a section of version 2.0, known is 1.0",
+        ),
+        (
+            |f| f.block(0x0a0d_0d0a, &f.words(&[0x1a2b_3c4e, 1, 0, 0])),
+            "begins a section with 1a2b3c4e for its byte order",
+        ),
+        (
+            |f| {
+                f.section(&[]);
+                f.simple(packet(4));
+            },
+            "is of interface 0, its section has 0 so far",
+        ),
+    ];
+    for (spoil, expected) in ways {
+        let mut file = whole.clone();
+        spoil(&mut file);
+        let found = read(&file.bytes);
+        assert_eq!(found.packets, whole.packets, "{expected}");
+        let error = found.error.expect(expected);
+        let section = if expected.ends_with("has 0 so far") {
+            28
+        } else {
+            0
+        };
+        let told = format!(
+            "capture: block at byte {} {expected}: read 4 packets up to there",
+            at + section
+        );
+        assert_eq!(error, told);
+    }
+}
+
+#[test]
+fn a_classic_record_longer_than_any_packet_is_an_error() {
+    let mut file = pcap(0xa1b2_c3d4, false);
+    let at = file.bytes.len();
+    file.bytes.extend(file.words(&[0, 0, 262_145, 262_145]));
+    let found = read(&file.bytes);
+    assert_eq!(found.packets, file.packets);
+    let told = format!(
+        "capture: packet at byte {at} says 262145 captured bytes, the limit is 262144: read 3 packets up to there"
+    );
+    assert_eq!(found.error.unwrap(), told);
+}
+
+#[test]
+fn interfaces_without_end_meet_a_limit() {
+    let mut file = Composed::new(false);
+    file.section(&[]);
+    let name = file.option(2, &[b'x'; 60_000]);
+    for _ in 0..600 {
+        file.interface(1, 0, &name);
+    }
+    let told = complaint(&file.bytes);
+    assert!(told.contains("one section or interface too many"), "{told}");
+}
+
+/// Inputs that were worth keeping, mostly from fuzzing: nothing but "no panic, and the same again".
+#[test]
+fn kept_inputs_read_the_same_in_every_way() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let mut seen = 0;
+    for kind in ["pcap", "pcapng"] {
+        for entry in std::fs::read_dir(folder.join(kind)).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            let (once, again) = (read(&bytes), read(&bytes));
+            assert_eq!((once.packets, once.error), (again.packets, again.error));
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "the corpus is empty");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_garbled_file_does_harm(
+        which in 0..8_usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        swap in any::<Option<(prop::sample::Index, u32)>>(),
+    ) {
+        let mut bytes = all().swap_remove(which).bytes;
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        if let Some((at, word)) = swap {
+            let at = at.index(bytes.len() / 4) * 4;
+            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        for packet in read(&bytes).packets {
+            prop_assert!(packet.wire_len as usize >= packet.data.len());
+            prop_assert!(packet.data.len() <= 16 << 20);
+        }
+    }
+
+    #[test]
+    fn no_noise_does_harm(which in 0..8_usize, noise in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut file = all().swap_remove(which);
+        file.bytes.extend(noise);
+        let found = read(&file.bytes);
+        prop_assert!(found.packets.starts_with(&file.packets));
+    }
+}

@@ -1,0 +1,114 @@
+//! Reading capture files: what other readers find in them is what the port hands out, whatever the
+//! dialect, however the bytes come, and wherever the file breaks off.
+//!
+//! `oracles` holds it against tcpdump and tshark on files that others made, `composed` against bytes
+//! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles.
+
+#![allow(missing_docs)] // the helpers of a test
+
+mod blocks;
+mod composed;
+mod hostile;
+mod oracles;
+mod streams;
+
+use forebay_net::{
+    file::File,
+    port::{Direction, Port, Wake},
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::MemfdFlags,
+};
+use std::io::{Seek, Write};
+
+/// A packet as some reader found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub data: Vec<u8>,
+    pub wire_len: u32,
+    pub time_ns: u64,
+    pub link: u16,
+    pub interface: u32,
+    pub direction: Direction,
+    pub dropped_before: u64,
+}
+
+/// What reading a file to its end gave.
+#[derive(Debug)]
+pub struct Reading {
+    pub packets: Vec<Packet>,
+    pub error: Option<String>,
+    /// `None` where it could not even be opened.
+    pub file: Option<File>,
+}
+
+/// Reads on as a session does, in bursts of `budget`, until the end or an error.
+pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
+    let mut packets = Vec::new();
+    let received = file.counts().received;
+    loop {
+        match file.arm().expect("arming a file never fails") {
+            Wake::End => return (packets, None),
+            Wake::Fd(fd) => {
+                poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+            }
+            Wake::Ready | Wake::At(_) => {}
+        }
+        let before = packets.len();
+        let mut failed = None;
+        match file.receive(budget) {
+            Err(e) => failed = Some(e.to_string()),
+            Ok(mut burst) => {
+                while let Some(frame) = burst.next_frame() {
+                    packets.push(Packet {
+                        data: frame.data.to_vec(),
+                        wire_len: frame.wire_len,
+                        time_ns: frame.time_ns,
+                        link: 0,
+                        interface: frame.interface,
+                        direction: frame.direction,
+                        dropped_before: frame.dropped_before,
+                    });
+                }
+            }
+        }
+        for packet in &mut packets[before..] {
+            packet.link = file.interfaces()[packet.interface as usize].link.0;
+        }
+        assert_eq!(file.counts().received - received, packets.len() as u64);
+        if failed.is_some() {
+            assert!(matches!(file.arm(), Ok(Wake::End)), "an error is told once");
+            assert!(file.receive(budget).is_ok());
+            return (packets, failed);
+        }
+    }
+}
+
+/// Reads a file whose bytes are these.
+pub fn read(bytes: &[u8]) -> Reading {
+    let fd = rustix::fs::memfd_create("capture", MemfdFlags::CLOEXEC).unwrap();
+    let mut file = std::fs::File::from(fd);
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    open(file)
+}
+
+/// Reads what was opened elsewhere.
+pub fn open(stream: std::fs::File) -> Reading {
+    match File::from_stream(stream, "capture") {
+        Ok(mut file) => {
+            let (packets, error) = drain(&mut file, 7);
+            Reading {
+                packets,
+                error,
+                file: Some(file),
+            }
+        }
+        Err(e) => Reading {
+            packets: Vec::new(),
+            error: Some(e.to_string()),
+            file: None,
+        },
+    }
+}

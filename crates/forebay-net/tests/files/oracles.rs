@@ -1,0 +1,270 @@
+//! Captures that others made, read by us and by tcpdump and tshark.
+//!
+//! Where the files (`../shared/data`) or a tool are missing it is said as `skipped: needs …`.
+
+use super::{Packet, Reading, open, read};
+use forebay_net::port::Port;
+use pcap_parser::{PcapBlockOwned, PcapError, traits::PcapReaderIterator};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+fn skip(test: &str, needs: &str) {
+    eprintln!("\n*** {test}: skipped: needs {needs} ***");
+}
+
+/// The files of a kind; `None`, loudly, where they are not.
+fn files(test: &str, kind: &str) -> Option<Vec<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
+        skip(test, "../shared/data");
+        return None;
+    };
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    Some(files)
+}
+
+/// Runs a tool on a file; `None`, loudly, where it is not installed.
+fn run(test: &str, words: &[&str], file: &Path) -> Option<Output> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let tried = Command::new(words[0])
+        .env("PATH", path)
+        .args(&words[1..])
+        .arg(file)
+        .stdin(Stdio::null())
+        .output();
+    if tried.is_err() {
+        skip(test, &format!("the tool `{}`", words[0]));
+    }
+    tried.ok()
+}
+
+fn read_path(path: &Path) -> Reading {
+    open(std::fs::File::open(path).unwrap())
+}
+
+/// Data, length on the wire, and time in units of `unit` nanoseconds.
+type Plain = (Vec<u8>, u32, u64);
+
+fn plain(packets: &[Packet], unit: u64) -> Vec<Plain> {
+    let one = |p: &Packet| (p.data.clone(), p.wire_len, p.time_ns / unit);
+    packets.iter().map(one).collect()
+}
+
+/// The packets of a classic capture, as the pcap-parser crate finds them.
+fn parsed(bytes: &[u8], unit: u64) -> Vec<Plain> {
+    let mut found = Vec::new();
+    let mut reader = pcap_parser::LegacyPcapReader::new(1 << 20, bytes).unwrap();
+    loop {
+        match reader.next() {
+            Ok((len, block)) => {
+                if let PcapBlockOwned::Legacy(b) = block {
+                    let time = b.ts_sec as u64 * (1_000_000_000 / unit) + b.ts_usec as u64;
+                    found.push((b.data.to_vec(), b.origlen, time));
+                }
+                reader.consume(len);
+            }
+            Err(PcapError::Eof) => return found,
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+}
+
+#[test]
+fn classic_files_have_the_packets_that_tcpdump_finds() {
+    const TEST: &str = "classic_files_have_the_packets_that_tcpdump_finds";
+    let Some(files) = files(TEST, "pcap") else {
+        return;
+    };
+    for path in files {
+        let ours = read_path(&path);
+        for (precision, unit) in [("micro", 1000), ("nano", 1)] {
+            let precision = format!("--time-stamp-precision={precision}");
+            let words = ["tcpdump", &precision, "-w", "-", "-r"];
+            let Some(theirs) = run(TEST, &words, &path) else {
+                return;
+            };
+            let told = String::from_utf8_lossy(&theirs.stderr);
+            let found = parsed(&theirs.stdout, unit);
+            assert_eq!(plain(&ours.packets, unit), found, "{path:?}");
+            assert_eq!(
+                plain(&read(&theirs.stdout).packets, unit),
+                found,
+                "{path:?}"
+            );
+            assert_eq!(
+                ours.error.is_some(),
+                !theirs.status.success(),
+                "{path:?}: {told}"
+            );
+        }
+    }
+}
+
+/// Cuts and garbles files of others, and asks tcpdump again.
+#[test]
+fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
+    const TEST: &str = "broken_classic_files_give_what_tcpdump_gives_before_it_stops";
+    let Some(files) = files(TEST, "pcap") else {
+        return;
+    };
+    let scratch = std::env::temp_dir().join(format!("forebay-{}.broken", std::process::id()));
+    let mut random = 1_u64;
+    for path in files {
+        let whole = std::fs::read(&path).unwrap();
+        for round in 0..6 {
+            let mut bytes = whole.clone();
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = (random >> 33) as usize % bytes.len();
+            match round {
+                0 => bytes.truncate(at),
+                1..3 => bytes[(random >> 40) as usize % whole.len().min(60)] = (random >> 50) as u8,
+                _ => bytes[at] = (random >> 50) as u8,
+            }
+            std::fs::write(&scratch, &bytes).unwrap();
+            let words = ["tcpdump", "-w", "-", "-r"];
+            let Some(theirs) = run(TEST, &words, &scratch) else {
+                return;
+            };
+            let told = String::from_utf8_lossy(&theirs.stderr).into_owned();
+            let ours = read(&bytes);
+            if ["not supported", "unknown data link type"]
+                .iter()
+                .any(|words| told.contains(words))
+            {
+                continue;
+            }
+            let context = || format!("{path:?} {round}: {told} {:?}", ours.error);
+            let found = if theirs.stdout.is_empty() {
+                Vec::new()
+            } else {
+                read(&theirs.stdout).packets
+            };
+            assert_eq!(
+                plain(&ours.packets, 1000),
+                plain(&found, 1000),
+                "{}",
+                context()
+            );
+            assert_eq!(
+                ours.error.is_some(),
+                !theirs.status.success(),
+                "{}",
+                context()
+            );
+        }
+    }
+    let _ = std::fs::remove_file(scratch);
+}
+
+/// What tshark says of each packet, in its own words; interfaces as numbered in their section.
+/// Of several sections it names an interface as the first section does, so names are left out there.
+fn fields(ours: &Reading) -> Vec<String> {
+    let Some(file) = &ours.file else {
+        return Vec::new();
+    };
+    let line = |packet: &Packet| {
+        let (seconds, ns) = (
+            packet.time_ns / 1_000_000_000,
+            packet.time_ns % 1_000_000_000,
+        );
+        let firsts = file.sections().iter().map(|s| s.first_interface);
+        let first = firsts.filter(|&first| first <= packet.interface).max();
+        let name = match file.sections() {
+            [_] => &file.interfaces()[packet.interface as usize].name,
+            _ => "",
+        };
+        let encapsulation = match packet.link {
+            0 => "15", // BSD loopback
+            1 => "1",
+            _ => "?",
+        };
+        format!(
+            "{seconds}.{ns:09}|{}|{}|{}|{}|{}|{}|{encapsulation}",
+            packet.data.len(),
+            packet.wire_len,
+            packet.interface - first.unwrap(),
+            name.escape_default(),
+            packet.direction as u8,
+            packet.dropped_before,
+        )
+    };
+    ours.packets.iter().map(line).collect()
+}
+
+/// A line of tshark's with what it leaves out filled in; `None` for blocks that are no packets.
+fn filled(line: &str, sections: usize) -> Option<String> {
+    let mut cells: Vec<&str> = line.split('|').collect();
+    if cells[3].is_empty() {
+        return None;
+    }
+    if cells[0].is_empty() {
+        cells[0] = "0.000000000";
+    }
+    if sections > 1 {
+        cells[4] = "";
+    }
+    if cells[6].is_empty() {
+        cells[6] = "0";
+    }
+    let digits = cells[5].trim_start_matches("0x");
+    let direction = u8::from_str_radix(digits, 16).unwrap_or(0).to_string();
+    cells[5] = &direction;
+    Some(cells.join("|"))
+}
+
+/// tshark with all that it says of a packet, or its copy of the file.
+#[test]
+fn pcapng_files_have_the_packets_that_tshark_finds() {
+    const TEST: &str = "pcapng_files_have_the_packets_that_tshark_finds";
+    let Some(files) = files(TEST, "pcapng") else {
+        return;
+    };
+    for path in files {
+        let ours = read_path(&path);
+        let mut words = vec!["tshark", "-T", "fields", "-E", "separator=|"];
+        for field in [
+            "frame.time_epoch",
+            "frame.cap_len",
+            "frame.len",
+            "frame.interface_id",
+            "frame.interface_name",
+            "frame.packet_flags_direction",
+            "frame.drop_count",
+            "frame.encap_type",
+        ] {
+            words.extend(["-e", field]);
+        }
+        words.push("-r");
+        let Some(theirs) = run(TEST, &words, &path) else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&theirs.stdout);
+        let sections = ours.file.as_ref().map_or(0, |file| file.sections().len());
+        let found: Vec<_> = text
+            .lines()
+            .filter_map(|line| filled(line, sections))
+            .collect();
+        assert_eq!(fields(&ours), found, "{path:?}");
+        assert_eq!(ours.error.is_some(), !theirs.status.success(), "{path:?}");
+
+        // The bytes themselves, from a copy that tshark makes. It loses what it does not know, and
+        // where it cannot make one there is nothing to compare.
+        let Some(copy) = run(TEST, &["tshark", "-F", "pcapng", "-w", "-", "-r"], &path) else {
+            return;
+        };
+        if copy.status.success() && !ours.packets.is_empty() {
+            assert_eq!(
+                plain(&read(&copy.stdout).packets, 1),
+                plain(&ours.packets, 1),
+                "{path:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Pipes that dribble, and packed files: whole, torn, one after another.
+
+use super::{
+    Reading,
+    blocks::{Composed, packet},
+    drain, open, read,
+};
+use flate2::{Compression, write::GzEncoder};
+use forebay_net::{
+    file::File,
+    port::{Port, Wake},
+};
+use std::{io::Write, thread, time::Duration};
+
+fn sample(packets: u32) -> Composed {
+    let mut file = Composed::new(false);
+    file.section(&[]);
+    file.interface(1, 0, &[]);
+    for n in 0..packets {
+        let mut packet = packet(n as usize % 1500);
+        packet.time_ns = n as u64 * 1000;
+        file.packet(6, 0, n as u64, &[], packet);
+    }
+    file
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
+    let len = zstd_safe::compress(&mut packed[..], bytes, 3).unwrap();
+    packed.truncate(len);
+    packed
+}
+
+/// Reads from a pipe into which `bytes` come in pieces of `piece`.
+fn dribble(bytes: Vec<u8>, piece: usize) -> Reading {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let feeder = thread::spawn(move || {
+        for (n, part) in bytes.chunks(piece).enumerate() {
+            writer.write_all(part).unwrap();
+            if n % 64 == 0 {
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+    });
+    let reader = std::os::fd::OwnedFd::from(reader);
+    let found = open(reader.into());
+    feeder.join().unwrap();
+    found
+}
+
+#[test]
+fn a_pipe_that_dribbles_gives_every_packet_plain_or_packed() {
+    let file = sample(200);
+    for bytes in [file.bytes.clone(), gzip(&file.bytes), zstd(&file.bytes)] {
+        for piece in [1, 7, 4096, 65_536] {
+            let bytes = if piece == 1 && bytes.len() > 20_000 {
+                let file = sample(40);
+                let found = dribble(file.bytes, 1);
+                assert_eq!((found.error, found.packets), (None, file.packets));
+                continue;
+            } else {
+                bytes.clone()
+            };
+            let found = dribble(bytes, piece);
+            assert_eq!(
+                (found.error, &found.packets),
+                (None, &file.packets),
+                "{piece}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pipe_without_anything_now_says_so_and_never_blocks() {
+    let file = sample(3);
+    for pack in [|b: &[u8]| b.to_vec(), gzip, zstd] {
+        // Up to the second packet, and half of it.
+        let half = file.ends[3] - 20;
+        let (first, second) = (pack(&file.bytes[..half]), pack(&file.bytes[half..]));
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&first).unwrap();
+        let reader = std::os::fd::OwnedFd::from(reader);
+        let mut port = File::from_stream(reader.into(), "-").unwrap();
+        let mut taken = 0;
+        while port.receive(8).unwrap().next_frame().is_some() {
+            taken += 1;
+        }
+        assert!(matches!(port.arm(), Ok(Wake::Fd(_))));
+        writer.write_all(&second).unwrap();
+        drop(writer);
+        assert_eq!(
+            (taken, drain(&mut port, 8)),
+            (1, (file.packets[1..].to_vec(), None))
+        );
+    }
+}
+
+#[test]
+fn packed_files_that_follow_each_other_are_one_file() {
+    let file = sample(500);
+    for pack in [gzip, zstd] {
+        for piece in [100, 4097, 1 << 20] {
+            let parts: Vec<_> = file.bytes.chunks(piece).map(pack).collect();
+            let mut bytes = parts.concat();
+            let found = read(&bytes);
+            assert_eq!((found.error, &found.packets), (None, &file.packets));
+            if bytes.starts_with(&[0x1f]) {
+                bytes.extend([0; 1024]); // as tapes pad
+                assert_eq!(read(&bytes).error, None);
+            }
+            bytes.extend(b"something else");
+            let found = read(&bytes);
+            assert_eq!(found.packets, file.packets);
+            assert!(found.error.is_some());
+        }
+    }
+    // A frame for whoever it concerns, which zstd skips.
+    let mut bytes = vec![0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    bytes.extend(zstd(&file.bytes));
+    assert_eq!(read(&bytes).packets, file.packets);
+}
+
+#[test]
+fn a_torn_packed_file_gives_what_was_whole_and_says_so() {
+    let file = sample(300);
+    for (pack, name) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
+        let bytes = pack(&file.bytes);
+        for len in (1..bytes.len()).step_by(bytes.len() / 97) {
+            let found = read(&bytes[..len]);
+            assert!(file.packets.starts_with(&found.packets));
+            let error = found.error.expect("a torn file");
+            if len > 40 && found.file.is_some() {
+                let expected = format!("the {name} data ends too early at byte {len}");
+                assert!(error.contains(&expected), "{error}");
+            }
+        }
+        let mut damaged = bytes.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle..middle + 40].fill(0x55);
+        let found = read(&damaged);
+        assert!(file.packets.starts_with(&found.packets));
+        assert!(found.error.is_some());
+    }
+}
+
+#[test]
+fn a_window_larger_than_we_give_is_refused() {
+    // A frame header that asks for a window of 2 GiB, and a block behind it.
+    let bytes = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
+    let error = read(&bytes).error.expect("refused");
+    assert!(error.contains("a window above 128 MiB"), "{error}");
+}
+
+#[test]
+fn a_stopped_file_is_at_its_end_and_has_received_what_was_taken() {
+    let bytes = sample(50).bytes;
+    let fd = rustix::fs::memfd_create("capture", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let mut stream = std::fs::File::from(fd);
+    stream.write_all(&bytes).unwrap();
+    std::io::Seek::rewind(&mut stream).unwrap();
+    let mut port = File::from_stream(stream, "today.pcapng").unwrap();
+    assert_eq!(port.name(), "today.pcapng");
+    let mut burst = port.receive(10).unwrap();
+    for _ in 0..4 {
+        burst.next_frame().unwrap();
+    }
+    burst.put_back();
+    assert!(burst.next_frame().is_none());
+    drop(burst);
+    assert_eq!(port.counts().received, 3);
+    let fourth = port.receive(1).unwrap().next_frame().unwrap().data.len();
+    assert_eq!(fourth, 3);
+    port.stop().unwrap();
+    assert_eq!(drain(&mut port, 8), (Vec::new(), None));
+    assert_eq!(port.counts().received, 4);
+}

@@ -1,0 +1,191 @@
+//! The same on a live interface: two sockets see the same frames, one with the program that tcpdump
+//! makes for this interface and one with ours. In frames that came in, the kernel has put the outer
+//! VLAN tag aside; in frames that this machine sends it is still where it was.
+
+use crate::lab::{lab, tool};
+use crate::oracle::{SNAPLEN, answer};
+use crate::sender::Sender;
+use crate::tap::Tap;
+use crate::{corpus, expressions};
+use forebay_net::filter::bpf::{Instruction, Program, code};
+use forebay_net::filter::{Filter, View};
+use forebay_net::port::LinkType;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Sent before the sockets are read: less than fills the smallest of them.
+const BATCH: usize = 32;
+/// Expressions at a time: a process may have 1024 descriptors.
+const AT_ONCE: usize = 120;
+
+/// What libpcap 1.10 gets wrong for live Ethernets. Of two tags, it takes the inner one for the one
+/// that the kernel put aside where `vlan` is not the first test, unlike its own verdict on files. And
+/// it reads a scratch cell that nothing wrote, which the kernel refuses.
+const NOT_AS_LIBPCAP: [&str; 2] = ["ip or vlan and ip", "vlan and pppoes"];
+
+/// Two programs for one expression.
+struct Both {
+    expression: &'static str,
+    theirs: Program,
+    ours: Program,
+}
+
+impl Both {
+    fn of(expression: &'static str) -> Result<Self, String> {
+        let mut tcpdump = tool("tcpdump");
+        tcpdump.args(["-i", "vb", "-ddd", "--", expression]);
+        let numbers = String::from_utf8(answer(tcpdump.output())?).unwrap();
+        let theirs = numbers
+            .parse()
+            .map_err(|e| format!("tcpdump's program: {e}"))?;
+        let filter: Filter = expression.parse().map_err(|e| format!("{e}"))?;
+        let ours = filter.compile(LinkType::ETHERNET, View::Socket, SNAPLEN);
+        let ours = ours.map_err(|error| error.to_string())?;
+        Ok(Both {
+            expression,
+            theirs,
+            ours,
+        })
+    }
+
+    /// Whether the kernel has to do what our machine does: the program asks for nothing that only
+    /// the kernel knows, and does not shift by a variable, which the kernel does modulo 32.
+    fn is_for_any_machine(&self) -> bool {
+        let differs = |i: &Instruction| match i.code {
+            code::LD_ABS | code::LDH_ABS | code::LDB_ABS => i.k >= code::KERNEL,
+            code::LSH_X | code::RSH_X => true,
+            _ => false,
+        };
+        !self.theirs.instructions().iter().any(differs)
+    }
+}
+
+/// A socket for each of them, and what they passed on.
+struct Pair<'a> {
+    both: &'a Both,
+    sockets: [Tap; 2],
+    seen: [Vec<Vec<u8>>; 2],
+}
+
+impl<'a> Pair<'a> {
+    fn open(interface: &str, both: &'a Both) -> Result<Self, String> {
+        let tap = |program: &Program| Tap::open(interface, Some(program));
+        let [Ok(first), Ok(second)] = [tap(&both.theirs), tap(&both.ours)] else {
+            return Err("the kernel does not take a program".into());
+        };
+        let (sockets, seen) = ([first, second], Default::default());
+        Ok(Pair {
+            both,
+            sockets,
+            seen,
+        })
+    }
+
+    fn drain(&mut self) {
+        for (socket, seen) in self.sockets.iter().zip(&mut self.seen) {
+            socket.drain(seen);
+        }
+    }
+
+    /// What is wrong with it, where `all` is everything that was on the interface.
+    fn verdict(&self, all: &[Vec<u8>]) -> Result<(), String> {
+        let [theirs, ours] = &self.seen;
+        if theirs != ours {
+            let other = theirs
+                .iter()
+                .zip(ours)
+                .find(|(theirs, ours)| theirs != ours);
+            let (theirs, ours) = (theirs.len(), ours.len());
+            return Err(format!(
+                "kept {ours} instead of {theirs} frames; first: {other:02x?}"
+            ));
+        }
+        let machine = |frame: &&Vec<u8>| self.both.theirs.run(frame, frame.len() as u32) > 0;
+        if self.both.is_for_any_machine() && !all.iter().filter(machine).eq(theirs) {
+            return Err("our machine and the kernel's differ".into());
+        }
+        Ok(())
+    }
+}
+
+/// Waits until an unfiltered socket has seen so many frames.
+fn await_frames(witness: &Tap, count: usize, all: &mut Vec<Vec<u8>>) {
+    let patience = Timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+    while all.len() < count {
+        let ready = poll(
+            &mut [PollFd::from_borrowed_fd(witness.fd(), PollFlags::IN)],
+            Some(&patience),
+        );
+        assert_eq!(ready, Ok(1), "{} of {count} frames arrived", all.len());
+        witness.drain(all);
+    }
+}
+
+/// Whether a frame gets through: an Ethernet header at least, and the kernel drops what ends in the
+/// VLAN tag that it puts aside.
+fn can_be_sent(frame: &[u8]) -> bool {
+    let tagged = frame.len() > 13 && matches!(frame[12..14], [0x81, 0x00] | [0x88, 0xA8]);
+    (if tagged { 20 } else { 14 }..=1514).contains(&frame.len())
+}
+
+fn compare(interface: &str, programs: &[Both], wrong: &mut Vec<String>) {
+    let frames: Vec<_> = corpus::ethernet()
+        .into_iter()
+        .map(|packet| packet.data)
+        .filter(|frame| can_be_sent(frame))
+        .collect();
+    let sender = Sender::pinned("va");
+    for programs in programs.chunks(AT_ONCE) {
+        let mut tell = |expression: &str, what: String| {
+            wrong.push(format!("{interface}: {expression}: {what}"))
+        };
+        // Bound first, it is the last that the kernel hands a frame to.
+        let (witness, mut all) = (Tap::open(interface, None).unwrap(), Vec::new());
+        let mut pairs = Vec::new();
+        for both in programs {
+            match Pair::open(interface, both) {
+                Ok(pair) => pairs.push(pair),
+                Err(error) => tell(both.expression, error),
+            }
+        }
+        let mut sent = 0;
+        for batch in frames.chunks(BATCH) {
+            sender.frames(batch);
+            sent += batch.len();
+            await_frames(&witness, sent, &mut all);
+            pairs.iter_mut().for_each(Pair::drain);
+        }
+        for pair in &pairs {
+            if let Err(what) = pair.verdict(&all) {
+                tell(pair.both.expression, what);
+            }
+        }
+        assert_eq!(all.len(), sent, "frames of nobody");
+    }
+}
+
+#[test]
+fn the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps() {
+    let test = "live::the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps";
+    lab(test, &["tcpdump"], || {
+        let expressions = expressions::kept_and_left().chain(expressions::LIVE);
+        let (mut programs, mut wrong) = (Vec::new(), Vec::new());
+        for expression in expressions.filter(|text| !NOT_AS_LIBPCAP.contains(text)) {
+            match Both::of(expression) {
+                Ok(both) => programs.push(both),
+                Err(error) => wrong.push(format!("{expression}: {error}")),
+            }
+        }
+        for interface in ["vb", "va"] {
+            compare(interface, &programs, &mut wrong);
+        }
+        assert!(
+            wrong.is_empty(),
+            "{} differ:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
+    });
+}

@@ -1,0 +1,208 @@
+//! Filters, expression by expression, against tcpdump: which packets of a corpus it keeps, what it
+//! refuses, what it prints, and what the kernel makes of the same programs on a live interface.
+//!
+//! Needs `tcpdump`; live tests also what [`lab`] needs. What is missing is said as `skipped: needs
+//! …`; with `CI=true` in the environment it is a failure.
+
+mod corpus;
+mod expressions;
+#[allow(unsafe_code)]
+#[path = "../support/lab.rs"]
+mod lab;
+mod layers;
+mod live;
+mod oracle;
+#[allow(dead_code, unsafe_code)]
+#[path = "../support/sender.rs"]
+mod sender;
+mod tap;
+
+use corpus::Packet;
+use forebay_net::filter::{self, Filter, View, bpf::Program};
+use forebay_net::port::LinkType;
+use oracle::{LINKS, SNAPLEN};
+use std::path::PathBuf;
+
+/// A file in a folder of its own that goes away in the end.
+struct Corpus {
+    folder: PathBuf,
+    path: PathBuf,
+    packets: Vec<Packet>,
+}
+
+impl Corpus {
+    fn of(link: u16, test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!(
+            "forebay-filter-{test}-{link}-{}",
+            std::process::id()
+        ));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("{link}.pcap"));
+        let packets = if link == 1 {
+            corpus::ethernet()
+        } else {
+            corpus::under(link)
+        };
+        oracle::write(&path, link, &packets);
+        Corpus {
+            folder,
+            path,
+            packets,
+        }
+    }
+
+    /// The packets that a program keeps.
+    fn kept(&self, program: &Program) -> Vec<usize> {
+        let keeps = |packet: &Packet| program.run(&packet.data, packet.wire_len) > 0;
+        let all = self.packets.iter().enumerate();
+        all.filter(|(_, packet)| keeps(packet))
+            .map(|(number, _)| number)
+            .collect()
+    }
+}
+
+impl Drop for Corpus {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Whether there is a tcpdump to ask; says so where there is none.
+fn oracle_is_there(test: &str) -> bool {
+    let there = lab::have("tcpdump");
+    if !there {
+        lab::skip(test, "the tool `tcpdump`");
+    }
+    there
+}
+
+/// What our compiler makes of it for files of a link.
+fn compiled(expression: &str, link: u16) -> Result<Program, filter::Error> {
+    let filter: Filter = expression.parse()?;
+    filter.compile(LinkType(link), View::Packet, SNAPLEN)
+}
+
+/// Both programs over all packets of a link against tcpdump's verdicts: tcpdump's own, which is
+/// about our machine, and ours. What differs is added to `wrong`.
+fn compare(link: u16, wrong: &mut Vec<String>) {
+    let corpus = Corpus::of(link, "verdicts");
+    let taken = expressions::kept_and_left();
+    for expression in taken.chain(expressions::all_or_nothing()) {
+        let mut tell = |what: String| wrong.push(format!("link {link}: {expression}: {what}"));
+        let expected = match oracle::kept(&corpus.path, expression) {
+            Ok(expected) => expected,
+            Err(error) => {
+                if link == 1 || compiled(expression, link).is_ok() {
+                    tell(format!("tcpdump refuses it: {error}"));
+                }
+                continue;
+            }
+        };
+        let numbers = oracle::printed("-ddd", &corpus.path, expression).unwrap();
+        let theirs: Program = numbers.parse().unwrap();
+        if corpus.kept(&theirs) != expected {
+            tell("tcpdump's program does something else in our machine".into());
+        }
+        match compiled(expression, link) {
+            Ok(ours) => {
+                let kept = corpus.kept(&ours);
+                let other = |number: &usize| kept.contains(number) != expected.contains(number);
+                if let Some(number) = (0..corpus.packets.len()).find(other) {
+                    let (keeps, packet) = (kept.contains(&number), &corpus.packets[number]);
+                    tell(format!("kept: {keeps}, unlike tcpdump: {packet:02x?}"));
+                }
+            }
+            Err(error) => tell(error.to_string()),
+        }
+    }
+}
+
+#[test]
+fn every_packet_is_kept_or_left_as_by_tcpdump() {
+    if !oracle_is_there("every_packet_is_kept_or_left_as_by_tcpdump") {
+        return;
+    }
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let work = |link: u16| {
+            let mut wrong = Vec::new();
+            compare(link, &mut wrong);
+            wrong
+        };
+        let threads = LINKS.map(|link| scope.spawn(move || work(link)));
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Without this the comparison could be about nothing.
+#[test]
+fn each_expression_keeps_some_packets_and_leaves_some() {
+    if !oracle_is_there("each_expression_keeps_some_packets_and_leaves_some") {
+        return;
+    }
+    let corpus = Corpus::of(1, "balance");
+    let some = |expression: &&str| {
+        let kept = oracle::kept(&corpus.path, expression).map_or(0, |kept| kept.len());
+        kept > 0 && kept < corpus.packets.len()
+    };
+    let idle: Vec<_> = expressions::kept_and_left().filter(|e| !some(e)).collect();
+    assert!(idle.is_empty(), "all or nothing:\n{}", idle.join("\n"));
+    let named: Vec<_> = expressions::all_or_nothing().filter(some).collect();
+    assert!(
+        named.is_empty(),
+        "not all or nothing:\n{}",
+        named.join("\n")
+    );
+    assert!(expressions::kept_and_left().count() >= 150);
+}
+
+#[test]
+fn nonsense_is_refused_here_and_by_tcpdump() {
+    if !oracle_is_there("nonsense_is_refused_here_and_by_tcpdump") {
+        return;
+    }
+    let corpus = Corpus::of(1, "nonsense");
+    let mut wrong = Vec::new();
+    for expression in expressions::nonsense() {
+        if compiled(expression, 1).is_ok() {
+            wrong.push(format!("we take it: {expression}"));
+        }
+        if oracle::printed("-ddd", &corpus.path, expression).is_ok() {
+            wrong.push(format!("tcpdump takes it: {expression}"));
+        }
+    }
+    for expression in expressions::refused_here() {
+        if compiled(expression, 1).is_ok() {
+            wrong.push(format!("no longer refused: {expression}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(expressions::nonsense().count() >= 30);
+}
+
+#[test]
+fn programs_are_printed_as_tcpdump_prints_them() {
+    if !oracle_is_there("programs_are_printed_as_tcpdump_prints_them") {
+        return;
+    }
+    let corpus = Corpus::of(1, "printed");
+    for expression in expressions::kept_and_left().step_by(7) {
+        let printed = |form: &str| oracle::printed(form, &corpus.path, expression).unwrap();
+        let program: Program = printed("-ddd").parse().unwrap();
+        assert_eq!(
+            program.numbers().to_string(),
+            printed("-ddd"),
+            "{expression}"
+        );
+        assert_eq!(program.array().to_string(), printed("-dd"), "{expression}");
+        assert_eq!(program.listing().to_string(), printed("-d"), "{expression}");
+    }
+}
