@@ -10,10 +10,10 @@
 //!  Program (bpf/)                         for one link type; runs here, or in the kernel
 //! ```
 //!
-//! The language is that of pcap-filter(7), and a program gives the verdicts of libpcap 1.10.3. What
-//! is left out (802.11, ATM, SS7, logs of `pf`, `gateway`, `ip broadcast`, `protochain`) is refused
-//! by an error that points at the word. It imports `port`, for link types. Read on in `parse.rs` and
-//! [`bpf`].
+//! The language is that of pcap-filter(7), and a program gives the verdicts of libpcap 1.10.3, also on
+//! packets that end before what is asked for, unless it does not matter there. What is left out
+//! (802.11, ATM, SS7, logs of `pf`, `gateway`, `ip broadcast`, `protochain`) is refused by an error
+//! that points at the word. It imports `port`, for link types. Read on in `parse.rs` and [`bpf`].
 
 mod arithmetic;
 mod ast;

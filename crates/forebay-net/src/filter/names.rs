@@ -8,17 +8,25 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{IpAddr, ToSocketAddrs},
+    rc::Rc,
 };
 
 /// The most different host names of one expression, each of which may cost a look-up over the
 /// network.
 const MOST_HOSTS: usize = 256;
 
-/// Resolves names, and remembers hosts.
+/// Resolves names, and remembers what it found.
 pub(super) struct Names {
+    /// Where the system's files are.
+    folder: &'static str,
     ask: fn(&str) -> Vec<IpAddr>,
     hosts: RefCell<BTreeMap<String, Vec<IpAddr>>>,
+    files: RefCell<BTreeMap<&'static str, Rc<str>>>,
+    ports: RefCell<BTreeMap<String, Option<Service>>>,
 }
+
+/// A port, and its transport where it is only used over one.
+type Service = (u32, Option<Transport>);
 
 impl Names {
     /// As the system resolves them: files, DNS, what else it is set up for.
@@ -36,8 +44,20 @@ impl Names {
     }
 
     pub fn asking(ask: fn(&str) -> Vec<IpAddr>) -> Names {
-        let hosts = RefCell::default();
-        Names { ask, hosts }
+        Names {
+            folder: "/etc",
+            ask,
+            hosts: RefCell::default(),
+            files: RefCell::default(),
+            ports: RefCell::default(),
+        }
+    }
+
+    /// A file of the system, read once; empty where there is none.
+    fn file(&self, name: &'static str) -> Rc<str> {
+        let mut files = self.files.borrow_mut();
+        let read = || fs::read_to_string(format!("{}/{name}", self.folder)).unwrap_or_default();
+        files.entry(name).or_insert_with(|| read().into()).clone()
     }
 
     /// All addresses of a host in the system's order; none where it is not known.
@@ -64,7 +84,7 @@ impl Names {
 
     /// A network of `/etc/networks`: four bytes, the missing ones 0.
     pub fn network(&self, name: &str) -> Option<u32> {
-        let text = fs::read_to_string("/etc/networks").unwrap_or_default();
+        let text = self.file("networks");
         let mut lines = entries(&text);
         let found = lines.find(|words| words[0] == name || words[2..].contains(&name))?;
         let mut parts = found[1].split('.');
@@ -75,41 +95,41 @@ impl Names {
         Some(u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// The port of a service, and its transport where it is only used over one.
-    pub fn port(&self, name: &str) -> Option<(u32, Option<Transport>)> {
-        let text = fs::read_to_string("/etc/services").unwrap_or_default();
-        let ports = [Transport::Tcp, Transport::Udp].map(|transport| {
-            if let Ok(number) = name.parse() {
-                return Some(number);
-            }
-            let suffix = if transport == Transport::Tcp {
-                "/tcp"
-            } else {
-                "/udp"
-            };
+    pub fn port(&self, name: &str) -> Option<Service> {
+        if let Ok(number) = name.parse() {
+            return Some((number, None));
+        }
+        if let Some(known) = self.ports.borrow().get(name) {
+            return *known;
+        }
+        let service = self.service(name);
+        self.ports.borrow_mut().insert(name.to_owned(), service);
+        service
+    }
+
+    fn service(&self, name: &str) -> Option<Service> {
+        let text = self.file("services");
+        let ports = ["/tcp", "/udp"].map(|suffix| {
             let mut lines = entries(&text);
             let listed = lines.find(|words| {
                 words[1].ends_with(suffix) && (words[0] == name || words[2..].contains(&name))
             });
-            let common = || COMMON_PORTS.iter().find(|(common, ..)| *common == name);
-            match listed {
-                Some(words) => words[1].strip_suffix(suffix)?.parse().ok(),
-                None => common()
-                    .filter(|(.., only)| only.is_none_or(|only| only == transport))
-                    .map(|(_, port, _)| *port),
-            }
+            listed?[1].strip_suffix(suffix)?.parse().ok()
         });
         match ports {
             [Some(tcp), Some(udp)] if tcp == udp => Some((tcp, None)),
             [Some(tcp), _] => Some((tcp, Some(Transport::Tcp))),
             [None, Some(udp)] => Some((udp, Some(Transport::Udp))),
-            [None, None] => None,
+            [None, None] => {
+                let common = COMMON_PORTS.iter().find(|(common, ..)| *common == name);
+                common.map(|(_, port, only)| (*port, *only))
+            }
         }
     }
 
     /// The number of a protocol in IP headers.
     pub fn ip_protocol(&self, name: &str) -> Option<u32> {
-        let text = fs::read_to_string("/etc/protocols").unwrap_or_default();
+        let text = self.file("protocols");
         let mut lines = entries(&text);
         let listed = lines.find(|words| words[0] == name || words[2..].contains(&name));
         if let Some(words) = listed {
@@ -127,7 +147,7 @@ impl Names {
 
     /// A host of `/etc/ethers`.
     pub fn ether(&self, name: &str) -> Option<[u8; 6]> {
-        let text = fs::read_to_string("/etc/ethers").unwrap_or_default();
+        let text = self.file("ethers");
         let mut lines = entries(&text);
         let found = lines.find(|words| words[1] == name)?;
         let mut parts = found[0].split(':');
@@ -226,3 +246,52 @@ const ETHER_PROTOCOLS: &[(&str, u32)] = &[
     ("ipx", 0xE0),
     ("netbeui", 0xF0),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &'static str) -> Names {
+        Names {
+            folder,
+            ..Names::asking(|_| Vec::new())
+        }
+    }
+
+    #[test]
+    fn common_names_are_known_without_the_files_of_a_system() {
+        let names = names("/nonexistent");
+        assert_eq!(names.port("http"), Some((80, Some(Transport::Tcp))));
+        assert_eq!(names.port("domain"), Some((53, None)));
+        assert_eq!(names.port("8080"), Some((8080, None)));
+        assert_eq!(names.port("nonsense"), None);
+        assert_eq!(names.ip_protocol("tcp"), Some(6));
+        assert_eq!(names.network("loopback"), None);
+        assert_eq!(names.ether("gateway"), None);
+    }
+
+    #[test]
+    fn files_have_comments_aliases_and_short_networks() {
+        let folder = std::env::temp_dir().join(format!("forebay-names-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        write(
+            "services",
+            "# comment\nweb 81/tcp www w3 # http\nboth 7/tcp\nboth 7/udp\nodd 1/tcp\nodd 2/udp\n",
+        );
+        write("networks", "lab 10.20\nnone 0.0.0.0 alias\nbad 300.1\n");
+        write("ethers", "2:0:0:0:0:a box\n2:0 half\n");
+        write("protocols", "tcp 7 TCP\n");
+        let names = names(folder.to_str().unwrap().to_owned().leak());
+        assert_eq!(names.port("w3"), Some((81, Some(Transport::Tcp))));
+        assert_eq!(names.port("both"), Some((7, None)));
+        assert_eq!(names.port("odd"), Some((1, Some(Transport::Tcp))));
+        assert_eq!(names.network("lab"), Some(0x0A14_0000));
+        assert_eq!(names.network("alias"), Some(0));
+        assert_eq!(names.network("bad"), None);
+        assert_eq!(names.ether("box"), Some([2, 0, 0, 0, 0, 10]));
+        assert_eq!(names.ether("half"), None);
+        assert_eq!(names.ip_protocol("TCP"), Some(7));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -17,10 +17,11 @@ const BATCH: usize = 32;
 /// Expressions at a time: a process may have 1024 descriptors.
 const AT_ONCE: usize = 120;
 
-/// What libpcap 1.10 gets wrong for live Ethernets. Of two tags, it takes the inner one for the one
-/// that the kernel put aside where `vlan` is not the first test, unlike its own verdict on files. And
-/// it reads a scratch cell that nothing wrote, which the kernel refuses.
-const NOT_AS_LIBPCAP: [&str; 2] = ["ip or vlan and ip", "vlan and pppoes"];
+/// libpcap's optimizer (1.10.3) makes this one take the inner of two tags for the one that the kernel
+/// put aside: it notes the tag's length before it asks the kernel. Without it, it does not.
+const UNOPTIMIZED: &str = "ip or vlan and ip";
+/// libpcap's program for a live Ethernet reads a scratch cell that nothing wrote: no kernel takes it.
+const NO_PROGRAM: &str = "vlan and pppoes";
 
 /// Two programs for one expression.
 struct Both {
@@ -32,7 +33,11 @@ struct Both {
 impl Both {
     fn of(expression: &'static str) -> Result<Self, String> {
         let mut tcpdump = tool("tcpdump");
-        tcpdump.args(["-i", "vb", "-ddd", "--", expression]);
+        tcpdump.args(["-i", "vb", "-ddd"]);
+        if expression == UNOPTIMIZED {
+            tcpdump.arg("-O");
+        }
+        tcpdump.args(["--", expression]);
         let numbers = String::from_utf8(answer(tcpdump.output())?).unwrap();
         let theirs = numbers
             .parse()
@@ -172,7 +177,7 @@ fn the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps() {
     lab(test, &["tcpdump"], || {
         let expressions = expressions::kept_and_left().chain(expressions::LIVE);
         let (mut programs, mut wrong) = (Vec::new(), Vec::new());
-        for expression in expressions.filter(|text| !NOT_AS_LIBPCAP.contains(text)) {
+        for expression in expressions.filter(|&text| text != NO_PROGRAM) {
             match Both::of(expression) {
                 Ok(both) => programs.push(both),
                 Err(error) => wrong.push(format!("{expression}: {error}")),

@@ -80,12 +80,30 @@ pub(crate) fn check_all(on: &str, len: usize) -> Result<()> {
 
 /// Checks a size before anything is touched and rounds it up to whole pages; `views` is how often it is mapped.
 fn whole_pages(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
-    let tried = || format!("mapping {len} bytes");
+    let rounded = round_up(on, len, page, views)?;
+    if rounded > NEVER_ABSURD
+        && let Some(available) = sys::available_memory()
+        && rounded > available / 2
+    {
+        return Err(Error::new(on, mapping(len)).advise(format!(
+            "Ask for at most half of what is available now, {} of {available} bytes, or raise the cgroup's limit",
+            available / 2
+        )));
+    }
+    Ok(rounded)
+}
+
+fn mapping(len: usize) -> String {
+    format!("mapping {len} bytes")
+}
+
+/// A size in whole pages, if there are addresses for that; whether there is memory is not asked.
+fn round_up(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
+    let tried = || mapping(len);
     if len == 0 {
         return Err(Error::new(on, tried()).advise("Ask for at least one byte"));
     }
-    let rounded = len
-        .checked_next_multiple_of(page)
+    len.checked_next_multiple_of(page)
         .filter(|rounded| {
             rounded
                 .checked_mul(views)
@@ -93,17 +111,7 @@ fn whole_pages(on: &str, len: usize, page: usize, views: usize) -> Result<usize>
         })
         .ok_or_else(|| {
             Error::new(on, tried()).advise("Ask for less: no address space is that large")
-        })?;
-    if rounded > NEVER_ABSURD
-        && let Some(available) = sys::available_memory()
-        && rounded > available / 2
-    {
-        return Err(Error::new(on, tried()).advise(format!(
-            "Ask for at most half of what is available now, {} of {available} bytes, or raise the cgroup's limit",
-            available / 2
-        )));
-    }
-    Ok(rounded)
+        })
 }
 
 /// Makes `part` of a mapping present, also on kernels before 5.14, which cannot do it on request.

@@ -3,7 +3,7 @@
 //! It owns a `sys::Mapping` and lends its bytes; it imports `sys`. Read `store` next, whose buffers are regions.
 #![allow(unsafe_code)]
 
-use super::{HugePages, MapConfig, populate, refused, whole_pages};
+use super::{HugePages, MapConfig, populate, refused, round_up, whole_pages};
 use crate::{
     Result,
     sys::{self, Advice, Mapping},
@@ -12,6 +12,8 @@ use std::{
     ops::{Deref, DerefMut},
     slice,
 };
+
+const ON: &str = "memory region";
 
 /// Bytes of our own, outside the heap; given back when dropped.
 ///
@@ -36,8 +38,14 @@ impl Region {
     /// Zero bytes; more than half of the memory that is available (or that the cgroup leaves), before anything is
     /// touched; no maps, addresses or memory left. Nothing stays behind.
     pub fn new(len_bytes: usize, config: &MapConfig) -> Result<Region> {
-        const ON: &str = "memory region";
-        let len = whole_pages(ON, len_bytes, sys::page_size(), 1)?;
+        whole_pages(ON, len_bytes, sys::page_size(), 1)?;
+        Region::part(len_bytes, config)
+    }
+
+    /// One of several that were checked together ([`check_all`](super::check_all)): asking how much memory there is
+    /// reads a dozen files.
+    pub(crate) fn part(len_bytes: usize, config: &MapConfig) -> Result<Region> {
+        let len = round_up(ON, len_bytes, sys::page_size(), 1)?;
         let align = if len >= sys::HUGE_PAGE {
             sys::HUGE_PAGE
         } else {

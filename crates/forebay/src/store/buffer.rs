@@ -27,14 +27,14 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Its memory is touched when it is first filled, unless `populate` asks for it now.
+    /// One of those that the appender has checked. Its memory is touched when it is first filled, unless `populate` asks for it now.
     pub fn new(size: usize, huge_pages: bool, populate: bool) -> Result<Self> {
         let config = MapConfig {
             populate,
             huge_pages,
         };
         Ok(Buffer {
-            bytes: Region::new(size, &config)?,
+            bytes: Region::part(size, &config)?,
             len: 0,
             start: 0,
             records: 0,

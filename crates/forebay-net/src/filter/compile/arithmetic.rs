@@ -133,12 +133,9 @@ impl Compiler {
                 }
                 if let Some(right) = constant(right) {
                     let mut left = self.number(left, cell)?;
-                    left.steps = match constant(number) {
-                        Some(value) => vec![step(code::LD_IMM, value)],
-                        None => left.steps,
-                    };
-                    if constant(number).is_none() {
-                        left.steps.push(step(code_of(*operator), right));
+                    match constant(number) {
+                        Some(value) => left.steps = vec![step(code::LD_IMM, value)],
+                        None => left.steps.push(step(code_of(*operator), right)),
                     }
                     return Ok(left);
                 }

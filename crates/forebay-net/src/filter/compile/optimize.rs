@@ -8,9 +8,10 @@
 //! 3. [`clear_cells`]: scratch cells that are read and may not have been written begin as 0.
 //! 4. [`load_once`]: what A and X hold already is not loaded again.
 //!
-//! None makes a way load what it did not load before. Some ways load less: what decides nothing, or
-//! decides later. So a packet may match that is too short for a load and was rejected for that, as
-//! with libpcap's optimizer; verdicts on whole packets stay the same.
+//! None makes a way load what it did not load before. Some ways load less: not what decides nothing,
+//! and later what decides later. So a packet may match that ends before such a load (or would divide
+//! by zero), and was rejected for that. libpcap's optimizer does the same, but sees less: then we
+//! take the packet, and libpcap does not. Where packets are long enough, verdicts never change.
 
 use super::{
     graph::{Graph, Node, Target},
