@@ -30,7 +30,15 @@ fn decode(bytes: &[u8], shown: usize, more: usize) -> (Vec<Seen>, Result<usize, 
                 let drops = frame.dropped_before;
                 let lens = (frame.data.len(), frame.wire_len);
                 let direction = frame.direction as u8;
-                seen.push((at, lens.0, lens.1, frame.time_ns, frame.interface, direction, drops));
+                seen.push((
+                    at,
+                    lens.0,
+                    lens.1,
+                    frame.time_ns,
+                    frame.interface,
+                    direction,
+                    drops,
+                ));
                 at += len;
             }
             Step::Other(len) | Step::Described(len) => {

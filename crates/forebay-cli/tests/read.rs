@@ -103,6 +103,17 @@ fn packets(path: &str) -> Vec<Packet> {
     }
 }
 
+fn found_interfaces(path: &str) -> usize {
+    let bytes = std::fs::read(path).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut interfaces) = (0, 0);
+    while at < bytes.len() {
+        interfaces += usize::from(word(at) == 1);
+        at += word(at + 4) as usize;
+    }
+    interfaces
+}
+
 #[test]
 fn pcapng_files_come_out_as_tshark_writes_them() {
     if !has("tshark") {
@@ -198,32 +209,66 @@ fn several_files_are_read_one_after_another() {
     assert!(sequences.eq((0..3000).chain(0..2000).chain(0..3000)));
 }
 
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let len = (12 + body.len() as u32).to_le_bytes();
+    [&kind.to_le_bytes(), &len, body, &len].concat()
+}
+
+fn section() -> Vec<u8> {
+    let magic = [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
+    block(0x0a0d_0d0a, &[magic, [255; 8]].concat())
+}
+
+/// An interface description with a resolution.
+fn interface(link: u8, snaplen: u8, resolution: u8) -> Vec<u8> {
+    let options = [9, 0, 1, 0, resolution, 0, 0, 0, 0, 0, 0, 0];
+    let head = [link, 0, 0, 0, snaplen, 0, 0, 0];
+    block(1, &[&head[..], &options[..]].concat())
+}
+
+/// An enhanced packet of four bytes, nine on the wire.
+fn packet(interface: u32, ticks: u32) -> Vec<u8> {
+    let words = [interface, 0, ticks, 4, 9].map(u32::to_le_bytes);
+    block(6, &[&words.concat()[..], &[0x45, 1, 2, 3]].concat())
+}
+
+#[test]
+fn interfaces_may_come_while_the_output_has_no_room() {
+    let folder = Folder::new();
+    let mut file = section();
+    for number in 0..20_000 {
+        file.extend(interface(101, 80, 9));
+        file.extend(packet(number, number));
+        file.extend(packet(number / 2, number));
+    }
+    let input = folder.path("in.pcapng");
+    std::fs::write(&input, file).unwrap();
+    let mut child = forebay(&["-r", &input, "-w", "-", "--store", "2x64KiB", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // 3.5 MB that nobody takes for a while.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut stdout = child.stdout.take().unwrap();
+    let output = folder.path("out.pcapng");
+    let copying = std::thread::spawn(move || {
+        std::io::copy(&mut stdout, &mut File::create(&output).unwrap()).unwrap();
+        output
+    });
+    let ran = child.wait_with_output().unwrap();
+    let output = copying.join().unwrap();
+    assert_eq!(law(&summary(&ran.stderr)), [40_000, 40_000, 0]);
+    assert!(packets(&output).iter().all(|packet| packet.0 == 101));
+    assert_eq!(found_interfaces(&output), 20_000);
+}
+
 #[test]
 fn each_interface_keeps_its_name_link_type_and_resolution() {
     let folder = Folder::new();
     // Two interfaces: Ethernet with microseconds, raw IP with 2^-10 seconds.
-    let block = |kind: u32, body: &[u8]| {
-        let len = (12 + body.len() as u32).to_le_bytes();
-        [&kind.to_le_bytes(), &len, body, &len].concat()
-    };
-    let interface = |link: u8, snaplen: u8, resolution: u8| {
-        let options = [9, 0, 1, 0, resolution, 0, 0, 0, 0, 0, 0, 0];
-        block(
-            1,
-            &[&[link, 0, 0, 0, snaplen, 0, 0, 0], &options[..]].concat(),
-        )
-    };
-    let packet = |interface: u8, ticks: u8| {
-        let head = [
-            interface, 0, 0, 0, 0, 0, 0, 0, ticks, 0, 0, 0, 4, 0, 0, 0, 9, 0, 0, 0,
-        ];
-        block(6, &[&head[..], &[0x45, 1, 2, 3]].concat())
-    };
-    let section = [
-        0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
-    ];
     let file = [
-        block(0x0a0d_0d0a, &section),
+        section(),
         interface(1, 96, 6),
         packet(0, 200),
         interface(101, 80, 0x80 | 10),

@@ -10,11 +10,12 @@ const SCHEMA: u32 = 1;
 
 /// One object on one line: on stdout, or on stderr where stdout carries the packets.
 pub fn print(value: &Value, request: &Request) {
+    let line = format!("{value}\n");
     // A reader that went away has read what it wanted.
     let _ = if request.writes_stdout() {
-        writeln!(std::io::stderr(), "{value}")
+        std::io::stderr().write_all(line.as_bytes())
     } else {
-        writeln!(std::io::stdout(), "{value}")
+        std::io::stdout().write_all(line.as_bytes())
     };
 }
 
@@ -60,7 +61,8 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
             json!({
                 "interface": source.name,
                 "description": source.interfaces.first().map_or("", |i| &i.description),
-                "link_types": source.interfaces.iter().map(|i| i.link.0).collect::<Vec<_>>(),
+                "interfaces": source.interfaces.len(),
+                "link_types": source.link_types().iter().map(|link| link.0).collect::<Vec<_>>(),
                 "backend": source.got.backend,
                 "copy": source.got.copy,
                 "ring_bytes": source.got.ring_bytes,

@@ -5,7 +5,6 @@ use super::request::Request;
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
-    port::Interface,
     session::{Behind, Progress, Session, Source, Summary},
     units,
 };
@@ -134,7 +133,7 @@ impl Screen {
 }
 
 fn listening(source: &Source, snaplen: u32) -> String {
-    let links = links(&source.interfaces);
+    let links = links(source);
     let got = &source.got;
     if got.in_turn {
         return format!(
@@ -159,9 +158,8 @@ fn listening(source: &Source, snaplen: u32) -> String {
 }
 
 /// `link-type EN10MB (Ethernet)`, with all that there are.
-fn links(interfaces: &[Interface]) -> String {
-    let mut links: Vec<_> = interfaces.iter().map(|i| i.link).collect();
-    links.dedup();
+fn links(source: &Source) -> String {
+    let links = source.link_types();
     let names: Vec<_> = links.iter().map(|link| link.to_string()).collect();
     match names.len() {
         0 => "link-type not told yet".into(),

@@ -348,6 +348,7 @@ impl Port for AfPacket {
             received: self.reader.received,
             dropped: Some(self.reader.dropped),
             interface_dropped: Some(self.dropped_so_far.saturating_sub(self.dropped_at_start)),
+            filtered: None,
         }
     }
 

@@ -407,6 +407,7 @@ impl Port for File {
             received: self.books.packets,
             dropped: Some(0),
             interface_dropped: Some(0),
+            filtered: Some(0),
         }
     }
 

@@ -86,6 +86,21 @@ impl FromStr for Filter {
 }
 
 impl Filter {
+    /// As [`parse`](str::parse), but asks nobody about host names, so none is known: for text that
+    /// comes from strangers.
+    ///
+    /// ```
+    /// use forebay_net::filter::Filter;
+    /// assert!(Filter::without_hosts("host 10.0.0.1 and port https").is_ok());
+    /// assert!(Filter::without_hosts("host example.com").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_str`](Filter::from_str).
+    pub fn without_hosts(text: &str) -> Result<Filter, Error> {
+        Filter::parse(text, &Names::asking(|_| Vec::new()))
+    }
+
     fn parse(text: &str, names: &Names) -> Result<Filter, Error> {
         let expression = parse::parse(text, names).map_err(|wrong| wrong.in_text(text))?;
         let text = text.to_owned();

@@ -41,7 +41,7 @@
 //!     fn disarm(&mut self) {}
 //!     fn stop(&mut self) -> Result<()> { Ok(()) }
 //!     fn counts(&mut self) -> Counts {
-//!         Counts { received: self.frames.len() as u64, dropped: Some(0), interface_dropped: None }
+//!         Counts { received: self.frames.len() as u64, dropped: Some(0), interface_dropped: None, filtered: Some(0) }
 //!     }
 //!     fn got(&self) -> Got { Got { backend: "listed", waits: true, ..Got::default() } }
 //! }
@@ -211,6 +211,9 @@ pub struct Counts {
     pub dropped: Option<u64>,
     /// Frames the interface lost before this source saw them; outside `received`.
     pub interface_dropped: Option<u64>,
+    /// Frames of `received` that the source's own filter rejected. `None`: it rejects without
+    /// counting, and what it rejects is outside `received`.
+    pub filtered: Option<u64>,
 }
 
 /// What is known about one interface at the end of a capture. `None` is unknown.
@@ -256,7 +259,7 @@ pub struct Got {
     pub ring_frames: u64,
     /// The source waits for us: being slow loses nothing.
     pub waits: bool,
-    /// The source applies the filter that it was opened with: what that rejects is nowhere counted.
+    /// The source applies the filter that it was opened with.
     pub filters: bool,
     /// Sources like this one are read one after another, in the order they are given.
     pub in_turn: bool,

@@ -220,14 +220,17 @@ impl Intake {
 
     pub fn progress(&mut self, elapsed_ns: u64, asked: bool) -> Progress {
         let mut dropped = Some(0);
+        let mut filtered = self.filtered();
         for feed in &mut self.feeds {
-            dropped = add_known(dropped, feed.port.counts().dropped);
+            let counts = feed.port.counts();
+            dropped = add_known(dropped, counts.dropped);
+            filtered += counts.filtered.unwrap_or(0);
         }
         let mut progress = Progress {
             elapsed: Duration::from_nanos(elapsed_ns),
             asked,
             taken: self.taken(),
-            filtered: self.filtered(),
+            filtered,
             wire_bytes: self.wire_bytes,
             dropped,
             ..Progress::default()

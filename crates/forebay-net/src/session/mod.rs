@@ -264,7 +264,10 @@ impl Session {
             interface_dropped: Some(0),
             ..Ledger::default()
         };
+        let mut filters_uncounted = false;
         for counts in self.intake.counts() {
+            ledger.filtered += counts.filtered.unwrap_or(0);
+            filters_uncounted |= self.config.filter.is_some() && counts.filtered.is_none();
             ledger.received += counts.received;
             ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped);
             ledger.interface_dropped =
@@ -272,8 +275,6 @@ impl Session {
         }
         let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
-        let filters = |source: &Source| source.got.filters;
-        let filters_uncounted = self.config.filter.is_some() && sources.iter().any(filters);
         let store = self.intake.store_got();
         let (mut durable, mut bytes) = (false, 0);
         if let Some(writing) = self.intake.into_writing() {

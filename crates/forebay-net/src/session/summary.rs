@@ -4,7 +4,7 @@
 
 use crate::{
     ledger::Ledger,
-    port::{Got, Interface},
+    port::{Got, Interface, LinkType},
 };
 use forebay::{Error, poll::Modes, store};
 use std::time::Duration;
@@ -85,6 +85,19 @@ pub struct Source {
     pub interfaces: Vec<Interface>,
     /// What was got.
     pub got: Got,
+}
+
+impl Source {
+    /// The link types of its interfaces, each once, in the order they are met with.
+    pub fn link_types(&self) -> Vec<LinkType> {
+        let mut links = Vec::new();
+        for interface in &self.interfaces {
+            if !links.contains(&interface.link) {
+                links.push(interface.link);
+            }
+        }
+        links
+    }
 }
 
 /// How a session ended. [`Ledger::check`] tells whether the law holds,

@@ -194,6 +194,7 @@ impl Port for Sim {
             received: self.card.arrived(),
             dropped: Some(self.card.dropped()),
             interface_dropped: None,
+            filtered: Some(0),
         }
     }
 

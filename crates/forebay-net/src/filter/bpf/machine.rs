@@ -164,18 +164,23 @@ fn sum(x: u32, k: u32) -> Option<usize> {
     (x as usize).checked_add(k as usize)
 }
 
+/// Offsets are 32 bits wide, or two of them added, so their ends never wrap.
+#[inline(always)]
 fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
-    data.get(at..)?.first_chunk().copied()
+    data.get(at..at + N)?.try_into().ok()
 }
 
+#[inline(always)]
 fn word(data: &[u8], at: usize) -> Option<u32> {
     bytes(data, at).map(u32::from_be_bytes)
 }
 
+#[inline(always)]
 fn half(data: &[u8], at: usize) -> Option<u32> {
     bytes(data, at).map(|two| u16::from_be_bytes(two).into())
 }
 
+#[inline(always)]
 fn byte(data: &[u8], at: usize) -> Option<u32> {
     data.get(at).copied().map(u32::from)
 }
