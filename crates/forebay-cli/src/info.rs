@@ -1,6 +1,10 @@
 //! `forebay info`: what capture files hold, as text that reads like capinfos, or as JSON.
 
-use crate::{args::Info as Flags, capture::say};
+use crate::{
+    args::Info as Flags,
+    output::{answer, plain, say},
+};
+use anyhow::Result;
 use forebay_net::{
     format::Format,
     info::{Info, OneInterface, Tally},
@@ -9,37 +13,41 @@ use forebay_net::{
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::{io::Write, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 const SCHEMA: u32 = 1;
 
 /// Tells of every file that can be read; fails if one cannot, or not to its end.
-pub fn run(flags: &Flags) -> ExitCode {
+///
+/// # Errors
+/// The answer cannot be written.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut has_failed = false;
     for (number, path) in flags.files.iter().enumerate() {
-        let told = Info::of(path).map(|info| {
-            if let Some(error) = &info.error {
-                say(&format!("forebay: error: {error}"));
-                has_failed = true;
-            }
-            if flags.json {
-                format!("{}\n", as_json(path, &info))
-            } else {
-                let gap = if number > 0 { "\n" } else { "" };
-                format!("{gap}{}", as_text(path, &info))
-            }
-        });
+        let told = Info::of(path);
+        let error = match &told {
+            Ok(info) => info.error.as_ref(),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            say(&format!("forebay: error: {error}"));
+            has_failed = true;
+        }
         match told {
-            // A reader that went away has read what it wanted.
-            Ok(text) if std::io::stdout().write_all(text.as_bytes()).is_err() => break,
-            Ok(_) => {}
-            Err(error) => {
-                say(&format!("forebay: error: {error}"));
-                has_failed = true;
+            Ok(info) if flags.json => answer(&format!("{}\n", as_json(path, &info)))?,
+            Err(error) if flags.json => {
+                let (file, error) = (path.display().to_string(), error.to_string());
+                let object = json!({ "schema": SCHEMA, "file": file, "error": error });
+                answer(&format!("{object}\n"))?;
             }
+            Ok(info) => {
+                let gap = if number > 0 { "\n" } else { "" };
+                answer(&format!("{gap}{}", as_text(path, &info)))?;
+            }
+            Err(_) => {}
         }
     }
-    ExitCode::from(u8::from(has_failed))
+    Ok(ExitCode::from(u8::from(has_failed)))
 }
 
 /// UTC, to the nanosecond.
@@ -90,7 +98,8 @@ struct Lines(String);
 
 impl Lines {
     fn put(&mut self, label: &str, value: impl std::fmt::Display) {
-        self.0 += &format!("{:<23}{value}\n", format!("{label}:"));
+        let value = value.to_string();
+        self.0 += &format!("{:<23}{}\n", format!("{label}:"), plain(&value));
     }
 
     fn put_some(&mut self, label: &str, value: Option<impl std::fmt::Display>) {

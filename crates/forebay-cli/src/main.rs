@@ -2,7 +2,7 @@
 //!
 //! `args` are the flags. `capture` is the subcommand that everything is about: its `request` turns
 //! flags into what the library wants, `text` and `json` turn what it answers into lines, `signals`
-//! bring Ctrl-C and its relatives in. `info` tells what files hold.
+//! bring Ctrl-C and its relatives in. `info` tells what files hold. `output` is where both write.
 //!
 //! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
 //! lost and `--fail-on-drop` was given.
@@ -11,6 +11,7 @@
 mod args;
 mod capture;
 mod info;
+mod output;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -26,12 +27,12 @@ fn main() -> ExitCode {
     };
     let ran = match args.command {
         args::Command::Capture(flags) => capture::run(&flags),
-        args::Command::Info(flags) => Ok(info::run(&flags)),
+        args::Command::Info(flags) => info::run(&flags),
     };
     match ran {
         Ok(code) => code,
         Err(error) => {
-            capture::say(&format!("forebay: {error}"));
+            output::say(&format!("forebay: {error:#}"));
             ExitCode::from(if error.is::<capture::Usage>() { 2 } else { 1 })
         }
     }

@@ -134,8 +134,46 @@ fn what_cannot_be_read_fails_and_the_rest_is_told_all_the_same() {
     let told: Vec<_> = lines
         .map(|json| (json["packets"].clone(), json["error"].is_null()))
         .collect();
-    assert_eq!(told[1], (1000.into(), true));
-    assert!(told[0].0.as_u64().unwrap() > 500 && !told[0].1, "{told:?}");
+    assert!(told[0].0.is_null() && !told[0].1, "{told:?}");
+    assert!(told[1].0.as_u64().unwrap() > 500 && !told[1].1, "{told:?}");
+    assert_eq!(told[2], (1000.into(), true));
+}
+
+#[test]
+fn what_a_file_says_is_shown_and_not_obeyed() {
+    let folder = Folder::new();
+    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=10");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(5).position(|five| five == b"1 Gb/").unwrap();
+    bytes[at..at + 5].copy_from_slice(b"\x1b[2J\n");
+    std::fs::write(&path, bytes).unwrap();
+    let said = info(&[&path]);
+    let said = text(&said.stdout);
+    assert!(said.contains("\\u{1b}[2J\\n"), "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
+}
+
+#[test]
+fn a_pipe_that_ended_is_told_of_and_a_full_disk_is_an_error() {
+    let folder = Folder::new();
+    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=10");
+    let pipe = folder.path("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (from, to) = (path.clone(), pipe.clone());
+    let writer = std::thread::spawn(move || std::fs::copy(from, to).unwrap());
+    assert!(text(&info(&[&pipe]).stdout).contains("Packets:               10\n"));
+    writer.join().unwrap();
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let ran = command.args(["info", &path]).stdout(full).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(text(&ran.stderr).contains("standard output cannot be written"));
 }
 
 #[test]

@@ -369,7 +369,103 @@ fn what_is_read_is_not_overwritten() {
             text(&ran.stderr)
         );
     }
+    let mut appended = File::options().append(true).open(&input).unwrap();
+    let opened = || File::open(&input).unwrap();
+    for (stdin, stdout, args) in [
+        (
+            Stdio::null(),
+            appended.try_clone().unwrap().into(),
+            ["-r", &input, "-w", "-"],
+        ),
+        (opened().into(), Stdio::null(), ["-r", "-", "-w", &input]),
+    ] {
+        let ran = forebay(&args).stdin(stdin).stdout(stdout).output().unwrap();
+        assert_eq!(
+            ran.status.code(),
+            Some(2),
+            "{args:?}: {}",
+            text(&ran.stderr)
+        );
+    }
+    appended.flush().unwrap();
     assert_eq!(std::fs::read(&input).unwrap(), before);
+}
+
+#[test]
+fn files_are_read_to_the_last_beside_a_busy_port() {
+    let folder = Folder::new();
+    let one = recorded(&folder, "one.pcapng", "300");
+    let two = recorded(&folder, "two.pcapng", "200");
+    // The frames of the port are longer, so that only files match; it never lets the poller sleep.
+    let port = "sim:rate=max,size=512";
+    let ran = run(&[
+        "-i", port, "-r", &one, "-r", &two, "-c", "500", "--json", "less 60",
+    ]);
+    let json = summary(&ran.stdout);
+    assert_eq!(
+        (count(&json["counted"]), json["law_holds"].as_bool()),
+        (500, Some(true))
+    );
+}
+
+#[test]
+fn where_a_filter_makes_no_sense_nothing_matches_and_the_rest_is_read() {
+    let folder = Folder::new();
+    let [ethernet, raw] = [interface(1, 96, 6), interface(101, 80, 6)];
+    let file = [
+        section(),
+        ethernet,
+        packet(0, 1),
+        raw,
+        packet(1, 2),
+        packet(0, 3),
+    ];
+    let input = folder.path("in.pcapng");
+    std::fs::write(&input, file.concat()).unwrap();
+    let output = folder.path("out.pcapng");
+    let ran = run(&[
+        "-r",
+        &input,
+        "-w",
+        &output,
+        "--json",
+        "ether[0] = 0x45 or vlan",
+    ]);
+    assert_eq!(
+        law(&summary(&ran.stdout)),
+        [3, 2, 1],
+        "{}",
+        text(&ran.stderr)
+    );
+    // On none of them: then it is the filter that is wrong.
+    std::fs::write(
+        &input,
+        [section(), interface(101, 80, 6), packet(0, 1)].concat(),
+    )
+    .unwrap();
+    let ran = run(&["-r", &input, "vlan"]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(text(&ran.stderr).contains("'vlan' is not supported on link type RAW"));
+}
+
+#[test]
+fn a_classic_copy_is_not_cut_by_what_an_interface_claims() {
+    let folder = Folder::new();
+    // An interface that says it keeps 2 bytes, and a packet of 4; then times after 2106.
+    let input = folder.path("in.pcapng");
+    let late = [0, 0x0100_0000, 0, 4, 9].map(u32::to_le_bytes).concat();
+    let late = block(6, &[&late[..], &[0x45; 4]].concat());
+    let file = [section(), interface(1, 2, 6), packet(0, 1), late];
+    std::fs::write(&input, file.concat()).unwrap();
+    let output = folder.path("out.pcap");
+    let ran = run(&["-r", &input, "-w", &output]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(text(&ran.stderr).contains("times after February 2106. Name it .pcapng"));
+    let copied = std::fs::read(&output).unwrap();
+    assert_eq!(
+        (copied.len(), &copied[16..20]),
+        (24 + 16 + 4, &262_144_u32.to_le_bytes()[..])
+    );
 }
 
 #[test]
@@ -391,7 +487,8 @@ fn nonsense_is_refused_before_anything_is_made() {
         (2, &["-r", &input, "host"], "host\n"),
         (2, &["-r", &input, "-F", &text_file], "not a capture at all"),
         (2, &["-r", &input, "-F", &text_file, "udp"], "-F"),
-        (1, &["-r", &input, "-F", &missing], "missing"),
+        (1, &["-r", &input, "-F", &missing], "No such file"),
+        (2, &["-r", "-", "-r", "-"], "only once"),
         (1, &["-r", &input, "inbound"], "inbound"),
         (1, &["-r", &missing], "no such file"),
         (1, &["-r", &empty], "is empty"),
@@ -414,7 +511,11 @@ fn an_expression_may_come_from_a_file() {
     let folder = Folder::new();
     let input = recorded(&folder, "in.pcapng", "1000");
     let expression = folder.path("expression");
-    std::fs::write(&expression, "udp\n  and ether[49]\n  = 5\n").unwrap();
+    std::fs::write(
+        &expression,
+        "# the fifth\nudp # only\n  and ether[49]\n  = 5\n",
+    )
+    .unwrap();
     let ran = run(&["-r", &input, "-F", &expression, "--json"]);
     assert_eq!(count(&summary(&ran.stdout)["counted"]), 4);
 }

@@ -130,10 +130,11 @@ impl Info {
 
 /// The length and the SHA-256 of a regular file.
 fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
-    let mut file = fs::File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    // Asked before it is opened: opening a pipe waits for a writer.
+    if !fs::metadata(path).ok()?.is_file() {
         return None;
     }
+    let mut file = fs::File::open(path).ok()?;
     let mut sum = Sha256::new();
     let bytes = io::copy(&mut file, &mut sum).ok()?;
     Some((bytes, sum.finalize().into()))

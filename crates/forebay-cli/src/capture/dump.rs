@@ -1,9 +1,10 @@
 //! `-d`, `-dd`, `-ddd`: the program that a filter becomes, as tcpdump prints it.
 
 use super::request::Request;
+use crate::output::answer;
 use anyhow::Result;
 use forebay_net::filter::Filter;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Prints the program for the first port. `form` counts the letters.
 pub fn print(request: &Request, form: u8) -> Result<ExitCode> {
@@ -22,7 +23,6 @@ pub fn print(request: &Request, form: u8) -> Result<ExitCode> {
         2 => program.array().to_string(),
         _ => program.numbers().to_string(),
     };
-    // A reader that went away has read what it wanted.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,22 +1,21 @@
 //! What programs read. The schema is documented in the README; a change of meaning raises it.
 
 use super::request::Request;
+use crate::output::{answer, say};
+use anyhow::Result;
 use forebay::memory::HugePages;
 use forebay_net::session::{Progress, Summary};
 use serde_json::{Value, json};
-use std::io::Write;
 
 const SCHEMA: u32 = 1;
 
 /// One object on one line: on stdout, or on stderr where stdout carries the packets.
-pub fn print(value: &Value, request: &Request) {
-    let line = format!("{value}\n");
-    // A reader that went away has read what it wanted.
-    let _ = if request.writes_stdout() {
-        std::io::stderr().write_all(line.as_bytes())
-    } else {
-        std::io::stdout().write_all(line.as_bytes())
-    };
+pub fn print(value: &Value, request: &Request) -> Result<()> {
+    if request.writes_stdout() {
+        say(&value.to_string());
+        return Ok(());
+    }
+    answer(&format!("{value}\n"))
 }
 
 /// What broke, in one string; `null` if nothing did.
@@ -80,6 +79,9 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
             "huge_pages": matches!(store.huge_pages, HugePages::Got { .. }),
         })
     });
+    // Unknown only where nobody counts; what was counted is a part of the law.
+    let is_unknown = summary.filters_uncounted && ledger.filtered == 0;
+    let filtered = (!is_unknown).then_some(ledger.filtered);
     let files: Vec<_> = request
         .write
         .iter()
@@ -92,7 +94,7 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
         "written": ledger.written,
         "counted": ledger.counted,
         "durable": if summary.durable { ledger.written } else { 0 },
-        "filtered": (!summary.filters_uncounted).then_some(ledger.filtered),
+        "filtered": filtered,
         "unread": ledger.unread,
         "dropped": dropped,
         "interface_dropped": ledger.interface_dropped,

@@ -1,16 +1,16 @@
 //! `-D`: what can be captured from.
 
+use crate::output::answer;
 use anyhow::Result;
 use forebay_net::link::Link;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 pub fn print() -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut list = String::new();
     for link in forebay_net::link::interfaces()? {
-        // A reader that went away has read what it wanted.
-        let _ = writeln!(out, "{} [{}]", link.name, states(&link));
+        list += &format!("{} [{}]\n", link.name, states(&link));
     }
-    let _ = writeln!(out, "sim [simulated card, no privileges needed]");
+    answer(&(list + "sim [simulated card, no privileges needed]\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,8 +14,6 @@ use request::Request;
 use std::process::ExitCode;
 use text::Screen;
 
-pub use text::say;
-
 /// The request makes no sense: exit code 2.
 #[derive(Debug)]
 pub struct Usage(String);
@@ -57,7 +55,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 screen.counts(progress);
             } else if reports.are_due(progress.elapsed) {
                 if request.json {
-                    json::print(&json::progress(progress), &request);
+                    // What cannot be written now is an error at the end.
+                    let _ = json::print(&json::progress(progress), &request);
                 } else {
                     screen.counts(progress);
                 }
@@ -67,7 +66,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     });
     screen.end(&summary);
     if request.json {
-        json::print(&json::summary(&summary, &request), &request);
+        json::print(&json::summary(&summary, &request), &request)?;
     }
     Ok(exit_code(&summary, &request))
 }

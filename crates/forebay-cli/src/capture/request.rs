@@ -13,11 +13,17 @@ use forebay_net::{
 };
 use std::{
     fs::File,
-    io::IsTerminal,
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    io::{IsTerminal, Read},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::MetadataExt,
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
+
+/// Bytes of an expression that a filter takes.
+const LONGEST_EXPRESSION: u64 = 256 << 10;
 
 /// A request for a capture, understood.
 pub struct Request {
@@ -114,18 +120,25 @@ impl Request {
         Ok(request)
     }
 
-    /// Making the output would empty the input.
+    /// Making the output would empty the input, and reading would never come to its end.
     fn refuse_reading_what_is_written(&self) -> Result<()> {
-        let identity = |path: &Path| {
-            let metadata = std::fs::metadata(path).ok().filter(|m| m.is_file())?;
+        let identity = |path: &Path, standard: BorrowedFd<'_>| {
+            let metadata = if path == Path::new("-") {
+                File::from(standard.try_clone_to_owned().ok()?).metadata()
+            } else {
+                std::fs::metadata(path)
+            };
+            let metadata = metadata.ok().filter(|metadata| metadata.is_file())?;
             Some((metadata.dev(), metadata.ino()))
         };
-        let Some(written) = self.write.as_deref().and_then(identity) else {
+        let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+        let written = self.write.as_deref();
+        let Some(written) = written.and_then(|path| identity(path, stdout.as_fd())) else {
             return Ok(());
         };
         for name in &self.names {
             if let Name::File(path) = name
-                && identity(path) == Some(written)
+                && identity(path, stdin.as_fd()) == Some(written)
             {
                 let path = path.display();
                 return refuse(format!(
@@ -191,6 +204,10 @@ fn parse_names(flags: &Flags) -> Result<Vec<Name>> {
         .iter()
         .map(parse)
         .collect::<Result<_, _>>()?;
+    let standard_input = flags.read.iter().filter(|path| path.as_os_str() == "-");
+    if standard_input.count() > 1 {
+        return refuse("-r - can be read only once".into());
+    }
     names.extend(flags.read.iter().cloned().map(Name::File));
     Ok(names)
 }
@@ -199,8 +216,10 @@ fn parse_names(flags: &Flags) -> Result<Vec<Name>> {
 fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
     let text = match &flags.expression_file {
         None => flags.expression.join(" "),
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("-F {}: it cannot be read", path.display()))?,
+        Some(path) => {
+            let text = read_expression(path);
+            without_comments(&text.with_context(|| format!("-F {}", path.display()))?)
+        }
     };
     if text.trim().is_empty() {
         return Ok(None);
@@ -209,6 +228,26 @@ fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
         Ok(filter) => Ok(Some(filter)),
         Err(error) => refuse(error.to_string()),
     }
+}
+
+fn read_expression(path: &Path) -> std::io::Result<String> {
+    let source: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path)?)
+    };
+    let mut text = String::new();
+    // One more than a filter takes, so that a longer one is refused and not cut.
+    source
+        .take(LONGEST_EXPRESSION + 1)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// As tcpdump reads it: what stands behind `#` is for people.
+fn without_comments(text: &str) -> String {
+    let code = |line: &str| line.split('#').next().unwrap_or_default().to_owned();
+    text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
 fn parse_store(text: &str, unbuffered: bool) -> Result<store::Config> {

@@ -2,6 +2,7 @@
 //! that tcpdump ends with, followed by ours. All of it goes to stderr.
 
 use super::request::Request;
+use crate::output::{plain, say};
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
@@ -9,12 +10,7 @@ use forebay_net::{
     units,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::{io::Write, time::Duration};
-
-/// A line on stderr. Where nobody can read it, the capture goes on all the same.
-pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
+use std::time::Duration;
 
 pub struct Screen {
     bar: ProgressBar,
@@ -136,15 +132,16 @@ fn listening(source: &Source, snaplen: u32) -> String {
     let links = links(source);
     let got = &source.got;
     if got.in_turn {
+        let packing = got.copy.strip_prefix("read").unwrap_or_default();
         return format!(
-            "forebay: reading from {}, {links}, {}",
-            source.name, got.copy
+            "forebay: reading from {}, {links}{packing}",
+            plain(&source.name)
         );
     }
     let interface = source.interfaces.first();
     let description = match interface.map_or("", |i| i.description.as_str()) {
         "" => String::new(),
-        text => format!(" ({text})"),
+        text => format!(" ({})", plain(text)),
     };
     let ring = match (got.ring_bytes, got.ring_frames) {
         (0, 0) => String::new(),
@@ -219,7 +216,7 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
     if let Some(lost @ 1..) = ledger.interface_dropped {
         lines.push(format!("{lost} packets dropped by interface"));
     }
-    lines.push(format!("{}   {}", law(ledger), run_line(summary)));
+    lines.push(format!("{}   {}", law(summary), run_line(summary)));
     if summary.filters_uncounted {
         lines.push("forebay: the kernel filters, and does not count what it rejects".into());
     }
@@ -231,13 +228,18 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
 }
 
 /// `5000000 received = 4990000 written + 0 filtered + 10000 dropped {kernel 10000}`.
-fn law(ledger: &Ledger) -> String {
+fn law(summary: &Summary) -> String {
+    let ledger = &summary.ledger;
     let mut text = format!("{} received = ", ledger.received);
-    match ledger.counted {
-        0 => text += &format!("{} written", ledger.written),
-        counted => text += &format!("{counted} counted"),
+    if summary.store.is_some() || ledger.written > 0 {
+        text += &format!("{} written", ledger.written);
+    } else {
+        text += &format!("{} counted", ledger.counted);
     }
-    text += &format!(" + {} filtered", ledger.filtered);
+    // What nobody counts is no part of the sum.
+    if !summary.filters_uncounted || ledger.filtered > 0 {
+        text += &format!(" + {} filtered", ledger.filtered);
+    }
     if ledger.unread > 0 {
         text += &format!(" + {} unread", ledger.unread);
     }
@@ -286,7 +288,8 @@ fn run_line(summary: &Summary) -> String {
 
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     let mut text = format!("{lost} packets were lost");
-    if summary.gaps > 0 {
+    // Of what the output refused, nobody knows how many gaps it would have shown.
+    if summary.gaps > 0 && ledger.dropped.disk + ledger.dropped.writer == 0 {
         text += &format!(
             "; {} gaps are marked in the file (frame.drop_count)",
             summary.gaps

@@ -82,6 +82,8 @@ pub struct AfPacket {
     /// Wakes a drain that waits for the kernel to close the last block.
     timer: OwnedFd,
     /// How long that may take.
+    /// The kernel leaves frames out for us.
+    filters: bool,
     patience: Duration,
     state: State,
     empty_looks: u32,
@@ -182,6 +184,7 @@ impl AfPacket {
             dropped_so_far: dropped,
             timer,
             patience: config.retire * 2 + Duration::from_secs(1),
+            filters: config.filter.is_some(),
             state: State::Live,
             empty_looks: 0,
         })
@@ -348,7 +351,7 @@ impl Port for AfPacket {
             received: self.reader.received,
             dropped: Some(self.reader.dropped),
             interface_dropped: Some(self.dropped_so_far.saturating_sub(self.dropped_at_start)),
-            filtered: None,
+            filtered: if self.filters { None } else { Some(0) },
         }
     }
 
@@ -359,7 +362,7 @@ impl Port for AfPacket {
             ring_bytes: self.reader.ring.blocks().total_bytes() as u64,
             ring_frames: 0,
             waits: false,
-            filters: true,
+            filters: self.filters,
             in_turn: false,
             timestamps: "kernel",
         }

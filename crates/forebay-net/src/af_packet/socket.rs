@@ -141,7 +141,15 @@ impl Socket {
             libc::SO_ATTACH_FILTER,
             &program,
         )
-        .map_err(|cause| Error::new(&self.name, "attaching a filter").because(cause))
+        .map_err(|cause| {
+            let error = Error::new(&self.name, "attaching a filter");
+            match cause.raw_os_error() {
+                Some(libc::ENOMEM) => error.because(cause).advise(
+                    "It is too long for the kernel's limit: shorten it, or raise net.core.optmem_max",
+                ),
+                _ => error.because(cause),
+            }
+        })
     }
 
     /// Leaves out what this machine sends.

@@ -25,12 +25,14 @@ mod link;
 mod names;
 mod parse;
 mod primitive;
+mod programs;
 #[cfg(test)]
 mod tests;
 mod token;
 mod words;
 
 pub use error::Error;
+pub use programs::Programs;
 
 use crate::port::LinkType;
 use bpf::Program;

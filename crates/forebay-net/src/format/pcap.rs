@@ -30,13 +30,13 @@ pub(super) fn ticks(resolution: Resolution) -> Ticks {
     }
 }
 
-/// The file header. There is one interface for all.
+/// The file header. There is one interface for all, but what it says of its snapshot length need not
+/// hold for packets of a pcapng file, and readers believe this one: so it is the session's.
 pub(super) fn header(interface: &Interface, ticks: Ticks, snaplen: u32) -> Vec<u8> {
     let magic = match ticks {
         Ticks::Nanoseconds => MAGIC_NS,
         _ => MAGIC_US,
     };
-    let snaplen = snaplen.min(interface.snaplen);
     [magic, VERSION, 0, 0, snaplen, interface.link.0 as u32]
         .iter()
         .flat_map(|word| word.to_le_bytes())

@@ -1,19 +1,20 @@
 //! A port of the session, and the way of each of its interfaces into the output.
 
-use super::{intake::Broken, output::Writing};
+use super::output::Writing;
 use crate::{
-    filter::{Filter, View, bpf::Program},
+    filter::{Filter, Programs, bpf::Program},
     format::Described,
-    port::{Frame, Interface, Port, Statistics},
+    port::{Frame, Port, Statistics, Wake},
 };
 use forebay::{Error, Result};
+use std::sync::Arc;
 
 /// One interface of a port.
 pub(super) struct Lane {
     /// How the output knows it; without an output nobody asks.
     pub described: Described,
     /// The filter in this interface's terms, if it falls to us.
-    program: Option<Program>,
+    program: Option<Arc<Program>>,
     /// Losses that rejected packets told of; the next one that passes tells of them.
     pub owed: u64,
 }
@@ -27,7 +28,7 @@ impl Lane {
         };
         let passes = program.run(frame.data, frame.wire_len) > 0;
         if !passes {
-            self.owed += frame.dropped_before;
+            self.owed = self.owed.saturating_add(frame.dropped_before);
         }
         passes
     }
@@ -36,7 +37,7 @@ impl Lane {
     #[cold]
     pub fn telling<'a>(&self, frame: &Frame<'a>) -> Frame<'a> {
         Frame {
-            dropped_before: frame.dropped_before + self.owed,
+            dropped_before: frame.dropped_before.saturating_add(self.owed),
             ..*frame
         }
     }
@@ -56,8 +57,8 @@ pub(super) struct Feed {
     pub refused: u64,
     /// Gaps marked on a frame.
     pub gaps: u64,
-    /// Its frames have to pass a filter of ours.
-    pub filters: bool,
+    /// The filter, if it falls to us.
+    programs: Option<Programs>,
     /// It is read to its end before the next one is looked at.
     pub in_turn: bool,
     pub has_ended: bool,
@@ -66,7 +67,9 @@ pub(super) struct Feed {
 impl Feed {
     pub fn new(port: Box<dyn Port>, filter: Option<&Filter>) -> Self {
         Feed {
-            filters: filter.is_some() && !port.got().filters,
+            programs: filter
+                .filter(|_| !port.got().filters)
+                .map(|filter| Programs::new(filter.clone())),
             lanes: Vec::new(),
             taken: 0,
             filtered: 0,
@@ -79,44 +82,45 @@ impl Feed {
         }
     }
 
-    /// The filter in the terms of one of its interfaces, where it falls to us.
-    fn program(&self, filter: Option<&Filter>, of: &Interface) -> Result<Option<Program>> {
-        let compile = |filter: &Filter| {
-            let compiled = filter.compile(of.link, View::Packet, of.snaplen);
-            compiled.map_err(|error| Error::new(self.port.name(), error.to_string()))
-        };
-        let ours = filter.filter(|_| self.filters);
-        ours.map(compile).transpose()
+    /// Whether nothing will ever come from it.
+    pub fn is_at_end(&mut self) -> Result<bool> {
+        let is_at_end = matches!(self.port.arm()?, Wake::End);
+        self.port.disarm();
+        Ok(is_at_end)
     }
 
-    /// Whether the filter makes sense for every interface that is known by now.
+    /// Whether its frames have to pass a filter of ours.
+    pub fn filters(&self) -> bool {
+        self.programs.is_some()
+    }
+
+    /// Whether the filter makes sense for what is known of the port by now.
     ///
     /// # Errors
-    /// It does not, for an interface's link type.
-    pub fn check(&self, filter: Option<&Filter>) -> Result<()> {
-        let mut interfaces = self.port.interfaces().iter();
-        interfaces.try_for_each(|interface| self.program(filter, interface).map(drop))
+    /// It does for none of its interfaces.
+    pub fn check(&mut self) -> Result<()> {
+        let Some(programs) = &mut self.programs else {
+            return Ok(());
+        };
+        let checked = programs.check(self.port.interfaces());
+        checked.map_err(|error| Error::new(self.port.name(), error.to_string()))
     }
 
     /// Makes a lane for each interface that the port knows by now, and tells the output of it;
     /// `false`: the output has no room for that at the moment.
-    pub fn introduce(
-        &mut self,
-        filter: Option<&Filter>,
-        mut writing: Option<&mut Writing>,
-    ) -> std::result::Result<bool, Broken> {
+    pub fn introduce(&mut self, mut writing: Option<&mut Writing>) -> Result<bool> {
         for interface in &self.port.interfaces()[self.lanes.len()..] {
-            let program = self.program(filter, interface).map_err(Broken::Port)?;
             let described = match &mut writing {
                 None => Some(Described::default()),
-                Some(writing) => writing.introduce(interface).map_err(Broken::Store)?,
+                Some(writing) => writing.introduce(interface)?,
             };
             let Some(described) = described else {
                 return Ok(false);
             };
+            let programs = self.programs.as_mut();
             self.lanes.push(Lane {
                 described,
-                program,
+                program: programs.map(|programs| programs.of(interface.link)),
                 owed: 0,
             });
         }
@@ -126,6 +130,8 @@ impl Feed {
     /// What is known of each of its interfaces at the end of a capture from `begin` to `end`.
     pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         let counts = self.port.counts();
+        // What nobody took, no filter of ours has seen.
+        let unseen = if self.filters() { self.unread } else { 0 };
         let is_recorded = self.in_turn;
         let of_lane = |(number, lane): (usize, &Lane)| {
             let known = if is_recorded {
@@ -137,7 +143,7 @@ impl Feed {
                     ended_ns: Some(end),
                     interface_received: None,
                     interface_dropped: counts.interface_dropped,
-                    received: Some(counts.received - self.filtered),
+                    received: Some(counts.received - self.filtered - unseen),
                     dropped: counts.dropped,
                     delivered: Some(self.taken),
                 }

@@ -8,7 +8,6 @@ use super::{
     taking::{self, Stop},
 };
 use crate::{
-    filter::Filter,
     format::Described,
     ledger::add_known,
     port::{Counts, Statistics},
@@ -34,7 +33,6 @@ pub(super) enum Discard {
 
 pub(super) struct Intake {
     feeds: Vec<Feed>,
-    filter: Option<Filter>,
     writing: Option<Writing>,
     /// Packets that may still be taken.
     left: u64,
@@ -64,7 +62,6 @@ impl Intake {
         let sleeper = Sleeper::new(feeds.len(), clock.clone(), control);
         Intake {
             feeds,
-            filter: config.filter.clone(),
             writing,
             left: config.count.unwrap_or(u64::MAX),
             discarding: None,
@@ -83,6 +80,7 @@ impl Intake {
     #[inline]
     fn take(&mut self, at: usize, budget: usize) -> std::result::Result<(usize, bool), Broken> {
         let feed = &mut self.feeds[at];
+        let filters = feed.filters();
         let mut burst = match feed.port.receive(budget) {
             Ok(burst) => burst,
             Err(error) => {
@@ -91,7 +89,7 @@ impl Intake {
             }
         };
         let writing = self.writing.as_mut();
-        let (took, stop) = if feed.filters {
+        let (took, stop) = if filters {
             taking::take::<true>(&mut burst, &mut feed.lanes, writing, self.left)
         } else {
             taking::take::<false>(&mut burst, &mut feed.lanes, writing, self.left)
@@ -107,20 +105,18 @@ impl Intake {
             Stop::AtEnd => false,
             Stop::NoRoom => true,
             Stop::Failed(error) => return Err(Broken::Store(error)),
-            Stop::UnknownInterface => !self.introduce(at)?,
+            Stop::UnknownInterface => {
+                let introduced = feed.introduce(self.writing.as_mut());
+                !introduced.map_err(Broken::Store)?
+            }
         };
         Ok(((took.packets + took.filtered) as usize, has_no_room))
     }
 
-    /// Tells the output of a port's interfaces that it does not know; `false`: it has no room.
-    fn introduce(&mut self, at: usize) -> std::result::Result<bool, Broken> {
-        self.feeds[at].introduce(self.filter.as_ref(), self.writing.as_mut())
-    }
-
     /// Tells the output of every interface that there is by now; `false`: it has no room.
-    pub fn introduce_all(&mut self) -> std::result::Result<bool, Broken> {
-        for at in 0..self.feeds.len() {
-            if !self.introduce(at)? {
+    pub fn introduce_all(&mut self) -> Result<bool, Error> {
+        for feed in &mut self.feeds {
+            if !feed.introduce(self.writing.as_mut())? {
                 return Ok(false);
             }
         }
@@ -322,19 +318,29 @@ impl poll::Source for Intake {
     fn look(&mut self, budget: usize) -> std::result::Result<usize, Broken> {
         let mut found = 0;
         self.is_blocked = false;
+        let mut is_reading = false;
         for at in 0..self.feeds.len() {
-            if self.feeds[at].has_ended {
+            let feed = &self.feeds[at];
+            if feed.has_ended {
                 continue;
             }
             if let Some(why) = self.discarding {
                 found += self.discard(at, budget, why)?;
                 continue;
             }
+            // Of sources that are read in turn only the first that has not ended is looked at.
+            if feed.in_turn && is_reading {
+                continue;
+            }
             let (taken, is_blocked) = self.take(at, budget)?;
             found += taken;
             self.is_blocked |= is_blocked;
-            if self.feeds[at].in_turn {
-                break;
+            let feed = &mut self.feeds[at];
+            if feed.in_turn {
+                // Others may be so busy that nobody ever arms: then the end has to be asked for.
+                let is_idle = taken == 0 && !is_blocked;
+                feed.has_ended |= is_idle && feed.is_at_end().map_err(Broken::Port)?;
+                is_reading = !feed.has_ended;
             }
         }
         Ok(found)
@@ -342,14 +348,17 @@ impl poll::Source for Intake {
 
     fn arm(&mut self) -> std::result::Result<(), Broken> {
         self.sleeper.reset();
+        let mut is_reading = false;
         for (at, feed) in self.feeds.iter_mut().enumerate() {
-            if feed.has_ended {
+            if feed.has_ended || feed.in_turn && is_reading {
                 continue;
             }
             let noted = feed.port.arm().and_then(|wake| self.sleeper.note(at, wake));
             match noted {
-                Ok(true) if feed.in_turn => break,
-                Ok(goes_on) => feed.has_ended = !goes_on,
+                Ok(goes_on) => {
+                    feed.has_ended = !goes_on;
+                    is_reading |= feed.in_turn && goes_on;
+                }
                 Err(error) => {
                     feed.has_ended = self.is_stopping;
                     return Err(Broken::Port(error));

@@ -136,18 +136,15 @@ impl Session {
         config.store.abandon = control.abandon();
         let filter = config.filter.as_ref();
         let feeds = ports.into_iter().map(|port| Feed::new(port, filter));
-        let feeds: Vec<_> = feeds.collect();
-        for feed in &feeds {
-            feed.check(filter)?;
+        let mut feeds: Vec<_> = feeds.collect();
+        for feed in &mut feeds {
+            feed.check()?;
         }
         let name = output.name();
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
         let writing = Writing::open(output, &interfaces, &config)?;
         let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
-        match intake.introduce_all() {
-            Ok(_) => {}
-            Err(Broken::Port(error) | Broken::Store(error)) => return Err(error),
-        }
+        intake.introduce_all()?;
         Ok(Session {
             intake,
             config,

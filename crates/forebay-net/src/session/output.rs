@@ -135,6 +135,9 @@ impl Writing {
     /// Composes `frame` in place; `false`: no buffer is empty, and nothing was taken.
     #[inline(always)]
     pub fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
+        if self.format == Format::Pcap && frame.time_ns > LAST_OF_PCAP_NS {
+            return Err(too_late());
+        }
         let len = self.format.frame_len(frame, self.snaplen);
         let Some(mut slot) = self.store.reserve(len)? else {
             return Ok(false);
@@ -193,6 +196,14 @@ impl Writing {
         }
         Ok(())
     }
+}
+
+/// Seconds have 32 bits there.
+const LAST_OF_PCAP_NS: u64 = (1 << 32) * 1_000_000_000 - 1;
+
+#[cold]
+fn too_late() -> Error {
+    Error::new("", "a .pcap file cannot hold times after February 2106").advise("Name it .pcapng")
 }
 
 /// The first interface, with the finest resolution of all: what a classic file begins with.

@@ -1,0 +1,75 @@
+//! A filter at work on files, which mix link types: the program for each, compiled when it is met.
+
+use super::{
+    Error, Filter, View,
+    bpf::{Instruction, Program, code},
+};
+use crate::port::{Interface, LinkType};
+use std::{collections::HashMap, sync::Arc};
+
+/// What a match keeps: all of it. Only 0 means anything else to those who run programs here.
+const ALL: u32 = 262_144;
+
+/// The programs of one filter, by link type.
+///
+/// Where the filter makes no sense for a link type (`vlan` on raw IP), none of its packets match: a
+/// file may have interfaces that the filter was not written for.
+///
+/// ```
+/// use forebay_net::{filter::Programs, port::{Interface, LinkType}};
+/// let mut programs = Programs::new("vlan 5".parse()?);
+/// let raw = Interface { link: LinkType::RAW, ..Interface::default() };
+/// assert!(programs.check(&[raw.clone(), Interface::default()]).is_ok());
+/// assert!(programs.check(&[raw]).is_err()); // it suits none of them
+/// assert_eq!(programs.of(LinkType::RAW).run(&[0x45; 60], 60), 0);
+/// # Ok::<(), forebay_net::filter::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Programs {
+    filter: Filter,
+    by_link: HashMap<u16, Result<Arc<Program>, Error>>,
+}
+
+impl Programs {
+    /// The programs of `filter`, none of which is compiled yet.
+    pub fn new(filter: Filter) -> Self {
+        Programs {
+            filter,
+            by_link: HashMap::new(),
+        }
+    }
+
+    fn compiled(&mut self, link: LinkType) -> &Result<Arc<Program>, Error> {
+        let compile = || self.filter.compile(link, View::Packet, ALL).map(Arc::new);
+        self.by_link.entry(link.0).or_insert_with(compile)
+    }
+
+    /// The program for packets of this link type.
+    pub fn of(&mut self, link: LinkType) -> Arc<Program> {
+        match self.compiled(link) {
+            Ok(program) => program.clone(),
+            Err(_) => Arc::new(nothing()),
+        }
+    }
+
+    /// Whether the filter makes sense for one of these interfaces, if there are any.
+    ///
+    /// # Errors
+    /// What is wrong with it for the first.
+    pub fn check(&mut self, interfaces: &[Interface]) -> Result<(), Error> {
+        let mut first = Ok(());
+        for interface in interfaces {
+            match self.compiled(interface.link) {
+                Ok(_) => return Ok(()),
+                Err(error) => first = first.and(Err(error.clone())),
+            }
+        }
+        first
+    }
+}
+
+/// The program that no packet passes.
+fn nothing() -> Program {
+    let reject = vec![Instruction::new(code::RET_K, 0)];
+    Program::new(reject).expect("a return is a program")
+}
