@@ -2,7 +2,7 @@
 
 use crate::{
     af_packet::{self, AfPacket},
-    file::File,
+    file::{File, sift},
     filter::{Filter, View},
     port::{LinkType, Port},
     sim::{Host, Sim, Spec},
@@ -27,8 +27,8 @@ pub struct Options {
     pub promiscuous: bool,
     /// Bytes of a frame that need to be kept.
     pub snaplen: u32,
-    /// What live ports let the kernel leave out. For all others the session filters
-    /// ([`session::Config`](crate::session::Config)).
+    /// What live ports let the kernel leave out, and large files their threads. For all others the
+    /// session filters ([`session::Config`](crate::session::Config)).
     pub filter: Option<Filter>,
 }
 
@@ -151,7 +151,10 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
             Ok(Box::new(Sim::new(spec, clock.clone())))
         }
         Name::File(path) if path == Path::new("-") => Ok(Box::new(File::stdin()?)),
-        Name::File(path) => Ok(Box::new(File::open(path)?)),
+        Name::File(path) => match &options.filter {
+            Some(filter) => sift::sifted(File::open(path)?, filter),
+            None => Ok(Box::new(File::open(path)?)),
+        },
         Name::Interface(name) => {
             let mut config = af_packet::Config {
                 promiscuous: options.promiscuous,

@@ -10,9 +10,11 @@
 //! ([`Frame::dropped_before`]), and [`Port::recorded`] has the sums its writer left.
 //!
 //! `source` reads without blocking, `packed` unpacks, `window` keeps the bytes in memory;
-//! [`format::read`](crate::format::read) decodes. Imports `port` and `format`.
+//! [`format::read`](crate::format::read) decodes. [`sift`] reads a large file with several threads, where
+//! only what passes a filter is wanted. Imports `port`, `format` and `filter`.
 
 mod packed;
+pub mod sift;
 mod source;
 mod window;
 
@@ -30,6 +32,14 @@ use window::Window;
 
 /// Reads without a frame before others get their turn: a file may hold gigabytes of other blocks.
 const MOST_READS: usize = 64;
+
+/// What failed where the system would not read.
+const READING_ON: &str = "reading on";
+
+/// What is wrong with a file whose last record is not all there.
+fn torn(unit: &str, offset: u64) -> String {
+    format!("ends in the middle of a {unit} at byte {offset}")
+}
 
 /// A capture file as a [`Port`].
 ///
@@ -257,15 +267,14 @@ impl File {
                     return Look::End;
                 }
                 Ok(Read::End) => {
-                    let (unit, offset) = (self.decoder.unit(), self.window.offset());
-                    let what = format!("ends in the middle of a {unit} at byte {offset}");
+                    let what = torn(self.decoder.unit(), self.window.offset());
                     return self.fail(up_to_there(&what, self.books.packets), None);
                 }
                 Err(Broken::Packed(what)) => {
                     return self.fail(up_to_there(&what, self.books.packets), None);
                 }
                 Err(Broken::System(e)) => {
-                    let read = up_to_there("reading on", self.books.packets);
+                    let read = up_to_there(READING_ON, self.books.packets);
                     return self.fail(read, Some(e));
                 }
             }

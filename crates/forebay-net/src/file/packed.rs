@@ -89,6 +89,12 @@ impl Stream {
         Ok((stream, is_packed))
     }
 
+    /// The file itself, if it is one that can be read at any place and is not packed.
+    pub fn into_plain_file(self) -> Option<std::fs::File> {
+        let is_plain = matches!(self.codec, Codec::None);
+        self.source.into_regular().filter(|_| is_plain)
+    }
+
     pub fn source(&self) -> &Source {
         &self.source
     }

@@ -44,6 +44,20 @@ impl Source {
         }
     }
 
+    /// Bytes of the file, 0 if it cannot be read at any place.
+    pub fn len(&self) -> u64 {
+        let metadata = self.file.metadata().ok();
+        metadata.map_or(
+            0,
+            |metadata| if self.is_regular { metadata.len() } else { 0 },
+        )
+    }
+
+    /// The file itself, if it is one that can be read at any place.
+    pub fn into_regular(self) -> Option<File> {
+        self.is_regular.then_some(self.file)
+    }
+
     /// Sleeps until there is something.
     ///
     /// # Errors

@@ -39,6 +39,11 @@ impl Window {
         self.base + self.begin as u64
     }
 
+    /// Up to where the file was read.
+    pub fn read_to(&self) -> u64 {
+        self.base + self.end as u64
+    }
+
     /// The free part, with which a record of `record` bytes fits.
     pub fn room(&mut self, record: usize) -> &mut [u8] {
         if self.begin > 0 {

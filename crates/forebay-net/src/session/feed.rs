@@ -82,11 +82,10 @@ impl Feed {
         }
     }
 
-    /// Whether nothing will ever come from it.
+    /// Whether nothing will ever come from it. The port stays armed: somebody may sleep on it just
+    /// now, and to nobody else it is more than a wake-up too many.
     pub fn is_at_end(&mut self) -> Result<bool> {
-        let is_at_end = matches!(self.port.arm()?, Wake::End);
-        self.port.disarm();
-        Ok(is_at_end)
+        Ok(matches!(self.port.arm()?, Wake::End))
     }
 
     /// Whether its frames have to pass a filter of ours.

@@ -319,6 +319,7 @@ impl poll::Source for Intake {
         let mut found = 0;
         self.is_blocked = false;
         let mut is_reading = false;
+        let has_others = self.feeds.len() > 1;
         for at in 0..self.feeds.len() {
             let feed = &self.feeds[at];
             if feed.has_ended {
@@ -337,8 +338,8 @@ impl poll::Source for Intake {
             self.is_blocked |= is_blocked;
             let feed = &mut self.feeds[at];
             if feed.in_turn {
-                // Others may be so busy that nobody ever arms: then the end has to be asked for.
-                let is_idle = taken == 0 && !is_blocked;
+                // Others may be so busy that the poller never arms: then the end has to be asked for.
+                let is_idle = taken == 0 && !is_blocked && has_others;
                 feed.has_ended |= is_idle && feed.is_at_end().map_err(Broken::Port)?;
                 is_reading = !feed.has_ended;
             }

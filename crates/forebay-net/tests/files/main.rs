@@ -2,7 +2,8 @@
 //! dialect, however the bytes come, and wherever the file breaks off.
 //!
 //! `oracles` holds it against tcpdump and tshark on files that others made, `composed` against bytes
-//! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles.
+//! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles, `sifted`
+//! holds several threads against one.
 
 #![allow(missing_docs)] // the helpers of a test
 
@@ -10,6 +11,7 @@ mod blocks;
 mod composed;
 mod hostile;
 mod oracles;
+mod sifted;
 mod streams;
 
 use forebay_net::{
@@ -85,13 +87,18 @@ pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
     }
 }
 
-/// Reads a file whose bytes are these.
-pub fn read(bytes: &[u8]) -> Reading {
+/// A file whose bytes are these.
+pub fn in_memory(bytes: &[u8]) -> std::fs::File {
     let fd = rustix::fs::memfd_create("capture", MemfdFlags::CLOEXEC).unwrap();
     let mut file = std::fs::File::from(fd);
     file.write_all(bytes).unwrap();
     file.rewind().unwrap();
-    open(file)
+    file
+}
+
+/// Reads a file whose bytes are these.
+pub fn read(bytes: &[u8]) -> Reading {
+    open(in_memory(bytes))
 }
 
 /// Reads what was opened elsewhere.

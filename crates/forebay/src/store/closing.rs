@@ -93,14 +93,17 @@ impl Closing {
     /// # Errors
     /// Not done yet: the store comes back, to wait on or to abandon.
     pub fn wait(self, limit: Duration) -> std::result::Result<Finished, Closing> {
-        let step = Duration::from_millis(1).min(limit);
+        // Short at first: as a rule only one buffer is left to be written.
+        let mut step = Duration::from_micros(50);
         let mut left = limit;
         while !self.ending.is_over() {
             if left.is_zero() {
                 return Err(self);
             }
+            step = step.min(left);
             std::thread::sleep(step);
-            left = left.saturating_sub(step);
+            left -= step;
+            step = Duration::from_millis(1).min(2 * step);
         }
         Ok(self.wait_to_the_end())
     }

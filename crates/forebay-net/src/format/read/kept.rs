@@ -61,12 +61,23 @@ pub(super) struct Kept {
     pub first_interface: u32,
     pub interfaces: Vec<Interface>,
     pub recorded: Vec<Option<Statistics>>,
+    /// How many statistics blocks were taken note of, and the interface of the last one.
+    pub recordings: (u64, u32),
     pub sections: Vec<Section>,
     pub skipped: Skipped,
     bytes: usize,
 }
 
 impl Kept {
+    /// What packets of this section need, and nothing else.
+    pub fn for_packets(&self) -> Kept {
+        Kept {
+            details: self.details.clone(),
+            first_interface: self.first_interface,
+            ..Kept::default()
+        }
+    }
+
     /// A section begins: interfaces are counted anew.
     pub fn section(&mut self, body: &[u8], order: Order) -> Result<(), Fault> {
         let (head, options) = split_head::<24>(body)?;
@@ -183,7 +194,9 @@ impl Kept {
             }
         }
         self.comment(comments);
-        self.recorded[self.first_interface as usize + number] = Some(told);
+        let interface = self.first_interface + number as u32;
+        self.recorded[interface as usize] = Some(told);
+        self.recordings = (self.recordings.0 + 1, interface);
         Ok(())
     }
 

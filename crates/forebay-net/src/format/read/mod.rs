@@ -138,6 +138,36 @@ impl Decoder {
         }
     }
 
+    /// Goes over the records that begin in the first `to` bytes by their lengths alone, and says
+    /// where the last of them ends, possibly behind `bytes`.
+    ///
+    /// `None` says nothing: what is there may be broken, torn, or change how packets behind it are
+    /// decoded, and only [`next`](Decoder::next) can tell. Otherwise
+    /// [`for_packets`](Decoder::for_packets) decodes as this decoder would, and comes to the same
+    /// end unless it finds a fault.
+    pub(crate) fn skim(&self, bytes: &[u8], to: usize) -> Option<usize> {
+        match self {
+            Decoder::Pcapng(reader) => reader.skim(bytes, to),
+            Decoder::Pcap(reader) => reader.skim(bytes, to),
+        }
+    }
+
+    /// A decoder for the packets from here on, as long as nothing else comes that they depend on.
+    pub(crate) fn for_packets(&self) -> Decoder {
+        match self {
+            Decoder::Pcapng(reader) => Decoder::Pcapng(reader.for_packets()),
+            Decoder::Pcap(reader) => Decoder::Pcap(reader.clone()),
+        }
+    }
+
+    /// How many statistics blocks were taken note of, and the interface of the last one.
+    pub(crate) fn recordings(&self) -> (u64, u32) {
+        match self {
+            Decoder::Pcap(_) => (0, 0),
+            Decoder::Pcapng(reader) => reader.kept().recordings,
+        }
+    }
+
     /// Says what lies at the beginning of `bytes`, which go on where the last step ended.
     ///
     /// # Errors

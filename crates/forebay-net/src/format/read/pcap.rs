@@ -36,7 +36,7 @@ enum Lengths {
 }
 
 /// A classic file being decoded; see [`Decoder`](super::Decoder).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reader {
     order: Order,
     magic: u32,
@@ -157,6 +157,20 @@ impl Reader {
             return Err(Fault::new("packet", what));
         }
         Ok(Step::More(self.record_header + caplen as usize))
+    }
+
+    /// As [`Decoder::skim`](super::Decoder::skim).
+    pub(super) fn skim(&self, bytes: &[u8], to: usize) -> Option<usize> {
+        self.interface.as_ref()?;
+        let mut at = 0;
+        while at < to {
+            let (caplen, _) = self.lengths(self.order, bytes.get(at..)?.first_chunk()?);
+            if caplen > self.longest {
+                return None;
+            }
+            at += self.record_header + caplen as usize;
+        }
+        Some(at)
     }
 
     /// The packet at the beginning, if it is there as a whole; of little-endian files only.

@@ -67,6 +67,22 @@ impl Reader {
         &self.kept
     }
 
+    pub(super) fn for_packets(&self) -> Self {
+        Reader {
+            order: self.order,
+            kept: self.kept.for_packets(),
+        }
+    }
+
+    /// As [`Decoder::skim`](super::Decoder::skim). Whatever has no length that leads on, and what
+    /// packets behind it depend on, is left to [`next`](Reader::next).
+    pub(super) fn skim(&self, bytes: &[u8], to: usize) -> Option<usize> {
+        match self.order {
+            Order::Little => skim_in(Order::Little, bytes, to),
+            Order::Big => skim_in(Order::Big, bytes, to),
+        }
+    }
+
     pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
         match self.plain_in(self.order, bytes) {
             Some((frame, len)) => Ok(Step::Packet(frame, len)),
@@ -279,6 +295,22 @@ impl Reader {
         let what = format!("is of interface {number}, its section has {there} so far");
         Fault::new("block", what)
     }
+}
+
+/// With a constant for the order no word asks for it.
+#[inline(always)]
+fn skim_in(order: Order, bytes: &[u8], to: usize) -> Option<usize> {
+    let mut at = 0;
+    while at < to {
+        let head = bytes.get(at..)?.first_chunk::<8>()?;
+        let (kind, total) = (order.word(head, 0), order.word(head, 4));
+        let matters = matches!(kind, SECTION_HEADER | INTERFACE | INTERFACE_STATISTICS);
+        if matters || check_len(total, LEAST_BLOCK).is_err() {
+            return None;
+        }
+        at += total as usize;
+    }
+    Some(at)
 }
 
 #[inline(always)]

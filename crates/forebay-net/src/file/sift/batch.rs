@@ -1,0 +1,119 @@
+//! What a worker hands over of one window: the packets that pass, and what else the port has to know
+//! to tell of the window as if it had read it itself.
+//!
+//! ```text
+//!  packets of the window   0   1   2   3   4   5   6   …       their ordinals
+//!  passed                      ●               ●               where each lies in `bytes`
+//!  tales                           ▲                           a rejected one told of a loss
+//!  news                                    ▲                   an interface before packet 4
+//! ```
+//! Ordinals are what makes counts exact wherever the port stops. Batches travel from the worker to
+//! the port and back, so nothing is allocated once they have grown. Read `worker` next.
+
+use crate::format::read::Fault;
+use crate::port::{Direction, Frame, Interface, Statistics};
+use std::io;
+
+/// A packet that passes. Its bytes are `bytes[begin..][..len]` of the batch.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub time_ns: u64,
+    pub dropped_before: u64,
+    pub begin: u32,
+    pub len: u32,
+    pub wire_len: u32,
+    pub interface: u32,
+    pub ordinal: u32,
+    pub direction: Direction,
+}
+
+impl Passed {
+    #[inline(always)]
+    pub fn new(frame: &Frame<'_>, begin: usize, ordinal: u32) -> Self {
+        Passed {
+            time_ns: frame.time_ns,
+            dropped_before: frame.dropped_before,
+            begin: begin as u32,
+            len: frame.data.len() as u32,
+            wire_len: frame.wire_len,
+            interface: frame.interface,
+            ordinal,
+            direction: frame.direction,
+        }
+    }
+}
+
+/// A loss that a rejected packet told of; the next one of its interface that passes tells of it.
+#[derive(Debug)]
+pub(super) struct Tale {
+    pub ordinal: u32,
+    pub interface: u32,
+    pub dropped: u64,
+}
+
+/// What the file says of its interfaces before the packet with this ordinal.
+#[derive(Debug)]
+pub(super) struct News {
+    pub before: u32,
+    pub what: Told,
+}
+
+#[derive(Debug)]
+pub(super) enum Told {
+    Interface(Interface),
+    Statistics(u32, Statistics),
+}
+
+/// Why nothing comes behind a batch.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// It was the last one.
+    End,
+    /// The record at this place of the file is broken.
+    Fault(Fault, u64),
+    /// The record at this place, of this kind, is not all there.
+    Torn(&'static str, u64),
+    /// The system would not read.
+    System(io::Error),
+    /// The filter makes no sense for an interface.
+    Filter(String),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Of its window in the file.
+    pub window: u64,
+    pub bytes: Vec<u8>,
+    pub passed: Vec<Passed>,
+    pub tales: Vec<Tale>,
+    pub news: Vec<News>,
+    /// Packets in all, rejected ones included.
+    pub packets: u32,
+    pub ending: Option<Ending>,
+}
+
+impl Batch {
+    pub fn clear(&mut self) {
+        self.passed.clear();
+        self.tales.clear();
+        self.news.clear();
+        self.packets = 0;
+        self.ending = None;
+    }
+
+    /// Gives the batch the bytes that its packets lie in. Few of them are copied, so that the
+    /// window, which is in this processor's cache, is what is read into next; many change places.
+    pub fn take_bytes(&mut self, window: &mut Vec<u8>) {
+        let many: usize = self.passed.iter().map(|passed| passed.len as usize).sum();
+        if many > window.len() / 4 {
+            std::mem::swap(&mut self.bytes, window);
+            return;
+        }
+        self.bytes.clear();
+        for passed in &mut self.passed {
+            let data = &window[passed.begin as usize..][..passed.len as usize];
+            passed.begin = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(data);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! A large file, read by several threads that hand out only what passes a filter.
+//!
+//! ```text
+//!  file      │ window 0 │ window 1 │ window 2 │ window 3 │ …
+//!  worker         0          1          1          0            claims what nobody has, and reads it
+//!  baton          └──────────▶──────────▶──────────▶            where the next record begins, the decoder
+//!
+//!  worker 0  ── full ring ──▶ ┐
+//!  worker 1  ── full ring ──▶ ┴─▶ Sifted: batch after batch, as the file has them ─▶ Burst
+//!            ◀─ empty rings ──────┘
+//! ```
+//! A record belongs to the window that it begins in. Where the first one of a window begins nobody
+//! knows before the window in front was walked through, so the baton goes from window to window: with
+//! it a worker only skims its own, by the lengths of its records. Reading and running the filter,
+//! which take nearly all of the time, need nobody.
+//!
+//! What comes out is what [`File`] and a filter behind it would give, packet for packet and count for
+//! count, errors included. One thing is better: an interface for which the filter makes no sense is an
+//! error with its first packet, or that of one described behind it. Memory is bounded: a few windows a
+//! worker, and a record.
+//!
+//! `worker` reads and sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
+//! handed over, `port` the side that the session sees, `chime` wakes it. Read `worker` next.
+
+mod batch;
+mod chime;
+mod front;
+mod port;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use super::File;
+use crate::{
+    filter::Filter,
+    port::{Interface, Port, Statistics},
+};
+use batch::Batch;
+use chime::Chime;
+use forebay::{
+    Error, Result,
+    ring::spsc::{Config as Ring, Consumer, Producer, ring, ring_with},
+    sync::Park,
+};
+use front::Front;
+use std::{
+    fs,
+    io::Seek,
+    sync::Arc,
+    thread::{self, JoinHandle, available_parallelism},
+};
+use terms::Baton;
+use worker::{Leaving, Worker};
+
+/// Batches, and so windows at most, of one worker.
+const BATCHES: usize = 4;
+/// Bytes of a window: read, skimmed and sifted, it stays in a second-level cache.
+const WINDOW: usize = 256 << 10;
+/// Windows of a file below which starting threads costs more than it gives.
+const LEAST_WINDOWS: u64 = 16;
+/// More do not help: the one thread that takes what passes has its limit, too.
+const MOST_THREADS: usize = 4;
+
+/// How a file is sifted.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Threads that read, 1 or more.
+    pub threads: usize,
+    /// Bytes of one window, 1 to 1 GiB.
+    pub window_bytes: usize,
+}
+
+impl Default for Config {
+    /// A thread for each core, up to four, and windows that a second-level cache holds.
+    fn default() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Config {
+            threads: cores.min(MOST_THREADS),
+            window_bytes: WINDOW,
+        }
+    }
+}
+
+/// `file` behind `filter`, read by several threads if that pays: where there are several cores, and
+/// many windows of bytes that can be read in any order. Otherwise it comes back as it is, and the
+/// session filters.
+///
+/// # Errors
+/// The filter makes no sense for an interface; no thread or memory is left.
+pub fn sifted(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
+    let is_large = file.stream.source().len() >= LEAST_WINDOWS * WINDOW as u64;
+    if !is_large || file.packing().is_some() {
+        return Ok(Box::new(file));
+    }
+    // Asking for the number of cores takes some file reading, so that comes last.
+    let config = Config::default();
+    if config.threads < 2 {
+        return Ok(Box::new(file));
+    }
+    Ok(Box::new(Sifted::new(file, filter, &config)?))
+}
+
+/// A [`File`] that hands out only what passes a filter.
+///
+/// ```
+/// use forebay_net::{file::{File, sift::{Config, Sifted}}, filter::Filter, format::Format, port::*};
+///
+/// let path = std::env::temp_dir().join(format!("doc-sift-{}.pcap", std::process::id()));
+/// # let interface = Interface::default();
+/// # let described = Format::Pcap.describe(&interface, 0);
+/// # let mut bytes = Format::Pcap.interface(&interface, &described, 262_144);
+/// # for len in [60, 61, 62] {
+/// #     let frame = Frame {
+/// #         data: &[7; 64][..len], wire_len: 64, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0,
+/// #     };
+/// #     let begin = bytes.len();
+/// #     bytes.resize(begin + Format::Pcap.frame_len(&frame, 262_144), 0);
+/// #     Format::Pcap.put_frame(&mut bytes[begin..], &frame, &described, 262_144);
+/// # }
+/// # std::fs::write(&path, bytes).unwrap();
+/// let filter: Filter = "ether[0] = 7".parse()?;
+/// let mut port = Sifted::new(File::open(&path)?, &filter, &Config::default())?;
+/// let mut passed = 0;
+/// loop {
+///     match port.arm()? {
+///         Wake::End => break,
+///         Wake::Fd(_) => std::thread::yield_now(), // or poll(2)
+///         _ => {}
+///     }
+///     let mut burst = port.receive(64)?;
+///     while burst.next_frame().is_some() {
+///         passed += 1;
+///     }
+/// }
+/// let counts = port.counts();
+/// assert_eq!((counts.received, counts.filtered, passed), (3, Some(0), 3));
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Sifted {
+    name: String,
+    /// What the workers begin with. They begin with the first look: of many files only one is read.
+    start: Option<Start>,
+    workers: Vec<Hand>,
+    front: Option<Arc<Front>>,
+    /// The window whose batch is next.
+    turn: u64,
+    chime: Chime,
+    copy: &'static str,
+    interfaces: Vec<Interface>,
+    recorded: Vec<Option<Statistics>>,
+    /// Losses that each interface's rejected packets told of; the next one that passes tells of them.
+    owed: Vec<u64>,
+    /// Some are.
+    owes: bool,
+    batch: Batch,
+    /// The worker that it goes back to.
+    owner: Option<usize>,
+    /// Of the batch's packets, news and tales: the next ones.
+    next: usize,
+    next_news: usize,
+    next_tale: usize,
+    /// The first ordinal that waits for news or tales to be heard.
+    attention: u32,
+    /// Packets before this batch.
+    base: u64,
+    /// Packets up to the last one that was handed out or passed over.
+    received: u64,
+    handed_out: u64,
+    /// Frames the budget still allows.
+    left: usize,
+    /// What the last frame told of losses on behalf of others.
+    told_for_others: u64,
+    failure: Option<Error>,
+    is_over: bool,
+}
+
+struct Start {
+    file: fs::File,
+    /// Where the first window begins.
+    begin: u64,
+    baton: Box<Baton>,
+    config: Config,
+}
+
+/// The port's side of one worker.
+struct Hand {
+    full: Consumer<Batch>,
+    /// From it, and not yet next.
+    ahead: Option<Batch>,
+    empty: Producer<Batch, Park>,
+    thread: JoinHandle<()>,
+}
+
+impl Sifted {
+    /// `file`, of which nothing was taken, behind `filter`.
+    ///
+    /// # Errors
+    /// It is packed, or no regular file that was opened for this; the filter makes no sense for an
+    /// interface; no thread or memory is left.
+    pub fn new(file: File, filter: &Filter, config: &Config) -> Result<Self> {
+        let File {
+            name,
+            stream,
+            window,
+            decoder,
+            books,
+            failure,
+            is_over,
+        } = file;
+        let wrong = |what: &str| Error::new(name.clone(), what.to_owned());
+        let begin = window.offset();
+        let interfaces = decoder.interfaces().to_vec();
+        let recorded = decoder.recorded().to_vec();
+        let mut plain = stream.into_plain_file();
+        // Its bytes are counted from where it was opened, which is its beginning as a rule.
+        let place = plain.as_mut().and_then(|file| file.stream_position().ok());
+        let Some(plain) = plain.filter(|_| place == Some(window.read_to())) else {
+            return Err(wrong(
+                "reading it with several threads: it cannot be read at any place",
+            ));
+        };
+        let baton = Baton::new(begin, decoder, filter.clone()).map_err(|what| wrong(&what))?;
+        let chime = Chime::new()?;
+        let start = Start {
+            file: plain,
+            begin,
+            baton,
+            config: config.clone(),
+        };
+        Ok(Sifted {
+            copy: match config.threads {
+                1 => "read by 1 thread",
+                2 => "read by 2 threads",
+                3 => "read by 3 threads",
+                4 => "read by 4 threads",
+                _ => "read by many threads",
+            },
+            name,
+            start: Some(start),
+            workers: Vec::new(),
+            front: None,
+            turn: 0,
+            chime,
+            owed: vec![0; interfaces.len()],
+            owes: false,
+            interfaces,
+            recorded,
+            batch: Batch::default(),
+            owner: None,
+            next: 0,
+            next_news: 0,
+            next_tale: 0,
+            attention: u32::MAX,
+            base: books.packets,
+            received: books.packets,
+            handed_out: books.packets,
+            left: 0,
+            told_for_others: 0,
+            failure,
+            is_over,
+        })
+    }
+
+    /// Starts the workers.
+    fn employ(&mut self, start: Start) -> Result<()> {
+        let Start {
+            file,
+            begin,
+            baton,
+            config,
+        } = start;
+        let threads = config.threads.max(1);
+        let len = config.window_bytes.clamp(1, 1 << 30);
+        let file = Arc::new(file);
+        let front = self.front.insert(Arc::new(Front::new(baton)));
+        let batches = Ring {
+            capacity: BATCHES,
+            ..Ring::default()
+        };
+        for number in 0..threads {
+            let (mut empty, theirs) = ring_with(&batches)?;
+            let (to_us, full) = ring(BATCHES)?;
+            empty.push_burst(&mut (0..BATCHES).map(|_| Batch::default()));
+            let worker = Worker {
+                file: file.clone(),
+                begin,
+                len,
+                front: front.clone(),
+                empty: theirs,
+                full: to_us,
+                chime: self.chime.clone(),
+                _leaving: Leaving(front.clone(), self.chime.clone()),
+            };
+            let thread = thread::Builder::new()
+                .name(format!("forebay-sift-{number}"))
+                .spawn(move || worker.run())
+                .map_err(|e| Error::new(self.name.clone(), "starting a thread").because(e))?;
+            self.workers.push(Hand {
+                full,
+                ahead: None,
+                empty,
+                thread,
+            });
+        }
+        Ok(())
+    }
+
+    /// Ends the workers: without their rings they stop behind the window they are at.
+    fn dismiss(&mut self) {
+        if let Some(front) = self.front.take() {
+            front.close();
+        }
+        let threads: Vec<_> = self.workers.drain(..).map(|hand| hand.thread).collect();
+        for thread in threads {
+            // One that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Sifted {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}

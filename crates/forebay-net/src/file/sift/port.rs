@@ -1,0 +1,297 @@
+//! The side that the session sees: batch after batch, in the order of the file.
+//!
+//! ```text
+//!  look:        is there a packet in this batch? ─▶ hear the news and tales before it
+//!               otherwise give it back, and take the next worker's
+//!  next_frame:  the next one that passes, up to the next news or tale
+//! ```
+//! Packets are counted as they are handed out: `received` is the place of the last one among all
+//! packets, so a session that stops there has counted what was rejected before it and no more.
+
+use super::{
+    Sifted,
+    batch::{Ending, Told},
+};
+use crate::file::{READING_ON, torn};
+use crate::format::read::up_to_there;
+use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
+use forebay::{Error, Result};
+
+/// Batches of a look that finds no packet, before others get their turn.
+const MOST_BATCHES: usize = 64;
+
+/// What a look found.
+#[derive(PartialEq, Eq)]
+enum Look {
+    Frame,
+    /// The next batch has not come.
+    NotNow,
+    /// Only batches without packets so far, there may be more.
+    Again,
+    /// The file breaks off here, for the reason in `failure`.
+    Failed,
+    End,
+}
+
+impl Sifted {
+    /// Makes sure that the next packet is there to be handed out, if that can be had.
+    fn look(&mut self) -> Look {
+        if self.failure.is_some() {
+            return Look::Failed;
+        }
+        if self.is_over {
+            return Look::End;
+        }
+        if let Some(start) = self.start.take()
+            && let Err(error) = self.employ(start)
+        {
+            self.failure = Some(error);
+            return Look::Failed;
+        }
+        for _ in 0..MOST_BATCHES {
+            if let Some(passed) = self.batch.passed.get(self.next) {
+                let ordinal = passed.ordinal;
+                if ordinal >= self.attention {
+                    self.hear(ordinal);
+                }
+                return Look::Frame;
+            }
+            self.hear(u32::MAX);
+            self.received = self.base + u64::from(self.batch.packets);
+            if let Some(ending) = self.batch.ending.take() {
+                return self.end(ending);
+            }
+            if !self.turn_over() {
+                return match self.failure {
+                    Some(_) => Look::Failed,
+                    None => Look::NotNow,
+                };
+            }
+        }
+        Look::Again
+    }
+
+    /// Gives the batch back and takes the next one; `false`: it is not there.
+    fn turn_over(&mut self) -> bool {
+        if let Some(owner) = self.owner.take() {
+            self.base += u64::from(self.batch.packets);
+            let mut batch = std::mem::take(&mut self.batch);
+            batch.clear();
+            self.next = 0;
+            // There is room for every batch there is.
+            let _ = self.workers[owner].empty.push(batch);
+        }
+        let mut may_come = false;
+        for (number, hand) in self.workers.iter_mut().enumerate() {
+            if hand.ahead.is_none() {
+                let is_gone = hand.full.producer_is_gone();
+                hand.ahead = hand.full.pop();
+                may_come |= hand.ahead.is_none() && !is_gone;
+            }
+            if let Some(batch) = hand.ahead.take_if(|batch| batch.window == self.turn) {
+                self.batch = batch;
+                self.owner = Some(number);
+                self.turn += 1;
+                break;
+            }
+        }
+        if self.owner.is_none() {
+            if !may_come {
+                let what = up_to_there("a thread that read it is gone", self.received);
+                self.failure = Some(Error::new(self.name.clone(), what));
+            }
+            return false;
+        }
+        (self.next, self.next_news, self.next_tale) = (0, 0, 0);
+        self.note_attention();
+        true
+    }
+
+    /// Takes note of everything that comes before the packet with this ordinal.
+    #[cold]
+    fn hear(&mut self, ordinal: u32) {
+        while let Some(news) = self.batch.news.get(self.next_news)
+            && news.before <= ordinal
+        {
+            self.next_news += 1;
+            match &news.what {
+                Told::Interface(interface) => {
+                    self.interfaces.push(interface.clone());
+                    self.recorded.push(None);
+                    self.owed.push(0);
+                }
+                Told::Statistics(interface, counts) => {
+                    self.recorded[*interface as usize] = Some(*counts);
+                }
+            }
+        }
+        while let Some(tale) = self.batch.tales.get(self.next_tale)
+            && tale.ordinal < ordinal
+        {
+            self.next_tale += 1;
+            let owed = &mut self.owed[tale.interface as usize];
+            // Wrapping, so that whatever a broken file tells does no harm.
+            *owed = owed.wrapping_add(tale.dropped);
+            self.owes = true;
+        }
+        self.note_attention();
+    }
+
+    fn note_attention(&mut self) {
+        let news = self.batch.news.get(self.next_news).map(|news| news.before);
+        let tale = self.batch.tales.get(self.next_tale);
+        let tale = tale.map(|tale| tale.ordinal);
+        self.attention = news.into_iter().chain(tale).min().unwrap_or(u32::MAX);
+    }
+
+    #[cold]
+    fn end(&mut self, ending: Ending) -> Look {
+        self.dismiss();
+        let packets = self.received;
+        let (what, cause) = match ending {
+            Ending::End => {
+                self.is_over = true;
+                return Look::End;
+            }
+            Ending::Fault(fault, offset) => (fault.tell(offset, packets), None),
+            Ending::Torn(unit, offset) => (up_to_there(&torn(unit, offset), packets), None),
+            Ending::System(e) => (up_to_there(READING_ON, packets), Some(e)),
+            Ending::Filter(what) => (what, None),
+        };
+        let error = Error::new(self.name.clone(), what);
+        self.failure = Some(match cause {
+            Some(cause) => error.because(cause),
+            None => error,
+        });
+        Look::Failed
+    }
+
+    /// What a frame of `interface` tells on behalf of those that were rejected.
+    #[cold]
+    fn tell_for_others(&mut self, interface: u32) {
+        self.told_for_others = std::mem::take(&mut self.owed[interface as usize]);
+        self.owes = self.owed.iter().any(|&owed| owed > 0);
+    }
+}
+
+impl Frames for Sifted {
+    #[inline]
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        let passed = self.batch.passed.get(self.next)?;
+        // A burst has only frames of interfaces that were there when it began.
+        if self.left == 0 || passed.ordinal >= self.attention {
+            self.left = 0;
+            return None;
+        }
+        self.left -= 1;
+        self.next += 1;
+        self.handed_out += 1;
+        self.received = self.base + u64::from(passed.ordinal) + 1;
+        self.told_for_others = 0;
+        if self.owes {
+            let interface = passed.interface;
+            self.tell_for_others(interface);
+        }
+        let passed = &self.batch.passed[self.next - 1];
+        Some(Frame {
+            data: &self.batch.bytes[passed.begin as usize..][..passed.len as usize],
+            wire_len: passed.wire_len,
+            time_ns: passed.time_ns,
+            interface: passed.interface,
+            direction: passed.direction,
+            dropped_before: passed.dropped_before.wrapping_add(self.told_for_others),
+        })
+    }
+
+    fn put_back(&mut self) {
+        self.next -= 1;
+        self.received -= 1;
+        self.handed_out -= 1;
+        self.left = 0;
+        if self.told_for_others > 0 {
+            let interface = self.batch.passed[self.next].interface;
+            self.owed[interface as usize] = self.told_for_others;
+            self.owes = true;
+        }
+    }
+
+    fn release(&mut self) {
+        self.left = 0;
+    }
+}
+
+impl Port for Sifted {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One look. A file that breaks off says so once everything before was taken, and once only.
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        self.left = match self.look() {
+            Look::Frame => budget,
+            _ => 0,
+        };
+        if let Some(error) = self.failure.take() {
+            self.is_over = true;
+            return Err(error);
+        }
+        Ok(Burst::new(self))
+    }
+
+    /// Never an error: that is kept for [`receive`](Port::receive), and `Ready` until then.
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        let mut found = self.look();
+        if found == Look::NotNow {
+            self.chime.arm();
+            found = self.look();
+        }
+        Ok(match found {
+            Look::Frame | Look::Again | Look::Failed => Wake::Ready,
+            Look::NotNow => Wake::Fd(self.chime.fd()),
+            Look::End => Wake::End,
+        })
+    }
+
+    fn disarm(&mut self) {
+        self.chime.disarm();
+    }
+
+    /// The end, at once: what was not handed out or passed over is not received.
+    fn stop(&mut self) -> Result<()> {
+        self.is_over = true;
+        self.failure = None;
+        self.dismiss();
+        Ok(())
+    }
+
+    /// What was handed out, and what was rejected before that. A file loses nothing, whatever it records.
+    fn counts(&mut self) -> Counts {
+        Counts {
+            received: self.received,
+            dropped: Some(0),
+            interface_dropped: Some(0),
+            filtered: Some(self.received - self.handed_out),
+        }
+    }
+
+    fn recorded(&self, interface: u32) -> Option<Statistics> {
+        *self.recorded.get(interface as usize)?
+    }
+
+    fn got(&self) -> Got {
+        Got {
+            backend: "file",
+            copy: self.copy,
+            ring_bytes: 0,
+            ring_frames: 0,
+            waits: true,
+            filters: true,
+            in_turn: true,
+            timestamps: "as recorded",
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What no file can bring about: wake-ups, and a worker that is gone.
+
+use super::*;
+use crate::{format::Format, port::Wake};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+fn is_readable(chime: &Chime) -> bool {
+    let fd = chime.fd();
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+}
+
+#[test]
+fn a_chime_is_heard_by_whoever_armed_it_and_by_nobody_later() {
+    let chime = Chime::new().unwrap();
+    chime.ring();
+    assert!(!is_readable(&chime), "nobody waits");
+    chime.arm();
+    assert!(!is_readable(&chime));
+    chime.ring();
+    assert!(is_readable(&chime));
+    chime.disarm();
+    assert!(!is_readable(&chime));
+    chime.ring();
+    assert!(!is_readable(&chime), "nobody waits any more");
+}
+
+/// A classic file of so many empty packets.
+fn capture(packets: usize) -> File {
+    let fd = rustix::fs::memfd_create("capture", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let mut file = fs::File::from(fd);
+    let interface = Interface::default();
+    let described = Format::Pcap.describe(&interface, 0);
+    let mut bytes = Format::Pcap.interface(&interface, &described, 262_144);
+    bytes.resize(24 + 16 * packets, 0);
+    std::io::Write::write_all(&mut file, &bytes).unwrap();
+    file.rewind().unwrap();
+    File::from_stream(file, "capture").unwrap()
+}
+
+#[test]
+fn a_worker_that_is_gone_is_an_error_and_no_standstill() {
+    let config = Config {
+        threads: 2,
+        window_bytes: 160,
+    };
+    let mut port = Sifted::new(capture(10), &"".parse().unwrap(), &config).unwrap();
+    let start = port.start.take().unwrap();
+    port.employ(start).unwrap();
+    // Their batches never come.
+    for hand in &mut port.workers {
+        hand.full = ring(1).unwrap().1;
+    }
+    let mut packets = 0;
+    let error = loop {
+        match port.receive(4) {
+            Ok(mut burst) => {
+                while burst.next_frame().is_some() {
+                    packets += 1;
+                }
+            }
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert_eq!(packets, 0);
+    let told = "capture: a thread that read it is gone: read 0 packets up to there";
+    assert_eq!(error, told);
+    assert!(matches!(port.arm(), Ok(Wake::End)));
+}
+
+#[test]
+fn no_thread_runs_before_the_first_look_nor_behind_the_end() {
+    let filter = "greater 1".parse().unwrap();
+    let mut port = Sifted::new(capture(1000), &filter, &Config::default()).unwrap();
+    assert!(port.workers.is_empty());
+    while !matches!(port.arm(), Ok(Wake::End)) {
+        port.receive(100).unwrap();
+    }
+    assert!(port.workers.is_empty());
+    assert_eq!(port.counts().filtered, Some(1000));
+}

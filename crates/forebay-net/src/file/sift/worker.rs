@@ -1,0 +1,318 @@
+//! A worker: claims a window and reads it, learns where the first record begins, and sifts.
+//!
+//! ```text
+//!  claim ─▶ pread ─▶ take the baton ─▶ skim ─▶ pass it on ─▶ sift ─▶ batch out
+//!                                        └─▶ sift with the baton in hand ─▶ pass it on ─▶ batch out
+//!                                            (something other than packets, the end, a fault)
+//! ```
+//! Skimming goes by the lengths of records alone and takes a small part of the time, so the worker
+//! behind waits little. A window in which it finds anything that packets depend on, or cannot go on,
+//! is read as a whole by the decoder that travels with the baton: then everything in it is in the
+//! order of the file, and there is one place where interfaces, statistics and faults are dealt with.
+//!
+//! What a skimmed window has wrong inside a record is found when the baton is gone. The workers
+//! behind then read on for nothing: the port never looks past an ending.
+//!
+//! Touches the front, its rings, the file (`pread`) and its own memory. Read `front` next.
+
+use super::{
+    batch::{Batch, Ending, News, Passed, Tale, Told},
+    chime::Chime,
+    front::Front,
+    terms::{Baton, Terms},
+};
+use crate::format::read::{Decoder, Fault, Step};
+use forebay::{
+    ring::spsc::{Consumer, Producer},
+    sync::Park,
+};
+use std::{
+    fs::File,
+    io::{self, ErrorKind},
+    os::unix::fs::FileExt,
+    sync::Arc,
+};
+
+/// Bytes that are read beyond a window: as a rule the rest of its last record.
+const LEEWAY: usize = 2048;
+
+pub(super) struct Worker {
+    pub file: Arc<File>,
+    /// Where the first window begins in the file, and the length of each.
+    pub begin: u64,
+    pub len: usize,
+    pub front: Arc<Front>,
+    pub empty: Consumer<Batch, Park>,
+    pub full: Producer<Batch>,
+    pub chime: Chime,
+    /// Dropped behind `full`: who is woken sees that this worker is gone.
+    pub _leaving: Leaving,
+}
+
+/// Where one worker stops, also in a panic, all do; and the port hears of it.
+pub(super) struct Leaving(pub Arc<Front>, pub Chime);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.close();
+        self.1.ring();
+    }
+}
+
+/// The bytes of one window, as far as they were read.
+struct Window {
+    bytes: Vec<u8>,
+    end: usize,
+    /// Where it begins in the file.
+    base: u64,
+}
+
+impl Window {
+    /// Reads on until there are `want` bytes; `false`: there are no more.
+    fn fill(&mut self, file: &File, want: usize) -> io::Result<bool> {
+        if self.bytes.len() < want {
+            self.bytes.resize(want, 0);
+        }
+        while self.end < want {
+            let place = self.base + self.end as u64;
+            match file.read_at(&mut self.bytes[self.end..want], place) {
+                Ok(0) => return Ok(false),
+                Ok(n) => self.end += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What there is from `at` on.
+    fn from(&self, at: usize) -> &[u8] {
+        self.bytes[..self.end].get(at..).unwrap_or(&[])
+    }
+}
+
+impl Worker {
+    /// Until the file ends, breaks off, or nobody wants it any more.
+    pub fn run(mut self) {
+        let mut window = Window {
+            bytes: Vec::new(),
+            end: 0,
+            base: 0,
+        };
+        let mut own = None;
+        while let Some(mut batch) = self.next_batch() {
+            batch.clear();
+            batch.window = self.front.claim();
+            window.base = self.begin + batch.window * self.len as u64;
+            window.end = 0;
+            // What cannot be read is told when it is needed.
+            let _ = window.fill(&self.file, self.len + LEEWAY.min(self.len));
+            let Some(baton) = self.front.take(batch.window) else {
+                return;
+            };
+            self.window(&mut window, baton, &mut own, &mut batch);
+            batch.take_bytes(&mut window.bytes);
+            window.bytes.truncate(2 * self.len + LEEWAY);
+            window.bytes.shrink_to(2 * self.len + LEEWAY);
+            let is_last = batch.ending.is_some();
+            // There is room for every batch there is.
+            if self.full.push(batch).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        if self.empty.producer_is_gone() {
+            return None;
+        }
+        if let Some(batch) = self.empty.pop() {
+            return Some(batch);
+        }
+        self.chime.ring();
+        self.empty.pop_wait(None).ok()
+    }
+
+    /// Whatever begins in this window. `own` is what this worker decoded its last packets with.
+    fn window(
+        &mut self,
+        window: &mut Window,
+        mut baton: Box<Baton>,
+        own: &mut Option<(Arc<Terms>, Decoder)>,
+        batch: &mut Batch,
+    ) {
+        let begin = (baton.next - window.base) as usize;
+        if let Some(end) = self.skim(window, begin, &baton) {
+            let terms = baton.terms.clone();
+            baton.next = window.base + end as u64;
+            self.front.pass(batch.window + 1, baton);
+            let decoder = match own {
+                Some((of, decoder)) if Arc::ptr_eq(of, &terms) => decoder,
+                _ => &mut own.insert((terms.clone(), terms.decoder.for_packets())).1,
+            };
+            let bytes = &window.bytes[..window.end];
+            let mut at = begin;
+            batch.ending = match sift_all(bytes, &mut at, self.len, decoder, &terms, batch) {
+                Pause::Fault(fault) => Some(Ending::Fault(fault, window.base + at as u64)),
+                Pause::Unknown => Some(terms.refuse()),
+                Pause::Done => None,
+                Pause::Other | Pause::Described | Pause::More(_) => {
+                    unreachable!("skimming passes nothing that packets depend on, and nothing torn")
+                }
+            };
+            return;
+        }
+        match self.in_order(window, begin, &mut baton, batch) {
+            Ok(end) => {
+                baton.next = window.base + end as u64;
+                self.front.pass(batch.window + 1, baton);
+            }
+            Err(ending) => batch.ending = Some(ending),
+        }
+    }
+
+    /// Where the records of this window end, if it has nothing but packets and blocks that do not
+    /// matter, all of them there.
+    fn skim(&self, window: &mut Window, begin: usize, baton: &Baton) -> Option<usize> {
+        if begin >= self.len {
+            return Some(begin);
+        }
+        let there = window.from(begin);
+        let end = begin + baton.decoder.skim(there, self.len - begin)?;
+        let is_whole = window.end >= end || matches!(window.fill(&self.file, end), Ok(true));
+        is_whole.then_some(end)
+    }
+
+    /// Reads the window with the decoder that travels; says where the records end that begin in it.
+    fn in_order(
+        &mut self,
+        window: &mut Window,
+        begin: usize,
+        baton: &mut Baton,
+        batch: &mut Batch,
+    ) -> Result<usize, Ending> {
+        let mut at = begin;
+        let mut terms = baton.terms.clone();
+        while at < self.len {
+            let bytes = &window.bytes[..window.end];
+            match sift(bytes, &mut at, self.len, &mut baton.decoder, &terms, batch) {
+                Pause::Done => {}
+                Pause::Other => {
+                    if let Some((interface, counts)) = baton.recorded() {
+                        let before = batch.packets;
+                        let what = Told::Statistics(interface, counts);
+                        batch.news.push(News { before, what });
+                    }
+                }
+                Pause::Described => {
+                    for interface in baton.described() {
+                        let before = batch.packets;
+                        let what = Told::Interface(interface);
+                        batch.news.push(News { before, what });
+                    }
+                }
+                Pause::Unknown => {
+                    let known = terms.programs.len();
+                    baton.settle();
+                    terms = baton.terms.clone();
+                    if terms.programs.len() == known {
+                        return Err(terms.refuse());
+                    }
+                }
+                Pause::Fault(fault) => return Err(Ending::Fault(fault, window.base + at as u64)),
+                Pause::More(record) => match window.fill(&self.file, at + record) {
+                    Ok(true) => {}
+                    Ok(false) if window.end <= at => return Err(Ending::End),
+                    Ok(false) => {
+                        let place = window.base + at as u64;
+                        return Err(Ending::Torn(baton.decoder.unit(), place));
+                    }
+                    Err(e) => return Err(Ending::System(e)),
+                },
+            }
+        }
+        // What the packets behind need.
+        baton.settle();
+        Ok(at)
+    }
+}
+
+/// Why sifting cannot go on by itself.
+enum Pause {
+    /// The next record begins behind the limit.
+    Done,
+    /// A record that is no packet was passed.
+    Other,
+    /// A section or interface was passed.
+    Described,
+    /// The next packet is of an interface without a program.
+    Unknown,
+    /// The next record needs so many bytes.
+    More(usize),
+    Fault(Fault),
+}
+
+/// Notes of the packets that begin at `at` and before `limit` which ones pass.
+#[inline(always)]
+fn sift(
+    bytes: &[u8],
+    at: &mut usize,
+    limit: usize,
+    decoder: &mut Decoder,
+    terms: &Terms,
+    batch: &mut Batch,
+) -> Pause {
+    while *at < limit {
+        let rest = bytes.get(*at..).unwrap_or(&[]);
+        let (frame, len) = match decoder.packet(rest) {
+            Some(found) => found,
+            None => match decoder.next(rest) {
+                Ok(Step::Packet(frame, len)) => (frame, len),
+                Ok(Step::Other(len)) => {
+                    *at += len;
+                    return Pause::Other;
+                }
+                Ok(Step::Described(len)) => {
+                    *at += len;
+                    return Pause::Described;
+                }
+                Ok(Step::More(record)) => return Pause::More(record),
+                Err(fault) => return Pause::Fault(fault),
+            },
+        };
+        let Some(program) = terms.programs.get(frame.interface as usize) else {
+            return Pause::Unknown;
+        };
+        let ordinal = batch.packets;
+        if program.run(frame.data, frame.wire_len) > 0 {
+            let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
+            batch.passed.push(Passed::new(&frame, begin, ordinal));
+        } else if frame.dropped_before > 0 {
+            batch.tales.push(Tale {
+                ordinal,
+                interface: frame.interface,
+                dropped: frame.dropped_before,
+            });
+        }
+        batch.packets = ordinal + 1;
+        *at += len;
+    }
+    Pause::Done
+}
+
+/// As [`sift`], for a window that was skimmed: what is no packet there needs no attention.
+fn sift_all(
+    bytes: &[u8],
+    at: &mut usize,
+    limit: usize,
+    decoder: &mut Decoder,
+    terms: &Terms,
+    batch: &mut Batch,
+) -> Pause {
+    loop {
+        match sift(bytes, at, limit, decoder, terms, batch) {
+            Pause::Other => {}
+            pause => return pause,
+        }
+    }
+}
