@@ -263,7 +263,7 @@ impl File {
                 Ok(Read::Bytes(n)) => self.window.end += n,
                 Ok(Read::NotNow) => return Look::NotNow,
                 Ok(Read::End) if self.window.data().is_empty() => {
-                    self.is_over = true;
+                    self.finish();
                     return Look::End;
                 }
                 Ok(Read::End) => {
@@ -280,6 +280,12 @@ impl File {
             }
         }
         Look::Again
+    }
+
+    /// Nothing more comes; others may be read after this one, so it keeps no more than it has told.
+    fn finish(&mut self) {
+        self.is_over = true;
+        self.stream.let_go();
     }
 
     #[cold]
@@ -386,7 +392,7 @@ impl Port for File {
             _ => 0,
         };
         if let Some(error) = self.failure.take() {
-            self.is_over = true;
+            self.finish();
             return Err(error);
         }
         Ok(Burst::new(self))
@@ -405,7 +411,7 @@ impl Port for File {
 
     /// The end, at once: what was not read is not received.
     fn stop(&mut self) -> Result<()> {
-        self.is_over = true;
+        self.finish();
         self.failure = None;
         Ok(())
     }

@@ -43,6 +43,7 @@ enum Codec {
 /// A source whose bytes are unpacked if they have to be.
 pub(super) struct Stream {
     source: Source,
+    copy: &'static str,
     codec: Codec,
     packed: Vec<u8>,
     begin: usize,
@@ -78,6 +79,11 @@ impl Stream {
         }
         let stream = Stream {
             source,
+            copy: match codec {
+                Codec::None => "read",
+                Codec::Gzip(_) => "read, gzip",
+                Codec::Zstd(_) => "read, zstd",
+            },
             codec,
             packed,
             begin: 0,
@@ -101,11 +107,12 @@ impl Stream {
 
     /// How bytes reach us, in words.
     pub fn copy(&self) -> &'static str {
-        match self.codec {
-            Codec::None => "read",
-            Codec::Gzip(_) => "read, gzip",
-            Codec::Zstd(_) => "read, zstd",
-        }
+        self.copy
+    }
+
+    /// Gives memory back that reading takes: nothing more will be read.
+    pub fn let_go(&mut self) {
+        (self.codec, self.packed) = (Codec::None, Vec::new());
     }
 
     /// Reads on, unpacked.

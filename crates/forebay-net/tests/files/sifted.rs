@@ -11,11 +11,12 @@ use forebay_net::{
         File,
         sift::{Config, Sifted},
     },
-    filter::{Filter, View, bpf::Program},
+    filter::{Filter, Programs, bpf::Program},
     port::{Counts, Frame, Interface, Port, Statistics, Wake},
 };
 use proptest::{prelude::*, sample::Index};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::Arc;
 
 /// What reading gave, and where it stood then.
 #[derive(Debug, Default)]
@@ -85,23 +86,22 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
             return found;
         }
     };
-    let mut lanes: Vec<(Program, u64)> = Vec::new();
-    let mut put_back = way.put_back.clone();
-    let (mut received, mut filtered) = (0, 0);
-    let introduce = |port: &File, lanes: &mut Vec<(Program, u64)>| {
-        for interface in &port.interfaces()[lanes.len()..] {
-            let program = filter.compile(interface.link, View::Packet, interface.snaplen);
-            lanes.push((program.map_err(|e| format!("capture: {e}"))?, 0));
-        }
-        Ok::<_, String>(())
-    };
-    if let Err(e) = introduce(&port, &mut lanes) {
-        found.error = Some(e);
+    let mut lanes: Vec<(Arc<Program>, u64)> = Vec::new();
+    let mut programs = Programs::new(filter.clone());
+    if let Err(e) = programs.check(port.interfaces()) {
+        found.error = Some(format!("capture: {e}"));
         return found;
     }
+    let mut put_back = way.put_back.clone();
+    let (mut received, mut filtered) = (0, 0);
+    let mut introduce = |port: &File, lanes: &mut Vec<(Arc<Program>, u64)>| {
+        for interface in &port.interfaces()[lanes.len()..] {
+            lanes.push((programs.of(interface.link), 0));
+        }
+    };
+    introduce(&port, &mut lanes);
     while found.error.is_none() && wait(&mut port) {
-        // The session waits for a packet of one with this: then it minds interfaces without any, too.
-        let _ = introduce(&port, &mut lanes);
+        introduce(&port, &mut lanes);
         let mut is_unknown = false;
         match port.receive(way.budget) {
             Err(e) => found.error = Some(e.to_string()),
@@ -115,7 +115,7 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
                         break;
                     };
                     if program.run(frame.data, frame.wire_len) == 0 {
-                        *owed += frame.dropped_before;
+                        *owed = owed.saturating_add(frame.dropped_before);
                         (received, filtered) = (received + 1, filtered + 1);
                         continue;
                     }
@@ -124,7 +124,8 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
                         burst.put_back();
                         break;
                     }
-                    frame.dropped_before += std::mem::take(owed);
+                    frame.dropped_before =
+                        frame.dropped_before.saturating_add(std::mem::take(owed));
                     received += 1;
                     found.note(&frame);
                     found.counts.push((received, filtered));
@@ -132,7 +133,7 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
             }
         }
         if is_unknown {
-            found.error = introduce(&port, &mut lanes).err();
+            introduce(&port, &mut lanes);
         }
         if way.most == Some(found.packets.len()) {
             break;

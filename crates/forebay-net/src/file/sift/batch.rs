@@ -75,8 +75,6 @@ pub(super) enum Ending {
     Torn(&'static str, u64),
     /// The system would not read.
     System(io::Error),
-    /// The filter makes no sense for an interface.
-    Filter(String),
 }
 
 #[derive(Debug, Default)]

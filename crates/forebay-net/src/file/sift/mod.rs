@@ -33,7 +33,7 @@ mod worker;
 
 use super::File;
 use crate::{
-    filter::Filter,
+    filter::{Filter, Programs},
     port::{Interface, Port, Statistics},
 };
 use batch::Batch;
@@ -221,7 +221,8 @@ impl Sifted {
                 "reading it with several threads: it cannot be read at any place",
             ));
         };
-        let baton = Baton::new(begin, decoder, filter.clone()).map_err(|what| wrong(&what))?;
+        let programs = Programs::new(filter.clone());
+        let baton = Baton::new(begin, decoder, programs).map_err(|e| wrong(&e.to_string()))?;
         let chime = Chime::new()?;
         let start = Start {
             file: plain,

@@ -130,8 +130,7 @@ impl Sifted {
         {
             self.next_tale += 1;
             let owed = &mut self.owed[tale.interface as usize];
-            // Wrapping, so that whatever a broken file tells does no harm.
-            *owed = owed.wrapping_add(tale.dropped);
+            *owed = owed.saturating_add(tale.dropped);
             self.owes = true;
         }
         self.note_attention();
@@ -156,7 +155,6 @@ impl Sifted {
             Ending::Fault(fault, offset) => (fault.tell(offset, packets), None),
             Ending::Torn(unit, offset) => (up_to_there(&torn(unit, offset), packets), None),
             Ending::System(e) => (up_to_there(READING_ON, packets), Some(e)),
-            Ending::Filter(what) => (what, None),
         };
         let error = Error::new(self.name.clone(), what);
         self.failure = Some(match cause {
@@ -199,7 +197,7 @@ impl Frames for Sifted {
             time_ns: passed.time_ns,
             interface: passed.interface,
             direction: passed.direction,
-            dropped_before: passed.dropped_before.wrapping_add(self.told_for_others),
+            dropped_before: passed.dropped_before.saturating_add(self.told_for_others),
         })
     }
 

@@ -9,22 +9,19 @@
 //! The whole decoder is one, and moves. What packets need is shared and replaced when the file
 //! describes something, which is rare. Imports `format` and `filter`.
 
-use super::batch::Ending;
 use crate::{
-    filter::{Filter, View, bpf::Program},
+    filter::{self, Programs, bpf::Program},
     format::read::Decoder,
     port::{Interface, Statistics},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// What deciding about packets takes.
 pub(super) struct Terms {
     /// Decodes packets and knows nothing else.
     pub decoder: Decoder,
-    /// The filter in each interface's terms, up to the first for which it makes no sense.
+    /// The filter in each interface's terms.
     pub programs: Vec<Arc<Program>>,
-    /// Why there is none for that one.
-    pub refusal: Option<String>,
 }
 
 /// Who has it goes on in the file; all others wait for it or sift what they have skimmed.
@@ -32,10 +29,11 @@ pub(super) struct Baton {
     /// Where the next record begins in the file.
     pub next: u64,
     pub decoder: Decoder,
+    /// What skimmed windows are sifted with.
     pub terms: Arc<Terms>,
-    filter: Filter,
-    /// Each link type's program: files may have many interfaces, and hardly two kinds.
-    by_link: HashMap<u16, Arc<Program>>,
+    /// The filter in each interface's terms, newer than `terms` within a window.
+    pub programs: Vec<Arc<Program>>,
+    by_link: Programs,
     /// Interfaces and statistics that were told of.
     told: usize,
     recordings: u64,
@@ -43,21 +41,18 @@ pub(super) struct Baton {
     is_outdated: bool,
 }
 
-impl Terms {
-    /// What a packet of an interface without a program meets.
-    pub fn refuse(&self) -> Ending {
-        Ending::Filter(self.refusal.clone().unwrap_or_default())
-    }
-}
-
 impl Baton {
     /// # Errors
-    /// The filter makes no sense for an interface that is known already.
-    pub fn new(next: u64, decoder: Decoder, filter: Filter) -> Result<Box<Self>, String> {
+    /// The filter makes sense for none of the interfaces that are known already.
+    pub fn new(
+        next: u64,
+        decoder: Decoder,
+        mut by_link: Programs,
+    ) -> Result<Box<Self>, filter::Error> {
+        by_link.check(decoder.interfaces())?;
         let terms = Terms {
             decoder: decoder.for_packets(),
             programs: Vec::new(),
-            refusal: None,
         };
         let mut baton = Box::new(Baton {
             next,
@@ -65,15 +60,12 @@ impl Baton {
             recordings: decoder.recordings().0,
             decoder,
             terms: Arc::new(terms),
-            filter,
-            by_link: HashMap::new(),
+            programs: Vec::new(),
+            by_link,
             is_outdated: true,
         });
         baton.settle();
-        match &baton.terms.refusal {
-            Some(refusal) => Err(refusal.clone()),
-            None => Ok(baton),
-        }
+        Ok(baton)
     }
 
     /// Interfaces that came since the last call.
@@ -95,31 +87,23 @@ impl Baton {
         counts.map(|counts| (interface, counts))
     }
 
-    /// Brings `terms` up to what the file has described.
+    /// Brings `programs` up to what the file has described.
+    pub fn learn(&mut self) {
+        for of in &self.decoder.interfaces()[self.programs.len()..] {
+            self.programs.push(self.by_link.of(of.link));
+        }
+    }
+
+    /// Brings `terms` up to it, too, for the windows behind.
     pub fn settle(&mut self) {
         if !self.is_outdated {
             return;
         }
         self.is_outdated = false;
-        let (mut programs, mut refusal) = (self.terms.programs.clone(), None);
-        for of in &self.decoder.interfaces()[programs.len()..] {
-            let program = match self.by_link.get(&of.link.0) {
-                Some(program) => program.clone(),
-                None => match self.filter.compile(of.link, View::Packet, of.snaplen) {
-                    Ok(program) => Arc::new(program),
-                    Err(error) => {
-                        refusal = Some(error.to_string());
-                        break;
-                    }
-                },
-            };
-            self.by_link.insert(of.link.0, program.clone());
-            programs.push(program);
-        }
+        self.learn();
         self.terms = Arc::new(Terms {
             decoder: self.decoder.for_packets(),
-            programs,
-            refusal,
+            programs: self.programs.clone(),
         });
     }
 }

@@ -21,7 +21,10 @@ use super::{
     front::Front,
     terms::{Baton, Terms},
 };
-use crate::format::read::{Decoder, Fault, Step};
+use crate::{
+    filter::bpf::Program,
+    format::read::{Decoder, Fault, Step},
+};
 use forebay::{
     ring::spsc::{Consumer, Producer},
     sync::Park,
@@ -152,11 +155,11 @@ impl Worker {
             };
             let bytes = &window.bytes[..window.end];
             let mut at = begin;
-            batch.ending = match sift_all(bytes, &mut at, self.len, decoder, &terms, batch) {
+            batch.ending = match sift_all(bytes, &mut at, self.len, decoder, &terms.programs, batch)
+            {
                 Pause::Fault(fault) => Some(Ending::Fault(fault, window.base + at as u64)),
-                Pause::Unknown => Some(terms.refuse()),
                 Pause::Done => None,
-                Pause::Other | Pause::Described | Pause::More(_) => {
+                Pause::Other | Pause::Described | Pause::Unknown | Pause::More(_) => {
                     unreachable!("skimming passes nothing that packets depend on, and nothing torn")
                 }
             };
@@ -192,10 +195,10 @@ impl Worker {
         batch: &mut Batch,
     ) -> Result<usize, Ending> {
         let mut at = begin;
-        let mut terms = baton.terms.clone();
         while at < self.len {
             let bytes = &window.bytes[..window.end];
-            match sift(bytes, &mut at, self.len, &mut baton.decoder, &terms, batch) {
+            let (decoder, programs) = (&mut baton.decoder, &baton.programs);
+            match sift(bytes, &mut at, self.len, decoder, programs, batch) {
                 Pause::Done => {}
                 Pause::Other => {
                     if let Some((interface, counts)) = baton.recorded() {
@@ -211,14 +214,7 @@ impl Worker {
                         batch.news.push(News { before, what });
                     }
                 }
-                Pause::Unknown => {
-                    let known = terms.programs.len();
-                    baton.settle();
-                    terms = baton.terms.clone();
-                    if terms.programs.len() == known {
-                        return Err(terms.refuse());
-                    }
-                }
+                Pause::Unknown => baton.learn(),
                 Pause::Fault(fault) => return Err(Ending::Fault(fault, window.base + at as u64)),
                 Pause::More(record) => match window.fill(&self.file, at + record) {
                     Ok(true) => {}
@@ -259,7 +255,7 @@ fn sift(
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
-    terms: &Terms,
+    programs: &[Arc<Program>],
     batch: &mut Batch,
 ) -> Pause {
     while *at < limit {
@@ -280,7 +276,7 @@ fn sift(
                 Err(fault) => return Pause::Fault(fault),
             },
         };
-        let Some(program) = terms.programs.get(frame.interface as usize) else {
+        let Some(program) = programs.get(frame.interface as usize) else {
             return Pause::Unknown;
         };
         let ordinal = batch.packets;
@@ -306,11 +302,11 @@ fn sift_all(
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
-    terms: &Terms,
+    programs: &[Arc<Program>],
     batch: &mut Batch,
 ) -> Pause {
     loop {
-        match sift(bytes, at, limit, decoder, terms, batch) {
+        match sift(bytes, at, limit, decoder, programs, batch) {
             Pause::Other => {}
             pause => return pause,
         }

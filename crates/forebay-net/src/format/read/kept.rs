@@ -7,7 +7,7 @@ use super::{Fault, Order, options::Options, split_head, times::Times};
 use crate::port::{Interface, LinkType, Resolution, Statistics};
 
 /// The most memory for what is kept of interfaces and sections.
-const MOST_KEPT: usize = 32 << 20;
+const MOST_KEPT: usize = 8 << 20;
 
 /// One section of a file: who wrote it, and where. Texts are empty where it does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
