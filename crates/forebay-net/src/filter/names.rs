@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{IpAddr, ToSocketAddrs},
+    path::PathBuf,
     rc::Rc,
 };
 
@@ -18,7 +19,7 @@ const MOST_HOSTS: usize = 256;
 /// Resolves names, and remembers what it found.
 pub(super) struct Names {
     /// Where the system's files are.
-    folder: &'static str,
+    folder: PathBuf,
     ask: fn(&str) -> Vec<IpAddr>,
     hosts: RefCell<BTreeMap<String, Vec<IpAddr>>>,
     files: RefCell<BTreeMap<&'static str, Rc<str>>>,
@@ -45,7 +46,7 @@ impl Names {
 
     pub fn asking(ask: fn(&str) -> Vec<IpAddr>) -> Names {
         Names {
-            folder: "/etc",
+            folder: "/etc".into(),
             ask,
             hosts: RefCell::default(),
             files: RefCell::default(),
@@ -56,7 +57,7 @@ impl Names {
     /// A file of the system, read once; empty where there is none.
     fn file(&self, name: &'static str) -> Rc<str> {
         let mut files = self.files.borrow_mut();
-        let read = || fs::read_to_string(format!("{}/{name}", self.folder)).unwrap_or_default();
+        let read = || fs::read_to_string(self.folder.join(name)).unwrap_or_default();
         files.entry(name).or_insert_with(|| read().into()).clone()
     }
 
@@ -251,9 +252,9 @@ const ETHER_PROTOCOLS: &[(&str, u32)] = &[
 mod tests {
     use super::*;
 
-    fn names(folder: &'static str) -> Names {
+    fn names(folder: impl Into<PathBuf>) -> Names {
         Names {
-            folder,
+            folder: folder.into(),
             ..Names::asking(|_| Vec::new())
         }
     }
@@ -282,7 +283,7 @@ mod tests {
         write("networks", "lab 10.20\nnone 0.0.0.0 alias\nbad 300.1\n");
         write("ethers", "2:0:0:0:0:a box\n2:0 half\n");
         write("protocols", "tcp 7 TCP\n");
-        let names = names(folder.to_str().unwrap().to_owned().leak());
+        let names = names(&folder);
         assert_eq!(names.port("w3"), Some((81, Some(Transport::Tcp))));
         assert_eq!(names.port("both"), Some((7, None)));
         assert_eq!(names.port("odd"), Some((1, Some(Transport::Tcp))));
