@@ -135,15 +135,34 @@ impl Writing {
     /// Composes `frame` in place; `false`: no buffer is empty, and nothing was taken.
     #[inline(always)]
     pub fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
-        if self.format == Format::Pcap && frame.time_ns > LAST_OF_PCAP_NS {
-            return Err(too_late());
+        match self.format {
+            Format::Pcapng => self.compose(Format::Pcapng, frame, described),
+            Format::Pcap => self.put_classic(frame, described),
         }
-        let len = self.format.frame_len(frame, self.snaplen);
+    }
+
+    #[inline(never)]
+    fn put_classic(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
+        if frame.time_ns > LAST_OF_PCAP_NS {
+            let error = Error::new("", "a .pcap file cannot hold times after February 2106");
+            return Err(error.advise("Name it .pcapng"));
+        }
+        self.compose(Format::Pcap, frame, described)
+    }
+
+    /// With a constant for the format, nothing asks for it here.
+    #[inline(always)]
+    fn compose(
+        &mut self,
+        format: Format,
+        frame: &Frame<'_>,
+        described: &Described,
+    ) -> Result<bool> {
+        let len = format.frame_len(frame, self.snaplen);
         let Some(mut slot) = self.store.reserve(len)? else {
             return Ok(false);
         };
-        self.format
-            .put_frame(&mut slot, frame, described, self.snaplen);
+        format.put_frame(&mut slot, frame, described, self.snaplen);
         slot.commit(1);
         self.accepted_bytes += len as u64;
         Ok(true)
@@ -200,11 +219,6 @@ impl Writing {
 
 /// Seconds have 32 bits there.
 const LAST_OF_PCAP_NS: u64 = (1 << 32) * 1_000_000_000 - 1;
-
-#[cold]
-fn too_late() -> Error {
-    Error::new("", "a .pcap file cannot hold times after February 2106").advise("Name it .pcapng")
-}
 
 /// The first interface, with the finest resolution of all: what a classic file begins with.
 fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
