@@ -124,6 +124,24 @@ impl Drop for Load {
     }
 }
 
+/// What a reader found who stood still while `load` was sent, and then read it all; the capture, which
+/// was told to stop.
+fn overloaded(load: &Load, args: &[&str]) -> (Found, Child) {
+    let mut child = listening(args);
+    let mut stdout = child.stdout.take().unwrap();
+    let (sent, all_sent) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        all_sent.recv().unwrap();
+        let mut packets = Vec::new();
+        stdout.read_to_end(&mut packets).unwrap();
+        packets
+    });
+    load.send();
+    interrupt(&child);
+    sent.send(()).unwrap();
+    (read(&reader.join().unwrap()[..]), child)
+}
+
 /// The law, and the file's own counters; the gaps are the drops if `sent` frames were sent.
 fn check(json: &Value, found: &Found, sent: u64) {
     let [received, written, unread] =
@@ -190,20 +208,7 @@ fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
                 "2x64KiB",
                 "--fail-on-drop",
             ];
-            let mut child = listening(&args);
-            let mut stdout = child.stdout.take().unwrap();
-            // A reader that stands still while the frames come, and then reads it all.
-            let (sent, all_sent) = std::sync::mpsc::channel();
-            let reader = std::thread::spawn(move || {
-                all_sent.recv().unwrap();
-                let mut packets = Vec::new();
-                stdout.read_to_end(&mut packets).unwrap();
-                packets
-            });
-            load.send();
-            interrupt(&child);
-            sent.send(()).unwrap();
-            let found = read(&reader.join().unwrap()[..]);
+            let (found, child) = overloaded(&load, &args);
             let (code, json, said) = ended(child);
             assert_eq!(code, 3, "{said}");
             check(&json, &found, 300_000);
@@ -307,27 +312,9 @@ fn behind_a_filter_overload_is_counted_and_marked_all_the_same() {
         &["tcpreplay"],
         || {
             let load = Load::new("filtered", "300k");
-            let mut child = listening(&[
-                "-w",
-                "-",
-                "-B",
-                "1M",
-                "--store",
-                "2x64KiB",
-                "ether[49] & 1 = 1",
-            ]);
-            let mut stdout = child.stdout.take().unwrap();
-            let (sent, all_sent) = std::sync::mpsc::channel();
-            let reader = std::thread::spawn(move || {
-                all_sent.recv().unwrap();
-                let mut packets = Vec::new();
-                stdout.read_to_end(&mut packets).unwrap();
-                packets
-            });
-            load.send();
-            interrupt(&child);
-            sent.send(()).unwrap();
-            let found = read(&reader.join().unwrap()[..]);
+            let args = ["-w", "-", "-B", "1M", "--store", "2x64KiB"];
+            let filter = ["ether[49] & 1 = 1"];
+            let (found, child) = overloaded(&load, &[&args[..], &filter].concat());
             let (code, json, said) = ended(child);
             assert_eq!(code, 0, "{said}");
             let [received, written] = ["received", "written"].map(|key| count(&json[key]));
