@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
 //! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order it |
+//! | [`packet`] | [`Desc`](packet::Desc), a packet in 16 bytes, and six other layouts to compare it with |
 //! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
 //! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park) |
@@ -29,6 +30,7 @@ compile_error!(
 
 pub mod error;
 pub mod memory;
+pub mod packet;
 pub mod poll;
 pub mod ring;
 pub mod store;

@@ -1,0 +1,387 @@
+//! The 16 bytes that describe a packet: what is looked at for every packet, and nothing else.
+//!
+//! Plain data: it owns nothing and touches no memory. It imports nothing. What is cold (where the data begins in its
+//! slot, the length on the wire, who shares it) lies beside the slots, see `shared`. Read `packet_desc` next.
+//!
+//! ```text
+//!  bit   63     56 55     48 47                                       0
+//!  word 0 │ flags │  port   │            time, ns, modulo 2⁴⁸          │   what changes on the way, in one word
+//!  word 1 │      hash       │ pool │      slot      │     length       │
+//!         63             48 47  40 39            20 19                0
+//! ```
+//!
+//! Lengths go to 1,048,575, so jumbo frames and what GRO gathers (up to 512 KiB) fit; slots to 1,048,575; pools and
+//! ports to 255. Time wraps after 78 hours and is told from a reference that is less than 39 hours off.
+
+use super::Unfit;
+
+const TARGET: &str = "a descriptor of 16 bytes";
+const TIME_BITS: u32 = 48;
+const LEN_BITS: u32 = 20;
+const SLOT_BITS: u32 = 20;
+const PORT_AT: u32 = 48;
+const FLAGS_AT: u32 = 56;
+const SLOT_AT: u32 = 20;
+const POOL_AT: u32 = 40;
+const HASH_AT: u32 = 48;
+
+const _: () = assert!(size_of::<Desc>() == 16 && align_of::<Desc>() == 16);
+
+/// One bit each; the lowest seven are the user's.
+///
+/// ```
+/// use forebay::packet::Flags;
+/// let flags = Flags::VALID.with(Flags::OUTBOUND);
+/// assert!(flags.has(Flags::VALID) && !flags.has(Flags::FLAG2));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The packet is sound.
+    pub const VALID: Flags = Flags(1);
+    /// As you like.
+    pub const FLAG2: Flags = Flags(2);
+    /// As you like.
+    pub const FLAG3: Flags = Flags(4);
+    /// This machine sent it.
+    pub const OUTBOUND: Flags = Flags(8);
+    /// Its bytes lie in several slots. Set and cleared by `Packet` alone.
+    pub const CHAINED: Flags = Flags(128);
+
+    /// These and those.
+    #[inline]
+    pub const fn with(self, more: Flags) -> Flags {
+        Flags(self.0 | more.0)
+    }
+
+    /// These without those.
+    #[inline]
+    pub const fn without(self, those: Flags) -> Flags {
+        Flags(self.0 & !those.0)
+    }
+
+    /// Whether all of those are set.
+    #[inline]
+    pub const fn has(self, those: Flags) -> bool {
+        self.0 & those.0 == those.0
+    }
+}
+
+/// What a [`Desc`] says, field by field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Nanoseconds since any epoch; the lower 48 bits are kept.
+    pub time_ns: u64,
+    /// Bytes of data, 0 to 1,048,575.
+    pub len: u32,
+    /// The number of its (first) slot, 0 to 1,048,575.
+    pub slot: u32,
+    /// The number of the slot's pool.
+    pub pool: u8,
+    /// Where it came in or goes out.
+    pub port: u8,
+    /// One bit each.
+    pub flags: Flags,
+    /// A hash of its flow, to spread packets by; made from a longer one with [`Desc::fold_hash`].
+    pub hash: u16,
+}
+
+/// A packet in 16 bytes, aligned to 16. Plain data: a copy of it owns nothing, see `PacketDesc`.
+///
+/// ```
+/// use forebay::packet::{Desc, Facts, Flags};
+/// let facts = Facts { time_ns: 5, len: 9000, slot: 7, pool: 1, port: 3, flags: Flags::VALID, hash: 0xbeef };
+/// let desc = Desc::new(&facts)?;
+/// assert_eq!((desc.len(), desc.slot(), desc.port()), (9000, 7, 3));
+/// assert_eq!(desc.facts(), facts);
+/// assert_eq!(size_of::<Desc>(), 16);
+/// # Ok::<(), forebay::packet::Unfit>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C, align(16))]
+pub struct Desc {
+    /// Time, port, flags.
+    told: u64,
+    /// Length, slot, pool, hash.
+    place: u64,
+}
+
+impl Desc {
+    /// The longest packet it can describe.
+    pub const MAX_LEN: u32 = (1 << LEN_BITS) - 1;
+    /// Most slots of a pool.
+    pub const MAX_SLOTS: u32 = 1 << SLOT_BITS;
+
+    /// Puts `facts` into 16 bytes; of the time, its lower 48 bits.
+    ///
+    /// # Errors
+    /// A length or a slot above 1,048,575.
+    #[inline]
+    pub fn new(facts: &Facts) -> Result<Desc, Unfit> {
+        Unfit::check_bits(TARGET, "length", facts.len.into(), LEN_BITS)?;
+        Unfit::check_bits(TARGET, "slot", facts.slot.into(), SLOT_BITS)?;
+        Ok(Desc::checked(facts))
+    }
+
+    /// For lengths and slots that are known to fit.
+    #[inline(always)]
+    pub(super) fn checked(facts: &Facts) -> Desc {
+        debug_assert!(facts.len <= Desc::MAX_LEN && facts.slot < Desc::MAX_SLOTS);
+        Desc {
+            told: low(facts.time_ns, TIME_BITS)
+                | u64::from(facts.port) << PORT_AT
+                | u64::from(facts.flags.0) << FLAGS_AT,
+            place: u64::from(facts.len)
+                | u64::from(facts.slot) << SLOT_AT
+                | u64::from(facts.pool) << POOL_AT
+                | u64::from(facts.hash) << HASH_AT,
+        }
+    }
+
+    /// All of it, field by field; the time has its lower 48 bits.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            time_ns: self.time_ns(),
+            len: self.len(),
+            slot: self.slot(),
+            pool: self.pool(),
+            port: self.port(),
+            flags: self.flags(),
+            hash: self.hash(),
+        }
+    }
+
+    /// The time modulo 2⁴⁸ nanoseconds (78 hours).
+    #[inline]
+    pub fn time_ns(&self) -> u64 {
+        low(self.told, TIME_BITS)
+    }
+
+    /// The whole time, from any time that is less than 39 hours off, before or behind: "now" will do.
+    ///
+    /// ```
+    /// use forebay::packet::{Desc, Facts};
+    /// let time_ns = 1_700_000_000_123_456_789;
+    /// let desc = Desc::new(&Facts { time_ns, ..Facts::default() })?;
+    /// let hours_ns = 3_600_000_000_000;
+    /// assert_eq!(desc.time_near(time_ns + 38 * hours_ns), time_ns);
+    /// assert_eq!(desc.time_near(time_ns - 38 * hours_ns), time_ns);
+    /// # Ok::<(), forebay::packet::Unfit>(())
+    /// ```
+    #[inline]
+    pub fn time_near(&self, reference_ns: u64) -> u64 {
+        extend(self.time_ns(), reference_ns)
+    }
+
+    /// Bytes of data.
+    #[inline]
+    #[allow(clippy::len_without_is_empty)] // a description is not a collection
+    pub fn len(&self) -> u32 {
+        low(self.place, LEN_BITS) as u32
+    }
+
+    /// The number of its (first) slot.
+    #[inline]
+    pub fn slot(&self) -> u32 {
+        low(self.place >> SLOT_AT, SLOT_BITS) as u32
+    }
+
+    /// The number of the slot's pool.
+    #[inline]
+    pub fn pool(&self) -> u8 {
+        (self.place >> POOL_AT) as u8
+    }
+
+    /// Where it came in or goes out.
+    #[inline]
+    pub fn port(&self) -> u8 {
+        (self.told >> PORT_AT) as u8
+    }
+
+    /// One bit each.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        Flags((self.told >> FLAGS_AT) as u8)
+    }
+
+    /// A hash of its flow.
+    #[inline]
+    pub fn hash(&self) -> u16 {
+        (self.place >> HASH_AT) as u16
+    }
+
+    /// Sets the time; its lower 48 bits are kept.
+    #[inline]
+    pub fn set_time(&mut self, time_ns: u64) {
+        self.told = self.told >> PORT_AT << PORT_AT | low(time_ns, TIME_BITS);
+    }
+
+    /// Sets where it came in or goes out.
+    #[inline]
+    pub fn set_port(&mut self, port: u8) {
+        self.told = self.told & !(0xff << PORT_AT) | u64::from(port) << PORT_AT;
+    }
+
+    /// Sets all flags.
+    #[inline]
+    pub fn set_flags(&mut self, flags: Flags) {
+        self.told = low(self.told, FLAGS_AT) | u64::from(flags.0) << FLAGS_AT;
+    }
+
+    /// Sets the hash of its flow.
+    #[inline]
+    pub fn set_hash(&mut self, hash: u16) {
+        self.place = low(self.place, HASH_AT) | u64::from(hash) << HASH_AT;
+    }
+
+    /// 16 bits of a longer hash, every bit of which counts.
+    ///
+    /// ```
+    /// use forebay::packet::Desc;
+    /// assert_eq!(Desc::fold_hash(0x0001_0000_0000_0002), 0x0003);
+    /// ```
+    #[inline]
+    pub fn fold_hash(hash: u64) -> u16 {
+        (hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48) as u16
+    }
+}
+
+/// The lower `bits` of a word.
+#[inline(always)]
+const fn low(word: u64, bits: u32) -> u64 {
+    word & (u64::MAX >> (64 - bits))
+}
+
+/// The time whose lower 48 bits are `low_ns` and that is nearest to `reference_ns`.
+#[inline]
+pub(super) fn extend(low_ns: u64, reference_ns: u64) -> u64 {
+    // The distance modulo 2⁴⁸, its sign carried up: −39 to +39 hours.
+    let distance = (low_ns.wrapping_sub(reference_ns) << (64 - TIME_BITS)) as i64;
+    let distance = distance >> (64 - TIME_BITS);
+    match reference_ns.checked_add_signed(distance) {
+        Some(time) => time,
+        // There is no time before 0 or beyond 64 bits, so it was on the other side.
+        None if distance < 0 => low_ns,
+        None => reference_ns - (distance.unsigned_abs().wrapping_neg() & ((1 << TIME_BITS) - 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Clock, VIRTUAL_EPOCH_NS};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn facts() -> impl Strategy<Value = Facts> {
+        let numbers = (any::<u64>(), 0..=Desc::MAX_LEN, 0..Desc::MAX_SLOTS);
+        (numbers, any::<(u8, u8, u8, u16)>()).prop_map(
+            |((time_ns, len, slot), (pool, port, flags, hash))| Facts {
+                time_ns: low(time_ns, TIME_BITS),
+                len,
+                slot,
+                pool,
+                port,
+                flags: Flags(flags),
+                hash,
+            },
+        )
+    }
+
+    /// The same 16 bytes as one number, worked out without the code above.
+    fn as_number(facts: &Facts) -> u128 {
+        let mut number = 0;
+        let fields: [(u128, u32); 7] = [
+            (facts.hash.into(), 16),
+            (facts.pool.into(), 8),
+            (facts.slot.into(), 20),
+            (facts.len.into(), 20),
+            (facts.flags.0.into(), 8),
+            (facts.port.into(), 8),
+            (u128::from(facts.time_ns) % (1 << 48), 48),
+        ];
+        for (value, bits) in fields {
+            number = number << bits | value;
+        }
+        number
+    }
+
+    proptest! {
+        #[test]
+        fn every_bit_lies_where_the_picture_says(facts in facts(), other in facts()) {
+            let mut desc = Desc::new(&facts).unwrap();
+            prop_assert_eq!(u128::from(desc.place) << 64 | u128::from(desc.told), as_number(&facts));
+            prop_assert_eq!(desc.facts(), facts);
+            desc.set_time(other.time_ns | 0xabcd << 48);
+            desc.set_port(other.port);
+            desc.set_flags(other.flags);
+            desc.set_hash(other.hash);
+            let expected = Facts { len: facts.len, slot: facts.slot, pool: facts.pool, ..other };
+            prop_assert_eq!(desc.facts(), expected);
+        }
+
+        #[test]
+        fn a_time_is_told_from_any_reference_within_39_hours(
+            time_ns in any::<u64>(),
+            off in -(1_i64 << 47) + 1..1 << 47,
+        ) {
+            if let Some(reference) = time_ns.checked_add_signed(off) {
+                prop_assert_eq!(extend(low(time_ns, 48), reference), time_ns);
+            }
+        }
+
+        #[test]
+        fn an_extended_time_never_has_other_lower_bits(low_ns in 0_u64..1 << 48, reference in any::<u64>()) {
+            prop_assert_eq!(low(extend(low_ns, reference), 48), low_ns);
+        }
+    }
+
+    #[test]
+    fn times_survive_79_hours_of_a_clock_and_the_wrap_in_them() {
+        let clock = Clock::virtual_time();
+        let mut wraps = 0;
+        let mut last = 0;
+        let mut waiting = std::collections::VecDeque::new();
+        while clock.now() < 79 * 3_600_000_000_000 {
+            let time_ns = clock.wall(clock.now());
+            let desc = Desc::new(&Facts {
+                time_ns,
+                ..Facts::default()
+            })
+            .unwrap();
+            wraps += usize::from(desc.time_ns() < last);
+            last = desc.time_ns();
+            waiting.push_back((desc, time_ns));
+            // Told both at once and after some hours in a queue.
+            assert_eq!(desc.time_near(clock.wall(clock.now())), time_ns);
+            if waiting.len() > 20 {
+                let (desc, time_ns) = waiting.pop_front().unwrap();
+                assert_eq!(desc.time_near(clock.wall(clock.now())), time_ns);
+            }
+            clock.sleep(Duration::from_secs(17 * 60));
+        }
+        assert!(wraps >= 1 && clock.wall(0) == VIRTUAL_EPOCH_NS);
+    }
+
+    #[test]
+    fn jumbo_and_gro_frames_fit_and_longer_ones_say_so() {
+        let of = |len, slot| {
+            Desc::new(&Facts {
+                len,
+                slot,
+                ..Facts::default()
+            })
+        };
+        for len in [9018, 65_535, 262_144, 524_280, Desc::MAX_LEN] {
+            assert_eq!(of(len, 0).unwrap().len(), len);
+        }
+        let told = of(1 << 20, 0).unwrap_err().to_string();
+        assert!(
+            told.contains("length") && told.contains("1048575"),
+            "{told}"
+        );
+        let told = of(0, 1 << 20).unwrap_err().to_string();
+        assert!(told.contains("slot"), "{told}");
+    }
+}
