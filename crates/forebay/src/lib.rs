@@ -5,6 +5,8 @@
 //!                  │ on
 //!              memory::Mirror                  the same pages twice, back to back: no wrap case
 //!
+//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots come home in batches
+//!
 //!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers travel, over such a ring
 //!
 //!  poll::Poller                                asleep while nothing comes, polling while much does
@@ -14,7 +16,7 @@
 //! |---|---|
 //! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
 //! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order it |
-//! | [`packet`] | [`Desc`](packet::Desc), a packet in 16 bytes, and six other layouts to compare it with |
+//! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
 //! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park) |

@@ -10,6 +10,7 @@ use crate::{
 };
 use std::{
     ops::{Deref, DerefMut},
+    ptr::NonNull,
     slice,
 };
 
@@ -63,6 +64,12 @@ impl Region {
             mapping,
             huge_pages_asked: config.huge_pages,
         })
+    }
+
+    /// The first byte, page-aligned. Valid for reads and writes of `len()` bytes while the region lives, beside which
+    /// nobody may borrow the bytes through the region.
+    pub fn base(&self) -> NonNull<u8> {
+        self.mapping.start()
     }
 
     /// Which huge pages it has now; without `populate` they come as it is touched.

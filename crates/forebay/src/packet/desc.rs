@@ -1,6 +1,6 @@
 //! The 16 bytes that describe a packet: what is looked at for every packet, and nothing else.
 //!
-//! Plain data: it owns nothing and touches no memory. It imports nothing. What is cold (where the data begins in its
+//! Plain data: it owns nothing and touches no memory. It imports the error only. What is cold (where the data begins in its
 //! slot, the length on the wire, who shares it) lies beside the slots, see `shared`. Read `packet_desc` next.
 //!
 //! ```text
@@ -59,6 +59,13 @@ impl Flags {
     #[inline]
     pub const fn without(self, those: Flags) -> Flags {
         Flags(self.0 & !those.0)
+    }
+
+    /// These, with [`CHAINED`](Flags::CHAINED) as it was.
+    #[inline(always)]
+    pub(super) const fn kept(self, before: Flags) -> Flags {
+        let chained = Flags::CHAINED.0;
+        Flags(self.0 & !chained | before.0 & chained)
     }
 
     /// Whether all of those are set.

@@ -1,14 +1,62 @@
-//! Packets by description: [`Desc`], 16 bytes that say what is looked at for every packet, and other [`layouts`].
+//! Packets: memory slots of a pool, the 16 bytes that describe one, and the view with headroom that code works on.
 //!
-//! Plain data and arithmetic; it imports the error only. Read [`Desc`] first, then [`layouts`].
+//! A packet's bytes stay in their slot from the wire to its end; what moves is the description. This room owns slots
+//! and hands them out; it imports `memory` and `sync`. Read [`Desc`] first, then [`Pool`], then [`Packet`].
 //!
 //! ```text
-//!  word 0 │ flags 8 │ port 8 │                time 48 │
-//!  word 1 │ hash 16 │ pool 8 │ slot 20 │    length 20 │
+//!  Pool (one owner) ──take──▶ Packet ──into_desc──▶ PacketDesc, 16 bytes ──▶ ring::spsc ──▶ Packet ──▶ … dropped
+//!    ▲  LIFO of slots          headroom│data│tailroom                                        anywhere
+//!    │                                                                                          │
+//!    └──── one swap takes all ◀── │ chain of 32 │ chain of 32 │ ◀── one CAS a chain ◀── thread's own chain
 //! ```
+//!
+//! ```
+//! use forebay::packet::{Pool, PoolConfig};
+//! let mut pool = Pool::new(&PoolConfig::default())?;
+//! let mut packet = pool.take().expect("a new pool is not empty");
+//! packet.put(4).unwrap().copy_from_slice(b"data");
+//! packet.push(2).unwrap().copy_from_slice(b"h:"); // into the headroom: nothing is copied
+//! let desc = packet.into_desc().unwrap(); // 16 bytes, fit for a ring
+//! let packet = std::thread::spawn(move || desc.into_packet()).join().unwrap();
+//! assert_eq!(packet.as_slice(), b"h:data");
+//! drop(packet); // its slot goes home
+//! assert!(pool.close().is_none());
+//! # Ok::<(), forebay::Error>(())
+//! ```
+//!
+//! | module or type | what it is |
+//! |---|---|
+//! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as an owner of its slot |
+//! | [`Pool`], [`SharedPool`] | slots for one allocating thread, and for several |
+//! | [`Packet`] | headroom, data, tailroom; shared by count; chained where longer than a slot |
+//! | [`layouts`] | other shapes of a descriptor, 48 to 22 bytes, to compare and to convert |
 
+mod allocator;
+mod chain;
+mod chains;
 mod desc;
 pub mod layouts;
+#[allow(clippy::module_inception)] // the room has its name from it
+mod packet;
+mod packet_desc;
+mod pool;
+mod references;
+mod returns;
+mod shared;
 mod unfit;
+
+#[cfg(test)]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod pool_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use allocator::{Allocator, SharedPool};
+pub use chain::Parts;
+pub use chains::return_idle;
 pub use desc::{Desc, Facts, Flags};
+pub use packet::{Packet, Refused};
+pub use packet_desc::PacketDesc;
+pub use pool::{Counts, Foreign, Handle, Leaks, Pool, PoolConfig, Supply};
 pub use unfit::{Bound, Unfit};

@@ -1,0 +1,155 @@
+//! A pool for several allocating threads: each takes slots by the armful, behind a mutex.
+//!
+//! Returning needs no lock: it goes the way of all packets. Imports its parent's `pool`. Read `layouts` next.
+//!
+//! ```text
+//!   Allocator (thread 1) │ magazine: up to 32 packets │ ◀──lock── │
+//!   Allocator (thread 2) │ magazine                   │ ◀──lock── │ Pool │ ◀── returns ◀── any thread, without a lock
+//! ```
+
+use super::{Counts, Foreign, Leaks, Packet, Pool, PoolConfig, Supply};
+use crate::{Result, sync::Arc};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Packets that an allocator takes at once, and twice that is the most that it keeps.
+const MAGAZINE: usize = 32;
+
+/// A [`Pool`] that several threads allocate from, each through an [`Allocator`] of its own.
+///
+/// ```
+/// use forebay::packet::{PoolConfig, SharedPool, return_idle};
+/// let pool = SharedPool::new(&PoolConfig::default())?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..3 {
+///         let mut allocator = pool.allocator();
+///         scope.spawn(move || {
+///             for _ in 0..1000 {
+///                 allocator.take().unwrap().put(60).unwrap();
+///             }
+///             return_idle(); // a scope does not wait for what a thread does as it ends
+///         });
+///     }
+/// });
+/// assert_eq!(pool.refill(), 2048);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SharedPool {
+    pool: Arc<Mutex<Pool>>,
+    /// Packets in a magazine: fewer in a small pool, which would starve.
+    magazine: usize,
+}
+
+impl SharedPool {
+    /// Makes a pool as `config` says.
+    ///
+    /// # Errors
+    /// As [`Pool::new`].
+    pub fn new(config: &PoolConfig) -> Result<SharedPool> {
+        Ok(SharedPool::from(Pool::new(config)?))
+    }
+
+    /// An allocator for one thread.
+    pub fn allocator(&self) -> Allocator {
+        Allocator {
+            shared: self.clone(),
+            magazine: Vec::with_capacity(2 * self.magazine),
+        }
+    }
+
+    /// Takes in whatever has come home; returns how many slots are free now, those in magazines not counted.
+    pub fn refill(&self) -> usize {
+        self.lock().refill()
+    }
+
+    /// What the pool has and had; slots in magazines count as away.
+    pub fn counts(&self) -> Counts {
+        self.lock().counts()
+    }
+
+    /// Ends the pool as [`Pool::close`] does, if this is the last to hold it, allocators counted; else it comes back.
+    ///
+    /// # Errors
+    /// Others hold it.
+    pub fn close(self) -> std::result::Result<Option<Leaks>, SharedPool> {
+        let magazine = self.magazine;
+        match Arc::try_unwrap(self.pool) {
+            Ok(pool) => Ok(pool
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner)
+                .close()),
+            Err(pool) => Err(SharedPool { pool, magazine }),
+        }
+    }
+
+    /// What it guards is whole between any two steps, so a panic elsewhere is no reason to stop.
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Pool> for SharedPool {
+    fn from(pool: Pool) -> SharedPool {
+        let slots = pool.counts().slots as usize;
+        SharedPool {
+            pool: Arc::new(Mutex::new(pool)),
+            magazine: (slots / 16).clamp(1, MAGAZINE),
+        }
+    }
+}
+
+/// One thread's way to allocate from a [`SharedPool`]: it locks once for 32 packets. What it keeps goes back when it is
+/// dropped.
+#[derive(Debug)]
+pub struct Allocator {
+    shared: SharedPool,
+    /// Empty packets, ready.
+    magazine: Vec<Packet>,
+}
+
+impl Allocator {
+    /// An empty packet with the pool's headroom; `None` if no slot is left.
+    #[inline]
+    pub fn take(&mut self) -> Option<Packet> {
+        match self.magazine.pop() {
+            Some(packet) => Some(packet),
+            None => self.loaded(),
+        }
+    }
+
+    #[cold]
+    fn loaded(&mut self) -> Option<Packet> {
+        let mut pool = self.shared.lock();
+        // The first one is asked for; that the others are not there is no want.
+        let first = pool.take()?;
+        let more = (self.shared.magazine - 1).min(pool.counts().free as usize);
+        pool.take_burst(more, &mut self.magazine);
+        Some(first)
+    }
+
+    /// Brings what it keeps back to the pool, for others to take: before it idles.
+    pub fn unload(&mut self) {
+        if self.magazine.is_empty() {
+            return;
+        }
+        let mut pool = self.shared.lock();
+        for packet in self.magazine.drain(..) {
+            if let Err(Foreign(packet)) = pool.put_back(packet) {
+                drop(packet);
+            }
+        }
+    }
+}
+
+impl Drop for Allocator {
+    fn drop(&mut self) {
+        self.unload();
+    }
+}
+
+impl Supply for Allocator {
+    #[inline]
+    fn take(&mut self) -> Option<Packet> {
+        Allocator::take(self)
+    }
+}

@@ -1,0 +1,99 @@
+//! Slots that a thread has done with, gathered into chains, one for each pool, so that 32 go home by one step.
+//!
+//! A chain belongs to its thread alone. It goes home when it is full, when the thread says that it is idle, when its
+//! owner looks for slots in this very thread, and when the thread ends. Imports its parent's `returns` and `shared`.
+//! Read `pool` next.
+//!
+//! ```text
+//!   drop, drop, drop ──▶ │ chain of pool 0 │ chain of pool 1 │ …   this thread's
+//!                              │ 32, idle, or the thread's end
+//!                              └──▶ returns
+//! ```
+#![allow(unsafe_code)]
+
+use super::{
+    returns::Chain,
+    shared::{MOST_POOLS, PoolRef, Shared},
+};
+use std::cell::Cell;
+
+thread_local! {
+    // Not loom's: models drive `returns` with chains of their own.
+    static CHAINS: Chains = const { Chains([const { Cell::new(Chain::EMPTY) }; MOST_POOLS]) };
+}
+
+/// One chain for each number of a pool. One that is not empty keeps its pool's number and memory alive.
+struct Chains([Cell<Chain>; MOST_POOLS]);
+
+impl Chains {
+    fn bring_home(&self) {
+        for (number, chain) in self.0.iter().enumerate() {
+            let chain = chain.replace(Chain::EMPTY);
+            if chain.len() > 0 {
+                // SAFETY: the chain's slots are out, and ours.
+                unsafe { PoolRef::of(number as u8) }.bring_home(chain);
+            }
+        }
+    }
+}
+
+impl Drop for Chains {
+    fn drop(&mut self) {
+        self.bring_home();
+    }
+}
+
+/// Takes a slot from its last user. The caller owned it, and its pool may be gone when this returns.
+#[inline]
+pub(super) fn give(pool: PoolRef, slot: u32) {
+    let gathered = CHAINS.try_with(|chains| {
+        let place = &chains.0[pool.number as usize];
+        let mut chain = place.replace(Chain::EMPTY);
+        pool.returns.link(&mut chain, slot);
+        if chain.len() >= pool.chained {
+            pool.bring_home(chain);
+        } else {
+            place.set(chain);
+        }
+    });
+    if gathered.is_err() {
+        // The thread is ending, and its chains are home already.
+        let mut chain = Chain::EMPTY;
+        pool.returns.link(&mut chain, slot);
+        pool.bring_home(chain);
+    }
+}
+
+/// This thread's own slots of a pool, for the pool's owner.
+pub(super) fn take_own(shared: &Shared) -> Chain {
+    let own = CHAINS.try_with(|chains| chains.0[shared.number as usize].replace(Chain::EMPTY));
+    own.unwrap_or(Chain::EMPTY)
+}
+
+/// Brings home all slots that this thread has gathered and not yet returned, up to 31 of each pool.
+///
+/// Call it before a thread sleeps or turns to something else. Threads that end do it by themselves; `join` waits for
+/// that, the end of a [`std::thread::scope`] does not.
+///
+/// ```
+/// use forebay::packet::{Pool, PoolConfig, return_idle};
+/// use std::sync::mpsc::channel;
+/// let mut pool = Pool::new(&PoolConfig { slots: 256, ..PoolConfig::default() })?;
+/// let (idle, is_idle) = channel();
+/// let (end, ended) = channel::<()>();
+/// let packet = pool.take().unwrap();
+/// let thread = std::thread::spawn(move || {
+///     drop(packet); // gathered
+///     return_idle(); // home
+///     idle.send(()).unwrap();
+///     ended.recv().ok()
+/// });
+/// is_idle.recv().unwrap();
+/// assert_eq!(pool.refill(), 256);
+/// drop(end);
+/// # thread.join().unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub fn return_idle() {
+    let _ = CHAINS.try_with(Chains::bring_home);
+}

@@ -1,0 +1,240 @@
+//! The ways of slots in every order of a few steps: under loom all of them, elsewhere one.
+//!
+//! Two slots, three packets. A slot's bytes are a cell that loom watches: whoever touches it without having got it
+//! from the one before is found. `planted_bugs_are_found` is the test of these tests.
+
+use super::{
+    references::References,
+    returns::{Chain, Returns},
+};
+use crate::sync::{Arc, model, thread};
+
+#[cfg(loom)]
+use loom::cell::UnsafeCell;
+
+/// Bytes of a slot without loom: a number behind a lock that must be free.
+#[cfg(not(loom))]
+#[derive(Default)]
+struct Bytes(std::sync::Mutex<u32>);
+#[cfg(loom)]
+struct Bytes(UnsafeCell<u32>);
+
+impl Bytes {
+    #[cfg(not(loom))]
+    fn write(&self, value: u32) {
+        *self.0.try_lock().expect("one at a time") = value;
+    }
+    #[cfg(not(loom))]
+    fn read(&self) -> u32 {
+        *self.0.try_lock().expect("one at a time")
+    }
+    #[cfg(loom)]
+    #[allow(unsafe_code)]
+    fn write(&self, value: u32) {
+        self.0.with_mut(|cell| {
+            // SAFETY: loom runs one thread at a time, and reports whoever was not entitled to be here.
+            unsafe { *cell = value }
+        });
+    }
+    #[cfg(loom)]
+    #[allow(unsafe_code)]
+    fn read(&self) -> u32 {
+        self.0.with(|cell| {
+            // SAFETY: as in `write`.
+            unsafe { *cell }
+        })
+    }
+}
+
+#[cfg(loom)]
+impl Default for Bytes {
+    fn default() -> Self {
+        Bytes(UnsafeCell::new(0))
+    }
+}
+
+struct Slots {
+    returns: Returns,
+    bytes: [Bytes; 2],
+}
+
+fn slots() -> Arc<Slots> {
+    Arc::new(Slots {
+        returns: Returns::new(2),
+        bytes: Default::default(),
+    })
+}
+
+/// What a thread does with a packet: reads it, writes to it, brings its slot home.
+fn use_and_return(slots: &Slots, packets: &[(u32, u32)]) -> bool {
+    let mut chain = Chain::EMPTY;
+    for &(slot, value) in packets {
+        let bytes = &slots.bytes[slot as usize];
+        assert_eq!(bytes.read(), value);
+        bytes.write(value + 100);
+        slots.returns.link(&mut chain, slot);
+    }
+    slots.returns.push(chain)
+}
+
+#[test]
+fn two_slots_carry_three_packets_and_come_home_once_each() {
+    model(|| {
+        let slots = slots();
+        let threads = [(0, 1), (1, 2)].map(|(slot, value)| {
+            slots.bytes[slot as usize].write(value);
+            let slots = slots.clone();
+            thread::spawn(move || assert!(!use_and_return(&slots, &[(slot, value)])))
+        });
+        let mut home = Vec::new();
+        while home.is_empty() {
+            slots.returns.take_all(|slot| home.push(slot));
+            thread::yield_now();
+        }
+        // The third packet lies in the slot that came first.
+        slots.bytes[home[0] as usize].write(3);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        slots.returns.take_all(|slot| home.push(slot));
+        home.sort_unstable();
+        assert_eq!(home, [0, 1]);
+    });
+}
+
+#[test]
+fn a_chain_of_two_comes_home_whole_and_its_slots_can_be_used_again() {
+    model(|| {
+        let slots = slots();
+        slots.bytes[0].write(1);
+        slots.bytes[1].write(2);
+        let other = slots.clone();
+        let thread = thread::spawn(move || assert!(!use_and_return(&other, &[(0, 1), (1, 2)])));
+        let mut home = Vec::new();
+        while home.is_empty() {
+            slots.returns.take_all(|slot| home.push(slot));
+            thread::yield_now();
+        }
+        assert_eq!(home, [1, 0], "the last returned is the first: it is warm");
+        slots.bytes[1].write(3);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last() {
+    model(|| {
+        let slots = slots();
+        let threads = [(0, 1), (1, 2)].map(|(slot, value)| {
+            slots.bytes[slot as usize].write(value);
+            let slots = slots.clone();
+            thread::spawn(move || {
+                let last = use_and_return(&slots, &[(slot, value)]);
+                if last {
+                    free(&slots);
+                }
+                usize::from(last)
+            })
+        });
+        let mut home = 0;
+        slots.returns.close(|_| home += 1);
+        let mut freed = 0;
+        if slots.returns.expect(2 - home) {
+            free(&slots);
+            freed += 1;
+        }
+        freed += threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum::<usize>();
+        assert_eq!(freed, 1);
+    });
+
+    /// Stands for unmapping the memory.
+    fn free(slots: &Slots) {
+        slots.bytes.iter().for_each(|bytes| bytes.write(0));
+    }
+}
+
+/// Two share a slot; whoever goes last writes to it, as the next packet there will.
+#[test]
+fn a_shared_slot_is_given_back_once_when_all_have_read_it() {
+    model(|| {
+        let shared = Arc::new((References::new(), Bytes::default()));
+        shared.1.write(7);
+        shared.0.share();
+        let other = shared.clone();
+        let thread = thread::spawn(move || leave(&other));
+        let last = leave(&shared);
+        assert!(thread.join().unwrap() != last, "one of the two is the last");
+        assert!(shared.0.is_alone());
+    });
+
+    fn leave((references, bytes): &(References, Bytes)) -> bool {
+        #[cfg(loom)]
+        assert_eq!(bytes.read(), 7);
+        let last = references.release();
+        if last {
+            bytes.write(8);
+        }
+        last
+    }
+}
+
+#[test]
+fn who_finds_itself_alone_may_write() {
+    model(|| {
+        let shared = Arc::new((References::new(), Bytes::default()));
+        shared.1.write(7);
+        shared.0.share();
+        let other = shared.clone();
+        let thread = thread::spawn(move || {
+            #[cfg(loom)]
+            assert_eq!(other.1.read(), 7);
+            assert!(!other.0.release() || cfg!(not(loom)));
+        });
+        while !shared.0.is_alone() {
+            thread::yield_now();
+        }
+        shared.1.write(8);
+        thread.join().unwrap();
+    });
+}
+
+/// Loom finds each of the bugs in the model that is there for it, ThreadSanitizer one where real threads meet.
+#[cfg(any(loom, forebay_one_view))]
+#[test]
+fn planted_bugs_are_found() {
+    const THREE: &str = "models::two_slots_carry_three_packets_and_come_home_once_each";
+    const CHAIN: &str = "models::a_chain_of_two_comes_home_whole_and_its_slots_can_be_used_again";
+    const END: &str = "models::a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last";
+    const SHARED: &str = "models::a_shared_slot_is_given_back_once_when_all_have_read_it";
+    const ALONE: &str = "models::who_finds_itself_alone_may_write";
+    let plants = if cfg!(loom) {
+        vec![
+            ("return-relaxed", THREE),
+            ("return-relaxed", CHAIN),
+            ("collect-relaxed", THREE),
+            ("collect-relaxed", CHAIN),
+            ("return-without-cas", THREE),
+            ("home-relaxed", END),
+            ("release-relaxed", SHARED),
+            ("alone-relaxed", ALONE),
+        ]
+    } else if std::env::var_os("TSAN_OPTIONS").is_none() {
+        eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");
+        return;
+    } else {
+        let test = "pool_tests::slots_come_home_from_many_threads_once_each";
+        vec![("return-relaxed", test), ("collect-relaxed", test)]
+    };
+    for (bug, test) in plants {
+        let child = crate::sync::planted_bug_is_found(bug, &format!("packet::{test}"));
+        let complaint = String::from_utf8_lossy(&child.stderr);
+        let race = complaint.contains("ThreadSanitizer: data race");
+        assert!(
+            cfg!(loom) || race && complaint.contains("forebay::packet"),
+            "{complaint}"
+        );
+    }
+}

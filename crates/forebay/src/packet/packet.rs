@@ -1,0 +1,579 @@
+//! A packet as code works on it: its data in a slot, room before it and room behind it.
+//!
+//! It touches the bytes of its slot, and nobody else's. Whether it may write is asked of `references`. Imports its
+//! parent's `shared` and `chains`. Read `chain` next, for packets longer than a slot.
+//!
+//! ```text
+//!  slot   head          data                tail           end
+//!          │  headroom   │       data        │  tailroom   │
+//!          │             │◀── push    pull ─▶│             │
+//!          │                        trim ◀── │ ── put ─▶   │
+//!          │ ── reserve ─▶ (while empty)                   │
+//! ```
+//!
+//! As in Linux's `sk_buff`, headers are added and removed by moving where the data begins. Unlike there, running out
+//! of room is an answer, and what is shared cannot be written to by mistake.
+#![allow(unsafe_code)]
+
+use super::{
+    Desc, Flags, PacketDesc, Supply, chains,
+    desc::Facts,
+    returns::NONE,
+    shared::{Cold, PoolRef, Shared},
+};
+use std::{fmt, mem, ptr::NonNull, slice};
+
+/// Bytes in a slot of a [`Pool`](super::Pool), with headroom and tailroom. Dropping it brings the slot home, on any
+/// thread.
+///
+/// ```
+/// use forebay::packet::{Pool, PoolConfig, Refused};
+/// let mut pool = Pool::new(&PoolConfig { headroom: 16, ..PoolConfig::default() })?;
+/// let mut packet = pool.take().unwrap();
+/// packet.put(6).unwrap().copy_from_slice(b"abcdef");
+/// assert_eq!(packet.pull(2).unwrap(), b"ab"); // a header is read and gone
+/// packet.push(3).unwrap().copy_from_slice(b"xyz"); // another one is before the data
+/// packet.trim(5).unwrap();
+/// assert_eq!(packet.as_slice(), b"xyzcd");
+/// assert_eq!((packet.headroom(), packet.push(16).err()), (15, Some(Refused::NoRoom { has: 15 })));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Packet {
+    pub(super) pool: PoolRef,
+    /// The first byte of its slot.
+    start: NonNull<u8>,
+    /// All that is told of it but the length, which `linear` and `paged` say.
+    desc: Desc,
+    /// Where the data begins, in bytes from `start`. `offset + linear` is at most the slot's size.
+    offset: u32,
+    /// Bytes of data in this slot.
+    linear: u32,
+    /// Bytes of data in the slots that follow.
+    pub(super) paged: u32,
+    wire_len: u32,
+    /// The first slot that follows, or NONE.
+    pub(super) next: u32,
+}
+
+// SAFETY: it owns its slot, or shares it with those who only read; a slot belongs to no thread.
+unsafe impl Send for Packet {}
+// SAFETY: by a shared reference bytes are only read, and the count of references is atomic.
+unsafe impl Sync for Packet {}
+
+/// Why a packet did not do what it was asked to. It is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such room before or behind the data.
+    NoRoom {
+        /// Bytes that there are.
+        has: u32,
+    },
+    /// It has less data than that (in its first slot, for `pull`).
+    TooShort {
+        /// Bytes that there are.
+        has: u32,
+    },
+    /// Others share its bytes: [`unshare`](Packet::unshare) it first.
+    Shared,
+    /// It would be longer than a descriptor can say, 1,048,575 bytes.
+    TooLong,
+    /// Only an empty packet can do that.
+    NotEmpty,
+    /// The pool has no slot left.
+    Exhausted,
+    /// The slots that were offered are another pool's.
+    ForeignPool,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NoRoom { has } => write!(f, "a packet has room for {has} more bytes there"),
+            Refused::TooShort { has } => write!(f, "a packet has {has} bytes of data there"),
+            Refused::Shared => f.write_str("a packet's bytes are shared: unshare it first"),
+            Refused::TooLong => write!(f, "a packet has at most {} bytes", Desc::MAX_LEN),
+            Refused::NotEmpty => f.write_str("a packet has data already"),
+            Refused::Exhausted => f.write_str("a pool has no slot left"),
+            Refused::ForeignPool => f.write_str("a packet's slots come from one pool"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Packet {
+    /// An empty packet in a slot that is the caller's alone.
+    ///
+    /// # Safety
+    /// The caller owns the slot, and from here on the packet does.
+    #[inline(always)]
+    pub(super) unsafe fn fresh(shared: &Shared, slot: u32) -> Packet {
+        Packet {
+            // SAFETY: we own a slot of it, the caller's promise.
+            pool: unsafe { PoolRef::new(shared) },
+            start: shared.start(slot),
+            desc: Desc::checked(&Facts {
+                slot,
+                pool: shared.number,
+                ..Facts::default()
+            }),
+            offset: shared.headroom,
+            linear: 0,
+            paged: 0,
+            wire_len: 0,
+            next: NONE,
+        }
+    }
+
+    /// The packet of a descriptor.
+    ///
+    /// # Safety
+    /// The caller owned the descriptor's slots, in `pool`, and from here on the packet does.
+    #[inline]
+    pub(super) unsafe fn adopted(pool: PoolRef, mut desc: Desc) -> Packet {
+        let cold = pool.facts(desc.slot()).load();
+        // What was promised of a raw desc is looked at again: these numbers bound all accesses.
+        assert!(
+            u64::from(cold.offset) + u64::from(cold.len) <= pool.slot_bytes.into()
+                && cold.len <= desc.len(),
+            "a descriptor of {} bytes for {cold:?}",
+            desc.len()
+        );
+        let chained = desc.flags().has(Flags::CHAINED);
+        let paged = desc.len() - cold.len;
+        assert!(chained || paged == 0, "a descriptor that was changed");
+        desc.set_flags(desc.flags().without(Flags::CHAINED));
+        Packet {
+            start: pool.start(desc.slot()),
+            pool,
+            desc,
+            offset: cold.offset,
+            linear: cold.len,
+            paged,
+            wire_len: cold.wire_len,
+            next: if chained { cold.next } else { NONE },
+        }
+    }
+
+    /// Into 16 bytes, for a ring.
+    ///
+    /// # Errors
+    /// Others share the packet and have its data begin or end elsewhere; where it begins is told once for each slot.
+    /// The packet comes back: [`unshare`](Packet::unshare) it.
+    ///
+    /// ```
+    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
+    /// let mut packet = pool.take().unwrap();
+    /// packet.put(10).unwrap();
+    /// let mut other = packet.share();
+    /// let desc = packet.into_desc().unwrap(); // as when it was shared
+    /// other.pull(4).unwrap();
+    /// let mut other = other.into_desc().unwrap_err();
+    /// other.unshare(&mut pool).unwrap();
+    /// assert_eq!((desc.len(), other.into_desc().unwrap().len()), (10, 6));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    #[allow(clippy::result_large_err)] // it is the packet, not a report
+    pub fn into_desc(self) -> Result<PacketDesc, Packet> {
+        let facts = self.pool.facts(self.slot());
+        let cold = self.cold();
+        if facts.references.is_alone() {
+            facts.store(cold);
+        } else if facts.load() != cold {
+            return Err(self);
+        }
+        let desc = self.described();
+        mem::forget(self);
+        // SAFETY: our slot, and what hangs on it, is the descriptor's now.
+        Ok(unsafe { PacketDesc::from_raw(desc) })
+    }
+
+    fn cold(&self) -> Cold {
+        Cold {
+            offset: self.offset,
+            len: self.linear,
+            wire_len: self.wire_len,
+            next: self.next,
+        }
+    }
+
+    /// What its descriptor would say now. Plain data: it owns nothing.
+    #[inline]
+    pub fn described(&self) -> Desc {
+        let chained = match self.next {
+            NONE => Flags::default(),
+            _ => Flags::CHAINED,
+        };
+        Desc::checked(&Facts {
+            len: self.len(),
+            flags: self.desc.flags().with(chained),
+            ..self.desc.facts()
+        })
+    }
+
+    /// Bytes of data, in all its slots.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.linear + self.paged
+    }
+
+    /// Whether it has no data.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes before the data, for [`push`](Packet::push).
+    #[inline]
+    pub fn headroom(&self) -> u32 {
+        self.offset
+    }
+
+    /// Bytes behind the data, for [`put`](Packet::put): 0 where data goes on in another slot.
+    #[inline]
+    pub fn tailroom(&self) -> u32 {
+        match self.next {
+            NONE => self.pool.slot_bytes - self.offset - self.linear,
+            _ => 0,
+        }
+    }
+
+    /// The data in the first slot: all of it, unless the packet is longer than a slot ([`parts`](Packet::parts)).
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the bytes are in our slot (`offset + linear` is at most its size) and initialised (the kernel zeroed
+        // them); as long as we are borrowed nobody writes: we do not, and others see that they are not alone.
+        unsafe { slice::from_raw_parts(self.data().as_ptr(), self.linear as usize) }
+    }
+
+    /// The data in the first slot, to write.
+    ///
+    /// # Errors
+    /// Others share it.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Refused> {
+        self.alone()?;
+        Ok(self.bytes_mut(0, self.linear))
+    }
+
+    #[inline(always)]
+    fn data(&self) -> NonNull<u8> {
+        // SAFETY: `offset` is at most the slot's size, so the sum stays in the slot or at its end.
+        unsafe { self.start.add(self.offset as usize) }
+    }
+
+    /// `len` bytes at `from` of the data. The caller has found us alone.
+    #[inline(always)]
+    fn bytes_mut(&mut self, from: u32, len: u32) -> &mut [u8] {
+        assert!(u64::from(from) + u64::from(len) <= self.linear.into());
+        // SAFETY: `from` is within the data (asserted), which is within our slot.
+        let first = unsafe { self.data().add(from as usize) };
+        // SAFETY: the bytes are within our slot (asserted) and initialised; nobody shares the slot, and we are
+        // borrowed exclusively, so nobody can begin to.
+        unsafe { slice::from_raw_parts_mut(first.as_ptr(), len as usize) }
+    }
+
+    #[inline(always)]
+    pub(super) fn alone(&self) -> Result<(), Refused> {
+        match self.is_shared() {
+            true => Err(Refused::Shared),
+            false => Ok(()),
+        }
+    }
+
+    /// Moves the data's beginning `n` bytes on, while there is no data: more headroom, less tailroom.
+    ///
+    /// ```
+    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
+    /// let mut packet = pool.take().unwrap();
+    /// let headroom = packet.headroom();
+    /// packet.reserve(2).unwrap(); // so that what is behind 14 bytes of Ethernet is aligned to 4
+    /// assert_eq!(packet.headroom(), headroom + 2);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It has data; there is no such room.
+    pub fn reserve(&mut self, n: u32) -> Result<(), Refused> {
+        if !self.is_empty() {
+            return Err(Refused::NotEmpty);
+        }
+        self.alone()?;
+        let has = self.tailroom();
+        if n > has {
+            return Err(Refused::NoRoom { has });
+        }
+        self.offset += n;
+        Ok(())
+    }
+
+    /// `n` bytes more before the data, to be written: they hold whatever was there.
+    ///
+    /// # Errors
+    /// There is no such headroom; others share it; it would be too long.
+    #[inline]
+    pub fn push(&mut self, n: u32) -> Result<&mut [u8], Refused> {
+        if n > self.offset {
+            return Err(Refused::NoRoom { has: self.offset });
+        }
+        self.grows(n)?;
+        self.offset -= n;
+        self.linear += n;
+        Ok(self.bytes_mut(0, n))
+    }
+
+    /// Takes `n` bytes off the data's beginning, and shows them.
+    ///
+    /// # Errors
+    /// Its first slot has less data.
+    #[inline]
+    pub fn pull(&mut self, n: u32) -> Result<&[u8], Refused> {
+        if n > self.linear {
+            return Err(Refused::TooShort { has: self.linear });
+        }
+        let before = self.data();
+        self.offset += n;
+        self.linear -= n;
+        // SAFETY: they were data until now, and they are before the data now: in our slot, initialised; while we are
+        // borrowed nobody writes, as in `as_slice`.
+        Ok(unsafe { slice::from_raw_parts(before.as_ptr(), n as usize) })
+    }
+
+    /// `n` bytes more behind the data, to be written: they hold whatever was there.
+    ///
+    /// # Errors
+    /// There is no such tailroom; others share it.
+    #[inline]
+    pub fn put(&mut self, n: u32) -> Result<&mut [u8], Refused> {
+        let has = self.tailroom();
+        if n > has {
+            return Err(Refused::NoRoom { has });
+        }
+        self.grows(n)?;
+        self.linear += n;
+        Ok(self.bytes_mut(self.linear - n, n))
+    }
+
+    /// Cuts the data to `len` bytes. Slots that hold none of it go home.
+    ///
+    /// # Errors
+    /// It has less data; others share it and it is longer than a slot.
+    #[inline]
+    pub fn trim(&mut self, len: u32) -> Result<(), Refused> {
+        if len > self.len() {
+            return Err(Refused::TooShort { has: self.len() });
+        }
+        if self.next != NONE {
+            return self.trim_chain(len);
+        }
+        self.linear = len;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn grows(&self, n: u32) -> Result<(), Refused> {
+        self.alone()?;
+        // A slot is never that long.
+        if self.paged > 0 && n > Desc::MAX_LEN - self.len() {
+            return Err(Refused::TooLong);
+        }
+        Ok(())
+    }
+
+    /// The data in the first slot becomes `len` bytes long, which is no more than it was.
+    pub(super) fn cut(&mut self, len: u32) {
+        assert!(len <= self.linear);
+        self.linear = len;
+    }
+
+    /// Another packet with the same bytes, which are not copied. While both are there neither can write.
+    ///
+    /// Each has its own beginning and end of the data.
+    ///
+    /// ```
+    /// use forebay::packet::Refused;
+    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
+    /// let mut packet = pool.take().unwrap();
+    /// packet.put(3).unwrap().copy_from_slice(b"abc");
+    /// let mut other = packet.share();
+    /// other.pull(1).unwrap();
+    /// assert_eq!((packet.as_slice(), other.as_slice()), (&b"abc"[..], &b"bc"[..]));
+    /// assert_eq!(other.as_mut_slice(), Err(Refused::Shared));
+    /// other.unshare(&mut pool).unwrap(); // a slot of its own: copy on write
+    /// other.as_mut_slice().unwrap()[0] = b'x';
+    /// assert_eq!((packet.as_slice(), other.as_slice()), (&b"abc"[..], &b"xc"[..]));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn share(&self) -> Packet {
+        let facts = self.pool.facts(self.slot());
+        if facts.references.is_alone() {
+            facts.store(self.cold());
+        }
+        facts.references.share();
+        // Field by field: the count just added is the new packet's.
+        Packet {
+            pool: self.pool,
+            start: self.start,
+            desc: self.desc,
+            offset: self.offset,
+            linear: self.linear,
+            paged: self.paged,
+            wire_len: self.wire_len,
+            next: self.next,
+        }
+    }
+
+    /// Whether others share its bytes.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        !self.pool.facts(self.slot()).references.is_alone()
+    }
+
+    /// Makes its bytes its own: a copy in other slots where they are shared, nothing where they are not.
+    ///
+    /// # Errors
+    /// No slot left; it shares as before.
+    pub fn unshare(&mut self, supply: &mut impl Supply) -> Result<(), Refused> {
+        if !self.is_shared() {
+            return Ok(());
+        }
+        let mut copy = supply.take().ok_or(Refused::Exhausted)?;
+        // The same headroom, unless the other pool's slots are smaller.
+        let room = copy.pool.slot_bytes;
+        copy.offset = self.offset.min(room.saturating_sub(self.linear));
+        for part in self.parts() {
+            copy.append(supply, part)?;
+        }
+        copy.wire_len = self.wire_len;
+        copy.desc.set_time(self.desc.time_ns());
+        copy.desc.set_port(self.desc.port());
+        copy.desc.set_flags(self.desc.flags());
+        copy.desc.set_hash(self.desc.hash());
+        *self = copy;
+        Ok(())
+    }
+
+    /// The number of its (first) slot.
+    #[inline]
+    pub fn slot(&self) -> u32 {
+        self.desc.slot()
+    }
+
+    /// The time modulo 2⁴⁸ nanoseconds; see [`Desc::time_near`].
+    #[inline]
+    pub fn time_ns(&self) -> u64 {
+        self.desc.time_ns()
+    }
+
+    /// The whole time, from any time that is less than 39 hours off; see [`Desc::time_near`].
+    #[inline]
+    pub fn time_near(&self, reference_ns: u64) -> u64 {
+        self.desc.time_near(reference_ns)
+    }
+
+    /// Sets the time; its lower 48 bits are kept.
+    #[inline]
+    pub fn set_time(&mut self, time_ns: u64) {
+        self.desc.set_time(time_ns);
+    }
+
+    /// Where it came in or goes out.
+    #[inline]
+    pub fn port(&self) -> u8 {
+        self.desc.port()
+    }
+
+    /// Sets where it came in or goes out.
+    #[inline]
+    pub fn set_port(&mut self, port: u8) {
+        self.desc.set_port(port);
+    }
+
+    /// The user's flags.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        self.desc.flags()
+    }
+
+    /// Sets the user's flags; [`Flags::CHAINED`] is not one of them.
+    #[inline]
+    pub fn set_flags(&mut self, flags: Flags) {
+        self.desc.set_flags(flags.without(Flags::CHAINED));
+    }
+
+    /// A hash of its flow.
+    #[inline]
+    pub fn hash(&self) -> u16 {
+        self.desc.hash()
+    }
+
+    /// Sets the hash of its flow.
+    #[inline]
+    pub fn set_hash(&mut self, hash: u16) {
+        self.desc.set_hash(hash);
+    }
+
+    /// Bytes that it had on the wire, as it was told; 0 if it was not.
+    #[inline]
+    pub fn wire_len(&self) -> u32 {
+        self.wire_len
+    }
+
+    /// Sets how many bytes it had on the wire.
+    #[inline]
+    pub fn set_wire_len(&mut self, wire_len: u32) {
+        self.wire_len = wire_len;
+    }
+
+    /// Gives its slot up without bringing it home, if nobody shares it and nothing hangs on it.
+    #[inline(always)]
+    #[allow(clippy::result_large_err)] // it is the packet, not a report
+    pub(super) fn into_slot(self) -> Result<u32, Packet> {
+        if self.next != NONE || self.is_shared() {
+            return Err(self);
+        }
+        let slot = self.slot();
+        mem::forget(self);
+        Ok(slot)
+    }
+}
+
+/// Brings a slot home, and those that follow `next`. The caller owned them all, and its `pool` is worth nothing after.
+#[inline]
+pub(super) fn release_slots(pool: PoolRef, slot: u32, mut next: u32) {
+    while next != NONE {
+        let part = next;
+        next = pool.facts(part).load().next;
+        chains::give(pool, part);
+    }
+    chains::give(pool, slot);
+}
+
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        if self.pool.facts(self.slot()).references.release() {
+            release_slots(self.pool, self.slot(), self.next);
+        }
+    }
+}
+
+impl From<PacketDesc> for Packet {
+    #[inline]
+    fn from(desc: PacketDesc) -> Packet {
+        desc.into_packet()
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packet")
+            .field("desc", &self.described().facts())
+            .field("headroom", &self.headroom())
+            .field("tailroom", &self.tailroom())
+            .field("wire_len", &self.wire_len)
+            .field("shared", &self.is_shared())
+            .finish()
+    }
+}

@@ -1,0 +1,427 @@
+//! The pool's owner: it hands out slots, and takes back what comes home.
+//!
+//! One thread at a time owns it; packets may be dropped on any. Free slots are a stack, so the one that came back last,
+//! which is warm, goes out first. Imports its parent's `shared`, `returns` and `chains`. Read `allocator` next.
+//!
+//! ```text
+//!   take ◀── │ free: a stack of numbers │ ◀── put_back
+//!                 ▲ when it is empty: this thread's own chain, and everything that came home, in one swap
+//! ```
+#![allow(unsafe_code)]
+
+use super::{
+    Desc, Packet, PacketDesc, chains,
+    layouts::{Layout, Payloads},
+    shared::Shared,
+};
+use crate::{Error, Result, memory::HugePages, sync::Arc};
+use std::{fmt, mem, ptr::NonNull};
+
+const ON: &str = "packet pool";
+
+/// What a pool is to be like.
+///
+/// ```
+/// use forebay::packet::{Pool, PoolConfig};
+/// // Jumbo frames with room for an outer header.
+/// let config = PoolConfig { slots: 512, slot_bytes: 9216, headroom: 192, ..PoolConfig::default() };
+/// let mut pool = Pool::new(&config)?;
+/// assert_eq!(pool.take().unwrap().tailroom(), 9024);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Packets that it can hold: 1 to 1,048,576; 2048 by default.
+    pub slots: u32,
+    /// Bytes of a slot, headroom included: 64 to 524,288, a multiple of 64; 2048 by default. AF_XDP wants 2048 or
+    /// 4096 (Documentation/networking/af_xdp.rst, UMEM).
+    pub slot_bytes: u32,
+    /// Bytes left free before a new packet's data; 128 by default.
+    pub headroom: u32,
+    /// Make the memory present when the pool is made (the default), so that no first touch stops a thread later.
+    pub populate: bool,
+    /// Ask for pages of 2 MiB where the pool is that large; [`Pool::huge_pages`] says what was got.
+    pub huge_pages: bool,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        PoolConfig {
+            slots: 2048,
+            slot_bytes: 2048,
+            headroom: 128,
+            populate: true,
+            huge_pages: false,
+        }
+    }
+}
+
+impl PoolConfig {
+    /// Checks what can be checked without the kernel.
+    ///
+    /// # Errors
+    /// A number outside its range; headroom that leaves no room for data.
+    pub fn validate(&self) -> Result<()> {
+        let wrong = |tried: String, advice: String| Err(Error::new(ON, tried).advise(advice));
+        if self.slots == 0 || self.slots > Desc::MAX_SLOTS {
+            return wrong(
+                format!("making a pool of {} slots", self.slots),
+                format!("Ask for 1 to {} slots", Desc::MAX_SLOTS),
+            );
+        }
+        if !(64..=1 << 19).contains(&self.slot_bytes) || !self.slot_bytes.is_multiple_of(64) {
+            return wrong(
+                format!("making slots of {} bytes", self.slot_bytes),
+                "Ask for a multiple of 64, from 64 to 524288".into(),
+            );
+        }
+        if self.headroom >= self.slot_bytes {
+            return wrong(
+                format!(
+                    "leaving {} bytes of headroom in slots of {}",
+                    self.headroom, self.slot_bytes
+                ),
+                "Ask for larger slots or less headroom".into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a pool has and had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All slots.
+    pub slots: u32,
+    /// Slots that can be taken at once.
+    pub free: u32,
+    /// Slots elsewhere: in packets, in rings, on their way home.
+    pub away: u32,
+    /// The most that `away` has been.
+    pub most_away: u32,
+    /// Packets that were asked for and not there.
+    pub exhausted: u64,
+}
+
+/// Slots that were not home when their pool ended: leaked ([`mem::forget`]), or still in use.
+///
+/// Those in use are fine until they are dropped; the memory stays until the last one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaks {
+    /// Their numbers, in order; not empty.
+    pub slots: Vec<u32>,
+}
+
+impl fmt::Display for Leaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, first) = (self.slots.len(), self.slots.first().copied().unwrap_or(0));
+        write!(
+            f,
+            "{count} packets were not home when their pool ended, the first in slot {first}"
+        )
+    }
+}
+
+impl std::error::Error for Leaks {}
+
+/// A packet that came to a pool that is not its own, unharmed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Foreign<T>(pub T);
+
+impl<T> fmt::Display for Foreign<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a packet of another pool")
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for Foreign<T> {}
+
+/// Where new packets come from: a [`Pool`], or an [`Allocator`](super::Allocator) of a shared one.
+pub trait Supply {
+    /// An empty packet with the pool's headroom; `None` if no slot is left.
+    fn take(&mut self) -> Option<Packet>;
+}
+
+/// A bounded number of slots for packets, in one piece of memory.
+///
+/// The pool has one owner at a time: it is `Send`, and taking needs `&mut`. For several allocating threads there is
+/// [`SharedPool`](super::SharedPool). Packets may be dropped on any thread, also after the pool.
+///
+/// ```
+/// use forebay::packet::{Pool, PoolConfig};
+/// let mut pool = Pool::new(&PoolConfig { slots: 100, ..PoolConfig::default() })?;
+/// let mut burst = Vec::new();
+/// assert_eq!(pool.take_burst(64, &mut burst), 64);
+/// assert_eq!(pool.take_burst(64, &mut burst), 36); // up to as many
+/// assert!(pool.take().is_none()); // an answer
+/// assert_eq!(pool.counts().exhausted, 29);
+/// burst.clear();
+/// assert_eq!(pool.refill(), 100);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) shared: Arc<Shared>,
+    /// Slots that are home and ours; capacity for all.
+    free: Vec<u32>,
+    /// The fewest that `free` has been, when last looked.
+    least_free: usize,
+    exhausted: u64,
+    ended: bool,
+}
+
+impl Pool {
+    /// Makes a pool as `config` says.
+    ///
+    /// # Errors
+    /// A number outside its range; no memory for it, see [`Region::new`](crate::memory::Region::new); 256 pools are
+    /// there already, those counted that have ended with packets out.
+    pub fn new(config: &PoolConfig) -> Result<Pool> {
+        Ok(Pool {
+            shared: Shared::begin(config)?,
+            // The lowest number on top.
+            free: (0..config.slots).rev().collect(),
+            least_free: config.slots as usize,
+            exhausted: 0,
+            ended: false,
+        })
+    }
+
+    /// An empty packet with the pool's headroom; `None` if no slot is left, which is counted.
+    #[inline]
+    pub fn take(&mut self) -> Option<Packet> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.refilled_slot()?,
+        };
+        // SAFETY: a slot in `free` belongs to nobody but us, and it left `free`.
+        Some(unsafe { Packet::fresh(&self.shared, slot) })
+    }
+
+    #[cold]
+    fn refilled_slot(&mut self) -> Option<u32> {
+        self.refill();
+        let slot = self.free.pop();
+        self.exhausted += u64::from(slot.is_none());
+        slot
+    }
+
+    /// Up to `n` empty packets at once, into a `Vec` or whatever can be extended; returns how many.
+    #[inline]
+    pub fn take_burst(&mut self, n: usize, target: &mut impl Extend<Packet>) -> usize {
+        if self.free.len() < n {
+            self.refill();
+        }
+        let taken = n.min(self.free.len());
+        self.exhausted += (n - taken) as u64;
+        let shared = &self.shared;
+        let slots = self.free.drain(self.free.len() - taken..).rev();
+        // SAFETY: each slot in `free` belongs to nobody but us, and it leaves `free`.
+        target.extend(slots.map(|slot| unsafe { Packet::fresh(shared, slot) }));
+        taken
+    }
+
+    /// Puts a packet's slot on top of the free ones, at once: faster than dropping it.
+    ///
+    /// # Errors
+    /// A packet of another pool, which comes back.
+    #[inline]
+    pub fn put_back(&mut self, packet: Packet) -> std::result::Result<(), Foreign<Packet>> {
+        if !packet.pool.is(&self.shared) {
+            return Err(Foreign(packet));
+        }
+        match packet.into_slot() {
+            Ok(slot) => self.put_slot(slot),
+            Err(shared_or_long) => drop(shared_or_long),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn put_slot(&mut self, slot: u32) {
+        self.least_free = self.least_free.min(self.free.len());
+        // There is capacity for all slots, and each is there once.
+        self.free.push(slot);
+    }
+
+    /// Takes in whatever has come home, and what this thread has gathered; returns how many slots are free now.
+    ///
+    /// [`take`](Pool::take) does it when it has to.
+    pub fn refill(&mut self) -> usize {
+        self.least_free = self.least_free.min(self.free.len());
+        let free = &mut self.free;
+        let returns = &self.shared.returns;
+        returns.unlink(chains::take_own(&self.shared), |slot| free.push(slot));
+        returns.take_all(|slot| free.push(slot));
+        debug_assert!(free.len() <= self.shared.slots as usize);
+        free.len()
+    }
+
+    /// A packet of this pool from its descriptor.
+    ///
+    /// # Errors
+    /// A descriptor of another pool, which comes back.
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig};
+    /// let config = PoolConfig { slots: 8, ..PoolConfig::default() };
+    /// let (mut one, other) = (Pool::new(&config)?, Pool::new(&config)?);
+    /// let desc = one.take().unwrap().into_desc().unwrap();
+    /// let desc = other.adopt(desc).unwrap_err().0;
+    /// assert!(one.adopt(desc).is_ok());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
+        adopt(&self.shared, desc)
+    }
+
+    /// What other threads need to [`adopt`](Handle::adopt) packets of this pool only.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// What the pool has and had.
+    pub fn counts(&self) -> Counts {
+        let slots = self.shared.slots;
+        let free = self.free.len() as u32;
+        let least_free = self.least_free.min(self.free.len()) as u32;
+        Counts {
+            slots,
+            free,
+            away: slots - free,
+            most_away: slots - least_free,
+            exhausted: self.exhausted,
+        }
+    }
+
+    /// The pool's number, 0 to 255, which its descriptors carry.
+    pub fn number(&self) -> u8 {
+        self.shared.number
+    }
+
+    /// The memory of all slots, in one piece: its first byte, aligned to a page, and its length. For registering it
+    /// (AF_XDP's UMEM); its bytes belong to whoever has the packets.
+    pub fn memory(&self) -> (NonNull<u8>, usize) {
+        let bytes = self.shared.slots as usize * self.shared.slot_bytes as usize;
+        (self.shared.start(0), bytes)
+    }
+
+    /// Its slots for descriptors of the layout `L`.
+    ///
+    /// # Errors
+    /// Their addresses do not fit `L`.
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig, layouts::{Layout, Stamped}};
+    /// let mut pool = Pool::new(&PoolConfig::default())?;
+    /// let payloads = pool.payloads::<Stamped>()?; // 47-bit addresses: checked here
+    /// let mut packet = pool.take().unwrap();
+    /// packet.put(60).unwrap();
+    /// assert_eq!(payloads.pack(&packet.described(), 0)?.values().size, 60);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn payloads<L: Layout>(&self) -> Result<Payloads<L>> {
+        let base = self.memory().0.as_ptr() as u64;
+        let shared = &self.shared;
+        Payloads::new(base, shared.slot_bytes, shared.slots, shared.number)
+    }
+
+    /// Which huge pages it has now. Reads `/proc/self/smaps`: not for a hot path.
+    pub fn huge_pages(&self) -> HugePages {
+        self.shared.region.huge_pages()
+    }
+
+    /// Ends the pool, and says which slots are not home: none is what to expect where all packets are dropped and
+    /// the threads that dropped them have ended or called [`return_idle`](super::return_idle).
+    ///
+    /// Dropping the pool does the same without a word.
+    ///
+    /// ```
+    /// use forebay::packet::{Leaks, Pool, PoolConfig};
+    /// let mut pool = Pool::new(&PoolConfig::default())?;
+    /// let packet = pool.take().unwrap();
+    /// assert_eq!(pool.close(), Some(Leaks { slots: vec![0] }));
+    /// assert!(packet.is_empty()); // it is still good
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn close(mut self) -> Option<Leaks> {
+        let slots = self.end();
+        (!slots.is_empty()).then_some(Leaks { slots })
+    }
+
+    /// Ends the pool; gives the slots that are out.
+    fn end(&mut self) -> Vec<u32> {
+        self.ended = true;
+        self.refill();
+        let mut home = mem::take(&mut self.free);
+        self.shared.returns.close(|slot| home.push(slot));
+        let out = self.shared.slots as usize - home.len();
+        if self.shared.returns.expect(out) {
+            // SAFETY: `expect` says so, to one only.
+            unsafe { self.shared.end() };
+        }
+        let mut is_home = vec![false; self.shared.slots as usize];
+        home.iter().for_each(|&slot| is_home[slot as usize] = true);
+        (0..self.shared.slots)
+            .filter(|&slot| !is_home[slot as usize])
+            .collect()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end();
+        }
+    }
+}
+
+impl Supply for Pool {
+    #[inline]
+    fn take(&mut self) -> Option<Packet> {
+        Pool::take(self)
+    }
+}
+
+/// A pool as seen by other threads: it takes packets of this pool and no other. It keeps the memory, not the pool.
+///
+/// ```
+/// use forebay::packet::{Pool, PoolConfig};
+/// let mut pool = Pool::new(&PoolConfig::default())?;
+/// let handle = pool.handle();
+/// let desc = pool.take().unwrap().into_desc().unwrap();
+/// std::thread::spawn(move || assert!(handle.adopt(desc).is_ok())).join().unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// A packet of this pool from its descriptor.
+    ///
+    /// # Errors
+    /// A descriptor of another pool, which comes back.
+    #[inline]
+    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
+        adopt(&self.shared, desc)
+    }
+
+    /// The pool's number, 0 to 255.
+    pub fn number(&self) -> u8 {
+        self.shared.number
+    }
+}
+
+fn adopt(shared: &Shared, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
+    // A number may be another pool's by now, so the pool itself is looked at.
+    // SAFETY: `desc` owns a slot of that pool, and outlives the question.
+    if !unsafe { super::shared::PoolRef::of(desc.pool()) }.is(shared) {
+        return Err(Foreign(desc));
+    }
+    Ok(desc.into_packet())
+}

@@ -1,0 +1,476 @@
+//! The pool with an oracle of who owns which slot, in one thread and in many, and with rings between them.
+
+use super::*;
+use crate::{ring::spsc, sync::Arc};
+use proptest::prelude::*;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+};
+
+fn pool_of(slots: u32) -> Pool {
+    Pool::new(&PoolConfig {
+        slots,
+        slot_bytes: 256,
+        headroom: 64,
+        ..PoolConfig::default()
+    })
+    .unwrap()
+}
+
+/// A small generator of numbers (xorshift), so that a failure repeats.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Who has which slot: set when it is taken, cleared just before it is given up. Relaxed, so that it orders nothing
+/// that the pool should have ordered.
+struct Owners(Vec<AtomicBool>);
+
+impl Owners {
+    fn new(slots: u32) -> Arc<Owners> {
+        Arc::new(Owners((0..slots).map(|_| AtomicBool::new(false)).collect()))
+    }
+
+    fn take(&self, slot: u32) {
+        assert!(
+            !self.0[slot as usize].swap(true, Relaxed),
+            "handed out twice"
+        );
+    }
+
+    fn give(&self, slot: u32) {
+        assert!(self.0[slot as usize].swap(false, Relaxed), "given up twice");
+    }
+}
+
+/// Writes a number into a packet, to be found again by [`unstamp`] elsewhere.
+fn stamp(packet: &mut Packet, number: u64) {
+    packet
+        .put(8)
+        .unwrap()
+        .copy_from_slice(&number.to_le_bytes());
+    packet
+        .push(8)
+        .unwrap()
+        .copy_from_slice(&(!number).to_le_bytes());
+}
+
+fn unstamp(packet: &mut Packet) -> u64 {
+    let complement = u64::from_le_bytes(packet.pull(8).unwrap().try_into().unwrap());
+    let number = u64::from_le_bytes(packet.as_slice().try_into().unwrap());
+    assert_eq!(number, !complement);
+    // Whoever takes the slot next must have been told that we did this.
+    packet.as_mut_slice().unwrap().fill(0xee);
+    number
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Take,
+    Burst(usize),
+    Drop(usize),
+    PutBack(usize),
+    Refill,
+    Idle,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Take),
+        (0_usize..40).prop_map(Step::Burst),
+        (0_usize..100).prop_map(Step::Drop),
+        (0_usize..100).prop_map(Step::PutBack),
+        Just(Step::Refill),
+        Just(Step::Idle),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_slot_is_lost_and_none_is_handed_out_twice(
+        slots in 1_u32..300,
+        steps in prop::collection::vec(step(), 1..300),
+    ) {
+        let mut pool = pool_of(slots);
+        let mut out: Vec<Packet> = Vec::new();
+        let (mut most, mut missing) = (0, 0);
+        for step in steps {
+            let before = out.len();
+            match step {
+                Step::Take => {
+                    out.extend(pool.take());
+                    missing += u64::from(out.len() == before);
+                    prop_assert_eq!(out.len() - before, usize::from(before < slots as usize));
+                }
+                Step::Burst(n) => {
+                    let taken = pool.take_burst(n, &mut out);
+                    prop_assert_eq!(taken, n.min(slots as usize - before));
+                    missing += (n - taken) as u64;
+                }
+                Step::Drop(i) if i < before => drop(out.swap_remove(i)),
+                Step::PutBack(i) if i < before => pool.put_back(out.swap_remove(i)).unwrap(),
+                Step::Refill => prop_assert_eq!(pool.refill(), slots as usize - before),
+                Step::Idle => return_idle(),
+                _ => {}
+            }
+            let counts = pool.counts();
+            most = most.max(counts.away);
+            prop_assert!(counts.away as usize >= out.len());
+            prop_assert_eq!(counts, Counts {
+                slots,
+                free: slots - counts.away,
+                away: counts.away,
+                most_away: most,
+                exhausted: missing,
+            });
+            let distinct: BTreeSet<u32> = out.iter().map(Packet::slot).collect();
+            prop_assert_eq!(distinct.len(), out.len());
+        }
+        let expected: Vec<u32> = {
+            let out: BTreeSet<u32> = out.iter().map(Packet::slot).collect();
+            out.into_iter().collect()
+        };
+        let leaks = pool.close();
+        prop_assert_eq!(leaks.map_or(Vec::new(), |leaks| leaks.slots), expected);
+    }
+}
+
+const MANY: u64 = 20_000;
+
+/// One owner, several threads that drop; the way there is a ring for each.
+#[test]
+fn slots_come_home_from_many_threads_once_each() {
+    for (slots, threads) in [(3, 1), (64, 2), (300, 3)] {
+        let mut pool = pool_of(slots);
+        let owners = Owners::new(slots);
+        let mut producers = Vec::new();
+        let mut workers = Vec::new();
+        for worker in 0..threads {
+            let (producer, mut consumer) = spsc::ring::<PacketDesc>(40).unwrap();
+            producers.push(producer);
+            let owners = owners.clone();
+            workers.push(thread::spawn(move || {
+                let mut dice = Dice(worker + 1);
+                let mut sum = 0;
+                while let Ok(desc) = consumer.pop_wait(None) {
+                    let mut packet = desc.into_packet();
+                    sum += unstamp(&mut packet);
+                    owners.give(packet.slot());
+                    drop(packet);
+                    match dice.below(50) {
+                        0 => thread::yield_now(),
+                        1 => return_idle(),
+                        _ => {}
+                    }
+                    if consumer.is_empty() {
+                        return_idle();
+                    }
+                }
+                sum
+            }));
+        }
+        let mut dice = Dice(99);
+        let mut number = 0;
+        while number < MANY {
+            let Some(mut packet) = pool.take() else {
+                thread::yield_now();
+                continue;
+            };
+            owners.take(packet.slot());
+            stamp(&mut packet, number);
+            if dice.below(20) == 0 {
+                owners.give(packet.slot());
+                match dice.below(2) {
+                    0 => drop(packet),
+                    _ => pool.put_back(packet).unwrap(),
+                }
+                continue;
+            }
+            let way = dice.below(threads) as usize;
+            let desc = packet.into_desc().unwrap();
+            producers[way].push_wait(desc, None).unwrap();
+            number += 1;
+        }
+        drop(producers);
+        let sums = workers.into_iter().map(|worker| worker.join().unwrap());
+        assert_eq!(sums.sum::<u64>(), MANY * (MANY - 1) / 2);
+        assert_eq!(pool.refill(), slots as usize);
+        assert_eq!(pool.close(), None);
+    }
+}
+
+/// Several threads allocate, and what one takes another one drops.
+#[test]
+fn allocators_of_one_pool_never_get_the_same_slot() {
+    for slots in [5, 500] {
+        let pool = SharedPool::from(pool_of(slots));
+        let owners = Owners::new(slots);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..3).map(|_| mpsc::channel::<Packet>()).unzip();
+        let threads: Vec<_> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(i, receiver)| {
+                let mut allocator = pool.allocator();
+                let next = senders[(i + 1) % 3].clone();
+                let owners = owners.clone();
+                thread::spawn(move || {
+                    let (mut taken, mut dropped) = (0, 0);
+                    let mut release = |mut packet: Packet| {
+                        unstamp(&mut packet);
+                        owners.give(packet.slot());
+                        dropped += 1;
+                    };
+                    for number in 0..MANY / 4 {
+                        match allocator.take() {
+                            Some(mut packet) => {
+                                owners.take(packet.slot());
+                                stamp(&mut packet, number);
+                                taken += 1;
+                                next.send(packet).unwrap();
+                            }
+                            None => {
+                                allocator.unload();
+                                return_idle();
+                                thread::yield_now();
+                            }
+                        }
+                        receiver.try_iter().for_each(&mut release);
+                    }
+                    drop(next);
+                    receiver.iter().for_each(&mut release);
+                    (taken, dropped)
+                })
+            })
+            .collect();
+        drop(senders);
+        let (mut taken, mut dropped) = (0, 0);
+        for thread in threads {
+            let (some, others) = thread.join().unwrap();
+            taken += some;
+            dropped += others;
+        }
+        assert!(taken > 0 && taken == dropped);
+        assert_eq!(pool.refill(), slots as usize);
+        let other = pool.clone();
+        let pool = pool.close().unwrap_err();
+        drop(other);
+        assert_eq!(pool.close().unwrap(), None);
+    }
+}
+
+/// Bursts of descriptors over a ring; either end may go early, with descriptors inside.
+#[test]
+fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
+    let slots = 200;
+    for (sent, taken) in [(5000, 5000), (5000, 1234), (77, 5000), (0, 5000)] {
+        let mut pool = pool_of(slots);
+        let (mut producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
+        let handle = pool.handle();
+        let receiver = thread::spawn(move || {
+            let mut next = 0;
+            while next < taken {
+                let burst = consumer.peek(32.min(taken - next) as usize);
+                if burst.is_empty() {
+                    return_idle();
+                    match consumer.pop_wait(None) {
+                        Ok(desc) => {
+                            assert_eq!(unstamp(&mut handle.adopt(desc).unwrap()), next);
+                            next += 1;
+                        }
+                        Err(_) => break,
+                    }
+                    continue;
+                }
+                let bytes: u32 = burst.iter().map(|desc| desc.len()).sum();
+                assert_eq!(bytes as usize, 16 * burst.len());
+                for desc in burst {
+                    assert_eq!(unstamp(&mut handle.adopt(desc).unwrap()), next);
+                    next += 1;
+                }
+            }
+            next
+        });
+        let mut packets = Vec::new();
+        let mut number = 0;
+        while number < sent && !producer.consumer_is_gone() {
+            let room = 32.min((sent - number) as usize).min(producer.vacant());
+            if pool.take_burst(room, &mut packets) == 0 {
+                thread::yield_now();
+                continue;
+            }
+            for packet in &mut packets {
+                stamp(packet, number);
+                number += 1;
+            }
+            let mut descs = packets.drain(..).map(|packet| packet.into_desc().unwrap());
+            producer.push_burst(&mut descs);
+            assert_eq!(descs.count(), 0, "there was room");
+        }
+        drop(producer);
+        let received = receiver.join().unwrap();
+        assert_eq!(received, number.min(taken).min(sent));
+        assert_eq!(pool.refill(), slots as usize);
+        assert_eq!(pool.close(), None);
+    }
+}
+
+#[test]
+fn what_a_thread_has_gathered_comes_home_when_it_ends() {
+    let mut pool = pool_of(256);
+    let mut packets = Vec::new();
+    pool.take_burst(70, &mut packets);
+    thread::spawn(move || drop(packets)).join().unwrap();
+    assert_eq!(pool.refill(), 256);
+}
+
+#[test]
+fn a_small_pool_does_not_starve_while_others_gather() {
+    let mut pool = pool_of(8);
+    let mut packets = Vec::new();
+    pool.take_burst(8, &mut packets);
+    let (dropped, is_dropped) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        drop(packets);
+        dropped.send(()).unwrap();
+        let _ = ended.recv();
+    });
+    is_dropped.recv().unwrap();
+    assert_eq!(pool.refill(), 8, "chains of a small pool are short");
+    drop(end);
+    thread.join().unwrap();
+}
+
+#[test]
+fn leaked_packets_are_told_at_the_end() {
+    let mut pool = pool_of(100);
+    let mut packets = Vec::new();
+    pool.take_burst(10, &mut packets);
+    std::mem::forget(packets.swap_remove(3));
+    let in_use = packets.pop().unwrap();
+    packets.clear();
+    let leaks = pool.close().unwrap();
+    assert_eq!(leaks.slots, [3, 8]);
+    assert!(leaks.to_string().contains("2 packets"), "{leaks}");
+    drop(in_use);
+}
+
+#[test]
+fn packets_outlive_their_pool_and_the_last_one_frees_it() {
+    let mut pool = pool_of(16);
+    let memory = Arc::downgrade(&pool.shared);
+    let (mut first, second) = (pool.take().unwrap(), pool.take().unwrap());
+    let chained = {
+        let mut packet = pool.take().unwrap();
+        packet.append(&mut pool, &[1; 600]).unwrap();
+        packet.into_desc().unwrap()
+    };
+    stamp(&mut first, 7);
+    let sharing = first.share();
+    drop(pool);
+    drop(sharing);
+    assert_eq!(unstamp(&mut first), 7);
+    drop(first);
+    thread::spawn(move || drop(second)).join().unwrap();
+    assert!(memory.upgrade().is_some());
+    drop(chained);
+    return_idle();
+    assert!(memory.upgrade().is_none());
+}
+
+#[test]
+fn a_foreign_packet_is_refused_and_comes_back() {
+    let (mut one, mut other) = (pool_of(4), pool_of(4));
+    let packet = one.take().unwrap();
+    let Foreign(packet) = other.put_back(packet).unwrap_err();
+    let Foreign(desc) = other.adopt(packet.into_desc().unwrap()).unwrap_err();
+    let stale = one.handle();
+    assert!(stale.adopt(desc).is_ok());
+    // Ended, and its number perhaps another's: a handle takes packets of its own pool only.
+    return_idle();
+    assert_eq!(one.close(), None);
+    for _ in 0..20 {
+        let mut next = pool_of(4);
+        let desc = next.take().unwrap().into_desc().unwrap();
+        assert!(stale.adopt(desc).is_err());
+    }
+}
+
+#[test]
+fn a_pool_is_one_piece_of_whole_pages_and_slots_lie_side_by_side() {
+    let mut pool = pool_of(64);
+    let (base, len) = pool.memory();
+    assert_eq!((base.as_ptr() as usize % 4096, len), (0, 64 * 256));
+    let mut packets = Vec::new();
+    pool.take_burst(64, &mut packets);
+    for packet in &packets {
+        let at = packet.as_slice().as_ptr() as usize - base.as_ptr() as usize;
+        assert_eq!(at, packet.slot() as usize * 256 + 64);
+    }
+}
+
+#[test]
+fn what_a_pool_cannot_be_is_an_error_that_says_what_to_do() {
+    let told = |config: PoolConfig| Pool::new(&config).unwrap_err().to_string();
+    let config = PoolConfig::default;
+    for (text, config) in [
+        (
+            "1 to 1048576 slots",
+            PoolConfig {
+                slots: 0,
+                ..config()
+            },
+        ),
+        (
+            "1 to 1048576 slots",
+            PoolConfig {
+                slots: (1 << 20) + 1,
+                ..config()
+            },
+        ),
+        (
+            "multiple of 64",
+            PoolConfig {
+                slot_bytes: 100,
+                ..config()
+            },
+        ),
+        (
+            "multiple of 64",
+            PoolConfig {
+                slot_bytes: 0,
+                ..config()
+            },
+        ),
+        (
+            "multiple of 64",
+            PoolConfig {
+                slot_bytes: (1 << 19) + 64,
+                ..config()
+            },
+        ),
+        (
+            "less headroom",
+            PoolConfig {
+                headroom: 2048,
+                ..config()
+            },
+        ),
+    ] {
+        let error = told(config);
+        assert!(error.contains(text), "{error}");
+    }
+}

@@ -1,0 +1,253 @@
+//! What a pool's packets share: the slots' memory, the facts beside them, and the numbers by which pools are found.
+//!
+//! It owns the memory and hands out addresses in it; who may touch which byte is decided by `packet`. It imports
+//! `memory` and `sync`. Read `packet_desc` next.
+//!
+//! ```text
+//!  Region     │ slot 0        │ slot 1        │ slot 2        │ …      page-aligned, in one piece: fit to be a UMEM
+//!  SlotFacts  │ references, offset, len, wire_len, next │ …            cold: touched when a packet becomes a desc
+//!  POOLS      │ 0 ─▶ Shared │ 1 ─▶ Shared │ none │ …                  a desc says a number, this says where
+//! ```
+//!
+//! **How long it lives.** The slots that are out own one count of the `Arc` together, which the table of numbers
+//! holds. It is dropped when the pool has ended and the last of them is home (edge HOME in `returns`). So whoever owns
+//! a slot may follow the pool's address.
+#![allow(unsafe_code)]
+
+use super::{
+    Desc,
+    pool::PoolConfig,
+    references::References,
+    returns::{Chain, NONE, Returns},
+};
+use crate::{
+    Error, Result,
+    memory::{MapConfig, Region},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+use std::{
+    ops::Deref,
+    ptr::{self, NonNull},
+    // A static cannot hold loom's. No model comes here: models drive `returns` and `references`.
+    sync::{Mutex, PoisonError, atomic::AtomicPtr},
+};
+
+/// Slots that one thread gathers before it brings them home together.
+const MOST_CHAINED: u32 = 32;
+
+/// Pools that can be there at the same time: a desc has 8 bits for the number.
+pub(super) const MOST_POOLS: usize = 256;
+
+/// Where each pool is. Written under the lock of `TAKEN` when a pool begins and when the last slot of an ended one is
+/// home, read by whoever owns a slot; Relaxed there, since the slot was handed over after the pool began.
+static POOLS: [AtomicPtr<Shared>; MOST_POOLS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
+
+/// Which numbers are in use.
+static TAKEN: Mutex<[bool; MOST_POOLS]> = Mutex::new([false; MOST_POOLS]);
+
+/// The memory of a pool and what lies beside it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    base: NonNull<u8>,
+    pub(super) number: u8,
+    pub(super) slots: u32,
+    pub(super) slot_bytes: u32,
+    pub(super) headroom: u32,
+    /// Slots in a chain when it goes home: fewer in a small pool, which would starve.
+    pub(super) chained: u32,
+    pub(super) returns: Returns,
+    facts: Box<[SlotFacts]>,
+    pub(super) region: Region,
+}
+
+// SAFETY: the address is of memory that the region owns; who touches its bytes is decided by who owns a slot.
+unsafe impl Send for Shared {}
+// SAFETY: as above; all else that changes is atomic.
+unsafe impl Sync for Shared {}
+
+/// What is cold about the packet in a slot. All but `references` are written by whoever owns the slot alone, when the
+/// packet becomes a desc or is shared, and read by whoever gets it then: Relaxed, the desc's way there orders them.
+#[derive(Debug)]
+pub(super) struct SlotFacts {
+    pub(super) references: References,
+    /// Where the data begins, in bytes from the slot's start: 0 to the slot's size.
+    offset: AtomicU32,
+    /// Bytes of data in this slot: 0 to the slot's size less `offset`.
+    len: AtomicU32,
+    /// Bytes that the packet had on the wire.
+    wire_len: AtomicU32,
+    /// The slot that holds what follows, or NONE.
+    next: AtomicU32,
+}
+
+/// The cold facts of one slot, read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cold {
+    pub(super) offset: u32,
+    pub(super) len: u32,
+    pub(super) wire_len: u32,
+    pub(super) next: u32,
+}
+
+impl SlotFacts {
+    pub(super) fn load(&self) -> Cold {
+        // Relaxed, all: see `SlotFacts`.
+        Cold {
+            offset: self.offset.load(Relaxed),
+            len: self.len.load(Relaxed),
+            wire_len: self.wire_len.load(Relaxed),
+            next: self.next.load(Relaxed),
+        }
+    }
+
+    pub(super) fn store(&self, cold: Cold) {
+        // Relaxed, all: see `SlotFacts`.
+        self.offset.store(cold.offset, Relaxed);
+        self.len.store(cold.len, Relaxed);
+        self.wire_len.store(cold.wire_len, Relaxed);
+        self.next.store(cold.next, Relaxed);
+    }
+}
+
+impl Shared {
+    /// Maps the memory, finds a number and enters the pool there.
+    pub(super) fn begin(config: &PoolConfig) -> Result<Arc<Shared>> {
+        config.validate()?;
+        let bytes = config.slots as usize * config.slot_bytes as usize;
+        let region = Region::new(
+            bytes,
+            &MapConfig {
+                populate: config.populate,
+                huge_pages: config.huge_pages,
+            },
+        )?;
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(number) = taken.iter().position(|taken| !taken) else {
+            return Err(
+                Error::new("packet pool", format!("making pool {MOST_POOLS} + 1"))
+                    .advise("Drop a pool and all its packets, or share one between threads"),
+            );
+        };
+        let shared = Arc::new(Shared {
+            base: region.base(),
+            number: number as u8,
+            slots: config.slots,
+            slot_bytes: config.slot_bytes,
+            headroom: config.headroom,
+            chained: (config.slots / 8).clamp(1, MOST_CHAINED),
+            returns: Returns::new(config.slots),
+            facts: (0..config.slots)
+                .map(|_| SlotFacts {
+                    references: References::new(),
+                    offset: AtomicU32::new(0),
+                    len: AtomicU32::new(0),
+                    wire_len: AtomicU32::new(0),
+                    next: AtomicU32::new(NONE),
+                })
+                .collect(),
+            region,
+        });
+        taken[number] = true;
+        // The count that the slots own together; `end` drops it.
+        let entered = Arc::into_raw(shared.clone()).cast_mut();
+        POOLS[number].store(entered, Relaxed); // Relaxed: see `POOLS`
+        Ok(shared)
+    }
+
+    /// Takes the pool out of the table of numbers and drops the slots' count.
+    ///
+    /// # Safety
+    /// The pool has ended and all slots are home (HOME); called once.
+    pub(super) unsafe fn end(&self) {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.number as usize;
+        let entered = POOLS[number].swap(ptr::null_mut(), Relaxed); // Relaxed: the lock orders it
+        taken[number] = false;
+        drop(taken);
+        // SAFETY: entered by `begin` with `into_raw`, and taken out of the table just now.
+        drop(unsafe { Arc::from_raw(entered.cast_const()) });
+    }
+
+    #[inline(always)]
+    pub(super) fn facts(&self, slot: u32) -> &SlotFacts {
+        &self.facts[slot as usize]
+    }
+
+    /// The first byte of a slot.
+    #[inline(always)]
+    pub(super) fn start(&self, slot: u32) -> NonNull<u8> {
+        assert!(slot < self.slots);
+        let offset = slot as usize * self.slot_bytes as usize;
+        // SAFETY: the slot is one of ours (asserted), so the sum stays inside the region.
+        unsafe { self.base.add(offset) }
+    }
+}
+
+/// The way from an owner of a slot to its pool. Whoever has one owns a slot that is out, or looks through the pool's
+/// owner: it is the promise of [`PoolRef::new`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolRef(NonNull<Shared>);
+
+// SAFETY: `Shared` is Sync.
+unsafe impl Send for PoolRef {}
+// SAFETY: `Shared` is Sync.
+unsafe impl Sync for PoolRef {}
+
+impl PoolRef {
+    /// # Safety
+    /// The caller owns a slot of this pool that is out, and uses this no longer than that.
+    #[inline(always)]
+    pub(super) unsafe fn new(shared: &Shared) -> PoolRef {
+        PoolRef(NonNull::from(shared))
+    }
+
+    /// The pool of this number.
+    ///
+    /// # Safety
+    /// As [`new`](PoolRef::new).
+    #[inline(always)]
+    pub(super) unsafe fn of(number: u8) -> PoolRef {
+        // Relaxed: see `POOLS`.
+        let shared = POOLS[number as usize].load(Relaxed);
+        PoolRef(NonNull::new(shared).expect("a packet outlived its pool"))
+    }
+
+    /// Brings slots home, and ends the pool if it waited for these only. The reference is worth nothing after it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn bring_home(self, chain: Chain) {
+        if chain.len() == 0 {
+            return;
+        }
+        let address = self.0.as_ptr().cast_const();
+        // SAFETY: the slots in the chain are out, so their common count is there: the address is of an Arc that lives.
+        unsafe { Arc::increment_strong_count(address) };
+        // SAFETY: the count just added. It keeps the memory while `push` looks at it, whoever else ends the pool.
+        let shared = unsafe { Arc::from_raw(address) };
+        if shared.returns.push(chain) {
+            // SAFETY: `push` says so, to one only.
+            unsafe { shared.end() };
+        }
+    }
+
+    /// Whether this is that pool.
+    #[inline(always)]
+    pub(super) fn is(self, shared: &Shared) -> bool {
+        ptr::eq(self.0.as_ptr(), shared)
+    }
+}
+
+impl Deref for PoolRef {
+    type Target = Shared;
+    #[inline(always)]
+    fn deref(&self) -> &Shared {
+        // SAFETY: whoever has one owns a slot that is out (the promise of `new`), and so the pool is there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+const _: () = assert!(Desc::MAX_SLOTS < NONE - 1);
