@@ -13,6 +13,7 @@ pub mod file;
 pub mod filter;
 pub mod format;
 pub mod info;
+pub mod keep;
 pub mod ledger;
 pub mod link;
 pub mod open;

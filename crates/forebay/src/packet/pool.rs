@@ -19,6 +19,9 @@ use std::{fmt, mem, ptr::NonNull};
 
 const ON: &str = "packet pool";
 
+/// Slots to take between two looks at what came home.
+const LOOK_EVERY: usize = 32;
+
 /// What a pool is to be like.
 ///
 /// ```
@@ -164,6 +167,8 @@ pub struct Pool {
     pub(super) shared: Arc<Shared>,
     /// Slots that are home and ours; capacity for all.
     free: Vec<u32>,
+    /// Down to so many free slots there is no look at what came home.
+    look_at: usize,
     /// The fewest that `free` has been, when last looked.
     least_free: usize,
     exhausted: u64,
@@ -181,6 +186,7 @@ impl Pool {
             shared: Shared::begin(config)?,
             // The lowest number on top.
             free: (0..config.slots).rev().collect(),
+            look_at: config.slots as usize - 1,
             least_free: config.slots as usize,
             exhausted: 0,
             ended: false,
@@ -190,34 +196,39 @@ impl Pool {
     /// An empty packet with the pool's headroom; `None` if no slot is left, which is counted.
     #[inline]
     pub fn take(&mut self) -> Option<Packet> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => self.refilled_slot()?,
-        };
-        // SAFETY: a slot in `free` belongs to nobody but us, and it left `free`.
-        Some(unsafe { Packet::fresh(&self.shared, slot) })
-    }
-
-    #[cold]
-    fn refilled_slot(&mut self) -> Option<u32> {
-        self.refill();
+        if self.free.len() <= self.look_at {
+            self.look();
+        }
         let slot = self.free.pop();
         self.exhausted += u64::from(slot.is_none());
-        slot
+        // SAFETY: a slot in `free` belongs to nobody but us, and it left `free`.
+        slot.map(|slot| unsafe { Packet::fresh(&self.shared, slot) })
+    }
+
+    /// Looks at what came home, long before there is nothing else: what came last is warm, and as few slots are in
+    /// use as need be. A look costs a cache line's way between two cores, so it is for every 32nd slot.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        self.look_at = self.refill().saturating_sub(LOOK_EVERY);
     }
 
     /// Up to `n` empty packets at once, into a `Vec` or whatever can be extended; returns how many.
     #[inline]
     pub fn take_burst(&mut self, n: usize, target: &mut impl Extend<Packet>) -> usize {
-        if self.free.len() < n {
-            self.refill();
+        if self.free.len() < n.saturating_add(self.look_at) {
+            self.look();
         }
-        let taken = n.min(self.free.len());
-        self.exhausted += (n - taken) as u64;
-        let shared = &self.shared;
-        let slots = self.free.drain(self.free.len() - taken..).rev();
-        // SAFETY: each slot in `free` belongs to nobody but us, and it leaves `free`.
-        target.extend(slots.map(|slot| unsafe { Packet::fresh(shared, slot) }));
+        let before = self.free.len();
+        let (shared, free) = (&self.shared, &mut self.free);
+        // One leaves `free` for each that the target really takes, so that none is lost between the two.
+        target.extend((0..n.min(before)).map(|_| {
+            let slot = free.pop().expect("no more than there are");
+            // SAFETY: a slot in `free` belongs to nobody but us, and it left `free`.
+            unsafe { Packet::fresh(shared, slot) }
+        }));
+        let taken = before - free.len();
+        self.exhausted += n.saturating_sub(before) as u64;
         taken
     }
 

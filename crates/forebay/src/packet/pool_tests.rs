@@ -5,9 +5,9 @@ use crate::{ring::spsc, sync::Arc};
 use proptest::prelude::*;
 use std::{
     collections::BTreeSet,
-    sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
+    sync::atomic::{
+        AtomicBool, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
     },
     thread,
 };
@@ -211,14 +211,16 @@ fn slots_come_home_from_many_threads_once_each() {
     }
 }
 
-/// Several threads allocate, and what one takes another one drops.
+/// Several threads allocate, and what one takes another one drops. ThreadSanitizer does not see the orderings inside
+/// the standard library, by whose mutex and channels these meet.
+#[cfg(not(forebay_one_view))]
 #[test]
 fn allocators_of_one_pool_never_get_the_same_slot() {
     for slots in [5, 500] {
         let pool = SharedPool::from(pool_of(slots));
         let owners = Owners::new(slots);
         let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..3).map(|_| mpsc::channel::<Packet>()).unzip();
+            (0..3).map(|_| std::sync::mpsc::channel::<Packet>()).unzip();
         let threads: Vec<_> = receivers
             .into_iter()
             .enumerate()
@@ -341,17 +343,36 @@ fn a_small_pool_does_not_starve_while_others_gather() {
     let mut pool = pool_of(8);
     let mut packets = Vec::new();
     pool.take_burst(8, &mut packets);
-    let (dropped, is_dropped) = mpsc::channel();
-    let (end, ended) = mpsc::channel::<()>();
+    let stage = Arc::new(AtomicU32::new(0));
+    let theirs = stage.clone();
+    let reaches = |stage: &AtomicU32, n| {
+        while stage.load(Acquire) < n {
+            thread::yield_now();
+        }
+    };
     let thread = thread::spawn(move || {
         drop(packets);
-        dropped.send(()).unwrap();
-        let _ = ended.recv();
+        theirs.store(1, Release);
+        reaches(&theirs, 2);
     });
-    is_dropped.recv().unwrap();
+    reaches(&stage, 1);
     assert_eq!(pool.refill(), 8, "chains of a small pool are short");
-    drop(end);
+    stage.store(2, Release);
     thread.join().unwrap();
+}
+
+#[test]
+fn a_burst_that_its_target_does_not_take_stays_in_the_pool() {
+    struct TakesTwo(Vec<Packet>);
+    impl Extend<Packet> for TakesTwo {
+        fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
+            self.0.extend(packets.into_iter().take(2));
+        }
+    }
+    let mut pool = pool_of(10);
+    let mut target = TakesTwo(Vec::new());
+    assert_eq!(pool.take_burst(7, &mut target), 2);
+    assert_eq!((pool.counts().free, pool.counts().exhausted), (8, 0));
 }
 
 #[test]

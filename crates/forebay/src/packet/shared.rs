@@ -32,7 +32,7 @@ use std::{
     ops::Deref,
     ptr::{self, NonNull},
     // A static cannot hold loom's. No model comes here: models drive `returns` and `references`.
-    sync::{Mutex, PoisonError, atomic::AtomicPtr},
+    sync::atomic::AtomicPtr,
 };
 
 /// Slots that one thread gathers before it brings them home together.
@@ -41,13 +41,40 @@ const MOST_CHAINED: u32 = 32;
 /// Pools that can be there at the same time: a desc has 8 bits for the number.
 pub(super) const MOST_POOLS: usize = 256;
 
-/// Where each pool is. Written under the lock of `TAKEN` when a pool begins and when the last slot of an ended one is
-/// home, read by whoever owns a slot; Relaxed there, since the slot was handed over after the pool began.
+/// Where each pool is, null where no pool has that number. Written by whoever makes a pool, and by whoever brings the
+/// last slot of an ended one home; read by whoever owns a slot. Relaxed, all: an owner got its slot after the pool was
+/// entered and gives it up before the pool leaves, so it sees this entry and no other.
 static POOLS: [AtomicPtr<Shared>; MOST_POOLS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
 
-/// Which numbers are in use.
-static TAKEN: Mutex<[bool; MOST_POOLS]> = Mutex::new([false; MOST_POOLS]);
+/// A number that is this pool's from here on, though the pool is not entered yet; given back where making it fails.
+struct Number(u8);
+
+impl Number {
+    fn find() -> Option<Number> {
+        let taken = NonNull::dangling().as_ptr();
+        // Relaxed: see `POOLS`.
+        let find = |entry: &AtomicPtr<Shared>| {
+            entry
+                .compare_exchange(ptr::null_mut(), taken, Relaxed, Relaxed)
+                .is_ok()
+        };
+        let number = POOLS.iter().position(find)?;
+        Some(Number(number as u8))
+    }
+
+    fn enter(self, pool: &Arc<Shared>) {
+        let entered = Arc::into_raw(pool.clone()).cast_mut();
+        POOLS[self.0 as usize].store(entered, Relaxed); // Relaxed: see `POOLS`
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        POOLS[self.0 as usize].store(ptr::null_mut(), Relaxed); // Relaxed: see `POOLS`
+    }
+}
 
 /// The memory of a pool and what lies beside it.
 #[derive(Debug)]
@@ -125,16 +152,13 @@ impl Shared {
                 huge_pages: config.huge_pages,
             },
         )?;
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(number) = taken.iter().position(|taken| !taken) else {
-            return Err(
-                Error::new("packet pool", format!("making pool {MOST_POOLS} + 1"))
-                    .advise("Drop a pool and all its packets, or share one between threads"),
-            );
-        };
+        let number = Number::find().ok_or_else(|| {
+            Error::new("packet pool", format!("making pool {MOST_POOLS} + 1"))
+                .advise("Drop a pool and all its packets, or share one between threads")
+        })?;
         let shared = Arc::new(Shared {
             base: region.base(),
-            number: number as u8,
+            number: number.0,
             slots: config.slots,
             slot_bytes: config.slot_bytes,
             headroom: config.headroom,
@@ -151,10 +175,7 @@ impl Shared {
                 .collect(),
             region,
         });
-        taken[number] = true;
-        // The count that the slots own together; `end` drops it.
-        let entered = Arc::into_raw(shared.clone()).cast_mut();
-        POOLS[number].store(entered, Relaxed); // Relaxed: see `POOLS`
+        number.enter(&shared);
         Ok(shared)
     }
 
@@ -163,12 +184,9 @@ impl Shared {
     /// # Safety
     /// The pool has ended and all slots are home (HOME); called once.
     pub(super) unsafe fn end(&self) {
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = self.number as usize;
-        let entered = POOLS[number].swap(ptr::null_mut(), Relaxed); // Relaxed: the lock orders it
-        taken[number] = false;
-        drop(taken);
-        // SAFETY: entered by `begin` with `into_raw`, and taken out of the table just now.
+        // Relaxed: see `POOLS`.
+        let entered = POOLS[self.number as usize].swap(ptr::null_mut(), Relaxed);
+        // SAFETY: entered by `begin`, with `into_raw`, and taken out of the table just now.
         drop(unsafe { Arc::from_raw(entered.cast_const()) });
     }
 

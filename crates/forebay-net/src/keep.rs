@@ -1,0 +1,187 @@
+//! From a frame, which is gone with its burst, to a packet that stays: and back, to write it.
+//!
+//! A frame is copied into a slot of a pool, behind the pool's headroom; from then on only its description moves.
+//! Imports `port` and forebay's packets. Read `forebay::packet` next.
+//!
+//! ```text
+//!  burst:  │ frame │ ──keep──▶ slot: │ headroom │ frame │ tailroom │ ──▶ Packet ──▶ a ring, another thread, a file
+//! ```
+
+use crate::port::{Direction, Frame};
+use forebay::packet::{Desc, Flags, Packet, Refused, Supply};
+use std::fmt;
+
+/// Keeps frames as packets. Whatever supplies packets does: a [`Pool`](forebay::packet::Pool), or an
+/// [`Allocator`](forebay::packet::Allocator) of a shared one.
+pub trait Keep {
+    /// A copy of `frame` in a packet: its bytes, time (the lower 48 bits), length on the wire, interface as port, and
+    /// [`Flags::VALID`], with [`Flags::OUTBOUND`] where that is known. A frame longer than a slot takes several.
+    ///
+    /// How many frames were lost before it is not kept: count it here.
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig};
+    /// use forebay_net::{keep::Keep, port::Frame};
+    /// let mut pool = Pool::new(&PoolConfig::default())?;
+    /// let frame = Frame {
+    ///     data: &[7; 60], wire_len: 1514, time_ns: 1_700_000_000_000_000_000, interface: 2,
+    ///     direction: Default::default(), dropped_before: 0,
+    /// };
+    /// let packet = pool.keep(&frame).unwrap();
+    /// assert_eq!((packet.as_slice(), packet.wire_len(), packet.port()), (frame.data, 1514, 2));
+    /// assert_eq!((packet.headroom(), packet.time_near(frame.time_ns + 1)), (128, frame.time_ns));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No slot is left: give the frame back with [`Burst::put_back`](crate::port::Burst::put_back), and the source
+    /// keeps it, or drops and counts it. More bytes or interfaces than a descriptor can say.
+    fn keep(&mut self, frame: &Frame<'_>) -> Result<Packet, NotKept>;
+}
+
+/// Why a frame was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotKept {
+    /// The pool has no slot left: the one reason that passes.
+    Exhausted,
+    /// It has more bytes than a descriptor can say, 1,048,575.
+    TooLong {
+        /// Bytes that it has.
+        len: usize,
+    },
+    /// The number of its interface is above 255.
+    Interface {
+        /// The number.
+        interface: u32,
+    },
+}
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotKept::Exhausted => f.write_str("the pool has no slot left for a frame"),
+            NotKept::TooLong { len } => write!(
+                f,
+                "a frame of {len} bytes is too long for a packet: at most {}",
+                Desc::MAX_LEN
+            ),
+            NotKept::Interface { interface } => write!(
+                f,
+                "a packet cannot say that it came from interface {interface}: at most 255"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotKept {}
+
+impl<S: Supply> Keep for S {
+    #[inline]
+    fn keep(&mut self, frame: &Frame<'_>) -> Result<Packet, NotKept> {
+        let len = frame.data.len();
+        if len > Desc::MAX_LEN as usize {
+            return Err(NotKept::TooLong { len });
+        }
+        let interface = frame.interface;
+        let port = u8::try_from(interface).map_err(|_| NotKept::Interface { interface })?;
+        let mut packet = self.take().ok_or(NotKept::Exhausted)?;
+        match packet.put(len as u32) {
+            Ok(room) => room.copy_from_slice(frame.data),
+            Err(Refused::NoRoom { .. }) => packet
+                .append(self, frame.data)
+                .map_err(|_| NotKept::Exhausted)?,
+            Err(_) => unreachable!("a fresh packet is alone"),
+        }
+        packet.set_time(frame.time_ns);
+        packet.set_port(port);
+        packet.set_wire_len(frame.wire_len);
+        packet.set_flags(match frame.direction {
+            Direction::Outbound => Flags::VALID.with(Flags::OUTBOUND),
+            _ => Flags::VALID,
+        });
+        Ok(packet)
+    }
+}
+
+/// A packet as a frame, to write it: its bytes where they lie. `None` for one that is longer than a slot.
+///
+/// Its time is told from `reference_ns`, any time less than 39 hours off. Where headers were added, it has as many
+/// bytes on the wire as it has now.
+///
+/// ```
+/// use forebay::packet::{Pool, PoolConfig};
+/// use forebay_net::keep::frame_of;
+/// let mut pool = Pool::new(&PoolConfig::default())?;
+/// let mut packet = pool.take().unwrap();
+/// packet.put(60).unwrap().fill(1);
+/// packet.set_time(5);
+/// let frame = frame_of(&packet, 0).unwrap();
+/// assert_eq!((frame.data, frame.wire_len, frame.time_ns), (&[1; 60][..], 60, 5));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[inline]
+pub fn frame_of(packet: &Packet, reference_ns: u64) -> Option<Frame<'_>> {
+    let data = packet.as_slice();
+    if data.len() < packet.len() as usize {
+        return None;
+    }
+    Some(Frame {
+        data,
+        wire_len: packet.wire_len().max(packet.len()),
+        time_ns: packet.time_near(reference_ns),
+        interface: packet.port().into(),
+        direction: match packet.flags().has(Flags::OUTBOUND) {
+            true => Direction::Outbound,
+            false => Direction::Unknown,
+        },
+        dropped_before: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::packet::{Pool, PoolConfig};
+
+    fn frame(data: &[u8]) -> Frame<'_> {
+        Frame {
+            data,
+            wire_len: data.len() as u32,
+            time_ns: 1_700_000_000_123_456_789,
+            interface: 0,
+            direction: Direction::Outbound,
+            dropped_before: 0,
+        }
+    }
+
+    #[test]
+    fn a_frame_of_any_length_is_kept_whole_or_refused() {
+        let config = PoolConfig {
+            slots: 8,
+            ..PoolConfig::default()
+        };
+        let mut pool = Pool::new(&config).unwrap();
+        for len in [0, 60, 1514, 1920, 1921, 9018, 15_000] {
+            let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let packet = pool.keep(&frame(&data)).unwrap();
+            assert_eq!(packet.to_vec(), data);
+            assert_eq!(packet.wire_len() as usize, len);
+            let back = frame_of(&packet, 1_700_000_000_000_000_000);
+            assert_eq!(back.is_some(), len <= 1920);
+            assert!(back.is_none_or(|back| back == frame(&data)));
+        }
+        let long = vec![0; 17_000];
+        assert_eq!(pool.keep(&frame(&long)).unwrap_err(), NotKept::Exhausted);
+        assert_eq!(pool.refill(), 8, "what was taken for it is home again");
+        let longest = vec![0; 1 << 20];
+        let refused = pool.keep(&frame(&longest)).unwrap_err();
+        assert!(refused.to_string().contains("1048576 bytes"), "{refused}");
+        let elsewhere = Frame {
+            interface: 256,
+            ..frame(&[0; 60])
+        };
+        let refused = pool.keep(&elsewhere).unwrap_err();
+        assert!(refused.to_string().contains("interface 256"), "{refused}");
+        assert_eq!(pool.refill(), 8);
+    }
+}
