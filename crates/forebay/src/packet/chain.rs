@@ -113,7 +113,8 @@ impl Packet {
         if !packet.pool.is(&self.pool) {
             return Err(Refused::ForeignPool);
         }
-        let slot = packet.into_slot().expect("a fresh packet is alone");
+        assert!(packet.is_one_slot(), "a supply gives fresh packets");
+        let slot = packet.into_slot();
         fill(&self.pool, slot, 0, bytes);
         self.pool.facts(slot).store(Cold {
             offset: 0,

@@ -128,14 +128,7 @@ impl Desc {
     pub fn new(facts: &Facts) -> Result<Desc, Unfit> {
         Unfit::check_bits(TARGET, "length", facts.len.into(), LEN_BITS)?;
         Unfit::check_bits(TARGET, "slot", facts.slot.into(), SLOT_BITS)?;
-        Ok(Desc::checked(facts))
-    }
-
-    /// For lengths and slots that are known to fit.
-    #[inline(always)]
-    pub(super) fn checked(facts: &Facts) -> Desc {
-        debug_assert!(facts.len <= Desc::MAX_LEN && facts.slot < Desc::MAX_SLOTS);
-        Desc {
+        Ok(Desc {
             told: low(facts.time_ns, TIME_BITS)
                 | u64::from(facts.port) << PORT_AT
                 | u64::from(facts.flags.0) << FLAGS_AT,
@@ -143,6 +136,26 @@ impl Desc {
                 | u64::from(facts.slot) << SLOT_AT
                 | u64::from(facts.pool) << POOL_AT
                 | u64::from(facts.hash) << HASH_AT,
+        })
+    }
+
+    /// An empty packet in a slot, with nothing told of it.
+    #[inline(always)]
+    pub(super) fn empty(slot: u32, pool: u8) -> Desc {
+        Desc {
+            told: 0,
+            place: u64::from(slot) << SLOT_AT | u64::from(pool) << POOL_AT,
+        }
+    }
+
+    /// The same with another length, at most [`MAX_LEN`](Desc::MAX_LEN).
+    #[inline(always)]
+    pub(super) fn with_len(self, len: u32) -> Desc {
+        debug_assert!(len <= Desc::MAX_LEN);
+        let others = self.place >> LEN_BITS << LEN_BITS;
+        Desc {
+            place: others | u64::from(len),
+            ..self
         }
     }
 

@@ -17,7 +17,6 @@
 
 use super::{
     Desc, Flags, PacketDesc, Supply, chains,
-    desc::Facts,
     returns::NONE,
     shared::{Cold, PoolRef, Shared},
 };
@@ -112,11 +111,7 @@ impl Packet {
             // SAFETY: we own a slot of it, the caller's promise.
             pool: unsafe { PoolRef::new(shared) },
             start: shared.start(slot),
-            desc: Desc::checked(&Facts {
-                slot,
-                pool: shared.number,
-                ..Facts::default()
-            }),
+            desc: Desc::empty(slot, shared.number),
             offset: shared.headroom,
             linear: 0,
             paged: 0,
@@ -201,15 +196,11 @@ impl Packet {
     /// What its descriptor would say now. Plain data: it owns nothing.
     #[inline]
     pub fn described(&self) -> Desc {
-        let chained = match self.next {
-            NONE => Flags::default(),
-            _ => Flags::CHAINED,
-        };
-        Desc::checked(&Facts {
-            len: self.len(),
-            flags: self.desc.flags().with(chained),
-            ..self.desc.facts()
-        })
+        let mut desc = self.desc.with_len(self.len());
+        if self.next != NONE {
+            desc.set_flags(desc.flags().with(Flags::CHAINED));
+        }
+        desc
     }
 
     /// Bytes of data, in all its slots.
@@ -425,7 +416,7 @@ impl Packet {
     }
 
     /// Whether others share its bytes.
-    #[inline]
+    #[inline(always)]
     pub fn is_shared(&self) -> bool {
         !self.pool.facts(self.slot()).references.is_alone()
     }
@@ -455,7 +446,7 @@ impl Packet {
     }
 
     /// The number of its (first) slot.
-    #[inline]
+    #[inline(always)]
     pub fn slot(&self) -> u32 {
         self.desc.slot()
     }
@@ -526,16 +517,18 @@ impl Packet {
         self.wire_len = wire_len;
     }
 
-    /// Gives its slot up without bringing it home, if nobody shares it and nothing hangs on it.
+    /// Whether its slot is all that dropping it would bring home.
     #[inline(always)]
-    #[allow(clippy::result_large_err)] // it is the packet, not a report
-    pub(super) fn into_slot(self) -> Result<u32, Packet> {
-        if self.next != NONE || self.is_shared() {
-            return Err(self);
-        }
+    pub(super) fn is_one_slot(&self) -> bool {
+        self.next == NONE && !self.is_shared()
+    }
+
+    /// Gives its slot up without bringing it home; the caller has asked [`is_one_slot`](Packet::is_one_slot).
+    #[inline(always)]
+    pub(super) fn into_slot(self) -> u32 {
         let slot = self.slot();
         mem::forget(self);
-        Ok(slot)
+        slot
     }
 }
 
@@ -550,12 +543,18 @@ pub(super) fn release_slots(pool: PoolRef, slot: u32, mut next: u32) {
     chains::give(pool, slot);
 }
 
+/// Lets go of a packet's slots. It takes numbers, not the packet, so that a packet in a loop can live in registers.
+#[inline(never)]
+fn let_go(pool: PoolRef, slot: u32, next: u32) {
+    if pool.facts(slot).references.release() {
+        release_slots(pool, slot, next);
+    }
+}
+
 impl Drop for Packet {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.pool.facts(self.slot()).references.release() {
-            release_slots(self.pool, self.slot(), self.next);
-        }
+        let_go(self.pool, self.slot(), self.next);
     }
 }
 

@@ -165,8 +165,9 @@ pub trait Supply {
 #[derive(Debug)]
 pub struct Pool {
     pub(super) shared: Arc<Shared>,
-    /// Slots that are home and ours; capacity for all.
-    free: Vec<u32>,
+    /// Slots that are home and ours: the first `free` of it; there is room for all.
+    stack: Box<[u32]>,
+    free: usize,
     /// Down to so many free slots there is no look at what came home.
     look_at: usize,
     /// The fewest that `free` has been, when last looked.
@@ -185,7 +186,8 @@ impl Pool {
         Ok(Pool {
             shared: Shared::begin(config)?,
             // The lowest number on top.
-            free: (0..config.slots).rev().collect(),
+            stack: (0..config.slots).rev().collect(),
+            free: config.slots as usize,
             look_at: config.slots as usize - 1,
             least_free: config.slots as usize,
             exhausted: 0,
@@ -196,13 +198,17 @@ impl Pool {
     /// An empty packet with the pool's headroom; `None` if no slot is left, which is counted.
     #[inline]
     pub fn take(&mut self) -> Option<Packet> {
-        if self.free.len() <= self.look_at {
+        if self.free <= self.look_at {
             self.look();
+            if self.free == 0 {
+                self.exhausted += 1;
+                return None;
+            }
         }
-        let slot = self.free.pop();
-        self.exhausted += u64::from(slot.is_none());
-        // SAFETY: a slot in `free` belongs to nobody but us, and it left `free`.
-        slot.map(|slot| unsafe { Packet::fresh(&self.shared, slot) })
+        self.free -= 1;
+        let slot = self.stack[self.free];
+        // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
+        Some(unsafe { Packet::fresh(&self.shared, slot) })
     }
 
     /// Looks at what came home, long before there is nothing else: what came last is warm, and as few slots are in
@@ -216,18 +222,18 @@ impl Pool {
     /// Up to `n` empty packets at once, into a `Vec` or whatever can be extended; returns how many.
     #[inline]
     pub fn take_burst(&mut self, n: usize, target: &mut impl Extend<Packet>) -> usize {
-        if self.free.len() < n.saturating_add(self.look_at) {
+        if self.free < n.saturating_add(self.look_at) {
             self.look();
         }
-        let before = self.free.len();
-        let (shared, free) = (&self.shared, &mut self.free);
-        // One leaves `free` for each that the target really takes, so that none is lost between the two.
+        let before = self.free;
+        let (shared, stack, free) = (&self.shared, &self.stack, &mut self.free);
+        // One leaves the stack for each that the target really takes, so that none is lost between the two.
         target.extend((0..n.min(before)).map(|_| {
-            let slot = free.pop().expect("no more than there are");
-            // SAFETY: a slot in `free` belongs to nobody but us, and it left `free`.
-            unsafe { Packet::fresh(shared, slot) }
+            *free -= 1;
+            // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
+            unsafe { Packet::fresh(shared, stack[*free]) }
         }));
-        let taken = before - free.len();
+        let taken = before - self.free;
         self.exhausted += n.saturating_sub(before) as u64;
         taken
     }
@@ -241,31 +247,31 @@ impl Pool {
         if !packet.pool.is(&self.shared) {
             return Err(Foreign(packet));
         }
-        match packet.into_slot() {
-            Ok(slot) => self.put_slot(slot),
-            Err(shared_or_long) => drop(shared_or_long),
+        // One that is shared or chained, or that finds no room (it always does), goes the common way.
+        if packet.is_one_slot()
+            && let Some(place) = self.stack.get_mut(self.free)
+        {
+            *place = packet.into_slot();
+            self.least_free = self.least_free.min(self.free);
+            self.free += 1;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn put_slot(&mut self, slot: u32) {
-        self.least_free = self.least_free.min(self.free.len());
-        // There is capacity for all slots, and each is there once.
-        self.free.push(slot);
     }
 
     /// Takes in whatever has come home, and what this thread has gathered; returns how many slots are free now.
     ///
     /// [`take`](Pool::take) does it when it has to.
     pub fn refill(&mut self) -> usize {
-        self.least_free = self.least_free.min(self.free.len());
-        let free = &mut self.free;
+        self.least_free = self.least_free.min(self.free);
+        let (stack, free) = (&mut self.stack, &mut self.free);
+        let mut home = |slot| {
+            stack[*free] = slot;
+            *free += 1;
+        };
         let returns = &self.shared.returns;
-        returns.unlink(chains::take_own(&self.shared), |slot| free.push(slot));
-        returns.take_all(|slot| free.push(slot));
-        debug_assert!(free.len() <= self.shared.slots as usize);
-        free.len()
+        returns.unlink(chains::take_own(&self.shared), &mut home);
+        returns.take_all(home);
+        self.free
     }
 
     /// A packet of this pool from its descriptor.
@@ -297,8 +303,8 @@ impl Pool {
     /// What the pool has and had.
     pub fn counts(&self) -> Counts {
         let slots = self.shared.slots;
-        let free = self.free.len() as u32;
-        let least_free = self.least_free.min(self.free.len()) as u32;
+        let free = self.free as u32;
+        let least_free = self.least_free.min(self.free) as u32;
         Counts {
             slots,
             free,
@@ -367,7 +373,7 @@ impl Pool {
     fn end(&mut self) -> Vec<u32> {
         self.ended = true;
         self.refill();
-        let mut home = mem::take(&mut self.free);
+        let mut home = self.stack[..mem::take(&mut self.free)].to_vec();
         self.shared.returns.close(|slot| home.push(slot));
         let out = self.shared.slots as usize - home.len();
         if self.shared.returns.expect(out) {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  Region     │ slot 0        │ slot 1        │ slot 2        │ …      page-aligned, in one piece: fit to be a UMEM
-//!  SlotFacts  │ references, offset, len, wire_len, next │ …            cold: touched when a packet becomes a desc
+//!  SlotFacts  │ offset, len, next, wire_len, references │ …            cold: touched when a packet becomes a desc
 //!  POOLS      │ 0 ─▶ Shared │ 1 ─▶ Shared │ none │ …                  a desc says a number, this says where
 //! ```
 //!
@@ -25,7 +25,7 @@ use crate::{
     memory::{MapConfig, Region},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
 use std::{
@@ -96,47 +96,70 @@ unsafe impl Send for Shared {}
 // SAFETY: as above; all else that changes is atomic.
 unsafe impl Sync for Shared {}
 
-/// What is cold about the packet in a slot. All but `references` are written by whoever owns the slot alone, when the
-/// packet becomes a desc or is shared, and read by whoever gets it then: Relaxed, the desc's way there orders them.
+/// What is cold about the packet in a slot, 16 bytes. All but `references` are written by whoever owns the slot alone,
+/// when the packet becomes a desc or is shared, and read by whoever gets it then: Relaxed, the desc's way there orders
+/// them.
+///
+/// ```text
+///  place   │ 0 3 │ next + 1 : 21 │ len : 20 │ offset : 20 │
+/// ```
 #[derive(Debug)]
 pub(super) struct SlotFacts {
-    pub(super) references: References,
-    /// Where the data begins, in bytes from the slot's start: 0 to the slot's size.
-    offset: AtomicU32,
-    /// Bytes of data in this slot: 0 to the slot's size less `offset`.
-    len: AtomicU32,
+    /// Where the data begins in the slot, how much of it there is, and which slot holds what follows (0: none).
+    place: AtomicU64,
     /// Bytes that the packet had on the wire.
     wire_len: AtomicU32,
-    /// The slot that holds what follows, or NONE.
-    next: AtomicU32,
+    pub(super) references: References,
 }
+
+const _: () = assert!(size_of::<SlotFacts>() == 16 || cfg!(loom));
 
 /// The cold facts of one slot, read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cold {
+    /// In bytes from the slot's start: 0 to the slot's size, at most 2¹⁹.
     pub(super) offset: u32,
+    /// 0 to the slot's size less `offset`.
     pub(super) len: u32,
+    /// Any number.
     pub(super) wire_len: u32,
+    /// The number of a slot, or NONE.
     pub(super) next: u32,
 }
 
+const LEN_AT: u32 = 20;
+const NEXT_AT: u32 = 40;
+const PLACE_MASK: u64 = (1 << 20) - 1;
+
 impl SlotFacts {
-    pub(super) fn load(&self) -> Cold {
-        // Relaxed, all: see `SlotFacts`.
-        Cold {
-            offset: self.offset.load(Relaxed),
-            len: self.len.load(Relaxed),
-            wire_len: self.wire_len.load(Relaxed),
-            next: self.next.load(Relaxed),
+    fn new() -> SlotFacts {
+        SlotFacts {
+            place: AtomicU64::new(0),
+            wire_len: AtomicU32::new(0),
+            references: References::new(),
         }
     }
 
+    #[inline(always)]
+    pub(super) fn load(&self) -> Cold {
+        // Relaxed, both: see `SlotFacts`.
+        let place = self.place.load(Relaxed);
+        Cold {
+            offset: (place & PLACE_MASK) as u32,
+            len: (place >> LEN_AT & PLACE_MASK) as u32,
+            wire_len: self.wire_len.load(Relaxed),
+            next: ((place >> NEXT_AT) as u32).wrapping_sub(1),
+        }
+    }
+
+    #[inline(always)]
     pub(super) fn store(&self, cold: Cold) {
-        // Relaxed, all: see `SlotFacts`.
-        self.offset.store(cold.offset, Relaxed);
-        self.len.store(cold.len, Relaxed);
+        // NONE is all ones, so it becomes 0.
+        let next = u64::from(cold.next.wrapping_add(1));
+        let place = u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT;
+        // Relaxed, both: see `SlotFacts`.
+        self.place.store(place, Relaxed);
         self.wire_len.store(cold.wire_len, Relaxed);
-        self.next.store(cold.next, Relaxed);
     }
 }
 
@@ -164,15 +187,7 @@ impl Shared {
             headroom: config.headroom,
             chained: (config.slots / 8).clamp(1, MOST_CHAINED),
             returns: Returns::new(config.slots),
-            facts: (0..config.slots)
-                .map(|_| SlotFacts {
-                    references: References::new(),
-                    offset: AtomicU32::new(0),
-                    len: AtomicU32::new(0),
-                    wire_len: AtomicU32::new(0),
-                    next: AtomicU32::new(NONE),
-                })
-                .collect(),
+            facts: (0..config.slots).map(|_| SlotFacts::new()).collect(),
             region,
         });
         number.enter(&shared);
@@ -268,4 +283,4 @@ impl Deref for PoolRef {
     }
 }
 
-const _: () = assert!(Desc::MAX_SLOTS < NONE - 1);
+const _: () = assert!(Desc::MAX_SLOTS < NONE - 1 && NONE.wrapping_add(1) == 0);
