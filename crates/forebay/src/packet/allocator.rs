@@ -7,7 +7,7 @@
 //!   Allocator (thread 2) │ magazine                   │ ◀──lock── │ Pool │ ◀── returns ◀── any thread, without a lock
 //! ```
 
-use super::{Counts, Foreign, Leaks, Packet, Pool, PoolConfig, Supply};
+use super::{Counts, Foreign, Handle, Leaks, Packet, Pool, PoolConfig, Supply};
 use crate::{Result, sync::Arc};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -57,6 +57,11 @@ impl SharedPool {
         }
     }
 
+    /// What threads need to adopt packets of this pool only; see [`Pool::handle`].
+    pub fn handle(&self) -> Handle {
+        self.lock().handle()
+    }
+
     /// Takes in whatever has come home; returns how many slots are free now, those in magazines not counted.
     pub fn refill(&self) -> usize {
         self.lock().refill()
@@ -100,6 +105,17 @@ impl From<Pool> for SharedPool {
 
 /// One thread's way to allocate from a [`SharedPool`]: it locks once for 32 packets. What it keeps goes back when it is
 /// dropped.
+///
+/// ```
+/// use forebay::packet::{PoolConfig, SharedPool};
+/// let pool = SharedPool::new(&PoolConfig { slots: 16, ..PoolConfig::default() })?;
+/// let (mut one, mut other) = (pool.allocator(), pool.allocator());
+/// let all: Vec<_> = std::iter::from_fn(|| one.take()).collect();
+/// assert_eq!((all.len(), other.take().is_none()), (16, true));
+/// drop(all);
+/// assert!(other.take().is_some());
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Allocator {
     shared: SharedPool,

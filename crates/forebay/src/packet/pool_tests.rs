@@ -329,6 +329,85 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
     }
 }
 
+/// One packet for several threads at once: each reads it, some go on from a copy, and its slot comes home once.
+#[test]
+fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
+    let slots = 64;
+    let readers = 3;
+    let mut pool = pool_of(slots);
+    let owners = Owners::new(slots);
+    let (mut producers, mut threads) = (Vec::new(), Vec::new());
+    for reader in 0..readers {
+        let (producer, mut consumer) = spsc::ring::<PacketDesc>(8).unwrap();
+        producers.push(producer);
+        threads.push(thread::spawn(move || {
+            let mut spare = pool_of(4);
+            let mut dice = Dice(reader + 1);
+            let mut sum = 0;
+            while let Ok(desc) = consumer.pop_wait(None) {
+                let mut packet = desc.into_packet();
+                let bytes = packet.pull(8).unwrap().to_vec();
+                sum += !u64::from_le_bytes(bytes.try_into().unwrap());
+                match dice.below(4) {
+                    0 => {
+                        // Its own from here on: by a copy, or since the others are gone.
+                        packet.unshare(&mut spare).unwrap();
+                        packet.as_mut_slice().unwrap().fill(reader as u8);
+                    }
+                    1 => {
+                        if let Ok(bytes) = packet.as_mut_slice() {
+                            bytes.fill(0xee);
+                        }
+                    }
+                    _ => {}
+                }
+                drop(packet);
+                return_idle();
+            }
+            sum
+        }));
+    }
+    let rounds = MANY / 20;
+    for number in 0..rounds {
+        let mut packet = loop {
+            match pool.take() {
+                Some(packet) => break packet,
+                None => thread::yield_now(),
+            }
+        };
+        owners.take(packet.slot());
+        stamp(&mut packet, number);
+        owners.give(packet.slot());
+        for producer in &mut producers {
+            let desc = packet.share().into_desc().unwrap();
+            producer.push_wait(desc, None).unwrap();
+        }
+    }
+    drop(producers);
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), rounds * (rounds - 1) / 2);
+    }
+    assert_eq!(pool.refill(), slots as usize);
+    assert_eq!(pool.close(), None);
+}
+
+#[test]
+fn a_packet_in_storage_of_its_thread_comes_home_whatever_ends_first() {
+    thread_local! {
+        static BEFORE: std::cell::Cell<Option<Packet>> = const { std::cell::Cell::new(None) };
+        static BEHIND: std::cell::Cell<Option<Packet>> = const { std::cell::Cell::new(None) };
+    }
+    let mut pool = pool_of(256);
+    let (one, two, three) = (pool.take(), pool.take(), pool.take());
+    let thread = thread::spawn(move || {
+        BEFORE.set(one);
+        drop(two); // the thread's chains come into being
+        BEHIND.set(three);
+    });
+    thread.join().unwrap();
+    assert_eq!(pool.refill(), 256);
+}
+
 #[test]
 fn what_a_thread_has_gathered_comes_home_when_it_ends() {
     let mut pool = pool_of(256);
