@@ -119,7 +119,7 @@ impl Packet {
         self.pool.facts(slot).store(Cold {
             offset: 0,
             len: bytes.len() as u32,
-            wire_len: 0,
+            wire_more: 0,
             next,
         });
         Ok(slot)

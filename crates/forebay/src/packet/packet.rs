@@ -41,7 +41,7 @@ pub struct Packet {
     pub(super) pool: PoolRef,
     /// The first byte of its slot.
     start: NonNull<u8>,
-    /// All that is told of it but the length, which `linear` and `paged` say.
+    /// All that is told of it but the length (0 here), which `linear` and `paged` say.
     desc: Desc,
     /// Where the data begins, in bytes from `start`. `offset + linear` is at most the slot's size.
     offset: u32,
@@ -124,28 +124,28 @@ impl Packet {
     ///
     /// # Safety
     /// The caller owned the descriptor's slots, in `pool`, and from here on the packet does.
-    #[inline]
+    #[inline(always)] // or it goes through memory, twice
     pub(super) unsafe fn adopted(pool: PoolRef, mut desc: Desc) -> Packet {
         let cold = pool.facts(desc.slot()).load();
-        // What was promised of a raw desc is looked at again: these numbers bound all accesses.
-        assert!(
-            u64::from(cold.offset) + u64::from(cold.len) <= pool.slot_bytes.into()
-                && cold.len <= desc.len(),
-            "a descriptor of {} bytes for {cold:?}",
-            desc.len()
-        );
         let chained = desc.flags().has(Flags::CHAINED);
-        let paged = desc.len() - cold.len;
-        assert!(chained || paged == 0, "a descriptor that was changed");
+        let linear = if chained { cold.len } else { desc.len() };
+        // What was promised of a raw desc is looked at again: these numbers bound all accesses.
+        let fits = u64::from(cold.offset) + u64::from(linear) <= pool.slot_bytes.into();
+        assert!(
+            fits && linear <= desc.len(),
+            "a descriptor that was changed"
+        );
+        let len = desc.len();
+        desc = desc.with_len(0);
         desc.set_flags(desc.flags().without(Flags::CHAINED));
         Packet {
             start: pool.start(desc.slot()),
             pool,
             desc,
             offset: cold.offset,
-            linear: cold.len,
-            paged,
-            wire_len: cold.wire_len,
+            linear,
+            paged: len - linear,
+            wire_len: cold.wire_more.wrapping_add(len),
             next: if chained { cold.next } else { NONE },
         }
     }
@@ -168,7 +168,7 @@ impl Packet {
     /// assert_eq!((desc.len(), other.into_desc().unwrap().len()), (10, 6));
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::result_large_err)] // it is the packet, not a report
     pub fn into_desc(self) -> Result<PacketDesc, Packet> {
         let facts = self.pool.facts(self.slot());
@@ -187,8 +187,11 @@ impl Packet {
     fn cold(&self) -> Cold {
         Cold {
             offset: self.offset,
-            len: self.linear,
-            wire_len: self.wire_len,
+            len: match self.next {
+                NONE => 0,
+                _ => self.linear,
+            },
+            wire_more: self.wire_len.wrapping_sub(self.len()),
             next: self.next,
         }
     }
