@@ -30,6 +30,9 @@ compile_error!(
     "forebay needs Linux (memfd, futex, O_DIRECT); a port to this system does not exist yet"
 );
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("forebay needs 64-bit addresses: its sizes are not checked for less");
+
 pub mod error;
 pub mod memory;
 pub mod packet;

@@ -163,6 +163,8 @@ impl Drop for Allocator {
     }
 }
 
+impl super::pool::sealed::Sealed for Allocator {}
+
 impl Supply for Allocator {
     #[inline]
     fn take(&mut self) -> Option<Packet> {

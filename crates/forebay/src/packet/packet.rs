@@ -20,6 +20,7 @@ use super::{
     returns::NONE,
     shared::{Cold, PoolRef, Shared},
 };
+use crate::sync::Arc;
 use std::{fmt, mem, ptr::NonNull, slice};
 
 /// Bytes in a slot of a [`Pool`](super::Pool), with headroom and tailroom. Dropping it brings the slot home, on any
@@ -106,7 +107,7 @@ impl Packet {
     /// # Safety
     /// The caller owns the slot, and from here on the packet does.
     #[inline(always)]
-    pub(super) unsafe fn fresh(shared: &Shared, slot: u32) -> Packet {
+    pub(super) unsafe fn fresh(shared: &Arc<Shared>, slot: u32) -> Packet {
         Packet {
             // SAFETY: we own a slot of it, the caller's promise.
             pool: unsafe { PoolRef::new(shared) },

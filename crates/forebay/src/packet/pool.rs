@@ -139,8 +139,20 @@ impl<T> fmt::Display for Foreign<T> {
 
 impl<T: fmt::Debug> std::error::Error for Foreign<T> {}
 
-/// Where new packets come from: a [`Pool`], or an [`Allocator`](super::Allocator) of a shared one.
-pub trait Supply {
+/// Who may be a supply: packets are trusted to be fresh, so it is for this room to say.
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
+
+/// Where new packets come from: a [`Pool`], or an [`Allocator`](super::Allocator) of a shared one. Nothing else can be:
+///
+/// ```compile_fail,E0277
+/// struct Mine;
+/// impl forebay::packet::Supply for Mine {
+///     fn take(&mut self) -> Option<forebay::packet::Packet> { None }
+/// }
+/// ```
+pub trait Supply: sealed::Sealed {
     /// An empty packet with the pool's headroom; `None` if no slot is left.
     fn take(&mut self) -> Option<Packet>;
 }
@@ -234,7 +246,9 @@ impl Pool {
             unsafe { Packet::fresh(shared, stack[*free]) }
         }));
         let taken = before - self.free;
-        self.exhausted += n.saturating_sub(before) as u64;
+        self.exhausted = self
+            .exhausted
+            .saturating_add(n.saturating_sub(before) as u64);
         taken
     }
 
@@ -395,6 +409,8 @@ impl Drop for Pool {
         }
     }
 }
+
+impl sealed::Sealed for Pool {}
 
 impl Supply for Pool {
     #[inline]

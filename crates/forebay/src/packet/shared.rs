@@ -241,8 +241,10 @@ impl PoolRef {
     /// # Safety
     /// The caller owns a slot of this pool that is out, and uses this no longer than that.
     #[inline(always)]
-    pub(super) unsafe fn new(shared: &Shared) -> PoolRef {
-        PoolRef(NonNull::from(shared))
+    pub(super) unsafe fn new(shared: &Arc<Shared>) -> PoolRef {
+        // The Arc's own pointer, which reaches the count in front, too.
+        let address = Arc::as_ptr(shared).cast_mut();
+        PoolRef(NonNull::new(address).expect("an Arc is somewhere"))
     }
 
     /// The pool of this number.
