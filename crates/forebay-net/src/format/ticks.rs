@@ -54,7 +54,7 @@ impl Ticks {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn coarse(&self, ns: u64) -> u64 {
         match *self {
             Ticks::Nanoseconds => ns,

@@ -100,7 +100,9 @@ impl Intake {
         feed.gaps += took.gaps;
         self.left -= took.packets;
         self.wire_bytes += took.wire_bytes;
-        self.first_ns = self.first_ns.or(took.first_ns);
+        if took.packets > 0 {
+            self.first_ns.get_or_insert(took.first_ns);
+        }
         let has_no_room = match stop {
             Stop::AtEnd => false,
             Stop::NoRoom => true,

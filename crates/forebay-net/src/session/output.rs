@@ -141,7 +141,7 @@ impl Writing {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn put_classic(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
         if frame.time_ns > LAST_OF_PCAP_NS {
             let error = Error::new("", "a .pcap file cannot hold times after February 2106");

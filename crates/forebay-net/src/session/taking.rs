@@ -15,8 +15,8 @@ pub(super) struct Took {
     pub gaps: u64,
     /// Bytes that those kept had on the wire.
     pub wire_bytes: u64,
-    /// When the first of these came.
-    pub first_ns: Option<u64>,
+    /// When the first of these came, if there is one.
+    pub first_ns: u64,
 }
 
 /// Why no more was taken.
@@ -34,7 +34,7 @@ pub(super) enum Stop {
 /// Takes at most `most` frames. `FILTERS` is whether they have to pass a filter of ours.
 ///
 /// What is not taken is given back: the frame that met no room is the first of the next burst.
-#[inline]
+#[inline(never)]
 pub(super) fn take<const FILTERS: bool>(
     burst: &mut Burst<'_>,
     lanes: &mut [Lane],
@@ -83,7 +83,7 @@ pub(super) fn take<const FILTERS: bool>(
             lane.owed = 0;
         }
         if took.packets == 0 {
-            took.first_ns = Some(time_ns);
+            took.first_ns = time_ns;
         }
         took.packets += 1;
         took.gaps += u64::from(follows_gap);
