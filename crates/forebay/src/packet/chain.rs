@@ -139,7 +139,7 @@ impl Packet {
     /// Cuts the data of a packet with further slots to `len` bytes, which it has.
     pub(super) fn trim_chain(&mut self, len: u32) -> Result<(), Refused> {
         self.alone()?;
-        let linear = self.len() - self.paged;
+        let linear = self.linear();
         if len <= linear {
             let parts = std::mem::replace(&mut self.next, NONE);
             self.paged = 0;

@@ -142,6 +142,7 @@ impl Desc {
     /// An empty packet in a slot, with nothing told of it.
     #[inline(always)]
     pub(super) fn empty(slot: u32, pool: u8) -> Desc {
+        debug_assert!(slot < Desc::MAX_SLOTS);
         Desc {
             told: 0,
             place: u64::from(slot) << SLOT_AT | u64::from(pool) << POOL_AT,

@@ -18,7 +18,7 @@
 use super::{
     Desc, Flags, PacketDesc, Supply, chains,
     returns::NONE,
-    shared::{Cold, PoolRef, Shared},
+    shared::{Cold, PoolRef, Shared, SlotFacts},
 };
 use crate::sync::Arc;
 use std::{fmt, mem, ptr::NonNull, slice};
@@ -42,12 +42,14 @@ pub struct Packet {
     pub(super) pool: PoolRef,
     /// The first byte of its slot.
     start: NonNull<u8>,
-    /// All that is told of it but the length (0 here), which `linear` and `paged` say.
+    /// All that is told of it but the length (0 here), which `data`, `tail` and `paged` say.
     desc: Desc,
-    /// Where the data begins, in bytes from `start`. `offset + linear` is at most the slot's size.
-    offset: u32,
-    /// Bytes of data in this slot.
-    linear: u32,
+    /// The slot that `desc` says: what waits for it need not wait for its bits, too.
+    slot: u32,
+    /// Where the data begins, in bytes from `start`: 0 to `tail`.
+    data: u32,
+    /// Where the data in this slot ends, in bytes from `start`: `data` to the slot's size.
+    tail: u32,
     /// Bytes of data in the slots that follow.
     pub(super) paged: u32,
     wire_len: u32,
@@ -113,8 +115,9 @@ impl Packet {
             pool: unsafe { PoolRef::new(shared) },
             start: shared.start(slot),
             desc: Desc::empty(slot, shared.number),
-            offset: shared.headroom,
-            linear: 0,
+            slot,
+            data: shared.headroom,
+            tail: shared.headroom,
             paged: 0,
             wire_len: 0,
             next: NONE,
@@ -143,8 +146,9 @@ impl Packet {
             start: pool.start(desc.slot()),
             pool,
             desc,
-            offset: cold.offset,
-            linear,
+            slot: desc.slot(),
+            data: cold.offset,
+            tail: cold.offset + linear,
             paged: len - linear,
             wire_len: cold.wire_more.wrapping_add(len),
             next: if chained { cold.next } else { NONE },
@@ -172,7 +176,7 @@ impl Packet {
     #[inline(always)]
     #[allow(clippy::result_large_err)] // it is the packet, not a report
     pub fn into_desc(self) -> Result<PacketDesc, Packet> {
-        let facts = self.pool.facts(self.slot());
+        let facts = self.facts();
         let cold = self.cold();
         if facts.references.is_alone() {
             facts.store(cold);
@@ -185,12 +189,19 @@ impl Packet {
         Ok(unsafe { PacketDesc::from_raw(desc) })
     }
 
+    /// What is cold about it.
+    #[inline(always)]
+    fn facts(&self) -> &SlotFacts {
+        // SAFETY: every packet was made with the start of its slot, and nothing changes its slot.
+        unsafe { self.pool.facts_of(self.slot()) }
+    }
+
     fn cold(&self) -> Cold {
         Cold {
-            offset: self.offset,
+            offset: self.data,
             len: match self.next {
                 NONE => 0,
-                _ => self.linear,
+                _ => self.linear(),
             },
             wire_more: self.wire_len.wrapping_sub(self.len()),
             next: self.next,
@@ -210,7 +221,13 @@ impl Packet {
     /// Bytes of data, in all its slots.
     #[inline]
     pub fn len(&self) -> u32 {
-        self.linear + self.paged
+        self.linear() + self.paged
+    }
+
+    /// Bytes of data in the first slot.
+    #[inline(always)]
+    pub(super) fn linear(&self) -> u32 {
+        self.tail - self.data
     }
 
     /// Whether it has no data.
@@ -222,14 +239,14 @@ impl Packet {
     /// Bytes before the data, for [`push`](Packet::push).
     #[inline]
     pub fn headroom(&self) -> u32 {
-        self.offset
+        self.data
     }
 
     /// Bytes behind the data, for [`put`](Packet::put): 0 where data goes on in another slot.
     #[inline]
     pub fn tailroom(&self) -> u32 {
         match self.next {
-            NONE => self.pool.slot_bytes - self.offset - self.linear,
+            NONE => self.pool.slot_bytes - self.tail,
             _ => 0,
         }
     }
@@ -237,9 +254,9 @@ impl Packet {
     /// The data in the first slot: all of it, unless the packet is longer than a slot ([`parts`](Packet::parts)).
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the bytes are in our slot (`offset + linear` is at most its size) and initialised (the kernel zeroed
+        // SAFETY: the bytes are in our slot (`tail` is at most its size) and initialised (the kernel zeroed
         // them); as long as we are borrowed nobody writes: we do not, and others see that they are not alone.
-        unsafe { slice::from_raw_parts(self.data().as_ptr(), self.linear as usize) }
+        unsafe { slice::from_raw_parts(self.first().as_ptr(), self.linear() as usize) }
     }
 
     /// The data in the first slot, to write.
@@ -249,21 +266,21 @@ impl Packet {
     #[inline]
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Refused> {
         self.alone()?;
-        Ok(self.bytes_mut(0, self.linear))
+        Ok(self.bytes_mut(0, self.linear()))
     }
 
     #[inline(always)]
-    fn data(&self) -> NonNull<u8> {
-        // SAFETY: `offset` is at most the slot's size, so the sum stays in the slot or at its end.
-        unsafe { self.start.add(self.offset as usize) }
+    fn first(&self) -> NonNull<u8> {
+        // SAFETY: `data` is at most the slot's size, so the sum stays in the slot or at its end.
+        unsafe { self.start.add(self.data as usize) }
     }
 
     /// `len` bytes at `from` of the data. The caller has found us alone.
     #[inline(always)]
     fn bytes_mut(&mut self, from: u32, len: u32) -> &mut [u8] {
-        assert!(u64::from(from) + u64::from(len) <= self.linear.into());
+        assert!(u64::from(from) + u64::from(len) <= self.linear().into());
         // SAFETY: `from` is within the data (asserted), which is within our slot.
-        let first = unsafe { self.data().add(from as usize) };
+        let first = unsafe { self.first().add(from as usize) };
         // SAFETY: the bytes are within our slot (asserted) and initialised; nobody shares the slot, and we are
         // borrowed exclusively, so nobody can begin to.
         unsafe { slice::from_raw_parts_mut(first.as_ptr(), len as usize) }
@@ -299,7 +316,8 @@ impl Packet {
         if n > has {
             return Err(Refused::NoRoom { has });
         }
-        self.offset += n;
+        self.data += n;
+        self.tail += n;
         Ok(())
     }
 
@@ -309,13 +327,14 @@ impl Packet {
     /// There is no such headroom; others share it; it would be too long.
     #[inline]
     pub fn push(&mut self, n: u32) -> Result<&mut [u8], Refused> {
-        if n > self.offset {
-            return Err(Refused::NoRoom { has: self.offset });
+        if n > self.data {
+            return Err(Refused::NoRoom { has: self.data });
         }
         self.grows(n)?;
-        self.offset -= n;
-        self.linear += n;
-        Ok(self.bytes_mut(0, n))
+        self.data -= n;
+        // SAFETY: these `n` bytes were headroom, which is in our slot and initialised, and are data now; we are alone
+        // (`grows`), and borrowed exclusively.
+        Ok(unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), n as usize) })
     }
 
     /// Takes `n` bytes off the data's beginning, and shows them.
@@ -324,12 +343,12 @@ impl Packet {
     /// Its first slot has less data.
     #[inline]
     pub fn pull(&mut self, n: u32) -> Result<&[u8], Refused> {
-        if n > self.linear {
-            return Err(Refused::TooShort { has: self.linear });
+        let has = self.linear();
+        if n > has {
+            return Err(Refused::TooShort { has });
         }
-        let before = self.data();
-        self.offset += n;
-        self.linear -= n;
+        let before = self.first();
+        self.data += n;
         // SAFETY: they were data until now, and they are before the data now: in our slot, initialised; while we are
         // borrowed nobody writes, as in `as_slice`.
         Ok(unsafe { slice::from_raw_parts(before.as_ptr(), n as usize) })
@@ -346,8 +365,8 @@ impl Packet {
             return Err(Refused::NoRoom { has });
         }
         self.grows(n)?;
-        self.linear += n;
-        Ok(self.bytes_mut(self.linear - n, n))
+        self.tail += n;
+        Ok(self.bytes_mut(self.linear() - n, n))
     }
 
     /// Cuts the data to `len` bytes. Slots that hold none of it go home.
@@ -362,7 +381,7 @@ impl Packet {
         if self.next != NONE {
             return self.trim_chain(len);
         }
-        self.linear = len;
+        self.tail = self.data + len;
         Ok(())
     }
 
@@ -378,8 +397,8 @@ impl Packet {
 
     /// The data in the first slot becomes `len` bytes long, which is no more than it was.
     pub(super) fn cut(&mut self, len: u32) {
-        assert!(len <= self.linear);
-        self.linear = len;
+        assert!(len <= self.linear());
+        self.tail = self.data + len;
     }
 
     /// Another packet with the same bytes, which are not copied. While both are there neither can write.
@@ -401,7 +420,7 @@ impl Packet {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn share(&self) -> Packet {
-        let facts = self.pool.facts(self.slot());
+        let facts = self.facts();
         if facts.references.is_alone() {
             facts.store(self.cold());
         }
@@ -411,8 +430,9 @@ impl Packet {
             pool: self.pool,
             start: self.start,
             desc: self.desc,
-            offset: self.offset,
-            linear: self.linear,
+            slot: self.slot,
+            data: self.data,
+            tail: self.tail,
             paged: self.paged,
             wire_len: self.wire_len,
             next: self.next,
@@ -422,7 +442,7 @@ impl Packet {
     /// Whether others share its bytes.
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
-        !self.pool.facts(self.slot()).references.is_alone()
+        !self.facts().references.is_alone()
     }
 
     /// Makes its bytes its own: a copy in other slots where they are shared, nothing where they are not.
@@ -436,7 +456,8 @@ impl Packet {
         let mut copy = supply.take().ok_or(Refused::Exhausted)?;
         // The same headroom, unless the other pool's slots are smaller.
         let room = copy.pool.slot_bytes;
-        copy.offset = self.offset.min(room.saturating_sub(self.linear));
+        copy.data = self.data.min(room.saturating_sub(self.linear()));
+        copy.tail = copy.data;
         for part in self.parts() {
             copy.append(supply, part)?;
         }
@@ -452,7 +473,7 @@ impl Packet {
     /// The number of its (first) slot.
     #[inline(always)]
     pub fn slot(&self) -> u32 {
-        self.desc.slot()
+        self.slot
     }
 
     /// The time modulo 2⁴⁸ nanoseconds; see [`Desc::time_near`].

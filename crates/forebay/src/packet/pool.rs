@@ -4,14 +4,20 @@
 //! which is warm, goes out first. Imports its parent's `shared`, `returns` and `chains`. Read `allocator` next.
 //!
 //! ```text
-//!   take ◀── │ free: a stack of numbers │ ◀── put_back
-//!                 ▲ when it is empty: this thread's own chain, and everything that came home, in one swap
+//!   take ◀── │ last │ ◀── put_back
+//!            │ free: a stack of numbers │
+//!                 ▲ every 32nd: this thread's own chain, and everything that came home, in one swap
 //! ```
+//!
+//! The top of the stack has a place of its own, `last`. So a slot taken and put back at once leaves the stack's height
+//! alone; else each step would wait until the height that the one before stored can be loaded, which is most of what
+//! taking and returning costs.
 #![allow(unsafe_code)]
 
 use super::{
     Desc, Packet, PacketDesc, chains,
     layouts::{Layout, Payloads},
+    returns::NONE,
     shared::Shared,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
@@ -177,12 +183,14 @@ pub trait Supply: sealed::Sealed {
 #[derive(Debug)]
 pub struct Pool {
     pub(super) shared: Arc<Shared>,
-    /// Slots that are home and ours: the first `free` of it; there is room for all.
+    /// The slot put back last, above the stack, or NONE.
+    last: u32,
+    /// Slots that are home and ours: the first `free` of it, and `last`; there is room for all.
     stack: Box<[u32]>,
     free: usize,
     /// Down to so many free slots there is no look at what came home.
     look_at: usize,
-    /// The fewest that `free` has been, when last looked.
+    /// The fewest that `free` has been while there was no `last`.
     least_free: usize,
     exhausted: u64,
     ended: bool,
@@ -197,6 +205,7 @@ impl Pool {
     pub fn new(config: &PoolConfig) -> Result<Pool> {
         Ok(Pool {
             shared: Shared::begin(config)?,
+            last: NONE,
             // The lowest number on top.
             stack: (0..config.slots).rev().collect(),
             free: config.slots as usize,
@@ -208,8 +217,18 @@ impl Pool {
     }
 
     /// An empty packet with the pool's headroom; `None` if no slot is left, which is counted.
-    #[inline]
+    #[inline(always)] // or the packet goes through memory
     pub fn take(&mut self) -> Option<Packet> {
+        let slot = match mem::replace(&mut self.last, NONE) {
+            NONE => self.pop()?,
+            last => last,
+        };
+        // SAFETY: a slot at home belongs to nobody but us, and it left.
+        Some(unsafe { Packet::fresh(&self.shared, slot) })
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<u32> {
         if self.free <= self.look_at {
             self.look();
             if self.free == 0 {
@@ -218,9 +237,25 @@ impl Pool {
             }
         }
         self.free -= 1;
-        let slot = self.stack[self.free];
-        // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
-        Some(unsafe { Packet::fresh(&self.shared, slot) })
+        if self.free < self.least_free {
+            self.least_free = self.free;
+        }
+        Some(self.stack[self.free])
+    }
+
+    #[inline(always)]
+    fn push(&mut self, slot: u32) {
+        self.stack[self.free] = slot; // there is room for all
+        self.free += 1;
+    }
+
+    /// Puts the slot that was put back last onto the stack.
+    #[inline(always)]
+    fn push_last(&mut self) {
+        let last = mem::replace(&mut self.last, NONE);
+        if last != NONE {
+            self.push(last);
+        }
     }
 
     /// Looks at what came home, long before there is nothing else: what came last is warm, and as few slots are in
@@ -234,6 +269,7 @@ impl Pool {
     /// Up to `n` empty packets at once, into a `Vec` or whatever can be extended; returns how many.
     #[inline]
     pub fn take_burst(&mut self, n: usize, target: &mut impl Extend<Packet>) -> usize {
+        self.push_last();
         if self.free < n.saturating_add(self.look_at) {
             self.look();
         }
@@ -246,6 +282,7 @@ impl Pool {
             unsafe { Packet::fresh(shared, stack[*free]) }
         }));
         let taken = before - self.free;
+        self.least_free = self.least_free.min(self.free);
         self.exhausted = self
             .exhausted
             .saturating_add(n.saturating_sub(before) as u64);
@@ -256,18 +293,17 @@ impl Pool {
     ///
     /// # Errors
     /// A packet of another pool, which comes back.
-    #[inline]
+    #[inline(always)] // or the packet goes through memory
     pub fn put_back(&mut self, packet: Packet) -> std::result::Result<(), Foreign<Packet>> {
         if !packet.pool.is(&self.shared) {
             return Err(Foreign(packet));
         }
-        // One that is shared or chained, or that finds no room (it always does), goes the common way.
-        if packet.is_one_slot()
-            && let Some(place) = self.stack.get_mut(self.free)
-        {
-            *place = packet.into_slot();
-            self.least_free = self.least_free.min(self.free);
-            self.free += 1;
+        // One that is shared or chained goes the common way.
+        if packet.is_one_slot() {
+            let before = mem::replace(&mut self.last, packet.into_slot());
+            if before != NONE {
+                self.push(before);
+            }
         }
         Ok(())
     }
@@ -276,7 +312,7 @@ impl Pool {
     ///
     /// [`take`](Pool::take) does it when it has to.
     pub fn refill(&mut self) -> usize {
-        self.least_free = self.least_free.min(self.free);
+        self.push_last();
         let (stack, free) = (&mut self.stack, &mut self.free);
         let mut home = |slot| {
             stack[*free] = slot;
@@ -317,13 +353,12 @@ impl Pool {
     /// What the pool has and had.
     pub fn counts(&self) -> Counts {
         let slots = self.shared.slots;
-        let free = self.free as u32;
-        let least_free = self.least_free.min(self.free) as u32;
+        let free = self.free as u32 + u32::from(self.last != NONE);
         Counts {
             slots,
             free,
             away: slots - free,
-            most_away: slots - least_free,
+            most_away: slots - self.least_free as u32,
             exhausted: self.exhausted,
         }
     }

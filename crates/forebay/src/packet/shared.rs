@@ -217,6 +217,16 @@ impl Shared {
         &self.facts[slot as usize]
     }
 
+    /// The same without looking at the number.
+    ///
+    /// # Safety
+    /// `slot` is a slot of this pool, as [`start`](Shared::start) has found.
+    #[inline(always)]
+    pub(super) unsafe fn facts_of(&self, slot: u32) -> &SlotFacts {
+        // SAFETY: there are facts for every slot.
+        unsafe { self.facts.get_unchecked(slot as usize) }
+    }
+
     /// The first byte of a slot.
     #[inline(always)]
     pub(super) fn start(&self, slot: u32) -> NonNull<u8> {
