@@ -1,0 +1,323 @@
+//! One sample: a thread attends the card, by an interrupt for each packet or by polling that interrupts begin, and
+//! another one processes.
+
+use super::path::{Path, Receiver, Sender};
+use crate::method::{
+    counters::Misses,
+    cycles,
+    machine::{pin, processors},
+};
+use anyhow::{Result, bail, ensure};
+use forebay::{
+    poll::{Poller, Source},
+    time::Clock,
+};
+use forebay_net::{
+    port::{Port, Wake},
+    sim::{Host, Sim, Spec},
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::{
+    hint::{self, black_box},
+    sync::{
+        Barrier,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The text's interrupt: 1000 cycles at 1.2 GHz.
+pub const INTERRUPT: Duration = Duration::from_nanos(833);
+
+/// How long half of the card's ring of 1024 takes to fill at 1.488 million a second.
+pub const HALF_RING: Duration = Duration::from_micros(344);
+
+/// Packets that a poll may take.
+const BUDGET: usize = 64;
+
+/// How packets are fetched from the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attendance {
+    /// Each packet interrupts, and its interrupt fetches it.
+    Interrupts,
+    /// An interrupt begins polling, which goes on while there are packets.
+    Polling,
+}
+
+/// What one sample says. All packets are accounted for.
+pub struct Sample {
+    pub received: u64,
+    pub processed: u64,
+    pub lost: u64,
+    pub elapsed: Duration,
+    /// Time that both threads had a processor, less what was spun in wait of a packet.
+    pub busy: Duration,
+    /// Of it, what interrupts cost.
+    pub interrupts: Duration,
+    /// The longest that one of the threads was kept from its work.
+    pub away: Duration,
+    pub misses: Option<u64>,
+    /// Cycles in a nanosecond.
+    pub ghz: Option<f64>,
+}
+
+/// Takes a sample of a path.
+///
+/// # Errors
+/// No memory for the path; no two processors; packets that are neither processed nor lost.
+pub fn sample<P: Path>(attendance: Attendance, length: Duration) -> Result<Sample> {
+    let &[first, second, ..] = &processors()?[..] else {
+        bail!("needs two processors");
+    };
+    let (sender, mut receiver) = P::new()?;
+    let (ready, over) = (Barrier::new(2), AtomicBool::new(false));
+    let before = cycles::per_ns();
+    let (attended, processed) = thread::scope(|scope| {
+        let processing = scope.spawn(|| {
+            let pinned = pin(second);
+            ready.wait();
+            pinned.map(|()| process(&mut receiver, &over))
+        });
+        let attending = scope.spawn(|| {
+            let pinned = pin(first);
+            ready.wait();
+            let attended = pinned.and_then(|()| attend(attendance, sender, length));
+            over.store(true, Release); // what was sent before is seen by who sees this
+            attended
+        });
+        let attended = attending.join().expect("it does not panic");
+        (attended, processing.join().expect("it does not panic"))
+    });
+    let after = cycles::per_ns();
+    let ((mut card, attended), processed) = (attended?, processed?);
+    let counts = card.counts();
+    let lost = counts.dropped.unwrap_or(0);
+    ensure!(
+        counts.received == processed.packets + lost,
+        "{} packets came, {} were processed and {lost} lost",
+        counts.received,
+        processed.packets
+    );
+    Ok(Sample {
+        received: counts.received,
+        processed: processed.packets,
+        lost,
+        elapsed: attended.elapsed,
+        busy: attended.busy + processed.busy,
+        interrupts: attended.interrupts,
+        away: attended.away.max(processed.away),
+        misses: attended
+            .misses
+            .zip(processed.misses)
+            .map(|(attending, processing)| attending + processing),
+        ghz: before
+            .zip(after)
+            .map(|(before, after)| (before + after) / 2.0),
+    })
+}
+
+/// What one thread says of itself.
+#[derive(Default)]
+struct Account {
+    packets: u64,
+    elapsed: Duration,
+    busy: Duration,
+    interrupts: Duration,
+    away: Duration,
+    misses: Option<u64>,
+}
+
+/// Time that this thread has had a processor.
+fn on_processor() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Spins until `then`; says when that was over.
+fn spin_until(then: Instant) -> Instant {
+    loop {
+        let now = Instant::now();
+        if now >= then {
+            return now;
+        }
+    }
+}
+
+/// The card, and whoever fetches from it.
+struct Attendant<S> {
+    card: Sim,
+    sender: S,
+    clock: Clock,
+    account: Account,
+    /// When the card wants to wake us, if it does.
+    wake: Option<u64>,
+    /// When we last knew that we had the processor.
+    seen: Instant,
+}
+
+fn attend(attendance: Attendance, sender: impl Sender, length: Duration) -> Result<(Sim, Account)> {
+    let clock = Clock::real();
+    let spec = Spec {
+        host: Host::None,
+        ..Spec::default()
+    };
+    let misses = Misses::begin();
+    let had = on_processor();
+    let begun = Instant::now();
+    let mut attendant = Attendant {
+        card: Sim::new(spec, clock.clone()),
+        sender,
+        clock,
+        account: Account::default(),
+        wake: None,
+        seen: begun,
+    };
+    let waited = match attendance {
+        Attendance::Interrupts => attendant.by_interrupts(begun + length)?,
+        Attendance::Polling => attendant.by_polling(begun + length)?,
+    };
+    attendant.card.stop()?;
+    attendant.account.elapsed = begun.elapsed();
+    // What the card still holds is not lost: it is fetched as the path has room.
+    while !matches!(attendant.card.arm()?, Wake::End) {
+        attendant.fetch(BUDGET)?;
+    }
+    let mut account = attendant.account;
+    account.busy = (on_processor() - had).saturating_sub(waited);
+    account.misses = misses.end();
+    Ok((attendant.card, account))
+}
+
+impl<S: Sender> Attendant<S> {
+    /// Fetches up to `most` packets that are there; says how many.
+    fn fetch(&mut self, most: usize) -> Result<usize> {
+        let mut burst = self.card.receive(most)?;
+        let mut fetched = 0;
+        while let Some(frame) = burst.next_frame() {
+            if !self.sender.send(&frame) {
+                burst.put_back();
+                break;
+            }
+            fetched += 1;
+        }
+        drop(burst);
+        self.sender.flush();
+        Ok(fetched)
+    }
+
+    /// Until `end`; says how long no packet was there.
+    fn by_interrupts(&mut self, end: Instant) -> Result<Duration> {
+        let mut waited = Duration::ZERO;
+        while self.seen < end {
+            let fetched = self.fetch(1)?;
+            let handled = Instant::now();
+            let mut done = handled;
+            if fetched > 0 {
+                // It is spent behind the packet that it is for: the same in all, and then it is known that there is one.
+                done = spin_until(handled + INTERRUPT);
+                self.account.interrupts += done - handled;
+            } else {
+                waited += handled - self.seen;
+            }
+            self.account.away = self.account.away.max(done - self.seen);
+            self.seen = done;
+        }
+        Ok(waited)
+    }
+
+    /// Until `end`; it does not spin in wait.
+    fn by_polling(&mut self, end: Instant) -> Result<Duration> {
+        let mut poller = Poller::new(BUDGET, self.clock.clone());
+        while self.seen < end {
+            poller.turn(self)?;
+            let now = Instant::now();
+            self.account.away = self.account.away.max(now - self.seen);
+            self.seen = now;
+        }
+        Ok(Duration::ZERO)
+    }
+}
+
+impl<S: Sender> Source for Attendant<S> {
+    type Error = anyhow::Error;
+
+    fn look(&mut self, budget: usize) -> Result<usize> {
+        self.fetch(budget)
+    }
+
+    fn arm(&mut self) -> Result<()> {
+        self.wake = match self.card.arm()? {
+            Wake::At(then) => Some(then),
+            Wake::Ready | Wake::Fd(_) | Wake::End => None,
+        };
+        Ok(())
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        let Some(then) = self.wake else { return Ok(()) };
+        self.clock.sleep_until(then);
+        let late = Duration::from_nanos(self.clock.now().saturating_sub(then));
+        self.account.away = self.account.away.max(late);
+        let woken = Instant::now();
+        self.seen = spin_until(woken + INTERRUPT);
+        self.account.interrupts += self.seen - woken;
+        Ok(())
+    }
+
+    fn disarm(&mut self) {
+        self.card.disarm();
+    }
+}
+
+/// Processes what comes until it is over and nothing is left.
+fn process(receiver: &mut impl Receiver, over: &AtomicBool) -> Account {
+    let misses = Misses::begin();
+    let had = on_processor();
+    let mut account = Account::default();
+    let mut sum = 0;
+    let mut waited = Duration::ZERO;
+    let mut seen = Instant::now();
+    loop {
+        // Asked before the look, so that what is sent before the end is seen.
+        let last = over.load(Acquire);
+        let mut found = 0;
+        while found < BUDGET {
+            match receiver.receive(&mut |frame| sum += header_sum(frame)) {
+                0 => break,
+                some => found += some,
+            }
+        }
+        account.packets += found as u64;
+        if found == 0 && last {
+            break;
+        }
+        if found == 0 {
+            // It does not sleep: a guest's processor that is let go of may be gone for milliseconds.
+            receiver.idle();
+            hint::spin_loop();
+        }
+        let now = Instant::now();
+        account.away = account.away.max(now - seen);
+        if found == 0 {
+            waited += now - seen;
+        }
+        seen = now;
+    }
+    black_box(sum);
+    account.busy = (on_processor() - had).saturating_sub(waited);
+    account.misses = misses.end();
+    account
+}
+
+/// What is done with a packet: its IPv4 header is added up, as whoever checks it does.
+fn header_sum(frame: &[u8]) -> u64 {
+    let header = frame.get(14..34).unwrap_or_default();
+    let words = header.chunks_exact(2);
+    words
+        .map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum()
+}

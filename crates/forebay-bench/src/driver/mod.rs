@@ -1,0 +1,205 @@
+//! Text 003's experiment: a driver as in a textbook, and what each step away from it brings.
+//!
+//! ```text
+//!  wire, 1 Gb/s ──▶ card's ring, 1024 ──▶ one thread: interrupt, or poll ──▶ path ──▶ another thread: process
+//!                        └─ overruns: lost                                    ▲
+//!                                                       list · ring · ring and pool · batches
+//! ```
+//! The card is the simulated one, without a host behind it, so what nobody fetches in 688 µs is lost. An interrupt costs
+//! the text's 1000 cycles of 1.2 GHz, spent spinning. `path` is how packets get from one thread to the other, `textbook`
+//! the text's own way, `buffer` its memory, `card` how the card is attended; here samples are taken and told.
+
+mod buffer;
+mod card;
+mod path;
+mod textbook;
+
+use crate::method::{
+    Effort,
+    samples::Summary,
+    table::{Cell, Table},
+};
+use anyhow::Result;
+use card::{Attendance, Sample};
+use path::{Batched, Pooled, Ringed};
+use std::time::Duration;
+use textbook::Listed;
+
+/// A row: a way of handing over, and of attending the card.
+struct Step {
+    name: &'static str,
+    sample: fn(Attendance, Duration) -> Result<Sample>,
+    attendance: Attendance,
+}
+
+/// Each step keeps those before it.
+const STEPS: [Step; 5] = [
+    Step {
+        name: "textbook: list, spinlock, malloc, an interrupt a packet",
+        sample: card::sample::<Listed>,
+        attendance: Attendance::Interrupts,
+    },
+    Step {
+        name: "+ a ring",
+        sample: card::sample::<Ringed>,
+        attendance: Attendance::Interrupts,
+    },
+    Step {
+        name: "+ a pool",
+        sample: card::sample::<Pooled>,
+        attendance: Attendance::Interrupts,
+    },
+    Step {
+        name: "+ batches of 32",
+        sample: card::sample::<Batched>,
+        attendance: Attendance::Interrupts,
+    },
+    Step {
+        name: "+ polling with a budget of 64: forebay",
+        sample: card::sample::<Batched>,
+        attendance: Attendance::Polling,
+    },
+];
+
+/// The experiment.
+///
+/// # Errors
+/// No memory, fewer than two processors, or packets that are neither processed nor lost.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let length = Duration::from_millis(effort.scaled(100));
+    let mut samples: [Vec<Sample>; STEPS.len()] = Default::default();
+    let mut discarded = [0; STEPS.len()];
+    // Those discarded are taken again, but not for ever.
+    for round in 0..10 * effort.rounds {
+        for turn in 0..STEPS.len() {
+            let which = (round + turn) % STEPS.len();
+            if samples[which].len() == effort.rounds {
+                continue;
+            }
+            let sample = (STEPS[which].sample)(STEPS[which].attendance, length)?;
+            match sample.away > card::HALF_RING {
+                true => discarded[which] += 1,
+                false => samples[which].push(sample),
+            }
+        }
+    }
+    Ok(vec![table(&samples, &discarded, length)])
+}
+
+/// A row's figures.
+struct Figures {
+    lost: Summary,
+    rate: Summary,
+    busy: Summary,
+    /// Cycles a packet, of both threads; and those that are not interrupts.
+    cycles: Option<Summary>,
+    work: Option<Summary>,
+    /// Nanoseconds a packet, of both threads, without interrupts.
+    work_ns: Summary,
+    misses: Option<Summary>,
+}
+
+impl Figures {
+    /// `None` without samples.
+    fn of(samples: &[Sample]) -> Option<Figures> {
+        let each = |figure: &dyn Fn(&Sample) -> Option<f64>| {
+            Summary::of(samples.iter().filter_map(figure).collect())
+        };
+        let a_packet = |time: Duration, it: &Sample| time.as_nanos() as f64 / it.processed as f64;
+        let all = |it: &Sample| a_packet(it.busy, it);
+        let work = |it: &Sample| a_packet(it.busy.saturating_sub(it.interrupts), it);
+        Some(Figures {
+            lost: each(&|it| Some(100.0 * it.lost as f64 / it.received as f64))?,
+            rate: each(&|it| Some(it.processed as f64 / it.elapsed.as_secs_f64() / 1e6))?,
+            busy: each(&|it| Some(100.0 * it.busy.as_secs_f64() / it.elapsed.as_secs_f64()))?,
+            cycles: each(&|it| Some(all(it) * it.ghz?)),
+            work: each(&|it| Some(work(it) * it.ghz?)),
+            work_ns: each(&|it| Some(work(it)))?,
+            misses: each(&|it| Some(it.misses? as f64 / it.processed as f64)),
+        })
+    }
+}
+
+fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Table {
+    let title = format!(
+        "driver/1 Gb/s of 64-byte frames, 1.488 million a second: a card's ring of 1024, {} ms a sample",
+        length.as_millis()
+    );
+    let columns = [
+        "lost %",
+        "million/s",
+        "gain",
+        "CPU %",
+        "cycles a packet",
+        "interrupts aside",
+        "gain",
+        "cache misses",
+        "samples",
+        "discarded",
+    ];
+    let mut table = Table::new(title, &columns);
+    let mut before: Option<Figures> = None;
+    for ((step, samples), &discarded) in STEPS.iter().zip(samples).zip(discarded) {
+        let Some(now) = Figures::of(samples) else {
+            let why = format!("no sample: {discarded} discarded");
+            table.row(step.name, vec![Cell::Text(why)]);
+            continue;
+        };
+        let gain = |of: &dyn Fn(&Figures) -> f64| match &before {
+            Some(before) => Cell::Number(of(&now) / of(before), 2),
+            None => Cell::Unknown,
+        };
+        table.row(
+            step.name,
+            vec![
+                Cell::spread(Some(now.lost), 2),
+                Cell::spread(Some(now.rate), 3),
+                gain(&|figures| figures.rate.median),
+                Cell::spread(Some(now.busy), 0),
+                Cell::spread(now.cycles, 0),
+                Cell::spread(now.work, 0),
+                gain(&|figures| 1.0 / figures.work_ns.median),
+                Cell::spread(now.misses, 2),
+                Cell::Number(samples.len() as f64, 0),
+                Cell::Number(discarded as f64, 0),
+            ],
+        );
+        before = Some(now);
+    }
+    table.note(format!(
+        "each row keeps the steps before it, and its gains are over the row before; an interrupt costs {} ns, the text's \
+         1000 cycles at 1.2 GHz",
+        card::INTERRUPT.as_nanos()
+    ));
+    table.note(format!(
+        "CPU: of one processor, both threads together, waiting for packets not counted; discarded: a thread was off its \
+         processor for more than half of the card's ring, {} µs (malloc that talks to the kernel counts as that, too)",
+        card::HALF_RING.as_micros()
+    ));
+    if samples
+        .iter()
+        .flatten()
+        .all(|sample| sample.misses.is_none())
+    {
+        table.note("this machine does not let cache misses be counted");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_accounts_for_every_packet() {
+        if crate::method::machine::processors().unwrap().len() < 2 {
+            eprintln!("skipped: needs two processors");
+            return;
+        }
+        for step in &STEPS {
+            let sample = (step.sample)(step.attendance, Duration::from_millis(20)).unwrap();
+            assert!(sample.processed > 0, "{}", step.name);
+            assert_eq!(sample.received, sample.processed + sample.lost);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! How packets get from the thread that attends the card to the one that processes them: over forebay's ring, with
+//! malloc, with a pool, and in batches.
+
+use super::buffer::{BUFFER_BYTES, Buffer};
+use anyhow::Result;
+use forebay::{
+    packet::{PacketDesc, Pool, PoolConfig, return_idle},
+    ring::spsc::{self, Consumer, Producer},
+};
+use forebay_net::{keep::Keep, port::Frame};
+
+/// Packets that a path holds, as many as the text's ring.
+pub const HELD: usize = 1024;
+
+/// Packets that are processed together.
+const BATCH: usize = 32;
+
+/// A way from thread to thread.
+pub trait Path {
+    type Sender: Sender;
+    type Receiver: Receiver;
+
+    /// Both ends.
+    fn new() -> Result<(Self::Sender, Self::Receiver)>;
+}
+
+/// Where frames go in.
+pub trait Sender: Send {
+    /// Takes a copy of a frame; false where there is no room.
+    fn send(&mut self, frame: &Frame<'_>) -> bool;
+    /// The packets sent until now are on their way.
+    fn flush(&mut self) {}
+}
+
+/// Where they come out.
+pub trait Receiver: Send {
+    /// Shows packets to `process` and lets them go; says how many there were.
+    fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize;
+    /// There was nothing.
+    fn idle(&mut self) {}
+}
+
+/// Buffers from malloc, their addresses over a ring.
+pub struct Ringed;
+
+impl Path for Ringed {
+    type Sender = Producer<Buffer>;
+    type Receiver = Consumer<Buffer>;
+
+    fn new() -> Result<(Self::Sender, Self::Receiver)> {
+        Ok(spsc::ring(HELD)?)
+    }
+}
+
+impl Sender for Producer<Buffer> {
+    fn send(&mut self, frame: &Frame<'_>) -> bool {
+        self.push(Buffer::holding(frame)).is_ok()
+    }
+}
+
+impl Receiver for Consumer<Buffer> {
+    fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
+        let Some(buffer) = self.pop() else { return 0 };
+        process(buffer.frame());
+        1
+    }
+}
+
+/// Packets of a pool, one after another over a ring of their descriptors.
+pub struct Pooled;
+
+/// The end that owns the pool.
+pub struct FromPool {
+    pool: Pool,
+    producer: Producer<PacketDesc>,
+}
+
+/// The end that drops packets one by one.
+pub struct OneByOne(Consumer<PacketDesc>);
+
+fn ends() -> Result<(FromPool, Consumer<PacketDesc>)> {
+    let (producer, consumer) = spsc::ring(HELD)?;
+    let pool = Pool::new(&PoolConfig {
+        slots: 2 * HELD as u32,
+        slot_bytes: BUFFER_BYTES as u32,
+        ..PoolConfig::default()
+    })?;
+    Ok((FromPool { pool, producer }, consumer))
+}
+
+impl Path for Pooled {
+    type Sender = FromPool;
+    type Receiver = OneByOne;
+
+    fn new() -> Result<(Self::Sender, Self::Receiver)> {
+        ends().map(|(sender, consumer)| (sender, OneByOne(consumer)))
+    }
+}
+
+impl Sender for FromPool {
+    fn send(&mut self, frame: &Frame<'_>) -> bool {
+        let Ok(packet) = self.pool.keep(frame) else {
+            return false;
+        };
+        let Ok(desc) = packet.into_desc() else {
+            return false;
+        };
+        self.producer.push(desc).is_ok()
+    }
+}
+
+impl Receiver for OneByOne {
+    fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
+        let Some(desc) = self.0.pop() else { return 0 };
+        process(desc.into_packet().as_slice());
+        1
+    }
+
+    fn idle(&mut self) {
+        return_idle();
+    }
+}
+
+/// The same in batches, at both ends.
+pub struct Batched;
+
+/// The end that gathers what one look at the card gives.
+pub struct Gathering {
+    to: FromPool,
+    batch: Vec<PacketDesc>,
+}
+
+/// The end that processes 32 at a time.
+pub struct ManyAtOnce(Consumer<PacketDesc>);
+
+impl Path for Batched {
+    type Sender = Gathering;
+    type Receiver = ManyAtOnce;
+
+    fn new() -> Result<(Self::Sender, Self::Receiver)> {
+        ends().map(|(to, consumer)| {
+            let batch = Vec::with_capacity(HELD);
+            (Gathering { to, batch }, ManyAtOnce(consumer))
+        })
+    }
+}
+
+impl Sender for Gathering {
+    fn send(&mut self, frame: &Frame<'_>) -> bool {
+        if self.batch.len() == self.to.producer.vacant() {
+            return false;
+        }
+        let kept = self.to.pool.keep(frame).ok();
+        let desc = kept.and_then(|packet| packet.into_desc().ok());
+        self.batch.extend(desc);
+        true
+    }
+
+    fn flush(&mut self) {
+        // There is room: no more was gathered than was vacant.
+        self.to.producer.push_burst(&mut self.batch.drain(..));
+    }
+}
+
+impl Receiver for ManyAtOnce {
+    fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
+        let burst = self.0.peek(BATCH);
+        let count = burst.len();
+        for desc in burst {
+            process(desc.into_packet().as_slice());
+        }
+        count
+    }
+
+    fn idle(&mut self) {
+        return_idle();
+    }
+}

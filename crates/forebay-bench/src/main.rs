@@ -1,0 +1,113 @@
+//! `forebay-bench`: the texts' textbook versions and rivals beside forebay, in one run, side by side.
+//!
+//! A room of the library is a module here; each gives tables. How things are measured is in [`method`]. Start with
+//! `pool`, the shortest.
+
+mod descriptor;
+mod driver;
+mod header;
+mod method;
+mod pool;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use method::{Effort, machine::Machine, table::Table};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Measure forebay beside what else there is: medians of samples taken in turn, ratios from one run.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// What to measure
+    #[arg(value_enum, required = true)]
+    rooms: Vec<Room>,
+
+    /// Samples a side
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+
+    /// A tenth of the work in each sample, and smaller memory: to see that it works, not to quote
+    #[arg(long)]
+    quick: bool,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Room {
+    /// A textbook's network driver, and each step away from it
+    Driver,
+    /// Buffers taken and returned by one thread
+    Pool,
+    /// A header added to packets and removed
+    Header,
+    /// Seven layouts of a packet descriptor, read and written
+    Descriptor,
+    /// Everything
+    All,
+}
+
+impl Room {
+    const EACH: [Room; 4] = [Room::Driver, Room::Pool, Room::Header, Room::Descriptor];
+
+    fn run(self, effort: Effort) -> Result<Vec<Table>> {
+        match self {
+            Room::Driver => driver::run(effort),
+            Room::Pool => pool::run(effort),
+            Room::Header => header::run(effort),
+            Room::Descriptor => descriptor::run(effort),
+            Room::All => unreachable!("it stands for the others"),
+        }
+    }
+}
+
+/// Everything said in one run.
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    machine: Machine,
+    rounds: usize,
+    quick: bool,
+    rooms: BTreeMap<Room, Vec<Table>>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let effort = Effort {
+        rounds: args.rounds.into(),
+        quick: args.quick,
+    };
+    let machine = Machine::here()?;
+    if let Some(&first) = machine.processors.first() {
+        method::machine::pin(first)?;
+    }
+    if !args.json {
+        println!("{}\n", machine.lines());
+    }
+    let rooms = match args.rooms.contains(&Room::All) {
+        true => Room::EACH.to_vec(),
+        false => args.rooms,
+    };
+    let mut report = Report {
+        schema: 1,
+        machine,
+        rounds: effort.rounds,
+        quick: effort.quick,
+        rooms: BTreeMap::new(),
+    };
+    for room in rooms {
+        let tables = room.run(effort)?;
+        if !args.json {
+            tables.iter().for_each(|table| println!("{table}"));
+        }
+        report.rooms.insert(room, tables);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! What the figures were measured on.
+
+use super::line;
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
+use std::{fs, sync::OnceLock};
+
+/// The machine and how it stood.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Processors that this program may use.
+    pub processors: Vec<usize>,
+    /// Its clock while measured, in GHz; it changes.
+    pub ghz: Option<f64>,
+    /// The kernel's release.
+    pub kernel: String,
+    /// What this program was built with, and for what.
+    pub compiler: &'static str,
+    /// Whether anonymous memory gets huge pages, as the kernel says it.
+    pub huge_pages: String,
+    /// Processes that wanted to run, averaged over a minute, when this began.
+    pub load: String,
+    /// How long a cache line takes there and back between the first two processors, in nanoseconds.
+    pub line_ns: Option<f64>,
+}
+
+impl Machine {
+    /// This one.
+    ///
+    /// # Errors
+    /// The kernel does not say which processors we may use.
+    pub fn here() -> Result<Machine> {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let processors = processors()?;
+        let line_ns = match processors[..] {
+            [first, second, ..] => Some(line::round_trip(first, second)?),
+            _ => None,
+        };
+        Ok(Machine {
+            processor: text("/proc/cpuinfo")
+                .lines()
+                .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+                .map_or("unknown".into(), |(_, name)| name.trim().into()),
+            processors,
+            ghz: super::cycles::per_ns(),
+            kernel: text("/proc/sys/kernel/osrelease").trim().into(),
+            compiler: env!("FOREBAY_BENCH_COMPILER"),
+            huge_pages: chosen(&text("/sys/kernel/mm/transparent_hugepage/enabled")),
+            load: text("/proc/loadavg")
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .into(),
+            line_ns,
+        })
+    }
+
+    /// In two lines.
+    pub fn lines(&self) -> String {
+        let ghz = self.ghz.map_or("?".into(), |ghz| format!("{ghz:.2}"));
+        let line = match self.line_ns {
+            Some(ns) => format!("a line there and back {ns:.0} ns: {}", line::Mode::of(ns)),
+            None => "one processor: no rows for two threads".into(),
+        };
+        format!(
+            "{}, {} processors, {ghz} GHz; {line}\nLinux {}, {}, huge pages {}, load {}",
+            self.processor,
+            self.processors.len(),
+            self.kernel,
+            self.compiler,
+            self.huge_pages,
+            self.load
+        )
+    }
+}
+
+/// The word in brackets.
+fn chosen(text: &str) -> String {
+    text.split(['[', ']']).nth(1).unwrap_or("unknown").into()
+}
+
+/// The processors that we might use when this was first asked, before any thread was pinned.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn processors() -> Result<Vec<usize>> {
+    static FIRST: OnceLock<CpuSet> = OnceLock::new();
+    let set = match FIRST.get() {
+        Some(set) => *set,
+        None => {
+            let set = sched_getaffinity(None).context("asking which processors may be used")?;
+            *FIRST.get_or_init(|| set)
+        }
+    };
+    let all = 0..CpuSet::MAX_CPU;
+    Ok(all.filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+/// Keeps this thread on one processor.
+///
+/// # Errors
+/// It may not run there.
+pub fn pin(cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).with_context(|| format!("keeping a thread on processor {cpu}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_choice_is_the_word_in_brackets() {
+        assert_eq!(chosen("always [madvise] never\n"), "madvise");
+        assert_eq!(chosen(""), "unknown");
+    }
+
+    #[test]
+    fn a_machine_tells_what_it_is() {
+        let machine = Machine::here().unwrap();
+        assert!(!machine.processors.is_empty());
+        assert!(machine.lines().contains("Linux "), "{}", machine.lines());
+    }
+}

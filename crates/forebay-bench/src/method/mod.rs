@@ -1,0 +1,34 @@
+//! How everything is measured: on pinned threads, sides in turn, in samples of which the median and the spread are told.
+//!
+//! ```text
+//!  round 1:  A B C     a sample = clock speed, side, clock speed
+//!  round 2:  B C A     all sides see the same minute of the machine
+//!  round 3:  C A B     median of each; ratios of medians
+//! ```
+//!
+//! [`samples`] has the contest, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
+//! [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C. It knows no room.
+
+pub mod counters;
+pub mod cycles;
+pub mod line;
+pub mod machine;
+pub mod native;
+pub mod samples;
+pub mod table;
+
+/// How long and how often to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Samples a side.
+    pub rounds: usize,
+    /// Shorter samples, smaller memory: to see that it works, not to quote.
+    pub quick: bool,
+}
+
+impl Effort {
+    /// `whole`, or a tenth of it where things should be quick.
+    pub fn scaled(&self, whole: u64) -> u64 {
+        if self.quick { whole / 10 } else { whole }
+    }
+}

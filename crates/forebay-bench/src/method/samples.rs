@@ -1,0 +1,148 @@
+//! Contests: several sides do the same, in turn, and each gets a median and a spread.
+
+use super::cycles;
+use anyhow::Result;
+use serde::Serialize;
+use std::time::Instant;
+
+/// What many samples say: the median, and where the middle eight tenths lie.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Half of the samples are at most this.
+    pub median: f64,
+    /// A tenth is below.
+    pub low: f64,
+    /// A tenth is above.
+    pub high: f64,
+    /// How many there were.
+    pub samples: usize,
+}
+
+impl Summary {
+    /// Of samples in any order; `None` of none.
+    pub fn of(mut samples: Vec<f64>) -> Option<Summary> {
+        samples.sort_by(f64::total_cmp);
+        let at = |part: f64| {
+            let last = samples.len().checked_sub(1)?;
+            samples.get((part * last as f64).round() as usize).copied()
+        };
+        Some(Summary {
+            median: at(0.5)?,
+            low: at(0.1)?,
+            high: at(0.9)?,
+            samples: samples.len(),
+        })
+    }
+}
+
+/// One side's time: nanoseconds an operation, and cycles where they can be told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Nanoseconds an operation.
+    pub ns: Summary,
+    /// Core cycles an operation.
+    pub cycles: Option<Summary>,
+}
+
+/// What a side does in one sample; says how many nanoseconds so many operations took.
+pub type Work<'a> = Box<dyn FnMut() -> Result<(f64, u64)> + 'a>;
+
+/// One of those compared.
+pub struct Side<'a> {
+    /// What a row calls it.
+    pub name: String,
+    work: Work<'a>,
+}
+
+impl<'a> Side<'a> {
+    /// A side whose `work` does as many operations as it returns.
+    pub fn new(name: impl Into<String>, mut work: impl FnMut() -> u64 + 'a) -> Side<'a> {
+        Side::timed(name, move || {
+            let begun = Instant::now();
+            let operations = work();
+            Ok((begun.elapsed().as_nanos() as f64, operations))
+        })
+    }
+
+    /// A side that takes its own time, such as another process.
+    pub fn timed(
+        name: impl Into<String>,
+        work: impl FnMut() -> Result<(f64, u64)> + 'a,
+    ) -> Side<'a> {
+        Side {
+            name: name.into(),
+            work: Box::new(work),
+        }
+    }
+}
+
+/// Runs every side once a round, each round beginning with the next one, and once before to warm up.
+///
+/// # Errors
+/// Those of a side.
+pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
+    let mut ns = vec![Vec::new(); sides.len()];
+    let mut in_cycles = vec![Vec::new(); sides.len()];
+    for round in 0..=rounds {
+        for turn in 0..sides.len() {
+            let which = (round + turn) % sides.len();
+            let before = cycles::per_ns();
+            let (elapsed, operations) = (sides[which].work)()?;
+            let after = cycles::per_ns();
+            if round == 0 {
+                continue;
+            }
+            let each = elapsed / operations as f64;
+            ns[which].push(each);
+            in_cycles[which].extend(
+                before
+                    .zip(after)
+                    .map(|(before, after)| each * (before + after) / 2.0),
+            );
+        }
+    }
+    Ok(ns
+        .into_iter()
+        .zip(in_cycles)
+        .filter_map(|(ns, in_cycles)| {
+            Some(Times {
+                ns: Summary::of(ns)?,
+                cycles: Summary::of(in_cycles),
+            })
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_the_median_and_the_middle_eight_tenths() {
+        let samples = (1..=11).rev().map(f64::from).collect();
+        let summary = Summary::of(samples).unwrap();
+        assert_eq!(
+            (summary.low, summary.median, summary.high),
+            (2.0, 6.0, 10.0)
+        );
+        assert_eq!(Summary::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn every_side_gets_every_round_and_begins_some() {
+        let (order, first, second) = (std::cell::RefCell::new(Vec::new()), 'a', 'b');
+        let note = |side| {
+            order.borrow_mut().push(side);
+            1
+        };
+        let mut sides = [
+            Side::new("a", || note(first)),
+            Side::new("b", || note(second)),
+        ];
+        let times = contest(&mut sides, 2).unwrap();
+        assert_eq!(times.len(), 2);
+        assert_eq!(times[0].ns.samples, 2);
+        drop(sides);
+        assert_eq!(order.into_inner(), ['a', 'b', 'b', 'a', 'a', 'b']);
+    }
+}

@@ -1,0 +1,167 @@
+//! Tables: what a room says, as text and as JSON.
+
+use super::samples::Summary;
+use serde::Serialize;
+use std::fmt;
+
+/// Rows under named columns, with what has to be said about them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// What was compared, and how.
+    pub title: String,
+    /// The columns behind the rows' names.
+    pub columns: Vec<String>,
+    /// One for each side.
+    pub rows: Vec<Row>,
+    /// What a reader must know to read it right.
+    pub notes: Vec<String>,
+}
+
+/// One side's figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The side.
+    pub name: String,
+    /// As many as there are columns, or one that says why there are none.
+    pub cells: Vec<Cell>,
+}
+
+/// A figure, or what stands in its place.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// A median with its spread, shown with so many decimals.
+    Spread {
+        /// The figure.
+        #[serde(flatten)]
+        summary: Summary,
+        /// Decimals to show.
+        #[serde(skip)]
+        decimals: usize,
+    },
+    /// One number, shown with so many decimals.
+    Number(f64, #[serde(skip)] usize),
+    /// Words.
+    Text(String),
+    /// This machine cannot tell.
+    Unknown,
+}
+
+impl Cell {
+    /// A summary, or that there is none.
+    pub fn spread(summary: Option<Summary>, decimals: usize) -> Cell {
+        summary.map_or(Cell::Unknown, |summary| Cell::Spread { summary, decimals })
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Spread { summary, decimals } => {
+                let (median, low, high) = (summary.median, summary.low, summary.high);
+                write!(
+                    f,
+                    "{median:.decimals$} ({low:.decimals$}–{high:.decimals$})"
+                )
+            }
+            Cell::Number(number, decimals) => write!(f, "{number:.decimals$}"),
+            Cell::Text(text) => f.write_str(text),
+            Cell::Unknown => f.write_str("–"),
+        }
+    }
+}
+
+impl Table {
+    /// An empty one.
+    pub fn new(title: impl Into<String>, columns: &[&str]) -> Table {
+        Table {
+            title: title.into(),
+            columns: columns.iter().map(|&column| column.into()).collect(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, name: impl Into<String>, cells: Vec<Cell>) {
+        let name = name.into();
+        self.rows.push(Row { name, cells });
+    }
+
+    /// Adds a row for a side that could not run.
+    pub fn skipped(&mut self, name: impl Into<String>, why: &anyhow::Error) {
+        self.row(name, vec![Cell::Text(format!("skipped: {why:#}"))]);
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| row.cells.iter().map(Cell::to_string).collect())
+            .collect();
+        let name_width = self.rows.iter().map(|row| row.name.chars().count()).max();
+        let name_width = name_width.unwrap_or(0);
+        // Whoever has one cell under many columns says why there are no figures: it needs no column.
+        let width_of = |column: usize| {
+            let cells = shown
+                .iter()
+                .filter(|cells| cells.len() == self.columns.len())
+                .map(|cells| cells[column].chars().count());
+            cells
+                .chain([self.columns[column].chars().count()])
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width_of).collect();
+        writeln!(f, "{}", self.title)?;
+        write!(f, "  {:name_width$}", "")?;
+        for (column, &width) in self.columns.iter().zip(&widths) {
+            write!(f, "  {column:>width$}")?;
+        }
+        writeln!(f)?;
+        for (row, cells) in self.rows.iter().zip(&shown) {
+            write!(f, "  {:name_width$}", row.name)?;
+            match cells.len() == widths.len() {
+                true => {
+                    for (cell, &width) in cells.iter().zip(&widths) {
+                        write!(f, "  {cell:>width$}")?;
+                    }
+                }
+                false => write!(f, "  {}", cells.join(" "))?,
+            }
+            writeln!(f)?;
+        }
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(f, "  * {note}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them_and_a_skipped_row_needs_none() {
+        let mut table = Table::new("what", &["ns", "cycles"]);
+        table.row("one", vec![Cell::Number(1.25, 1), Cell::Unknown]);
+        table.skipped(
+            "another",
+            &anyhow::anyhow!("needs something that is not here"),
+        );
+        table.note("so it is");
+        let expected = "what\n            ns  cycles\n  one      1.2       –\n  \
+                        another  skipped: needs something that is not here\n  * so it is\n";
+        assert_eq!(table.to_string(), expected);
+        let json = serde_json::to_value(&table).unwrap();
+        assert_eq!(json["rows"][0]["cells"][0], 1.25);
+        assert!(json["rows"][0]["cells"][1].is_null());
+    }
+}

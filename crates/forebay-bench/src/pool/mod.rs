@@ -1,0 +1,168 @@
+//! Buffers taken and given back by one thread: ours, the C library's, a ring of free ones as in text 003, and DPDK's.
+//!
+//! `rivals` has each of them behind one trait, `mempool.c` DPDK's as a program of its own.
+
+mod rivals;
+
+use crate::method::{
+    Effort,
+    native::{Native, Recipe},
+    samples::{Side, Times, contest},
+    table::{Cell, Table},
+};
+use anyhow::Result;
+use rivals::{Buffers, Dropped, FreeRing, Glibc, PutBack};
+use std::hint::black_box;
+
+/// Buffers in a burst.
+const BURST: usize = 32;
+
+/// What is done with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Taken and returned, never looked into.
+    Untouched,
+    /// Its first 64 bytes are written.
+    Touched,
+    /// So too, 32 taken before the first is returned.
+    Bursts,
+}
+
+impl Shape {
+    const ALL: [Shape; 3] = [Shape::Untouched, Shape::Touched, Shape::Bursts];
+
+    /// As the program in C is told.
+    fn word(self) -> &'static str {
+        match self {
+            Shape::Untouched => "untouched",
+            Shape::Touched => "touched",
+            Shape::Bursts => "bursts",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Shape::Untouched => "pool/one by one, not touched",
+            Shape::Touched => "pool/one by one, 64 bytes written",
+            Shape::Bursts => "pool/bursts of 32, 64 bytes written in each",
+        }
+    }
+}
+
+/// One table a shape.
+///
+/// # Errors
+/// No memory for a pool.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let mut mempool = Native::start(&Recipe {
+        file: "mempool.c",
+        source: include_str!("mempool.c"),
+        pkg_config: Some("libdpdk"),
+        debian: "libdpdk-dev and pkg-config",
+    });
+    let mut tables = Vec::new();
+    for shape in Shape::ALL {
+        tables.push(compare(shape, effort, &mut mempool)?);
+    }
+    Ok(tables)
+}
+
+fn compare(shape: Shape, effort: Effort, mempool: &mut Result<Native>) -> Result<Table> {
+    let operations = effort.scaled(2_000_000);
+    let (mut ours, mut dropped) = (PutBack::new()?, Dropped::new()?);
+    let (mut glibc, mut ring) = (Glibc, FreeRing::new());
+    let mut sides = vec![
+        Side::new("forebay, put_back", || go(&mut ours, shape, operations)),
+        Side::new("forebay, dropped", || go(&mut dropped, shape, operations)),
+        Side::new("malloc and free (glibc)", || {
+            go(&mut glibc, shape, operations)
+        }),
+        Side::new("a ring of free buffers (text 003)", || {
+            go(&mut ring, shape, operations)
+        }),
+    ];
+    let missing = match mempool {
+        Ok(mempool) => {
+            sides.push(Side::timed("rte_mempool, cache 256 (DPDK)", || {
+                Ok((mempool.sample(shape.word(), operations)?, operations))
+            }));
+            None
+        }
+        Err(why) => Some(why),
+    };
+    let times = contest(&mut sides, effort.rounds)?;
+    let mut table = Table::new(
+        format!(
+            "{}: a buffer of 2048 bytes taken and returned",
+            shape.title()
+        ),
+        &["ns", "cycles", "times ours"],
+    );
+    for (side, time) in sides.iter().zip(&times) {
+        table.row(&side.name, cells(time, &times[0]));
+    }
+    if let Some(why) = missing {
+        table.skipped("rte_mempool, cache 256 (DPDK)", why);
+    }
+    Ok(table)
+}
+
+/// Time, cycles, and how many times as long as `ours`.
+fn cells(time: &Times, ours: &Times) -> Vec<Cell> {
+    vec![
+        Cell::spread(Some(time.ns), 2),
+        Cell::spread(time.cycles, 1),
+        Cell::Number(time.ns.median / ours.ns.median, 2),
+    ]
+}
+
+/// Never inlined, so that each side has a loop of its own to read.
+#[inline(never)]
+fn go<B: Buffers>(buffers: &mut B, shape: Shape, operations: u64) -> u64 {
+    match shape {
+        Shape::Untouched => {
+            for _ in 0..operations {
+                let buffer = black_box(buffers.take());
+                buffers.put_back(buffer);
+            }
+        }
+        Shape::Touched => {
+            for number in 0..operations {
+                let mut buffer = buffers.take();
+                B::touch(&mut buffer, number);
+                buffers.put_back(buffer);
+            }
+        }
+        Shape::Bursts => {
+            let mut burst = Vec::with_capacity(BURST);
+            for number in 0..operations / BURST as u64 {
+                buffers.take_burst(BURST, &mut burst);
+                for buffer in &mut burst {
+                    B::touch(buffer, number);
+                }
+                buffers.put_back_burst(&mut burst);
+            }
+        }
+    }
+    operations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_returns_what_it_takes() {
+        fn whole(buffers: &mut impl Buffers) {
+            for shape in Shape::ALL {
+                assert_eq!(go(buffers, shape, 10_000), 10_000);
+            }
+        }
+        let (mut ours, mut dropped) = (PutBack::new().unwrap(), Dropped::new().unwrap());
+        whole(&mut ours);
+        whole(&mut dropped);
+        whole(&mut Glibc);
+        whole(&mut FreeRing::new());
+        assert!(ours.end() && dropped.end(), "a slot is missing");
+    }
+}

@@ -1,0 +1,221 @@
+//! Those who hand out buffers of 2048 bytes.
+#![allow(unsafe_code)]
+
+use anyhow::Result;
+use forebay::packet::{Packet, Pool, PoolConfig};
+use std::{
+    hint::black_box,
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+
+/// Bytes of a buffer.
+const BYTES: usize = 2048;
+
+/// Buffers of a pool.
+const BUFFERS: usize = 2048;
+
+/// Whoever hands out buffers. They never run out here: at most 32 are away.
+pub trait Buffers {
+    /// A buffer, owned.
+    type Buffer;
+
+    fn take(&mut self) -> Self::Buffer;
+    fn put_back(&mut self, buffer: Self::Buffer);
+    /// Writes the first 64 bytes.
+    fn touch(buffer: &mut Self::Buffer, number: u64);
+
+    #[inline(always)]
+    fn take_burst(&mut self, n: usize, into: &mut Vec<Self::Buffer>) {
+        into.extend((0..n).map(|_| self.take()));
+    }
+
+    #[inline(always)]
+    fn put_back_burst(&mut self, from: &mut Vec<Self::Buffer>) {
+        from.drain(..).for_each(|buffer| self.put_back(buffer));
+    }
+}
+
+/// Writes a line, and lets the compiler believe that somebody reads it.
+#[inline(always)]
+fn write_line(line: &mut [u8], number: u64) {
+    let line: &mut [u8; 64] = line.try_into().expect("64 bytes were asked for");
+    *line = [number as u8; 64];
+    black_box(line);
+}
+
+/// Our pool, to which its owner returns packets.
+pub struct PutBack(Pool);
+
+/// Our pool, whose packets are dropped, as any thread may.
+pub struct Dropped(Pool);
+
+fn pool() -> Result<Pool> {
+    Ok(Pool::new(&PoolConfig {
+        slots: BUFFERS as u32,
+        slot_bytes: BYTES as u32,
+        ..PoolConfig::default()
+    })?)
+}
+
+impl PutBack {
+    pub fn new() -> Result<PutBack> {
+        pool().map(PutBack)
+    }
+
+    /// Whether all slots are home.
+    #[cfg(test)]
+    pub fn end(self) -> bool {
+        self.0.close().is_none()
+    }
+}
+
+impl Dropped {
+    pub fn new() -> Result<Dropped> {
+        pool().map(Dropped)
+    }
+
+    /// Whether all slots are home.
+    #[cfg(test)]
+    pub fn end(self) -> bool {
+        self.0.close().is_none()
+    }
+}
+
+impl Buffers for PutBack {
+    type Buffer = Packet;
+
+    #[inline(always)]
+    fn take(&mut self) -> Packet {
+        self.0.take().expect("at most 32 are away")
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, packet: Packet) {
+        self.0.put_back(packet).expect("it is its own");
+    }
+
+    #[inline(always)]
+    fn touch(packet: &mut Packet, number: u64) {
+        write_line(packet.put(64).expect("a new packet has room"), number);
+    }
+
+    #[inline(always)]
+    fn take_burst(&mut self, n: usize, into: &mut Vec<Packet>) {
+        self.0.take_burst(n, into);
+    }
+}
+
+impl Buffers for Dropped {
+    type Buffer = Packet;
+
+    #[inline(always)]
+    fn take(&mut self) -> Packet {
+        self.0.take().expect("at most 64 are away")
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, packet: Packet) {
+        drop(packet);
+    }
+
+    #[inline(always)]
+    fn touch(packet: &mut Packet, number: u64) {
+        PutBack::touch(packet, number);
+    }
+
+    #[inline(always)]
+    fn take_burst(&mut self, n: usize, into: &mut Vec<Packet>) {
+        self.0.take_burst(n, into);
+    }
+}
+
+/// The C library's heap.
+pub struct Glibc;
+
+impl Buffers for Glibc {
+    type Buffer = NonNull<u8>;
+
+    #[inline(always)]
+    fn take(&mut self) -> NonNull<u8> {
+        // SAFETY: asking for memory is always allowed.
+        let buffer = unsafe { libc::malloc(BYTES) };
+        NonNull::new(buffer.cast()).expect("2048 bytes are there")
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, buffer: NonNull<u8>) {
+        // SAFETY: it came from `malloc`, and its owner gives it up.
+        unsafe { libc::free(buffer.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn touch(buffer: &mut NonNull<u8>, number: u64) {
+        // SAFETY: the buffer is its owner's, and longer than 64 bytes; what `malloc` left in them is overwritten.
+        let line = unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr(), 64) };
+        write_line(line, number);
+    }
+}
+
+/// Text 003's pool: the free buffers' addresses in its ring, with the same loads and stores. Its ring of 1024 slots
+/// loses 1025 of 2048 buffers; this one has room for all.
+pub struct FreeRing {
+    slots: Box<[*mut u8]>,
+    head: AtomicUsize,
+    tail: AtomicUsize,
+    _buffers: Box<[u8]>,
+}
+
+impl FreeRing {
+    pub fn new() -> FreeRing {
+        let mut buffers = vec![0; BYTES * BUFFERS].into_boxed_slice();
+        let mut ring = FreeRing {
+            slots: vec![std::ptr::null_mut(); 2 * BUFFERS].into_boxed_slice(),
+            head: AtomicUsize::new(0),
+            tail: AtomicUsize::new(0),
+            _buffers: Box::default(),
+        };
+        for buffer in buffers.chunks_exact_mut(BYTES) {
+            ring.enqueue(buffer.as_mut_ptr());
+        }
+        ring._buffers = buffers;
+        ring
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, buffer: *mut u8) {
+        let tail = self.tail.load(Relaxed);
+        let next = (tail + 1) & (self.slots.len() - 1);
+        if next != self.head.load(Acquire) {
+            self.slots[tail] = buffer;
+            self.tail.store(next, Release);
+        }
+    }
+}
+
+impl Buffers for FreeRing {
+    type Buffer = NonNull<u8>;
+
+    #[inline(always)]
+    fn take(&mut self) -> NonNull<u8> {
+        let head = self.head.load(Relaxed);
+        assert_ne!(head, self.tail.load(Acquire), "at most 32 are away");
+        let buffer = self.slots[head];
+        self.head
+            .store((head + 1) & (self.slots.len() - 1), Release);
+        NonNull::new(buffer).expect("only buffers are put in")
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, buffer: NonNull<u8>) {
+        self.enqueue(buffer.as_ptr());
+    }
+
+    #[inline(always)]
+    fn touch(buffer: &mut NonNull<u8>, number: u64) {
+        Glibc::touch(buffer, number);
+    }
+}
