@@ -5,7 +5,8 @@
 
 use super::{
     references::References,
-    returns::{Chain, Returns},
+    returns::{Chain, NONE, Returns},
+    shared::{Cold, SlotFacts},
 };
 use crate::sync::{Arc, model, thread};
 
@@ -201,6 +202,31 @@ fn who_finds_itself_alone_may_write() {
     });
 }
 
+/// Two borrow one packet, share it at the same time, and send off what they have: neither is refused.
+#[test]
+fn those_who_share_at_the_same_time_agree_on_where_the_data_is() {
+    const COLD: Cold = Cold {
+        offset: 14,
+        len: 0,
+        wire_more: 4,
+        next: NONE,
+    };
+    model(|| {
+        let facts = Arc::new(SlotFacts::new());
+        let other = facts.clone();
+        let thread = thread::spawn(move || share_and_send(&other));
+        share_and_send(&facts);
+        thread.join().unwrap();
+        let gone = [(); 3].map(|()| facts.references.release());
+        assert_eq!(gone, [false, false, true]);
+    });
+
+    fn share_and_send(facts: &SlotFacts) {
+        facts.share(COLD);
+        assert!(facts.settle(COLD), "refused for nothing");
+    }
+}
+
 /// Loom finds each of the bugs in the model that is there for it, ThreadSanitizer one where real threads meet.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
@@ -210,6 +236,7 @@ fn planted_bugs_are_found() {
     const END: &str = "models::a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last";
     const SHARED: &str = "models::a_shared_slot_is_given_back_once_when_all_have_read_it";
     const ALONE: &str = "models::who_finds_itself_alone_may_write";
+    const AGREE: &str = "models::those_who_share_at_the_same_time_agree_on_where_the_data_is";
     let plants = if cfg!(loom) {
         vec![
             ("return-relaxed", THREE),
@@ -220,6 +247,7 @@ fn planted_bugs_are_found() {
             ("home-relaxed", END),
             ("release-relaxed", SHARED),
             ("alone-relaxed", ALONE),
+            ("share-relaxed", AGREE),
         ]
     } else if std::env::var_os("TSAN_OPTIONS").is_none() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");

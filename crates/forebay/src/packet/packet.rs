@@ -176,11 +176,7 @@ impl Packet {
     #[inline(always)]
     #[allow(clippy::result_large_err)] // it is the packet, not a report
     pub fn into_desc(self) -> Result<PacketDesc, Packet> {
-        let facts = self.facts();
-        let cold = self.cold();
-        if facts.references.is_alone() {
-            facts.store(cold);
-        } else if facts.load() != cold {
+        if !self.facts().settle(self.cold()) {
             return Err(self);
         }
         let desc = self.described();
@@ -420,11 +416,7 @@ impl Packet {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn share(&self) -> Packet {
-        let facts = self.facts();
-        if facts.references.is_alone() {
-            facts.store(self.cold());
-        }
-        facts.references.share();
+        self.facts().share(self.cold());
         // Field by field: the count just added is the new packet's.
         Packet {
             pool: self.pool,

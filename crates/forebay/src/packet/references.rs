@@ -4,12 +4,13 @@
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
+//! | SHARED | `share` | `is_alone` that finds others (each count continues the release sequence of those before) | the facts that the first one to share wrote down: all who share read the same |
 //! | ALONE | `release` by one who is not the last | `is_alone`, or `release` by the last | all reads that the others made of the slot are over: it may be written |
 
 use crate::sync::{
     atomic::{
         AtomicU32,
-        Ordering::{AcqRel, Acquire, Relaxed},
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
     },
     planted,
 };
@@ -33,8 +34,14 @@ impl References {
 
     /// One more reference, by somebody who holds one.
     pub(super) fn share(&self) {
-        // Relaxed: the new holder gets it from us, and that hands over all that we see.
-        let before = self.count.fetch_add(1, Relaxed);
+        // The new holder gets it from us, which hands over all that we see; but another may share at the same time,
+        // and has what we wrote down from this number only.
+        let order = if planted("share-relaxed") {
+            Relaxed
+        } else {
+            Release
+        };
+        let before = self.count.fetch_add(1, order); // SHARED
         if before >= MOST {
             // Relaxed: takes back the line above. Forgotten shares would else wrap the count and free what is in use.
             self.count.fetch_sub(1, Relaxed);
@@ -50,7 +57,7 @@ impl References {
         } else {
             Acquire
         };
-        self.count.load(order) == 1 // ALONE
+        self.count.load(order) == 1 // ALONE; SHARED where it is more
     }
 
     /// Gives the caller's reference back; true for the last one, who owns the slot now and finds the count at 1.

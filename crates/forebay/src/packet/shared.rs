@@ -98,7 +98,7 @@ unsafe impl Sync for Shared {}
 
 /// What is cold about the packet in a slot, 16 bytes. All but `references` are written by whoever owns the slot alone,
 /// when the packet becomes a desc or is shared, and read by whoever gets it then: Relaxed, the desc's way there orders
-/// them.
+/// them, and between those who share a slot the edge SHARED does (see `references`).
 ///
 /// What most packets have in common is the same number for all of them, and what is there already is not written again:
 /// so the line stays in the caches of both sides, and is not sent to and fro for every packet.
@@ -135,7 +135,7 @@ const NEXT_AT: u32 = 40;
 const PLACE_MASK: u64 = (1 << 20) - 1;
 
 impl SlotFacts {
-    fn new() -> SlotFacts {
+    pub(super) fn new() -> SlotFacts {
         SlotFacts {
             place: AtomicU64::new(0),
             wire_more: AtomicU32::new(0),
@@ -167,6 +167,26 @@ impl SlotFacts {
         if self.wire_more.load(Relaxed) != cold.wire_more {
             self.wire_more.store(cold.wire_more, Relaxed);
         }
+    }
+
+    /// Writes down what a packet that is about to travel says of itself. False where others share the slot and these
+    /// are not the facts that they shared: then nothing is written.
+    #[inline(always)]
+    pub(super) fn settle(&self, cold: Cold) -> bool {
+        if self.references.is_alone() {
+            self.store(cold);
+            return true;
+        }
+        self.load() == cold // SHARED
+    }
+
+    /// One more reference, by somebody who holds one, to the packet of which this is true. Several may do it at once,
+    /// of a packet that they borrow.
+    pub(super) fn share(&self, cold: Cold) {
+        if self.references.is_alone() {
+            self.store(cold);
+        }
+        self.references.share(); // SHARED
     }
 }
 
