@@ -86,6 +86,22 @@ impl PacketDesc {
         PacketDesc(desc)
     }
 
+    /// Bytes of its slot before the data, which the 16 bytes do not say: a look at what is cold, beside the slot.
+    ///
+    /// ```
+    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
+    /// let mut packet = pool.take().unwrap();
+    /// packet.put(100).unwrap();
+    /// packet.pull(14).unwrap();
+    /// assert_eq!(packet.into_desc().unwrap().headroom(), 128 + 14);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn headroom(&self) -> u32 {
+        // SAFETY: we own a slot of that pool, and outlive the look.
+        let pool = unsafe { PoolRef::of(self.0.pool()) };
+        pool.facts(self.0.slot()).load().offset
+    }
+
     /// Sets the time; its lower 48 bits are kept.
     #[inline]
     pub fn set_time(&mut self, time_ns: u64) {

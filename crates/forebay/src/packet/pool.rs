@@ -386,7 +386,8 @@ impl Pool {
     /// let payloads = pool.payloads::<Stamped>()?; // 47-bit addresses: checked here
     /// let mut packet = pool.take().unwrap();
     /// packet.put(60).unwrap();
-    /// assert_eq!(payloads.pack(&packet.described(), 0)?.values().size, 60);
+    /// let stamped = payloads.pack(&packet.described(), packet.headroom(), 0)?;
+    /// assert_eq!(stamped.values().payload, packet.as_slice().as_ptr() as u64);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn payloads<L: Layout>(&self) -> Result<Payloads<L>> {

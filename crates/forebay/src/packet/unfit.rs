@@ -27,8 +27,14 @@ pub struct Unfit {
 pub enum Bound {
     /// Values from 0 to this one.
     AtMost(u64),
+    /// Values from this one on.
+    AtLeast(u64),
+    /// This value only.
+    Only(u64),
     /// Multiples of this.
     MultipleOf(u64),
+    /// Data in one slot: not that of a chain.
+    OneSlot,
 }
 
 impl Unfit {
@@ -40,7 +46,8 @@ impl Unfit {
         value: u64,
         bits: u32,
     ) -> Result<(), Unfit> {
-        let most = u64::MAX >> (64 - bits);
+        // A layout may have no bits for it at all.
+        let most = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
         if value > most {
             return Err(Unfit {
                 target,
@@ -61,16 +68,13 @@ impl fmt::Display for Unfit {
             value,
             bound,
         } = self;
+        write!(f, "{field} {value} does not fit {target}: ")?;
         match bound {
-            Bound::AtMost(most) => {
-                write!(f, "{field} {value} does not fit {target}: at most {most}")
-            }
-            Bound::MultipleOf(unit) => {
-                write!(
-                    f,
-                    "{field} {value} does not fit {target}: only multiples of {unit}"
-                )
-            }
+            Bound::AtMost(most) => write!(f, "at most {most}"),
+            Bound::AtLeast(least) => write!(f, "at least {least}"),
+            Bound::Only(only) => write!(f, "only {only}"),
+            Bound::MultipleOf(unit) => write!(f, "only multiples of {unit}"),
+            Bound::OneSlot => f.write_str("only data in one slot, and this is a chain"),
         }
     }
 }
@@ -79,11 +83,18 @@ impl std::error::Error for Unfit {}
 
 impl From<Unfit> for Error {
     fn from(unfit: Unfit) -> Error {
-        let advice = match unfit.field {
-            "address" => {
+        let advice = match (unfit.field, unfit.bound) {
+            (_, Bound::OneSlot) => "Copy the packet into one slot of a pool with larger ones",
+            ("address", Bound::MultipleOf(_)) => {
+                "Use another layout, or have slots and data begin at such a multiple"
+            }
+            ("address", _) => {
                 "Use another layout, or map the memory lower (without a hint above 47 bits)"
             }
-            "length" => "Use a layout with more bits for lengths, or cut the packet",
+            ("length", _) => "Use a layout with more bits for lengths, or cut the packet",
+            ("flags", _) => "Clear all flags but VALID, FLAG2 and FLAG3 first",
+            ("headroom", _) => "Let the packet's data begin in its slot",
+            ("pool", _) => "Use the `Payloads` of the pool that the packet is of",
             _ => "Use a layout with more bits for it",
         };
         Error::new("packet descriptor", unfit.to_string()).advise(advice)

@@ -19,12 +19,11 @@
 //!           │ hash                                                            │ and six bytes of time
 //! ```
 
-use super::{Fields, Layout, Limits, Unfit, Values, check};
+use super::{FLAG_BITS, Fields, Layout, Limits, Unfit, Values, check};
 
 const TIME_BITS: u32 = 48;
 const SIZE_BITS: u32 = 13;
 const PORT_BITS: u32 = 3;
-const FLAG_BITS: u32 = 3;
 /// Low bits of an address that are zero where it is aligned to 8.
 const SPARE_LOW_BITS: u32 = 3;
 /// Addresses of user space: the lower half of what four levels of page tables map.

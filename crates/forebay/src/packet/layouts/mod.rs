@@ -170,11 +170,13 @@ fn extended<L: Layout>(from: &L, reference_ns: u64) -> Values {
 /// Memory in slots, whose addresses are known to fit the layout `L`.
 ///
 /// ```
-/// use forebay::packet::{Desc, Facts, layouts::{Fields, Payloads, Plain, Stamped}};
+/// use forebay::packet::{Desc, Facts, layouts::{Fields, Layout, Payloads, Plain, Stamped}};
 /// let low = Payloads::<Stamped>::new(0x7000_0000_0000, 2048, 1024, 1)?;
 /// let desc = Desc::new(&Facts { len: 60, slot: 3, pool: 1, ..Facts::default() })?;
-/// let stamped = low.pack(&desc, 0)?;
-/// assert_eq!((stamped.size(), low.unpack(&stamped)?), (60, desc));
+/// let headroom = 128; // as `Packet::headroom` and `PacketDesc::headroom` say
+/// let stamped = low.pack(&desc, headroom, 0)?;
+/// assert_eq!(stamped.values().payload, 0x7000_0000_0000 + 3 * 2048 + 128);
+/// assert_eq!((stamped.size(), low.unpack(&stamped)?), (60, (desc, headroom)));
 ///
 /// let high = 1 << 56; // 57-bit addresses
 /// assert!(Payloads::<Stamped>::new(high, 2048, 1024, 1).is_err());
@@ -222,30 +224,36 @@ impl<L: Layout> Payloads<L> {
         })
     }
 
-    /// The layout's description of a packet that begins where its slot does. A time of 48 bits becomes the one nearest
-    /// to `reference_ns`.
+    /// The layout's description of a packet with `headroom` bytes of its slot before its data
+    /// ([`Packet::headroom`](super::Packet::headroom), [`PacketDesc::headroom`](super::PacketDesc::headroom)), which a
+    /// [`Desc`] does not say. A time of 48 bits becomes the one nearest to `reference_ns`.
     ///
     /// # Errors
-    /// A slot that is not of this memory, a port or a length that `L` has no room for.
+    /// A chain, whose data has no one address; flags that the layouts have no bits for, which are all but
+    /// [`VALID`](Flags::VALID), [`FLAG2`](Flags::FLAG2) and [`FLAG3`](Flags::FLAG3); a pool or a slot that is not of this
+    /// memory; data that does not begin and end in its slot; a port, a length or an address that `L` has no room for.
     #[inline]
-    pub fn pack(&self, desc: &Desc, reference_ns: u64) -> Result<L, Unfit> {
-        let outside = |field, value, most| Unfit {
-            target: "this memory",
-            field,
-            value,
-            bound: Bound::AtMost(most),
-        };
-        if desc.pool() != self.pool {
-            return Err(outside("pool", desc.pool().into(), self.pool.into()));
+    pub fn pack(&self, desc: &Desc, headroom: u32, reference_ns: u64) -> Result<L, Unfit> {
+        let pool = Bound::Only(self.pool.into());
+        within("pool", desc.pool().into(), desc.pool() == self.pool, pool)?;
+        let last = u64::from(self.slots - 1);
+        let slot = u64::from(desc.slot());
+        within("slot", slot, slot <= last, Bound::AtMost(last))?;
+        if desc.flags().has(Flags::CHAINED) {
+            return Err(Unfit {
+                target: L::NAME,
+                field: "length",
+                value: desc.len().into(),
+                bound: Bound::OneSlot,
+            });
         }
-        if desc.slot() >= self.slots {
-            return Err(outside("slot", desc.slot().into(), (self.slots - 1).into()));
-        }
+        Unfit::check_bits(L::NAME, "flags", desc.flags().0.into(), FLAG_BITS)?;
+        self.check_place(headroom, desc.len())?;
         L::pack(&Values {
             port: desc.port(),
             time_ns: desc.time_near(reference_ns),
             size: desc.len(),
-            payload: self.base + u64::from(desc.slot()) * u64::from(self.slot_bytes),
+            payload: self.base + slot * u64::from(self.slot_bytes) + u64::from(headroom),
             valid: desc.flags().has(Flags::VALID),
             flag2: desc.flags().has(Flags::FLAG2),
             flag3: desc.flags().has(Flags::FLAG3),
@@ -253,49 +261,72 @@ impl<L: Layout> Payloads<L> {
         })
     }
 
-    /// Our description of the same packet. A hash is folded into 16 bits, of a time the lower 48 bits are kept; all
-    /// else is kept whole.
+    /// Our description of the same packet, and its headroom. A hash is folded into 16 bits, of a time the lower 48 bits
+    /// are kept; all else is kept whole.
     ///
     /// # Errors
-    /// An address at which no slot of this memory begins.
+    /// An address outside this memory; data that does not end in the slot in which it begins.
     #[inline]
-    pub fn unpack(&self, layout: &L) -> Result<Desc, Unfit> {
+    pub fn unpack(&self, layout: &L) -> Result<(Desc, u32), Unfit> {
         let values = layout.values();
-        let elsewhere = |bound| Unfit {
-            target: "this memory",
-            field: "address",
-            value: values.payload,
-            bound,
-        };
         let slot_bytes = u64::from(self.slot_bytes);
-        let last = self.base + u64::from(self.slots - 1) * slot_bytes;
-        let offset = values
-            .payload
-            .checked_sub(self.base)
-            .filter(|_| values.payload <= last)
-            .ok_or(elsewhere(Bound::AtMost(last)))?;
-        if offset % slot_bytes != 0 {
-            return Err(elsewhere(Bound::MultipleOf(slot_bytes)));
-        }
-        let mut flags = Flags::default();
-        for (set, flag) in [
-            (values.valid, Flags::VALID),
-            (values.flag2, Flags::FLAG2),
-            (values.flag3, Flags::FLAG3),
-        ] {
-            if set {
-                flags = flags.with(flag);
-            }
-        }
-        Desc::new(&Facts {
+        let (address, base) = (values.payload, self.base);
+        let last = base + (u64::from(self.slots) * slot_bytes - 1);
+        within("address", address, address >= base, Bound::AtLeast(base))?;
+        within("address", address, address <= last, Bound::AtMost(last))?;
+        let headroom = ((address - base) % slot_bytes) as u32;
+        self.check_place(headroom, values.size)?;
+        let flag = |set, flag: Flags| Flags(u8::from(set) * flag.0);
+        let desc = Desc::new(&Facts {
             time_ns: values.time_ns,
             len: values.size,
-            slot: (offset / slot_bytes) as u32,
+            slot: ((address - base) / slot_bytes) as u32,
             pool: self.pool,
             port: values.port,
-            flags,
+            flags: flag(values.valid, Flags::VALID)
+                .with(flag(values.flag2, Flags::FLAG2))
+                .with(flag(values.flag3, Flags::FLAG3)),
             hash: Desc::fold_hash(values.hash),
-        })
+        })?;
+        Ok((desc, headroom))
+    }
+
+    /// Whether data of this length lies in one slot from there on. Where a slot ends, the next one begins already: so
+    /// not even data of no length can have that address.
+    #[inline]
+    fn check_place(&self, headroom: u32, len: u32) -> Result<(), Unfit> {
+        let most = self.slot_bytes - 1;
+        let fits = headroom <= most;
+        within(
+            "headroom",
+            headroom.into(),
+            fits,
+            Bound::AtMost(most.into()),
+        )?;
+        let most = self.slot_bytes - headroom;
+        within(
+            "length",
+            len.into(),
+            len <= most,
+            Bound::AtMost(most.into()),
+        )
+    }
+}
+
+/// Bits of [`Flags`] that all layouts have: the lowest three.
+const FLAG_BITS: u32 = 3;
+
+/// What is true of a value that fits the memory in question.
+#[inline(always)]
+fn within(field: &'static str, value: u64, fits: bool, bound: Bound) -> Result<(), Unfit> {
+    match fits {
+        true => Ok(()),
+        false => Err(Unfit {
+            target: "this memory",
+            field,
+            value,
+            bound,
+        }),
     }
 }
 

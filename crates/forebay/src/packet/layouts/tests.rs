@@ -249,30 +249,131 @@ fn converts<A: Layout, B: Layout>(values: &Values, reference: u64) {
     assert_eq!(b_there.values(), b.values());
 }
 
-fn converts_to_ours<L: Layout>(facts: &Facts, base: u64, slot_bytes: u32, reference: u64) {
-    let slots = 1 << 12;
-    let payloads = Payloads::<L>::new(base, slot_bytes, slots, facts.pool).unwrap();
-    let desc = Desc::new(facts).unwrap();
-    let layout = payloads.pack(&desc, reference).unwrap();
-    let values = layout.values();
-    assert_eq!(
-        values.payload,
-        base + u64::from(facts.slot) * u64::from(slot_bytes)
-    );
-    assert_eq!(values.size, facts.len);
-    assert_eq!(payloads.unpack(&layout).unwrap(), desc);
-    // Elsewhere is elsewhere.
-    let beside = L::pack(&Values {
-        payload: values.payload + 8,
-        ..values
+/// Slots of one size from an address on.
+#[derive(Clone, Copy, Debug)]
+struct Slots {
+    base: u64,
+    slot_bytes: u32,
+    slots: u32,
+    pool: u8,
+}
+
+impl Slots {
+    fn payloads<L: Layout>(&self) -> Payloads<L> {
+        Payloads::new(self.base, self.slot_bytes, self.slots, self.pool).unwrap()
+    }
+}
+
+/// 16 slots of at least 16 bytes that every layout can address.
+fn slots() -> impl Strategy<Value = Slots> {
+    (1_u64..1 << 30, 2_u32..1000, any::<u8>()).prop_map(|(pages, eighths, pool)| Slots {
+        base: pages * 4096,
+        slot_bytes: eighths * 8,
+        slots: 16,
+        pool,
     })
-    .unwrap();
-    assert!(payloads.unpack(&beside).is_err());
-    let beyond = L::pack(&Values {
-        payload: base + u64::from(slots) * u64::from(slot_bytes),
-        ..values
-    });
-    assert!(beyond.is_err() || payloads.unpack(&beyond.unwrap()).is_err());
+}
+
+/// A descriptor and its headroom, of which all numbers fit those slots often, and often do not.
+fn placed(slots: Slots) -> impl Strategy<Value = (Facts, u32)> {
+    let bytes = slots.slot_bytes;
+    let pool = prop_oneof![6 => Just(slots.pool), 1 => any::<u8>()];
+    let slot = prop_oneof![6 => 0_u32..16, 1 => 0..Desc::MAX_SLOTS];
+    let headroom = prop_oneof![6 => (0..bytes / 8).prop_map(|n| n * 8), 2 => 0..bytes + 2];
+    let len = prop_oneof![3 => 0..=bytes, 1 => 0..=Desc::MAX_LEN];
+    let port = prop_oneof![6 => 0_u8..8, 1 => any::<u8>()];
+    let flags = prop_oneof![4 => 0_u8..8, 1 => (0..8).prop_map(|bit| 1_u8 << bit), 1 => any::<u8>()];
+    let told = (0_u64..1 << 48, pool, port, flags, any::<u16>());
+    (told, slot, len, headroom).prop_map(
+        |((time_ns, pool, port, flags, hash), slot, len, headroom)| {
+            let facts = Facts {
+                time_ns,
+                len,
+                slot,
+                pool,
+                port,
+                flags: Flags(flags),
+                hash,
+            };
+            (facts, headroom)
+        },
+    )
+}
+
+/// What a layout must say of such a packet; none if it cannot be said.
+fn in_other_words(slots: &Slots, facts: &Facts, headroom: u32) -> Option<Values> {
+    let end = u64::from(headroom) + u64::from(facts.len);
+    let said = facts.pool == slots.pool
+        && facts.slot < slots.slots
+        && facts.flags.0 < 8
+        && headroom < slots.slot_bytes
+        && end <= slots.slot_bytes.into();
+    said.then(|| Values {
+        port: facts.port,
+        time_ns: facts.time_ns,
+        size: facts.len,
+        payload: slots.base + u64::from(facts.slot * slots.slot_bytes) + u64::from(headroom),
+        valid: facts.flags.0 & 1 != 0,
+        flag2: facts.flags.0 & 2 != 0,
+        flag3: facts.flags.0 & 4 != 0,
+        hash: facts.hash.into(),
+    })
+}
+
+/// Every bit of ours arrives and comes back, or the packet is refused.
+fn holds_ours_or_refuses<L: Layout + std::fmt::Debug>(slots: &Slots, facts: &Facts, headroom: u32) {
+    let payloads = slots.payloads::<L>();
+    let desc = Desc::new(facts).unwrap();
+    let expected = in_other_words(slots, facts, headroom).filter(|v| should_fit(L::NAME, v));
+    match (payloads.pack(&desc, headroom, facts.time_ns), expected) {
+        (Ok(layout), Some(values)) => {
+            let model = L::pack(&values).unwrap();
+            assert_eq!(stored_numbers(&layout), stored_numbers(&model));
+            assert_eq!(payloads.unpack(&layout), Ok((desc, headroom)));
+        }
+        (Err(_), None) => {}
+        (told, expected) => panic!("{told:?}, expected {expected:?}"),
+    }
+}
+
+/// Every bit of theirs arrives (of the hash, what it folds to) and comes back, or the packet is refused.
+fn gives_ours_or_refuses<L: Layout>(slots: &Slots, values: &Values) {
+    let payloads = slots.payloads::<L>();
+    let offset = values.payload.wrapping_sub(slots.base);
+    let inside = offset < u64::from(slots.slots * slots.slot_bytes);
+    let headroom = offset % u64::from(slots.slot_bytes);
+    let fits = inside && headroom + u64::from(values.size) <= slots.slot_bytes.into();
+    match payloads.unpack(&L::pack(values).unwrap()) {
+        Ok((desc, told)) => {
+            assert!(fits);
+            assert_eq!(u64::from(told), headroom);
+            let hash = Desc::fold_hash(values.hash);
+            let expected = Facts {
+                time_ns: values.time_ns,
+                len: values.size,
+                slot: (offset / u64::from(slots.slot_bytes)) as u32,
+                pool: slots.pool,
+                port: values.port,
+                flags: Flags(
+                    flags(values)
+                        .iter()
+                        .rev()
+                        .fold(0, |all, flag| all * 2 + flag.0 as u8),
+                ),
+                hash,
+            };
+            assert_eq!(desc.facts(), expected);
+            let back = payloads.pack(&desc, told, values.time_ns).unwrap();
+            assert_eq!(
+                back.values(),
+                Values {
+                    hash: hash.into(),
+                    ..*values
+                }
+            );
+        }
+        Err(_) => assert!(!fits),
+    }
 }
 
 macro_rules! each_layout {
@@ -329,16 +430,24 @@ proptest! {
     }
 
     #[test]
-    fn every_layout_converts_to_ours_and_back(
-        time_ns in 0_u64..1 << 48,
-        len in 0_u32..8192,
-        slot in 0_u32..1 << 12,
-        (pool, port, flags, hash) in (any::<u8>(), 0_u8..8, 0_u8..8, any::<u16>()),
-        base in 1_u64..1 << 30,
-        eighths in 2_u32..1000,
+    fn every_layout_holds_ours_whole_or_refuses_it(
+        (slots, (facts, headroom)) in slots().prop_flat_map(|slots| (Just(slots), placed(slots))),
     ) {
-        let facts = Facts { time_ns, len, slot, pool, port, flags: Flags(flags), hash };
-        each_layout!(converts_to_ours, &facts, base * 4096, eighths * 8, time_ns);
+        each_layout!(holds_ours_or_refuses, &slots, &facts, headroom);
+    }
+
+    #[test]
+    fn every_layout_becomes_ours_whole_or_is_refused(
+        (slots, at) in slots().prop_flat_map(|slots| {
+            let eighths = slots.slot_bytes / 8;
+            (Just(slots), -2_i64..i64::from(16 * eighths) + 2)
+        }),
+        values in fitting(),
+    ) {
+        let payload = slots.base.wrapping_add_signed(at * 8);
+        let size = values.size % (slots.slot_bytes * 2).min(8192);
+        let values = Values { payload, size, ..values };
+        each_layout!(gives_ours_or_refuses, &slots, &values);
     }
 
     #[test]
@@ -428,4 +537,113 @@ fn what_a_layout_assumes_of_memory_is_checked_when_the_memory_is_made_known() {
     assert_eq!(told::<Packed>(4097, 2047), None);
     assert!(told::<Plain>(u64::MAX - 100, 2048).is_some_and(|text| text.contains("64 bits")));
     assert!(told::<Plain>(4096, 0).is_some());
+}
+
+/// What has no room in a layout is never left out: the answer says what it is, and what to do.
+#[cfg(not(loom))]
+#[test]
+fn a_packet_that_no_layout_can_describe_is_refused_in_words() {
+    use crate::packet::{Pool, PoolConfig};
+    let config = PoolConfig {
+        slots: 8,
+        slot_bytes: 256,
+        headroom: 64,
+        ..PoolConfig::default()
+    };
+    let mut pool = Pool::new(&config).unwrap();
+    let other = Pool::new(&config).unwrap();
+    let (payloads, others) = (pool.payloads::<Plain>(), other.payloads::<Plain>());
+    let (payloads, others) = (payloads.unwrap(), others.unwrap());
+    let mut packet = pool.take().unwrap();
+    packet.put(20).unwrap();
+    let told = |packet: &crate::packet::Packet, payloads: &Payloads<Plain>| {
+        let refused = payloads.pack(&packet.described(), packet.headroom(), 0);
+        crate::Error::from(refused.unwrap_err()).to_string()
+    };
+
+    packet.set_flags(Flags::VALID.with(Flags::OUTBOUND));
+    let text = told(&packet, &payloads);
+    assert!(
+        text.contains("flags 9 does not fit Plain: at most 7") && text.contains("Clear"),
+        "{text}"
+    );
+    packet.set_flags(Flags::VALID);
+    let text = told(&packet, &others);
+    assert!(
+        text.contains(&format!("this memory: only {}", other.number())),
+        "{text}"
+    );
+
+    packet.pull(20).unwrap();
+    let desc = packet.into_desc().unwrap();
+    let plain = payloads.pack(&desc, desc.headroom(), 0).unwrap();
+    let mut packet = desc.into_packet();
+    assert_eq!(plain.values().payload, packet.as_slice().as_ptr() as u64);
+
+    packet.put(packet.tailroom()).unwrap();
+    packet.pull(packet.len()).unwrap();
+    let text = told(&packet, &payloads);
+    assert!(
+        text.contains("headroom 256") && text.contains("at most 255"),
+        "{text}"
+    );
+    packet.push(1).unwrap();
+    packet.append(&mut pool, &[1; 300]).unwrap();
+    let text = told(&packet, &payloads);
+    assert!(
+        text.contains("length 301 does not fit Plain: only data in one slot"),
+        "{text}"
+    );
+    assert!(text.contains("Copy the packet"), "{text}");
+}
+
+/// A layout of somebody else's: sizes and nothing more.
+#[derive(Clone, Copy)]
+struct SizeOnly(u32);
+
+impl Fields for SizeOnly {
+    fn size(&self) -> u32 {
+        self.0
+    }
+    fn port(&self) -> u8 {
+        0
+    }
+    fn time_ns(&self) -> u64 {
+        0
+    }
+    fn is_valid(&self) -> bool {
+        true
+    }
+    fn set_time(&mut self, _: u64) {}
+    fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
+        Unfit::check_bits(Self::NAME, "port", port.into(), 0)
+    }
+    fn set_valid(&mut self, _: bool) {}
+}
+
+impl Layout for SizeOnly {
+    const NAME: &'static str = "SizeOnly";
+    const LIMITS: Limits = Limits {
+        port_bits: 0,
+        time_bits: 0,
+        size_bits: 32,
+        payload_bits: 0,
+        payload_align: 1,
+    };
+    fn pack(values: &Values) -> Result<Self, Unfit> {
+        check::<Self>(values).map(|()| SizeOnly(values.size))
+    }
+    fn values(&self) -> Values {
+        Values {
+            size: self.0,
+            ..Values::default()
+        }
+    }
+}
+
+#[test]
+fn a_layout_without_bits_for_a_field_holds_nothing_but_0_there() {
+    assert!(SizeOnly(60).set_port(0).is_ok());
+    assert!(SizeOnly(60).set_port(1).is_err());
+    assert!(Payloads::<SizeOnly>::new(4096, 2048, 1, 0).is_err());
 }
