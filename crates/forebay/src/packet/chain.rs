@@ -14,9 +14,9 @@
 use super::{
     Desc, Packet, Refused, Supply, chains,
     returns::NONE,
-    shared::{Cold, Shared},
+    shared::{Cold, PoolRef, Shared},
 };
-use std::{iter::FusedIterator, ptr, slice};
+use std::{iter::FusedIterator, mem, ptr, slice};
 
 impl Packet {
     /// The data, slot after slot, without those that have none.
@@ -51,40 +51,34 @@ impl Packet {
     /// # Errors
     /// Others share it; it would be too long; no slot is left, or slots of another pool.
     pub fn append(&mut self, supply: &mut impl Supply, bytes: &[u8]) -> Result<(), Refused> {
+        self.append_behind(self.last_part(), supply, bytes)?;
+        Ok(())
+    }
+
+    /// [`append`](Packet::append), by who knows the last of the further slots (or that there is none: NONE); gives the
+    /// last one then. So many pieces cost no more than one.
+    pub(super) fn append_behind(
+        &mut self,
+        last: u32,
+        supply: &mut impl Supply,
+        bytes: &[u8],
+    ) -> Result<u32, Refused> {
         self.alone()?;
         if bytes.len() > (Desc::MAX_LEN - self.len()) as usize {
             return Err(Refused::TooLong);
         }
-        let last = self.last_part();
         let last_room = match last {
             NONE => self.tailroom(),
             part => self.pool.slot_bytes - self.pool.facts(part).load().len,
         };
-        let (here, mut rest) = bytes.split_at(bytes.len().min(last_room as usize));
+        let (here, rest) = bytes.split_at(bytes.len().min(last_room as usize));
         // Slots first, so that an exhausted pool changes nothing.
-        let (first, mut more) = (rest.len(), NONE);
-        while !rest.is_empty() {
-            // The last piece first, so that each slot can name the one behind it.
-            let slot_bytes = self.pool.slot_bytes as usize;
-            let piece = match rest.len() % slot_bytes {
-                0 => slot_bytes,
-                odd => odd,
-            };
-            let (before, piece) = rest.split_at(rest.len() - piece);
-            match self.further_slot(supply, piece, more) {
-                Ok(slot) => more = slot,
-                Err(refused) => {
-                    self.give_parts(more);
-                    return Err(refused);
-                }
-            }
-            rest = before;
-        }
+        let (first, new_last) = self.further_slots(supply, rest)?.into_ends();
         match last {
             NONE => {
                 // It cannot fail: there is room for these bytes, and we are alone.
                 self.put(here.len() as u32)?.copy_from_slice(here);
-                self.next = more;
+                self.next = first;
             }
             part => {
                 let facts = self.pool.facts(part);
@@ -92,37 +86,37 @@ impl Packet {
                 fill(&self.pool, part, cold.len, here);
                 facts.store(Cold {
                     len: cold.len + here.len() as u32,
-                    next: more,
+                    next: first,
                     ..cold
                 });
                 self.paged += here.len() as u32;
             }
         }
-        self.paged += first as u32;
-        Ok(())
+        self.paged += rest.len() as u32;
+        Ok(match new_last {
+            NONE => last,
+            new_last => new_last,
+        })
     }
 
-    /// A slot of our pool with `bytes` in it, in front of `next`.
-    fn further_slot(
-        &self,
-        supply: &mut impl Supply,
-        bytes: &[u8],
-        next: u32,
-    ) -> Result<u32, Refused> {
-        let packet = supply.take().ok_or(Refused::Exhausted)?;
-        if !packet.pool.is(&self.pool) {
-            return Err(Refused::ForeignPool);
+    /// `bytes` in slots of our pool.
+    fn further_slots(&self, supply: &mut impl Supply, bytes: &[u8]) -> Result<Further, Refused> {
+        let mut further = Further {
+            pool: self.pool,
+            first: NONE,
+            last: NONE,
+        };
+        // The last piece first, so that each slot can name the one behind it.
+        let pieces = bytes.chunks(self.pool.slot_bytes as usize);
+        for piece in pieces.rev() {
+            let packet = supply.take().ok_or(Refused::Exhausted)?;
+            if !packet.pool.is(&self.pool) {
+                return Err(Refused::ForeignPool);
+            }
+            assert!(packet.is_one_slot(), "a supply gives fresh packets");
+            further.put_in_front(packet.into_slot(), piece);
         }
-        assert!(packet.is_one_slot(), "a supply gives fresh packets");
-        let slot = packet.into_slot();
-        fill(&self.pool, slot, 0, bytes);
-        self.pool.facts(slot).store(Cold {
-            offset: 0,
-            len: bytes.len() as u32,
-            wire_more: 0,
-            next,
-        });
-        Ok(slot)
+        Ok(further)
     }
 
     /// The last of the further slots, or NONE.
@@ -141,10 +135,10 @@ impl Packet {
         self.alone()?;
         let linear = self.linear();
         if len <= linear {
-            let parts = std::mem::replace(&mut self.next, NONE);
+            let parts = mem::replace(&mut self.next, NONE);
             self.paged = 0;
             self.cut(len);
-            self.give_parts(parts);
+            give_parts(self.pool, parts);
             return Ok(());
         }
         let mut left = len - linear;
@@ -159,20 +153,59 @@ impl Packet {
                     next: NONE,
                     ..cold
                 });
-                self.give_parts(cold.next);
+                give_parts(self.pool, cold.next);
                 return Ok(());
             }
             left -= cold.len;
             part = cold.next;
         }
     }
+}
 
-    fn give_parts(&self, mut next: u32) {
-        while next != NONE {
-            let part = next;
-            next = self.pool.facts(part).load().next;
-            chains::give(self.pool, part);
+/// Slots that no packet has yet, each before the one behind it; they go home if none comes to have them.
+struct Further {
+    pool: PoolRef,
+    first: u32,
+    last: u32,
+}
+
+impl Further {
+    /// The slot is the caller's, and from here on ours.
+    fn put_in_front(&mut self, slot: u32, bytes: &[u8]) {
+        fill(&self.pool, slot, 0, bytes);
+        self.pool.facts(slot).store(Cold {
+            offset: 0,
+            len: bytes.len() as u32,
+            wire_more: 0,
+            next: self.first,
+        });
+        self.first = slot;
+        if self.last == NONE {
+            self.last = slot;
         }
+    }
+
+    /// The first one and the last, which are a packet's now.
+    fn into_ends(self) -> (u32, u32) {
+        let ends = (self.first, self.last);
+        mem::forget(self);
+        ends
+    }
+}
+
+impl Drop for Further {
+    fn drop(&mut self) {
+        give_parts(self.pool, self.first);
+    }
+}
+
+/// Brings slots home, from `next` to the end of their chain. The caller owned them, and owns one more of that pool.
+#[inline]
+pub(super) fn give_parts(pool: PoolRef, mut next: u32) {
+    while next != NONE {
+        let part = next;
+        next = pool.facts(part).load().next;
+        chains::give(pool, part);
     }
 }
 

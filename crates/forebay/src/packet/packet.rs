@@ -16,7 +16,9 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Flags, PacketDesc, Supply, chains,
+    Desc, Flags, PacketDesc, Supply,
+    chain::give_parts,
+    chains,
     returns::NONE,
     shared::{Cold, PoolRef, Shared, SlotFacts},
 };
@@ -450,8 +452,9 @@ impl Packet {
         let room = copy.pool.slot_bytes;
         copy.data = self.data.min(room.saturating_sub(self.linear()));
         copy.tail = copy.data;
+        let mut last = NONE;
         for part in self.parts() {
-            copy.append(supply, part)?;
+            last = copy.append_behind(last, supply, part)?;
         }
         copy.wire_len = self.wire_len;
         copy.desc.set_time(self.desc.time_ns());
@@ -549,14 +552,10 @@ impl Packet {
     }
 }
 
-/// Brings a slot home, and those that follow `next`. The caller owned them all, and its `pool` is worth nothing after.
+/// Brings a slot home, and those from `next` on. The caller owned them all, and its `pool` is worth nothing after.
 #[inline]
-pub(super) fn release_slots(pool: PoolRef, slot: u32, mut next: u32) {
-    while next != NONE {
-        let part = next;
-        next = pool.facts(part).load().next;
-        chains::give(pool, part);
-    }
+pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
+    give_parts(pool, next);
     chains::give(pool, slot);
 }
 

@@ -5,6 +5,7 @@ use crate::{ring::spsc, sync::Arc};
 use proptest::prelude::*;
 use std::{
     collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{
         AtomicBool, AtomicU32,
         Ordering::{Acquire, Relaxed, Release},
@@ -452,6 +453,30 @@ fn a_burst_that_its_target_does_not_take_stays_in_the_pool() {
     let mut target = TakesTwo(Vec::new());
     assert_eq!(pool.take_burst(7, &mut target), 2);
     assert_eq!((pool.counts().free, pool.counts().exhausted), (8, 0));
+}
+
+#[test]
+fn a_target_that_panics_costs_no_slot() {
+    /// Keeps some, has one in its hands, and panics.
+    struct Panics(Vec<Packet>, usize);
+    impl Extend<Packet> for Panics {
+        fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
+            let mut packets = packets.into_iter();
+            self.0.extend(packets.by_ref().take(self.1));
+            let _in_hand = packets.next();
+            panic!("a target's own trouble");
+        }
+    }
+    let mut pool = pool_of(10);
+    for kept in 0..8 {
+        let mut target = Panics(Vec::new(), kept);
+        let burst = AssertUnwindSafe(|| pool.take_burst(7, &mut target));
+        assert!(catch_unwind(burst).is_err());
+        assert_eq!(target.0.len(), kept.min(7));
+        drop(target);
+        assert_eq!(pool.refill(), 10);
+    }
+    assert_eq!(pool.close(), None);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Packets against plain vectors of bytes, by random steps: what they hold, what room they have, what they refuse.
 
-use super::*;
+use super::{pool::sealed::Sealed, shared::LOADS, *};
 use proptest::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SLOT: usize = 128;
 const HEADROOM: usize = 32;
@@ -401,4 +402,54 @@ fn slots_of_another_pool_are_refused() {
         (2, 2),
         "each has one slot and one that follows"
     );
+}
+
+/// Counted in looks at the facts beside the slots: with a walk for each piece there were 150 for each slot.
+#[test]
+fn a_copy_of_a_long_chain_looks_at_each_slot_a_few_times() {
+    let mut pool = small_pool(700);
+    let mut packet = pool.take().unwrap();
+    let bytes = vec![7; SLOT * 300];
+    packet.append(&mut pool, &bytes).unwrap();
+    let mut copy = packet.share();
+    let before = LOADS.get();
+    copy.unshare(&mut pool).unwrap();
+    let looks = LOADS.get() - before;
+    assert!(looks <= 4 * 300, "{looks} looks for 300 slots");
+    assert!(copy.to_vec() == bytes && !packet.is_shared());
+}
+
+/// Takes as many as it is told, and then panics.
+struct Panics<'a>(&'a mut Pool, u32);
+
+impl Sealed for Panics<'_> {}
+
+impl Supply for Panics<'_> {
+    fn take(&mut self) -> Option<Packet> {
+        assert!(self.1 > 0, "as it was told");
+        self.1 -= 1;
+        self.0.take()
+    }
+}
+
+#[test]
+fn a_supply_that_panics_costs_no_slot_and_changes_no_packet() {
+    let mut pool = small_pool(16);
+    for takes in 0..5 {
+        let mut packet = pool.take().unwrap();
+        packet.append(&mut pool, &[1; 200]).unwrap();
+        let mut shared = packet.share();
+        let mut alone = pool.take().unwrap();
+        let mut supply = Panics(&mut pool, takes);
+        let append = AssertUnwindSafe(|| alone.append(&mut supply, &[2; 5 * SLOT + 100]));
+        assert!(catch_unwind(append).is_err());
+        assert!(alone.is_empty());
+        drop(alone);
+        let mut supply = Panics(&mut pool, takes.min(1));
+        let unshare = AssertUnwindSafe(|| shared.unshare(&mut supply));
+        assert!(catch_unwind(unshare).is_err());
+        assert!(shared.is_shared() && shared.to_vec() == [1; 200]);
+        drop((packet, shared));
+        assert_eq!(pool.refill(), 16, "after {takes} were taken");
+    }
 }

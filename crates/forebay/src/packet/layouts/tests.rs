@@ -282,7 +282,8 @@ fn placed(slots: Slots) -> impl Strategy<Value = (Facts, u32)> {
     let headroom = prop_oneof![6 => (0..bytes / 8).prop_map(|n| n * 8), 2 => 0..bytes + 2];
     let len = prop_oneof![3 => 0..=bytes, 1 => 0..=Desc::MAX_LEN];
     let port = prop_oneof![6 => 0_u8..8, 1 => any::<u8>()];
-    let flags = prop_oneof![4 => 0_u8..8, 1 => (0..8).prop_map(|bit| 1_u8 << bit), 1 => any::<u8>()];
+    let flags =
+        prop_oneof![4 => 0_u8..8, 1 => (0..8).prop_map(|bit| 1_u8 << bit), 1 => any::<u8>()];
     let told = (0_u64..1 << 48, pool, port, flags, any::<u16>());
     (told, slot, len, headroom).prop_map(
         |((time_ns, pool, port, flags, hash), slot, len, headroom)| {
