@@ -3,16 +3,13 @@
 //! Returning needs no lock: it goes the way of all packets. Imports its parent's `pool`. Read `layouts` next.
 //!
 //! ```text
-//!   Allocator (thread 1) │ magazine: up to 32 packets │ ◀──lock── │
+//!   Allocator (thread 1) │ magazine: up to 31 packets │ ◀──lock── │
 //!   Allocator (thread 2) │ magazine                   │ ◀──lock── │ Pool │ ◀── returns ◀── any thread, without a lock
 //! ```
 
 use super::{Counts, Foreign, Handle, Leaks, Packet, Pool, PoolConfig, Supply};
 use crate::{Result, sync::Arc};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Packets that an allocator takes at once, and twice that is the most that it keeps.
-const MAGAZINE: usize = 32;
 
 /// A [`Pool`] that several threads allocate from, each through an [`Allocator`] of its own.
 ///
@@ -36,8 +33,8 @@ const MAGAZINE: usize = 32;
 #[derive(Clone, Debug)]
 pub struct SharedPool {
     pool: Arc<Mutex<Pool>>,
-    /// Packets in a magazine: fewer in a small pool, which would starve.
-    magazine: usize,
+    /// Packets that an allocator takes at once. One goes out at once, so it keeps one fewer at most.
+    batch: usize,
 }
 
 impl SharedPool {
@@ -53,7 +50,7 @@ impl SharedPool {
     pub fn allocator(&self) -> Allocator {
         Allocator {
             shared: self.clone(),
-            magazine: Vec::with_capacity(2 * self.magazine),
+            magazine: Vec::with_capacity(self.batch - 1),
         }
     }
 
@@ -77,13 +74,13 @@ impl SharedPool {
     /// # Errors
     /// Others hold it.
     pub fn close(self) -> std::result::Result<Option<Leaks>, SharedPool> {
-        let magazine = self.magazine;
+        let batch = self.batch;
         match Arc::try_unwrap(self.pool) {
             Ok(pool) => Ok(pool
                 .into_inner()
                 .unwrap_or_else(PoisonError::into_inner)
                 .close()),
-            Err(pool) => Err(SharedPool { pool, magazine }),
+            Err(pool) => Err(SharedPool { pool, batch }),
         }
     }
 
@@ -95,16 +92,17 @@ impl SharedPool {
 
 impl From<Pool> for SharedPool {
     fn from(pool: Pool) -> SharedPool {
-        let slots = pool.counts().slots as usize;
         SharedPool {
+            batch: pool.shared.batch as usize,
             pool: Arc::new(Mutex::new(pool)),
-            magazine: (slots / 16).clamp(1, MAGAZINE),
         }
     }
 }
 
-/// One thread's way to allocate from a [`SharedPool`]: it locks once for 32 packets. What it keeps goes back when it is
-/// dropped.
+/// One thread's way to allocate from a [`SharedPool`]: it locks once for 32 packets, or for a 32nd of a pool of fewer
+/// than 1024. It keeps one fewer at most, which go back when it is dropped or [unloaded](Allocator::unload): so 32
+/// allocators each get a packet from any pool that has 32, and where they are on threads that drop packets, too, and keep
+/// as many of these ([`return_idle`](super::return_idle)), 16 do.
 ///
 /// ```
 /// use forebay::packet::{PoolConfig, SharedPool};
@@ -119,12 +117,12 @@ impl From<Pool> for SharedPool {
 #[derive(Debug)]
 pub struct Allocator {
     shared: SharedPool,
-    /// Empty packets, ready.
+    /// Empty packets, ready: at most a batch less one.
     magazine: Vec<Packet>,
 }
 
 impl Allocator {
-    /// An empty packet with the pool's headroom; `None` if no slot is left.
+    /// An empty packet with the pool's headroom; `None` if no slot is left but what other allocators keep.
     #[inline]
     pub fn take(&mut self) -> Option<Packet> {
         match self.magazine.pop() {
@@ -138,7 +136,7 @@ impl Allocator {
         let mut pool = self.shared.lock();
         // The first one is asked for; that the others are not there is no want.
         let first = pool.take()?;
-        let more = (self.shared.magazine - 1).min(pool.counts().free as usize);
+        let more = (self.shared.batch - 1).min(pool.counts().free as usize);
         pool.take_burst(more, &mut self.magazine);
         Some(first)
     }
@@ -169,5 +167,47 @@ impl Supply for Allocator {
     #[inline]
     fn take(&mut self) -> Option<Packet> {
         Allocator::take(self)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocator_keeps_one_fewer_than_it_takes_at_once_and_has_room_for_no_more() {
+        for (slots, kept) in [(1, 0), (63, 0), (64, 1), (256, 7), (1024, 31), (4096, 31)] {
+            let pool = SharedPool::new(&PoolConfig {
+                slots,
+                slot_bytes: 64,
+                headroom: 0,
+                ..PoolConfig::default()
+            })
+            .unwrap();
+            let mut allocator = pool.allocator();
+            assert_eq!(allocator.magazine.capacity(), kept);
+            let mut most = 0;
+            for _ in 0..slots {
+                assert!(allocator.take().is_some());
+                most = most.max(allocator.magazine.len());
+            }
+            assert_eq!((most, allocator.magazine.capacity()), (kept, kept));
+        }
+    }
+
+    #[test]
+    fn as_many_allocators_as_are_promised_get_a_packet() {
+        for slots in [32, 63, 64, 256, 1024] {
+            let config = PoolConfig {
+                slots,
+                slot_bytes: 64,
+                headroom: 0,
+                ..PoolConfig::default()
+            };
+            let pool = SharedPool::new(&config).unwrap();
+            let mut allocators: Vec<_> = (0..32).map(|_| pool.allocator()).collect();
+            let packets: Vec<_> = allocators.iter_mut().map(Allocator::take).collect();
+            assert!(packets.iter().all(Option::is_some), "{slots} slots");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Slots that a thread has done with, gathered into chains, one for each pool, so that 32 go home by one step.
 //!
 //! A chain belongs to its thread alone. It goes home when it is full, when the thread says that it is idle, when its
-//! owner looks for slots in this very thread, and when the thread ends. Imports its parent's `returns` and `shared`.
+//! owner looks for slots in this very thread, and when the thread ends. In a pool of fewer than 1024 slots a chain is
+//! full at a 32nd of them, so that what threads keep never adds up to all. Imports its parent's `returns` and `shared`.
 //! Read `pool` next.
 //!
 //! ```text
@@ -50,7 +51,7 @@ pub(super) fn give(pool: PoolRef, slot: u32) {
         let place = &chains.0[pool.number as usize];
         let mut chain = place.replace(Chain::EMPTY);
         pool.returns.link(&mut chain, slot);
-        if chain.len() >= pool.chained {
+        if chain.len() >= pool.batch {
             pool.bring_home(chain);
         } else {
             place.set(chain);
@@ -70,10 +71,14 @@ pub(super) fn take_own(shared: &Shared) -> Chain {
     own.unwrap_or(Chain::EMPTY)
 }
 
-/// Brings home all slots that this thread has gathered and not yet returned, up to 31 of each pool.
+/// Brings home all slots that this thread has gathered and not yet returned.
 ///
 /// Call it before a thread sleeps or turns to something else. Threads that end do it by themselves; `join` waits for
 /// that, the end of a [`std::thread::scope`] does not.
+///
+/// A thread that never calls it keeps fewer than a 32nd of a pool's slots: at most 31, and none of a pool of fewer than
+/// 64. So when all packets are dropped, by up to 32 such threads, at least 32 slots are home (all, where there are
+/// fewer), and the next packets can be taken. With more such threads a pool needs 32 slots for each of them.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig, return_idle};

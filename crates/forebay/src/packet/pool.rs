@@ -21,7 +21,7 @@ use super::{
     shared::Shared,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
-use std::{fmt, mem, ptr::NonNull};
+use std::{fmt, ptr::NonNull};
 
 const ON: &str = "packet pool";
 
@@ -112,7 +112,7 @@ pub struct Counts {
     pub exhausted: u64,
 }
 
-/// Slots that were not home when their pool ended: leaked ([`mem::forget`]), or still in use.
+/// Slots that were not home when their pool ended: leaked ([`std::mem::forget`]), or still in use.
 ///
 /// Those in use are fine until they are dropped; the memory stays until the last one is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +166,8 @@ pub trait Supply: sealed::Sealed {
 /// A bounded number of slots for packets, in one piece of memory.
 ///
 /// The pool has one owner at a time: it is `Send`, and taking needs `&mut`. For several allocating threads there is
-/// [`SharedPool`](super::SharedPool). Packets may be dropped on any thread, also after the pool.
+/// [`SharedPool`](super::SharedPool). Packets may be dropped on any thread, also after the pool; a thread that drops them
+/// keeps a few slots until it calls [`return_idle`](super::return_idle), which says how many.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig};
@@ -180,7 +181,6 @@ pub trait Supply: sealed::Sealed {
 /// assert_eq!(pool.refill(), 100);
 /// # Ok::<(), forebay::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Pool {
     pub(super) shared: Arc<Shared>,
     /// The slot put back last, above the stack, or NONE.
@@ -232,7 +232,7 @@ impl Pool {
         if self.free <= self.look_at {
             self.look();
             if self.free == 0 {
-                self.exhausted += 1;
+                self.exhausted = self.exhausted.saturating_add(1);
                 return None;
             }
         }
@@ -415,26 +415,45 @@ impl Pool {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn close(mut self) -> Option<Leaks> {
-        let slots = self.end();
-        (!slots.is_empty()).then_some(Leaks { slots })
+        let out = self.end();
+        if out == 0 {
+            return None;
+        }
+        let home = &mut self.stack[..self.free];
+        home.sort_unstable();
+        // What is missing in a row of numbers that rise.
+        let mut home = home.iter().copied().peekable();
+        let mut slots = Vec::with_capacity(out);
+        slots.extend((0..self.shared.slots).filter(|slot| home.next_if_eq(slot).is_none()));
+        Some(Leaks { slots })
     }
 
-    /// Ends the pool; gives the slots that are out.
-    fn end(&mut self) -> Vec<u32> {
+    /// Ends the pool: what is home lies on the stack and stays there. Gives how many slots are out.
+    fn end(&mut self) -> usize {
         self.ended = true;
         self.refill();
-        let mut home = self.stack[..mem::take(&mut self.free)].to_vec();
-        self.shared.returns.close(|slot| home.push(slot));
-        let out = self.shared.slots as usize - home.len();
+        let (stack, free) = (&mut self.stack, &mut self.free);
+        self.shared.returns.close(|slot| {
+            stack[*free] = slot;
+            *free += 1;
+        });
+        let out = self.shared.slots as usize - self.free;
         if self.shared.returns.expect(out) {
             // SAFETY: `expect` says so, to one only.
             unsafe { self.shared.end() };
         }
-        let mut is_home = vec![false; self.shared.slots as usize];
-        home.iter().for_each(|&slot| is_home[slot as usize] = true);
-        (0..self.shared.slots)
-            .filter(|&slot| !is_home[slot as usize])
-            .collect()
+        out
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("number", &self.number())
+            .field("slot_bytes", &self.shared.slot_bytes)
+            .field("headroom", &self.shared.headroom)
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
     }
 }
 

@@ -441,6 +441,93 @@ fn a_small_pool_does_not_starve_while_others_gather() {
     thread.join().unwrap();
 }
 
+/// Every thread keeps part of a chain: as much as it can, and no more.
+#[test]
+fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
+    for (slots, threads, kept) in [
+        (40, 8, 0),
+        (64, 32, 1),
+        (256, 16, 7),
+        (256, 32, 7),
+        (1024, 32, 31),
+    ] {
+        let mut pool = pool_of(slots);
+        let dropped = Arc::new(AtomicU32::new(0));
+        let (mut producers, mut workers) = (Vec::new(), Vec::new());
+        for _ in 0..threads {
+            let (producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
+            producers.push(producer);
+            let dropped = dropped.clone();
+            workers.push(thread::spawn(move || {
+                while let Ok(desc) = consumer.pop_wait(None) {
+                    drop(desc);
+                    dropped.fetch_add(1, Release);
+                }
+            }));
+        }
+        let mut sent = 0;
+        let mut dice = Dice(5);
+        let mut send = |pool: &mut Pool, to: usize| {
+            let packet = pool
+                .take()
+                .unwrap_or_else(|| panic!("{slots} slots starve"));
+            producers[to]
+                .push_wait(packet.into_desc().unwrap(), None)
+                .unwrap();
+            sent += 1;
+            while dropped.load(Acquire) < sent {
+                thread::yield_now();
+            }
+        };
+        // One packet at a time is out, wherever it goes.
+        for _ in 0..MANY / 20 {
+            send(&mut pool, dice.below(threads) as usize);
+        }
+        // Whatever each one has kept until now, with these it has kept the most that it can.
+        let home = |pool: &mut Pool| pool.refill() as u64;
+        let mut least = home(&mut pool);
+        for to in 0..threads as usize {
+            for _ in 0..kept + 1 {
+                let before = home(&mut pool);
+                send(&mut pool, to);
+                if home(&mut pool) > before {
+                    // Its chain went home: from none on, it keeps all that follow.
+                    (0..kept).for_each(|_| send(&mut pool, to));
+                    break;
+                }
+            }
+            least = least.min(home(&mut pool));
+        }
+        assert_eq!(home(&mut pool), u64::from(slots) - threads * kept);
+        assert!(least >= 32.min(slots.into()), "{least} of {slots}");
+        drop(producers);
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        assert_eq!(pool.refill(), slots as usize);
+    }
+}
+
+#[test]
+fn what_was_asked_for_in_vain_is_counted_up_to_the_most_that_a_number_holds() {
+    let mut pool = pool_of(4);
+    let mut all = Vec::new();
+    assert_eq!(pool.take_burst(usize::MAX, &mut all), 4);
+    assert_eq!(pool.take_burst(usize::MAX, &mut all), 0);
+    assert!(pool.take().is_none());
+    assert_eq!(pool.counts().exhausted, u64::MAX);
+}
+
+#[test]
+fn a_pool_in_a_log_is_a_line_not_a_list_of_its_slots() {
+    let mut pool = pool_of(5000);
+    let packet = pool.take().unwrap();
+    let told = format!("{pool:?} {:?} {packet:?}", pool.handle());
+    assert!(told.contains("away: 1") && told.len() < 800, "{told}");
+    let told = format!("{:?}", SharedPool::from(pool));
+    assert!(told.len() < 800, "{told}");
+}
+
 #[test]
 fn a_burst_that_its_target_does_not_take_stays_in_the_pool() {
     struct TakesTwo(Vec<Packet>);

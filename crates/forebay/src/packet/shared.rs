@@ -29,14 +29,18 @@ use crate::{
     },
 };
 use std::{
+    fmt,
     ops::Deref,
     ptr::{self, NonNull},
     // A static cannot hold loom's. No model comes here: models drive `returns` and `references`.
     sync::atomic::AtomicPtr,
 };
 
-/// Slots that one thread gathers before it brings them home together.
-const MOST_CHAINED: u32 = 32;
+/// Slots that a thread brings home together, or takes together, in a pool that is not small.
+const MOST_IN_BATCH: u32 = 32;
+
+/// So many threads may each keep part of a batch, and a pool still has slots for the next packets.
+const KEEPING_THREADS: u32 = 32;
 
 /// Pools that can be there at the same time: a desc has 8 bits for the number.
 pub(super) const MOST_POOLS: usize = 256;
@@ -77,18 +81,29 @@ impl Drop for Number {
 }
 
 /// The memory of a pool and what lies beside it.
-#[derive(Debug)]
 pub(super) struct Shared {
     base: NonNull<u8>,
     pub(super) number: u8,
     pub(super) slots: u32,
     pub(super) slot_bytes: u32,
     pub(super) headroom: u32,
-    /// Slots in a chain when it goes home: fewer in a small pool, which would starve.
-    pub(super) chained: u32,
+    /// Slots that a thread moves at once: 1 to 32, and no more than a 32nd of all. A thread keeps one fewer at most, so
+    /// that 32 threads leave 32 slots at least (or all, of a pool that has fewer).
+    pub(super) batch: u32,
     pub(super) returns: Returns,
     facts: Box<[SlotFacts]>,
     pub(super) region: Region,
+}
+
+impl fmt::Debug for Shared {
+    /// Without the slots: there may be a million of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("number", &self.number)
+            .field("slots", &self.slots)
+            .field("slot_bytes", &self.slot_bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the address is of memory that the region owns; who touches its bytes is decided by who owns a slot.
@@ -220,7 +235,7 @@ impl Shared {
             slots: config.slots,
             slot_bytes: config.slot_bytes,
             headroom: config.headroom,
-            chained: (config.slots / 8).clamp(1, MOST_CHAINED),
+            batch: (config.slots / KEEPING_THREADS).clamp(1, MOST_IN_BATCH),
             returns: Returns::new(config.slots),
             facts: (0..config.slots).map(|_| SlotFacts::new()).collect(),
             region,
