@@ -1,6 +1,6 @@
 //! The pool with an oracle of who owns which slot, in one thread and in many, and with rings between them.
 
-use super::*;
+use super::{returns::NONE, tests::operations, *};
 use crate::{ring::spsc, sync::Arc};
 use proptest::prelude::*;
 use std::{
@@ -18,6 +18,7 @@ fn pool_of(slots: u32) -> Pool {
         slots,
         slot_bytes: 256,
         headroom: 64,
+        populate: !cfg!(miri), // which has no `madvise`
         ..PoolConfig::default()
     })
     .unwrap()
@@ -70,11 +71,21 @@ fn stamp(packet: &mut Packet, number: u64) {
 
 fn unstamp(packet: &mut Packet) -> u64 {
     let complement = u64::from_le_bytes(packet.pull(8).unwrap().try_into().unwrap());
-    let number = u64::from_le_bytes(packet.as_slice().try_into().unwrap());
+    let number = u64::from_le_bytes(packet.as_slice()[..8].try_into().unwrap());
     assert_eq!(number, !complement);
     // Whoever takes the slot next must have been told that we did this.
     packet.as_mut_slice().unwrap().fill(0xee);
     number
+}
+
+/// All slots that a packet has.
+fn each_slot(packet: &Packet, mut see: impl FnMut(u32)) {
+    see(packet.slot());
+    let mut next = packet.next;
+    while next != NONE {
+        see(next);
+        next = packet.pool.facts(next).load().next;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,9 +161,10 @@ proptest! {
 
 const MANY: u64 = 20_000;
 
-/// One owner, several threads that drop; the way there is a ring for each.
+/// One owner, several threads that return, in whatever way; the way there is a ring for each.
 #[test]
 fn slots_come_home_from_many_threads_once_each() {
+    let many = operations(3 * MANY) / 3;
     for (slots, threads) in [(3, 1), (64, 2), (300, 3)] {
         let mut pool = pool_of(slots);
         let owners = Owners::new(slots);
@@ -168,8 +180,8 @@ fn slots_come_home_from_many_threads_once_each() {
                 while let Ok(desc) = consumer.pop_wait(None) {
                     let mut packet = desc.into_packet();
                     sum += unstamp(&mut packet);
-                    owners.give(packet.slot());
-                    drop(packet);
+                    each_slot(&packet, |slot| owners.give(slot));
+                    give_up(packet, &mut dice);
                     match dice.below(50) {
                         0 => thread::yield_now(),
                         1 => return_idle(),
@@ -184,15 +196,19 @@ fn slots_come_home_from_many_threads_once_each() {
         }
         let mut dice = Dice(99);
         let mut number = 0;
-        while number < MANY {
+        while number < many {
             let Some(mut packet) = pool.take() else {
                 thread::yield_now();
                 continue;
             };
-            owners.take(packet.slot());
             stamp(&mut packet, number);
+            if dice.below(10) == 0 {
+                // Where there are not so many slots it stays as it was.
+                let _ = packet.append(&mut pool, &[number as u8; 600]);
+            }
+            each_slot(&packet, |slot| owners.take(slot));
             if dice.below(20) == 0 {
-                owners.give(packet.slot());
+                each_slot(&packet, |slot| owners.give(slot));
                 match dice.below(2) {
                     0 => drop(packet),
                     _ => pool.put_back(packet).unwrap(),
@@ -206,9 +222,24 @@ fn slots_come_home_from_many_threads_once_each() {
         }
         drop(producers);
         let sums = workers.into_iter().map(|worker| worker.join().unwrap());
-        assert_eq!(sums.sum::<u64>(), MANY * (MANY - 1) / 2);
+        assert_eq!(sums.sum::<u64>(), many * (many - 1) / 2);
         assert_eq!(pool.refill(), slots as usize);
         assert_eq!(pool.close(), None);
+    }
+}
+
+/// One of the ways in which a packet's slots go home.
+fn give_up(mut packet: Packet, dice: &mut Dice) {
+    match dice.below(8) {
+        0 => drop(packet.into_desc().unwrap()),
+        1 => drop(packet.share()),
+        2 => {
+            let other = packet.share();
+            drop(packet);
+            drop(other.into_desc().unwrap());
+        }
+        3 => packet.trim(packet.len() / 2).unwrap(),
+        _ => {}
     }
 }
 
@@ -217,6 +248,8 @@ fn slots_come_home_from_many_threads_once_each() {
 #[cfg(not(forebay_one_view))]
 #[test]
 fn allocators_of_one_pool_never_get_the_same_slot() {
+    // Two pools, three threads.
+    let each = operations(6 * MANY / 4) / 6;
     for slots in [5, 500] {
         let pool = SharedPool::from(pool_of(slots));
         let owners = Owners::new(slots);
@@ -236,7 +269,7 @@ fn allocators_of_one_pool_never_get_the_same_slot() {
                         owners.give(packet.slot());
                         dropped += 1;
                     };
-                    for number in 0..MANY / 4 {
+                    for number in 0..each {
                         match allocator.take() {
                             Some(mut packet) => {
                                 owners.take(packet.slot());

@@ -1,7 +1,7 @@
 //! Packets against plain vectors of bytes, by random steps: what they hold, what room they have, what they refuse.
 
 use super::{pool::sealed::Sealed, shared::LOADS, *};
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SLOT: usize = 128;
@@ -12,9 +12,19 @@ fn small_pool(slots: u32) -> Pool {
         slots,
         slot_bytes: SLOT as u32,
         headroom: HEADROOM as u32,
+        populate: !cfg!(miri), // which has no `madvise`
         ..PoolConfig::default()
     })
     .unwrap()
+}
+
+/// Operations of a test that can go on as long as one likes: as `FOREBAY_OPERATIONS` says, or so many.
+pub(super) fn operations(default: u64) -> u64 {
+    match std::env::var("FOREBAY_OPERATIONS") {
+        Ok(number) => number.parse().expect("FOREBAY_OPERATIONS is a number"),
+        Err(_) if cfg!(miri) => default / 100,
+        Err(_) => default,
+    }
 }
 
 /// What a packet must be: its bytes, of which `linear` lie in the first slot, from `headroom` on.
@@ -337,6 +347,37 @@ proptest! {
     }
 }
 
+/// The same in walks so long that what is lost once in a while is missed.
+#[test]
+fn packets_agree_with_plain_vectors_over_many_operations() {
+    let mut runner = TestRunner::deterministic();
+    let steps = step();
+    let mut left = operations(10_000);
+    let mut slots = 1;
+    while left > 0 {
+        let mut walk = Walk {
+            pool: small_pool(slots),
+            all: Vec::new(),
+            groups: 0,
+            byte: 1,
+        };
+        for _ in 0..left.min(20_000) {
+            let step = match walk.all.len() {
+                // All that share are looked at after each step.
+                12.. => Step::Drop(walk.byte.into()),
+                _ => steps.new_tree(&mut runner).unwrap().current(),
+            };
+            walk.step(step);
+            walk.check();
+            left -= 1;
+        }
+        walk.all.clear();
+        assert_eq!(walk.pool.refill(), slots as usize);
+        assert_eq!(walk.pool.close(), None);
+        slots = slots % 24 + 1;
+    }
+}
+
 #[test]
 fn a_packet_keeps_what_it_is_told_on_its_way() {
     let mut pool = small_pool(4);
@@ -369,6 +410,7 @@ fn a_packet_is_never_longer_than_a_descriptor_can_say() {
         slots: 20,
         slot_bytes: 1 << 16,
         headroom: 64,
+        populate: !cfg!(miri),
         ..PoolConfig::default()
     })
     .unwrap();
