@@ -7,8 +7,8 @@
 //!                       ╰────────────────────── len = linear + paged ────────────────────────────────────╯
 //! ```
 //!
-//! How much data a further slot has, and which one follows, stands in its facts; they belong to the packet, and change
-//! only while nobody shares it.
+//! How much data a further slot has, and which one follows, stands in its facts, and in those of the first of them which
+//! is the last; they belong to the packet, and change only while nobody shares it.
 #![allow(unsafe_code)]
 
 use super::{
@@ -51,22 +51,11 @@ impl Packet {
     /// # Errors
     /// Others share it; it would be too long; no slot is left, or slots of another pool.
     pub fn append(&mut self, supply: &mut impl Supply, bytes: &[u8]) -> Result<(), Refused> {
-        self.append_behind(self.last_part(), supply, bytes)?;
-        Ok(())
-    }
-
-    /// [`append`](Packet::append), by who knows the last of the further slots (or that there is none: NONE); gives the
-    /// last one then. So many pieces cost no more than one.
-    pub(super) fn append_behind(
-        &mut self,
-        last: u32,
-        supply: &mut impl Supply,
-        bytes: &[u8],
-    ) -> Result<u32, Refused> {
         self.alone()?;
         if bytes.len() > (Desc::MAX_LEN - self.len()) as usize {
             return Err(Refused::TooLong);
         }
+        let last = self.last_part();
         let last_room = match last {
             NONE => self.tailroom(),
             part => self.pool.slot_bytes - self.pool.facts(part).load().len,
@@ -93,10 +82,10 @@ impl Packet {
             }
         }
         self.paged += rest.len() as u32;
-        Ok(match new_last {
-            NONE => last,
-            new_last => new_last,
-        })
+        if new_last != NONE {
+            self.set_last_part(new_last);
+        }
+        Ok(())
     }
 
     /// `bytes` in slots of our pool.
@@ -121,13 +110,19 @@ impl Packet {
 
     /// The last of the further slots, or NONE.
     fn last_part(&self) -> u32 {
-        let mut last = NONE;
-        let mut next = self.next;
-        while next != NONE {
-            last = next;
-            next = self.pool.facts(next).load().next;
+        match self.next {
+            NONE => NONE,
+            first => self.pool.facts(first).load().wire_more,
         }
-        last
+    }
+
+    /// Notes which of the further slots is the last, with the first of them, so that nobody has to walk there.
+    fn set_last_part(&self, last: u32) {
+        let facts = self.pool.facts(self.next);
+        facts.store(Cold {
+            wire_more: last,
+            ..facts.load()
+        });
     }
 
     /// Cuts the data of a packet with further slots to `len` bytes, which it has.
@@ -153,6 +148,7 @@ impl Packet {
                     next: NONE,
                     ..cold
                 });
+                self.set_last_part(part);
                 give_parts(self.pool, cold.next);
                 return Ok(());
             }

@@ -452,9 +452,8 @@ impl Packet {
         let room = copy.pool.slot_bytes;
         copy.data = self.data.min(room.saturating_sub(self.linear()));
         copy.tail = copy.data;
-        let mut last = NONE;
         for part in self.parts() {
-            last = copy.append_behind(last, supply, part)?;
+            copy.append(supply, part)?;
         }
         copy.wire_len = self.wire_len;
         copy.desc.set_time(self.desc.time_ns());

@@ -125,7 +125,8 @@ unsafe impl Sync for Shared {}
 pub(super) struct SlotFacts {
     /// Where the data begins in the slot, how much of it there is, and which slot holds what follows (0: none).
     place: AtomicU64,
-    /// Bytes that the packet had on the wire, less those it has, modulo 2³²: 0 for most.
+    /// Bytes that the packet had on the wire, less those it has, modulo 2³²: 0 for most. With the first slot that follows
+    /// a packet's own, the number of the last one.
     wire_more: AtomicU32,
     pub(super) references: References,
 }
@@ -139,7 +140,7 @@ pub(super) struct Cold {
     pub(super) offset: u32,
     /// 0 to the slot's size less `offset`; 0 in the only slot of a packet, whose desc says it.
     pub(super) len: u32,
-    /// Bytes on the wire less those it has, modulo 2³².
+    /// Bytes on the wire less those it has, modulo 2³²; in a further slot see `chain`.
     pub(super) wire_more: u32,
     /// The number of a slot, or NONE.
     pub(super) next: u32,
