@@ -70,10 +70,10 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                 samples: times.ns.samples,
             };
             let cells = vec![
-                Cell::Number(layout.bytes as f64, 0),
+                Cell::number(layout.bytes as f64, 0),
                 Cell::spread(Some(rate), 0),
                 Cell::spread(times.cycles, 2),
-                Cell::Number(rate.median / best, 2),
+                Cell::number(rate.median / best, 2),
             ];
             table.row(layout.name, cells);
         }

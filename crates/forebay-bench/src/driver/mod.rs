@@ -146,7 +146,7 @@ fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Tabl
             continue;
         };
         let gain = |of: &dyn Fn(&Figures) -> f64| match &before {
-            Some(before) => Cell::Number(of(&now) / of(before), 2),
+            Some(before) => Cell::number(of(&now) / of(before), 2),
             None => Cell::Unknown,
         };
         table.row(
@@ -160,8 +160,8 @@ fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Tabl
                 Cell::spread(now.work, 0),
                 gain(&|figures| 1.0 / figures.work_ns.median),
                 Cell::spread(now.misses, 2),
-                Cell::Number(samples.len() as f64, 0),
-                Cell::Number(discarded as f64, 0),
+                Cell::number(samples.len() as f64, 0),
+                Cell::number(discarded as f64, 0),
             ],
         );
         before = Some(now);

@@ -39,15 +39,29 @@ pub enum Cell {
         #[serde(skip)]
         decimals: usize,
     },
-    /// One number, shown with so many decimals.
-    Number(f64, #[serde(skip)] usize),
+    /// One number.
+    Number(Figure),
     /// Words.
     Text(String),
     /// This machine cannot tell.
     Unknown,
 }
 
+/// A number, shown with so many decimals.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Figure {
+    value: f64,
+    #[serde(skip)]
+    decimals: usize,
+}
+
 impl Cell {
+    /// One number, shown with so many decimals.
+    pub fn number(value: f64, decimals: usize) -> Cell {
+        Cell::Number(Figure { value, decimals })
+    }
+
     /// A summary, or that there is none.
     pub fn spread(summary: Option<Summary>, decimals: usize) -> Cell {
         summary.map_or(Cell::Unknown, |summary| Cell::Spread { summary, decimals })
@@ -64,7 +78,7 @@ impl fmt::Display for Cell {
                     "{median:.decimals$} ({low:.decimals$}–{high:.decimals$})"
                 )
             }
-            Cell::Number(number, decimals) => write!(f, "{number:.decimals$}"),
+            Cell::Number(Figure { value, decimals }) => write!(f, "{value:.decimals$}"),
             Cell::Text(text) => f.write_str(text),
             Cell::Unknown => f.write_str("–"),
         }
@@ -151,7 +165,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_what_is_in_them_and_a_skipped_row_needs_none() {
         let mut table = Table::new("what", &["ns", "cycles"]);
-        table.row("one", vec![Cell::Number(1.25, 1), Cell::Unknown]);
+        table.row("one", vec![Cell::number(1.25, 1), Cell::Unknown]);
         table.skipped(
             "another",
             &anyhow::anyhow!("needs something that is not here"),

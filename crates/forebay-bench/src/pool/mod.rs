@@ -112,7 +112,7 @@ fn cells(time: &Times, ours: &Times) -> Vec<Cell> {
     vec![
         Cell::spread(Some(time.ns), 2),
         Cell::spread(time.cycles, 1),
-        Cell::Number(time.ns.median / ours.ns.median, 2),
+        Cell::number(time.ns.median / ours.ns.median, 2),
     ]
 }
 

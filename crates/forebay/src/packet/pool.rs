@@ -21,7 +21,7 @@ use super::{
     shared::Shared,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
-use std::{fmt, ptr::NonNull};
+use std::{fmt, mem, ptr::NonNull};
 
 const ON: &str = "packet pool";
 
