@@ -121,8 +121,23 @@ impl Receiver for OneByOne {
     }
 }
 
-/// The same in batches, at both ends.
+/// The same, processed in batches.
 pub struct Batched;
+
+/// The end that processes 32 at a time.
+pub struct ManyAtOnce(Consumer<PacketDesc>);
+
+impl Path for Batched {
+    type Sender = FromPool;
+    type Receiver = ManyAtOnce;
+
+    fn new() -> Result<(Self::Sender, Self::Receiver)> {
+        ends().map(|(sender, consumer)| (sender, ManyAtOnce(consumer)))
+    }
+}
+
+/// The same, sent in batches, too.
+pub struct Gathered;
 
 /// The end that gathers what one look at the card gives.
 pub struct Gathering {
@@ -130,10 +145,7 @@ pub struct Gathering {
     batch: Vec<PacketDesc>,
 }
 
-/// The end that processes 32 at a time.
-pub struct ManyAtOnce(Consumer<PacketDesc>);
-
-impl Path for Batched {
+impl Path for Gathered {
     type Sender = Gathering;
     type Receiver = ManyAtOnce;
 
