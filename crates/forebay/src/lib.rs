@@ -5,6 +5,8 @@
 //!                  │ on
 //!              memory::Mirror                  the same pages twice, back to back: no wrap case
 //!
+//!  bytes ──▶ stream::Writer ──▶ Reader        such a ring with an end and an error: all there is, as ONE slice
+//!
 //!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots come home in batches
 //!
 //!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers travel, over such a ring
@@ -16,10 +18,11 @@
 //! |---|---|
 //! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
 //! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order it |
+//! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
 //! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently |
-//! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park) |
+//! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
 //!
 //! Full and empty are answers; an [`Error`] is for what somebody has to read. Linux only. The
@@ -39,6 +42,7 @@ pub mod packet;
 pub mod poll;
 pub mod ring;
 pub mod store;
+pub mod stream;
 pub mod sync;
 mod sys;
 pub mod time;

@@ -10,6 +10,8 @@
 //! ```
 #![allow(unsafe_code)]
 
+#[cfg(not(loom))] // models signal otherwise
+pub(crate) mod eventfd;
 pub(crate) mod file;
 
 use std::{

@@ -14,3 +14,5 @@
 mod cursor;
 mod slots;
 pub mod spsc;
+
+pub(crate) use slots::ONE_VIEW;

@@ -21,7 +21,7 @@ use crate::{
 use std::{marker::PhantomData, ptr::NonNull};
 
 /// Whether bursts end at the seam, since there is no second view.
-pub(super) const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
+pub(crate) const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
 
 /// Whether lines are fetched ahead for writing: where there is an instruction for it, and the other core's cache to
 /// fetch from.

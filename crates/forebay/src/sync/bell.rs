@@ -66,22 +66,33 @@ impl Bell {
     /// Wakes the sleeper if there is one; call it after what was published.
     #[inline(always)]
     pub(crate) fn ring(&self) {
+        self.ring_by(|| self.wake());
+    }
+
+    /// As [`ring`](Bell::ring), for a sleeper who sleeps elsewhere than in [`sleep`](Bell::sleep): `wake` wakes it.
+    #[inline(always)]
+    pub(crate) fn ring_by(&self, wake: impl FnOnce()) {
         if !planted("bell-ring-without-fence") {
             fence(SeqCst); // WAKE, the ringer's side
         }
         // Relaxed: ordered by the fence above.
         if self.word.load(Relaxed) == ARMED {
-            self.wake();
+            self.quiet_it(wake);
         }
     }
 
     #[cold]
-    fn wake(&self) {
+    fn quiet_it(&self, wake: impl FnOnce()) {
         // Relaxed: the sleeper looks at what was published, with that value's own Acquire; of two ringers one wakes.
         if self.word.swap(QUIET, Relaxed) == ARMED {
-            #[cfg(not(loom))]
-            crate::sys::futex_wake(&self.word);
+            wake();
         }
+    }
+
+    /// Wakes who is in [`sleep`](Bell::sleep); a model's sleeper sees the quiet bell instead.
+    pub(crate) fn wake(&self) {
+        #[cfg(not(loom))]
+        crate::sys::futex_wake(&self.word);
     }
 }
 

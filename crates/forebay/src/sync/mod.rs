@@ -11,9 +11,14 @@
 //! ```
 
 mod bell;
+mod eventfd;
+mod task;
 mod wait;
 
 pub(crate) use bell::Bell;
+pub use eventfd::Eventfd;
+pub use task::Task;
+pub(crate) use wait::Deadline;
 pub use wait::{Park, Spin, Wait};
 
 use std::ops::{Deref, DerefMut};

@@ -1,8 +1,9 @@
 //! How an end of a ring waits: a type parameter, so that who only spins pays nothing for sleeping.
 //!
-//! It builds on `bell`. Read `ring::spsc` next, where it is used.
+//! It builds on `bell`. `eventfd` and `task` have two more ways. Read `ring::spsc` next, where it is used.
 
 use super::{Bell, hint, planted, thread};
+use crate::Result;
 use std::time::{Duration, Instant};
 
 /// A way to wait for the other end.
@@ -17,7 +18,13 @@ use std::time::{Duration, Instant};
 /// assert!(seen);
 /// assert!(!Park::default().wait(Some(Duration::from_millis(1)), &mut || false));
 /// ```
-pub trait Wait: Default + Send + Sync {
+pub trait Wait: Sized + Send + Sync {
+    /// Makes one on which nobody waits yet.
+    ///
+    /// # Errors
+    /// What it needs of the system could not be had: a descriptor, for [`Eventfd`](super::Eventfd).
+    fn new() -> Result<Self>;
+
     /// Wakes whoever waits here. Called after each publication and when the other end is dropped: keep it cheap.
     fn wake(&self);
 
@@ -60,6 +67,10 @@ pub struct Park {
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 impl Wait for Spin {
+    fn new() -> Result<Self> {
+        Ok(Spin)
+    }
+
     #[inline(always)]
     fn wake(&self) {}
 
@@ -81,47 +92,65 @@ impl Wait for Spin {
 }
 
 impl Wait for Park {
+    fn new() -> Result<Self> {
+        Ok(Park::default())
+    }
+
     #[inline(always)]
     fn wake(&self) {
         self.bell.ring();
     }
 
     fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
-        for _ in 0..LOOKS {
-            if ready() {
-                return true;
-            }
-            hint::spin_loop();
+        let (arm, sleep) = (|| self.bell.arm(), |left| self.bell.sleep(left));
+        wait_asleep(limit, ready, &self.bell, arm, sleep)
+    }
+}
+
+/// Looks some times, then arms `bell` by `arm`, looks once more and sleeps by `sleep` (true unless the time was up),
+/// again and again.
+pub(super) fn wait_asleep(
+    limit: Option<Duration>,
+    ready: &mut dyn FnMut() -> bool,
+    bell: &Bell,
+    arm: impl Fn(),
+    sleep: impl Fn(Option<Duration>) -> bool,
+) -> bool {
+    for _ in 0..LOOKS {
+        if ready() {
+            return true;
         }
-        let deadline = Deadline::after(limit);
-        loop {
-            self.bell.arm();
-            if !planted("park-without-second-look") && ready() {
-                self.bell.disarm();
-                return true;
-            }
-            let woken = self.bell.sleep(deadline.left());
-            self.bell.disarm();
-            if ready() {
-                return true;
-            }
-            if !woken {
-                return false;
-            }
+        hint::spin_loop();
+    }
+    let deadline = Deadline::after(limit);
+    loop {
+        arm();
+        if !planted("park-without-second-look") && ready() {
+            bell.disarm();
+            return true;
+        }
+        let woken = sleep(deadline.left());
+        bell.disarm();
+        if ready() {
+            return true;
+        }
+        if !woken {
+            return false;
         }
     }
 }
 
 /// The end of a time limit; one beyond the clock's range is none.
-struct Deadline(Option<Instant>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    fn after(limit: Option<Duration>) -> Deadline {
+    pub(crate) fn after(limit: Option<Duration>) -> Deadline {
         Deadline(limit.and_then(|limit| Instant::now().checked_add(limit)))
     }
 
     /// What is left: `None` for ever, zero when it is over.
-    fn left(&self) -> Option<Duration> {
+    pub(crate) fn left(&self) -> Option<Duration> {
         self.0
             .map(|end| end.saturating_duration_since(Instant::now()))
     }

@@ -114,7 +114,13 @@ impl<T, W: Wait> Consumer<T, W> {
         if known < n {
             known = self.look();
         }
-        let n = self.place.run(n.min(known));
+        self.lend(n.min(known))
+    }
+
+    /// The next `n` elements, which are known to be there, as far as they lie in one piece.
+    #[inline(always)]
+    fn lend(&mut self, n: usize) -> Peeked<'_, T, W> {
+        let n = self.place.run(n);
         // On the cached path no Acquire load stands between a write through the other view and the slice.
         self.place.settle();
         self.shared.slots.will_read(self.cursor.position(), n);
@@ -159,6 +165,54 @@ impl<T, W: Wait> Consumer<T, W> {
         self.pop().ok_or(PopError::TimedOut)
     }
 
+    /// All the elements there are now, as one slice; never pauses before it looks.
+    #[inline]
+    pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
+        let known = self.glance();
+        self.lend(known)
+    }
+
+    /// Takes up to `n` elements out without a look at them; returns how many.
+    #[inline]
+    pub(crate) fn skip(&mut self, n: usize) -> usize
+    where
+        T: Copy,
+    {
+        let mut known = self.cursor.known();
+        if known < n {
+            known = self.glance();
+        }
+        let n = n.min(known);
+        if n > 0 {
+            self.shared.slots.will_write(self.cursor.position(), n);
+            self.release(n);
+        }
+        n
+    }
+
+    /// Elements known to be there, without a look.
+    #[inline]
+    pub(crate) fn known(&self) -> usize {
+        self.cursor.known()
+    }
+
+    /// Elements taken out so far.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.cursor.position()
+    }
+
+    /// Where this end waits.
+    #[inline]
+    pub(crate) fn waits_at(&self) -> &W {
+        &self.shared.consumer_wait
+    }
+
+    /// Wakes the producer, for a reason that is not the ring's.
+    pub(crate) fn wake_producer(&self) {
+        self.shared.producer_wait.wake();
+    }
+
     /// Elements in the ring now, 0 to the capacity. It can only grow until this end takes something out.
     pub fn len(&self) -> usize {
         self.cursor.peer_distance(&self.shared.tail.position, 0)
@@ -188,6 +242,12 @@ impl<T, W: Wait> Consumer<T, W> {
     #[inline]
     fn look(&mut self) -> usize {
         self.cursor.look(&self.shared.tail.position, 0) // PUBLISH
+    }
+
+    /// As [`look`](Consumer::look), but at once.
+    #[inline]
+    fn glance(&mut self) -> usize {
+        self.cursor.glance(&self.shared.tail.position, 0) // PUBLISH
     }
 
     /// Gives `n` emptied slots back to the producer.
@@ -267,6 +327,21 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
         let elements = ptr::slice_from_raw_parts_mut(self.consumer.place.slot(), k);
         let _credit = Credit(self.consumer, k);
         drop(DropRun(elements));
+    }
+
+    /// The elements for as long as the consumer stays borrowed; they stay in the ring.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// let slice: &[u8] = consumer.peek(2).into_slice();
+    /// assert_eq!(slice, [1, 2]);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn into_slice(self) -> &'a [T] {
+        // SAFETY: as in `deref`; releasing them needs the consumer, which stays borrowed for `'a`.
+        unsafe { slice::from_raw_parts(self.consumer.place.slot(), self.n) }
     }
 
     /// Copies elements into `target`, up to the lesser of both lengths, and releases them; returns how many.

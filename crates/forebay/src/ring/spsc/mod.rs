@@ -146,8 +146,8 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
     let shared = Arc::new(Shared {
         tail: CachePadded::default(),
         head: CachePadded::default(),
-        producer_wait: CachePadded::default(),
-        consumer_wait: CachePadded::default(),
+        producer_wait: CachePadded(W::new()?),
+        consumer_wait: CachePadded(W::new()?),
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });

@@ -186,6 +186,23 @@ impl<T, W: Wait> Producer<T, W> {
             .map_err(|Full(value)| PushError::TimedOut(value))
     }
 
+    /// Elements put in so far.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.cursor.position()
+    }
+
+    /// Where this end waits.
+    #[inline]
+    pub(crate) fn waits_at(&self) -> &W {
+        &self.shared.producer_wait
+    }
+
+    /// Wakes the consumer, for a reason that is not the ring's.
+    pub(crate) fn wake_consumer(&self) {
+        self.shared.consumer_wait.wake();
+    }
+
     /// Vacant slots now, 0 to the capacity. It can only grow until this end puts something in.
     pub fn vacant(&self) -> usize {
         self.cursor
@@ -315,6 +332,12 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
         // SAFETY: our `n` vacant slots, in one piece, ours alone through the exclusive borrow; they need hold nothing.
         unsafe { slice::from_raw_parts_mut(self.producer.place.slot().cast(), self.n) }
+    }
+
+    /// The first slot; `len()` of them lie in one piece.
+    #[inline]
+    pub(crate) fn first(&self) -> *const T {
+        self.producer.place.slot()
     }
 
     /// Publishes the first `k` slots.

@@ -1,0 +1,157 @@
+//! A stream of bytes from one writer to one reader, bounded, in one thread or in two.
+//!
+//! [`stream`] makes the two ends; a [`Writer`] pushes, a [`Reader`] peeks and pops. What is in it is **one slice**, always
+//! and whole, because the memory is a [mirror](crate::memory::Mirror): nothing slides, nothing is copied out. This room
+//! adds to [`ring::spsc`](crate::ring::spsc) an end, an error and the traits of `std::io`; it imports `ring`, `memory` and
+//! `sync`. Read `state` next, for how a stream ends, then `writer` and `reader`.
+//!
+//! ```text
+//!  Writer                        capacity, exact to the byte                     Reader
+//!  push(&[u8]) ─▶ how much  │ . . . │ c o n t e n t │ . . . . │  ─▶ peek(): the content, one slice
+//!  reserve(n) ─▶ commit(k)          └ bytes_popped  └ bytes_pushed   pop(n): at most the content
+//!     │                                                                 │
+//!     └── close · set_error · dropped ─▶ state ◀── set_error · dropped ─┘
+//! ```
+//!
+//! **In one thread** both ends live side by side; nothing here blocks but what says so:
+//!
+//! ```
+//! let (mut writer, mut reader) = forebay::stream::stream(15)?;
+//! assert_eq!(writer.push(b"hello, world, and"), 15); // full: it took what fits
+//! assert_eq!(reader.peek(), b"hello, world, a");
+//! assert_eq!(reader.pop(7), 7);
+//! assert_eq!(writer.push(b"nd"), 2); // goes on at the front of the memory
+//! writer.close();
+//! assert_eq!(reader.peek(), b"world, and"); // one slice all the same
+//! assert_eq!(reader.pop(usize::MAX), 10); // never past the content
+//! assert!(reader.is_finished());
+//! # Ok::<(), forebay::Error>(())
+//! ```
+//!
+//! **In two threads** either end may wait, with or without a time limit, also through `std::io`:
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! let (mut writer, mut reader) = forebay::stream::stream(1 << 16)?;
+//! let thread = std::thread::spawn(move || -> std::io::Result<()> {
+//!     writer.write_all(&[7; 1_000_000])?; // waits for room
+//!     writer.close(); // dropped without this, the reader gets an error behind the content
+//!     Ok(())
+//! });
+//! let mut all = Vec::new();
+//! reader.read_to_end(&mut all)?;
+//! assert_eq!(all.len(), 1_000_000);
+//! thread.join().unwrap()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod io;
+mod reader;
+mod ready;
+mod state;
+mod writer;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use reader::Reader;
+pub use state::End;
+pub use writer::{Reserved, Writer};
+
+use crate::{
+    Error, Result,
+    ring::spsc,
+    sync::{Arc, CachePadded, Wait},
+};
+use state::State;
+
+/// What a stream is to be like.
+///
+/// ```
+/// use forebay::{stream::{stream_with, Config}, sync::Spin};
+/// let config = Config { capacity_bytes: 1_000_000, populate: false, ..Config::default() };
+/// let (writer, _reader) = stream_with::<Spin>(&config)?;
+/// assert_eq!(writer.available_capacity(), 1_000_000);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Most bytes in the stream at once, exactly: 1 or more; 65,536 by default, as in a pipe of the kernel.
+    pub capacity_bytes: usize,
+    /// Make the memory present when the stream is made (the default), so that no first touch stops a thread later.
+    pub populate: bool,
+    /// Ask for pages of 2 MiB where the capacity reaches that; [`Writer::huge_pages`] says what was got.
+    pub huge_pages: bool,
+    /// Never pause before looking at the other end's position: see [`ring::spsc`](crate::ring::spsc).
+    pub latency: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            capacity_bytes: 1 << 16,
+            populate: true,
+            huge_pages: false,
+            latency: false,
+        }
+    }
+}
+
+impl Config {
+    /// Checks what can be checked without the kernel.
+    ///
+    /// # Errors
+    /// A capacity of 0.
+    pub fn validate(&self) -> Result<()> {
+        match self.capacity_bytes {
+            0 => Err(Error::new("stream", "making a stream of 0 bytes")
+                .advise("Ask for a capacity of at least 1")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a stream that holds up to `capacity_bytes` bytes, exactly, whose ends [`Park`](crate::sync::Park) when they wait.
+///
+/// ```
+/// let (mut writer, mut reader) = forebay::stream::stream(1)?;
+/// assert_eq!(writer.push(b"ab"), 1);
+/// assert_eq!(reader.peek(), b"a");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
+    stream_with(&Config {
+        capacity_bytes,
+        ..Config::default()
+    })
+}
+
+/// Makes a stream as `config` says, whose ends wait by `W`: [`Spin`](crate::sync::Spin) where nobody sleeps,
+/// [`Park`](crate::sync::Park), [`Eventfd`](crate::sync::Eventfd) for poll loops, [`Task`](crate::sync::Task) for async runtimes.
+///
+/// ```
+/// use forebay::{stream::{stream_with, Config}, sync::Spin};
+/// let (mut writer, mut reader) = stream_with::<Spin>(&Config::default())?;
+/// let thread = std::thread::spawn(move || reader.peek_wait(5, None).to_vec());
+/// writer.push(b"hello");
+/// assert_eq!(thread.join().unwrap(), b"hello");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`stream`]; and what `W` needs of the system could not be had.
+pub fn stream_with<W: Wait>(config: &Config) -> Result<(Writer<W>, Reader<W>)> {
+    config.validate()?;
+    let (producer, consumer) = spsc::ring_with(&spsc::Config {
+        capacity: config.capacity_bytes,
+        populate: config.populate,
+        huge_pages: config.huge_pages,
+        latency: config.latency,
+    })?;
+    let state = Arc::new(CachePadded(State::default()));
+    let writer = Writer::new(producer, state.clone());
+    Ok((writer, Reader::new(consumer, state)))
+}

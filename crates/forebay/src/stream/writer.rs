@@ -1,0 +1,255 @@
+//! The writer's end: push what fits, or write in place and commit.
+//!
+//! It imports `ring`, `memory` and `sync`. Read `reader` next.
+//!
+//! ```text
+//!  reserve(5) ─▶ │ _ _ _ _ _ │ ─▶ write three ─▶ commit(3) ─▶ │ a b c │ to the reader at once; the rest stays vacant
+//! ```
+#![allow(unsafe_code)]
+
+use super::state::{CLOSED, FAILED, READER_GONE, State, WRITER_GONE};
+use crate::{
+    memory::HugePages,
+    ring::{ONE_VIEW, spsc},
+    sync::{Arc, CachePadded, Deadline, Park, Wait, planted},
+};
+use std::{
+    fmt,
+    mem::MaybeUninit,
+    ops::{Deref, DerefMut},
+    slice,
+    time::Duration,
+};
+
+/// The end that puts bytes in. Belongs to one thread at a time: `Send`, not `Sync`.
+///
+/// It takes nothing any more once it was closed, either end has set an error, or the reader is gone. Dropped without
+/// [`close`](Writer::close), the reader is told that something may be missing.
+///
+/// ```
+/// let (mut writer, mut reader) = forebay::stream::stream(8)?;
+/// assert_eq!(writer.push(b"abc"), 3);
+/// assert_eq!((writer.bytes_pushed(), writer.available_capacity()), (3, 5));
+/// reader.pop(1);
+/// assert_eq!(writer.available_capacity(), 6);
+/// writer.close();
+/// assert_eq!(writer.push(b"d"), 0);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Writer<W: Wait = Park> {
+    pub(super) producer: spsc::Producer<u8, W>,
+    state: Arc<CachePadded<State>>,
+}
+
+impl<W: Wait> Writer<W> {
+    pub(super) fn new(mut producer: spsc::Producer<u8, W>, state: Arc<CachePadded<State>>) -> Self {
+        if ONE_VIEW {
+            // A mirror's bytes are zeroed by the kernel; the memory for checkers is not.
+            producer
+                .reserve(usize::MAX)
+                .as_uninit()
+                .fill(MaybeUninit::new(0));
+        }
+        Writer { producer, state }
+    }
+
+    /// Puts the start of `bytes` in, as much as fits, visible to the reader at once; returns how many bytes that were.
+    /// Never waits.
+    ///
+    /// ```
+    /// let (mut writer, _reader) = forebay::stream::stream(4)?;
+    /// assert_eq!(writer.push(b"abc"), 3);
+    /// assert_eq!(writer.push(b"def"), 1);
+    /// assert_eq!(writer.push(b"ef"), 0);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) -> usize {
+        if self.state.is_over() {
+            return 0;
+        }
+        self.producer.push_slice(bytes)
+    }
+
+    /// Puts all of `bytes` in, waiting for room up to `limit` in all (`None`: for ever); returns how many bytes got in:
+    /// fewer if the time was up or the stream [takes nothing any more](Writer::is_over).
+    ///
+    /// It fills the stream again whenever there is room for a byte, so it ends as soon as the last byte fits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let (mut writer, reader) = forebay::stream::stream(4)?;
+    /// assert_eq!(writer.push_wait(b"abcdef", Some(Duration::from_millis(1))), 4);
+    /// drop(reader);
+    /// assert_eq!(writer.push_wait(b"ef", None), 0);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn push_wait(&mut self, bytes: &[u8], limit: Option<Duration>) -> usize {
+        let mut pushed = self.push(bytes);
+        if pushed == bytes.len() {
+            return pushed;
+        }
+        let deadline = Deadline::after(limit);
+        while pushed < bytes.len() && self.wait_capacity(1, deadline.left()) > 0 {
+            pushed += self.push(&bytes[pushed..]);
+        }
+        pushed
+    }
+
+    /// Waits until `n` bytes (at most the capacity) are vacant, up to `limit` (`None`: for ever); says how many bytes a
+    /// push would take now, 0 if the stream takes nothing any more.
+    ///
+    /// ```
+    /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
+    /// writer.push(b"abcd");
+    /// let thread = std::thread::spawn(move || reader.pop(3));
+    /// assert_eq!(writer.wait_capacity(2, None), 3);
+    /// # thread.join().unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn wait_capacity(&self, n: usize, limit: Option<Duration>) -> usize {
+        let n = n.min(self.capacity());
+        let mut over = false;
+        self.producer.waits_at().wait(limit, &mut || {
+            over = self.state.is_over();
+            over || self.producer.vacant() >= n
+        });
+        if over { 0 } else { self.producer.vacant() }
+    }
+
+    /// Up to `n` vacant bytes in one piece, to be written in place and then [committed](Reserved::commit). It may be
+    /// fewer, also none.
+    ///
+    /// They hold what was there before, or zeros. Dropped without a commit it changes nothing.
+    ///
+    /// ```
+    /// let (mut writer, mut reader) = forebay::stream::stream(8)?;
+    /// let mut room = writer.reserve(100);
+    /// assert_eq!(room.len(), 8);
+    /// room[..5].copy_from_slice(b"hello");
+    /// room.commit(5);
+    /// assert_eq!(reader.peek(), b"hello");
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn reserve(&mut self, n: usize) -> Reserved<'_, W> {
+        let n = if self.state.is_over() { 0 } else { n };
+        Reserved(self.producer.reserve(n))
+    }
+
+    /// Ends the stream: what is in it is all there is. It cannot be taken back; twice is as good as once.
+    pub fn close(&mut self) {
+        self.end(CLOSED);
+    }
+
+    /// Ends the stream with an error, which the reader meets behind the content.
+    pub fn set_error(&mut self) {
+        self.end(FAILED);
+    }
+
+    /// Whether [`close`](Writer::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.state.has(CLOSED)
+    }
+
+    /// Whether either end has set an error.
+    pub fn has_error(&self) -> bool {
+        self.state.has(FAILED)
+    }
+
+    /// Whether the reader was dropped: nobody will read what is in the stream.
+    pub fn reader_is_gone(&self) -> bool {
+        self.state.has(READER_GONE)
+    }
+
+    /// Whether the stream takes nothing any more: it is closed, has an error, or lost its reader.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.state.is_over()
+    }
+
+    /// Bytes vacant now, 0 to the capacity, also when the stream takes none any more. It can only grow until this end
+    /// puts something in.
+    #[inline]
+    pub fn available_capacity(&self) -> usize {
+        self.producer.vacant()
+    }
+
+    /// Bytes put in since the stream was made.
+    #[inline]
+    pub fn bytes_pushed(&self) -> u64 {
+        self.producer.position() as u64
+    }
+
+    /// Most bytes in the stream at once: exactly what was asked for.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.producer.capacity()
+    }
+
+    /// Which huge pages the stream has. Reads `/proc/self/smaps`: not for a hot path.
+    pub fn huge_pages(&self) -> HugePages {
+        self.producer.huge_pages()
+    }
+
+    fn end(&mut self, bit: u32) {
+        self.state.set(bit);
+        if !planted("end-without-wake") {
+            self.producer.wake_consumer();
+        }
+    }
+}
+
+impl<W: Wait> Drop for Writer<W> {
+    fn drop(&mut self) {
+        self.state.set(WRITER_GONE); // the producer, dropped next, wakes the reader
+    }
+}
+
+impl<W: Wait> fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("capacity", &self.capacity())
+            .field("available_capacity", &self.available_capacity())
+            .field("bytes_pushed", &self.bytes_pushed())
+            .field("state", &self.state.0)
+            .finish()
+    }
+}
+
+/// Vacant bytes in one piece, as a slice to write in; a written prefix is published by [`commit`](Reserved::commit).
+#[derive(Debug)]
+#[must_use = "bytes are only published when they are committed"]
+pub struct Reserved<'a, W: Wait = Park>(spsc::Reserved<'a, u8, W>);
+
+impl<W: Wait> Reserved<'_, W> {
+    /// Publishes the first `k` bytes.
+    ///
+    /// # Panics
+    /// If `k` is more than there are.
+    #[inline]
+    pub fn commit(self, k: usize) {
+        // SAFETY: the slots hold bytes, written or not: see `deref`.
+        unsafe { self.0.commit(k) }
+    }
+}
+
+impl<W: Wait> Deref for Reserved<'_, W> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the slots are ours through the borrow of the writer, in one piece. They hold bytes: the memory was zeroed
+        // when it was made, and since then a stream has written only bytes into it.
+        unsafe { slice::from_raw_parts(self.0.first(), self.0.len()) }
+    }
+}
+
+impl<W: Wait> DerefMut for Reserved<'_, W> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let slots: *mut [MaybeUninit<u8>] = self.0.as_uninit();
+        // SAFETY: as in `deref`; what is written through it are bytes again.
+        unsafe { &mut *(slots as *mut [u8]) }
+    }
+}
