@@ -13,6 +13,8 @@
 #[cfg(not(loom))] // models signal otherwise
 pub(crate) mod eventfd;
 pub(crate) mod file;
+#[cfg(not(any(loom, miri)))] // models fence on both sides
+pub(crate) mod membarrier;
 
 use std::{
     fs, io,

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Looks for about two microseconds, then sleeps in `poll(2)`. The descriptor is there for poll loops of your own.
 ///
-/// The other end pays what [`Park`](super::Park) costs: a fence a publication, and a system call only when somebody
-/// has armed. Each end of a ring or stream has one descriptor.
+/// The other end pays what [`Park`](super::Park) costs: a load a publication, and a system call only when somebody has
+/// armed. Each end of a ring or stream has one descriptor.
 ///
 /// ```
 /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};

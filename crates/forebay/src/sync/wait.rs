@@ -47,8 +47,9 @@ pub struct Spin;
 
 /// Looks for about two microseconds, then sleeps in the kernel until woken.
 ///
-/// The other end pays one full fence a publication (some 20 cycles on x86-64), and a system call only when somebody
-/// really sleeps. No wake-up is lost: after arming, the sleeper looks once more.
+/// The other end pays a load a publication, and a system call only when somebody really sleeps. (Where the kernel has no
+/// `membarrier`, or a sandbox forbids it from the start, also a full fence, some 20 cycles on x86-64. Forbidding it later
+/// makes a waiting end panic.) No wake-up is lost: after arming, the sleeper looks once more.
 ///
 /// ```
 /// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
