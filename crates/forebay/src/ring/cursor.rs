@@ -1,4 +1,4 @@
-//! Free-running positions, and every ordering of the rings.
+//! Free-running positions, and their orderings.
 //!
 //! A [`Cursor`] is one end's own position and the limit up to which it may go, a private copy that is renewed only
 //! when it does not suffice. It knows no memory and no elements, so it can drive any ring with two positions, also one
@@ -14,7 +14,7 @@
 //! |---|---|---|---|
 //! | PUBLISH | producer stores tail | consumer loads tail | the elements before tail |
 //! | CREDIT | consumer stores head | producer loads head | that the consumer is done with the slots before head |
-//! | GONE | an end sets its flag when dropped | the other end loads it | the last position stored before: look once more after seeing it |
+//! | END | `ring::state` | `ring::state` | the last position stored before |
 //! | WAKE | `sync::bell` | `sync::bell` | that a sleeper needs waking |
 
 use crate::sync::{

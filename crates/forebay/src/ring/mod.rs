@@ -1,6 +1,7 @@
 //! Rings: bounded queues between one producer and one consumer, lock-free, every slot usable.
 //!
-//! [`spsc`] is the typed ring. `cursor` has the positions and all the orderings, `slots` the memory. This room imports
+//! [`spsc`] is the typed ring. `cursor` has the positions and their orderings, `slots` the memory, `state` the
+//! end. This room imports
 //! `memory` and `sync`. Read [`spsc`] first, then `cursor`.
 //!
 //! ```text
@@ -14,5 +15,6 @@
 mod cursor;
 mod slots;
 pub mod spsc;
+pub(crate) mod state;
 
 pub(crate) use slots::ONE_VIEW;

@@ -2,7 +2,7 @@
 //!
 //! [`stream`] makes the two ends; a [`Writer`] pushes, a [`Reader`] peeks and pops. What is in it is **one slice**, always
 //! and whole, because the memory is a [mirror](crate::memory::Mirror): nothing slides, nothing is copied out. This room
-//! adds to [`ring::spsc`](crate::ring::spsc) an end, an error and the traits of `std::io`; it imports `ring`, `memory` and
+//! adds to [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`; it imports `ring`, `memory` and
 //! `sync`. Read `state` next, for how a stream ends, then `writer` and `reader`.
 //!
 //! ```text
@@ -51,6 +51,8 @@ mod ready;
 mod state;
 mod writer;
 
+#[cfg(test)]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -58,12 +60,7 @@ pub use reader::Reader;
 pub use state::End;
 pub use writer::{Reserved, Writer};
 
-use crate::{
-    Error, Result,
-    ring::spsc,
-    sync::{Arc, CachePadded, Wait},
-};
-use state::State;
+use crate::{Error, Result, ring::spsc, sync::Wait};
 
 /// What a stream is to be like.
 ///
@@ -82,8 +79,6 @@ pub struct Config {
     pub populate: bool,
     /// Ask for pages of 2 MiB where the capacity reaches that; [`Writer::huge_pages`] says what was got.
     pub huge_pages: bool,
-    /// Never pause before looking at the other end's position: see [`ring::spsc`](crate::ring::spsc).
-    pub latency: bool,
 }
 
 impl Default for Config {
@@ -92,7 +87,6 @@ impl Default for Config {
             capacity_bytes: 1 << 16,
             populate: true,
             huge_pages: false,
-            latency: false,
         }
     }
 }
@@ -149,9 +143,7 @@ pub fn stream_with<W: Wait>(config: &Config) -> Result<(Writer<W>, Reader<W>)> {
         capacity: config.capacity_bytes,
         populate: config.populate,
         huge_pages: config.huge_pages,
-        latency: config.latency,
+        latency: true, // what fits or is there is said at once: looks never pause
     })?;
-    let state = Arc::new(CachePadded(State::default()));
-    let writer = Writer::new(producer, state.clone());
-    Ok((writer, Reader::new(consumer, state)))
+    Ok((Writer::new(producer), Reader::new(consumer)))
 }

@@ -6,10 +6,10 @@
 //!  peek() ─▶ │ a b c d e │ ─▶ pop(3) ─▶ │ d e │        the slice is tied to the borrow: no pop while it is looked at
 //! ```
 
-use super::state::{CLOSED, End, FAILED, READER_GONE, State};
+use super::state::{CLOSED, End, FAILED};
 use crate::{
-    ring::spsc,
-    sync::{Arc, CachePadded, Park, Wait, planted},
+    ring::{ONE_VIEW, spsc},
+    sync::{Park, Wait, planted},
 };
 use std::{fmt, time::Duration};
 
@@ -38,12 +38,11 @@ use std::{fmt, time::Duration};
 /// ```
 pub struct Reader<W: Wait = Park> {
     pub(super) consumer: spsc::Consumer<u8, W>,
-    state: Arc<CachePadded<State>>,
 }
 
 impl<W: Wait> Reader<W> {
-    pub(super) fn new(consumer: spsc::Consumer<u8, W>, state: Arc<CachePadded<State>>) -> Self {
-        Reader { consumer, state }
+    pub(super) fn new(consumer: spsc::Consumer<u8, W>) -> Self {
+        Reader { consumer }
     }
 
     /// The whole content as one slice, where it lies; empty if there is none. Never waits.
@@ -111,7 +110,17 @@ impl<W: Wait> Reader<W> {
     /// ```
     #[inline]
     pub fn pop_slice(&mut self, target: &mut [u8]) -> usize {
-        self.consumer.pop_slice(target)
+        let mut popped = 0;
+        loop {
+            popped += self
+                .consumer
+                .peek_now(target.len() - popped)
+                .copy_to_slice(&mut target[popped..]);
+            // With a mirror there is no more; with one view the rest may lie behind the seam.
+            if !ONE_VIEW || popped == target.len() || self.consumer.is_empty() {
+                return popped;
+            }
+        }
     }
 
     /// Whether no more will come and all is popped; [`end`](Reader::end) says why.
@@ -133,23 +142,25 @@ impl<W: Wait> Reader<W> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn end(&self) -> Option<End> {
-        self.state.end()
+        End::of(self.consumer.state())
     }
 
     /// Tells the writer that something went wrong here: it takes nothing any more.
     pub fn set_error(&mut self) {
-        self.state.set(FAILED);
-        self.consumer.wake_producer();
+        self.consumer.state().set(FAILED);
+        if !planted("end-without-wake") {
+            self.consumer.wake_producer();
+        }
     }
 
     /// Whether either end has set an error. Content may be left.
     pub fn has_error(&self) -> bool {
-        self.state.has(FAILED)
+        self.consumer.state().has(FAILED)
     }
 
     /// Whether the writer has closed the stream. Content may be left.
     pub fn is_closed(&self) -> bool {
-        self.state.has(CLOSED)
+        self.consumer.state().has(CLOSED)
     }
 
     /// Bytes in the stream now, 0 to the capacity. It can only grow until this end pops some.
@@ -170,6 +181,12 @@ impl<W: Wait> Reader<W> {
         self.consumer.capacity()
     }
 
+    /// Whether no more will come.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.consumer.state().bits() != 0
+    }
+
     /// Whether there are `n` bytes.
     pub(super) fn has(&self, n: usize) -> bool {
         self.consumer.len() >= n
@@ -179,16 +196,10 @@ impl<W: Wait> Reader<W> {
     #[inline]
     pub(super) fn has_ended_short_of(&self, n: usize) -> bool {
         if planted("end-after-look") {
-            return self.consumer.len() < n && self.state.is_over();
+            return self.consumer.len() < n && self.is_over();
         }
         // END first, so that the last bytes are seen behind it.
-        self.state.is_over() && self.consumer.len() < n
-    }
-}
-
-impl<W: Wait> Drop for Reader<W> {
-    fn drop(&mut self) {
-        self.state.set(READER_GONE); // the consumer, dropped next, wakes the writer
+        self.is_over() && self.consumer.len() < n
     }
 }
 
@@ -198,7 +209,7 @@ impl<W: Wait> fmt::Debug for Reader<W> {
             .field("capacity", &self.capacity())
             .field("bytes_buffered", &self.bytes_buffered())
             .field("bytes_popped", &self.bytes_popped())
-            .field("state", &self.state.0)
+            .field("end", &self.end())
             .finish()
     }
 }

@@ -7,11 +7,11 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::state::{CLOSED, FAILED, READER_GONE, State, WRITER_GONE};
+use super::state::{CLOSED, FAILED};
 use crate::{
     memory::HugePages,
-    ring::{ONE_VIEW, spsc},
-    sync::{Arc, CachePadded, Deadline, Park, Wait, planted},
+    ring::{ONE_VIEW, spsc, state::CONSUMER_GONE},
+    sync::{Deadline, Park, Wait, planted},
 };
 use std::{
     fmt,
@@ -38,11 +38,10 @@ use std::{
 /// ```
 pub struct Writer<W: Wait = Park> {
     pub(super) producer: spsc::Producer<u8, W>,
-    state: Arc<CachePadded<State>>,
 }
 
 impl<W: Wait> Writer<W> {
-    pub(super) fn new(mut producer: spsc::Producer<u8, W>, state: Arc<CachePadded<State>>) -> Self {
+    pub(super) fn new(mut producer: spsc::Producer<u8, W>) -> Self {
         if ONE_VIEW {
             // A mirror's bytes are zeroed by the kernel; the memory for checkers is not.
             producer
@@ -50,7 +49,7 @@ impl<W: Wait> Writer<W> {
                 .as_uninit()
                 .fill(MaybeUninit::new(0));
         }
-        Writer { producer, state }
+        Writer { producer }
     }
 
     /// Puts the start of `bytes` in, as much as fits, visible to the reader at once; returns how many bytes that were.
@@ -65,10 +64,10 @@ impl<W: Wait> Writer<W> {
     /// ```
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        if self.state.is_over() {
+        if self.is_over() {
             return 0;
         }
-        self.producer.push_slice(bytes)
+        self.producer.put(bytes)
     }
 
     /// Puts all of `bytes` in, waiting for room up to `limit` in all (`None`: for ever); returns how many bytes got in:
@@ -111,7 +110,7 @@ impl<W: Wait> Writer<W> {
         let n = n.min(self.capacity());
         let mut over = false;
         self.producer.waits_at().wait(limit, &mut || {
-            over = self.state.is_over();
+            over = self.is_over();
             over || self.producer.vacant() >= n
         });
         if over { 0 } else { self.producer.vacant() }
@@ -133,8 +132,8 @@ impl<W: Wait> Writer<W> {
     /// ```
     #[inline]
     pub fn reserve(&mut self, n: usize) -> Reserved<'_, W> {
-        let n = if self.state.is_over() { 0 } else { n };
-        Reserved(self.producer.reserve(n))
+        let n = if self.is_over() { 0 } else { n };
+        Reserved(self.producer.reserve_now(n))
     }
 
     /// Ends the stream: what is in it is all there is. It cannot be taken back; twice is as good as once.
@@ -149,23 +148,23 @@ impl<W: Wait> Writer<W> {
 
     /// Whether [`close`](Writer::close) was called.
     pub fn is_closed(&self) -> bool {
-        self.state.has(CLOSED)
+        self.producer.state().has(CLOSED)
     }
 
     /// Whether either end has set an error.
     pub fn has_error(&self) -> bool {
-        self.state.has(FAILED)
+        self.producer.state().has(FAILED)
     }
 
     /// Whether the reader was dropped: nobody will read what is in the stream.
     pub fn reader_is_gone(&self) -> bool {
-        self.state.has(READER_GONE)
+        self.producer.state().has(CONSUMER_GONE)
     }
 
     /// Whether the stream takes nothing any more: it is closed, has an error, or lost its reader.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.state.is_over()
+        self.producer.state().bits() != 0
     }
 
     /// Bytes vacant now, 0 to the capacity, also when the stream takes none any more. It can only grow until this end
@@ -193,16 +192,10 @@ impl<W: Wait> Writer<W> {
     }
 
     fn end(&mut self, bit: u32) {
-        self.state.set(bit);
+        self.producer.state().set(bit);
         if !planted("end-without-wake") {
             self.producer.wake_consumer();
         }
-    }
-}
-
-impl<W: Wait> Drop for Writer<W> {
-    fn drop(&mut self) {
-        self.state.set(WRITER_GONE); // the producer, dropped next, wakes the reader
     }
 }
 
@@ -212,7 +205,7 @@ impl<W: Wait> fmt::Debug for Writer<W> {
             .field("capacity", &self.capacity())
             .field("available_capacity", &self.available_capacity())
             .field("bytes_pushed", &self.bytes_pushed())
-            .field("state", &self.state.0)
+            .field("is_over", &self.is_over())
             .finish()
     }
 }

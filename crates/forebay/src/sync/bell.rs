@@ -17,7 +17,7 @@
 
 use super::atomic::{
     AtomicU32,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{AcqRel, Relaxed, SeqCst},
     fence,
 };
 use super::planted;
@@ -56,8 +56,9 @@ impl Default for Bell {
 impl Bell {
     /// Hangs the bell up; the caller looks again before it sleeps.
     pub(crate) fn arm(&self) {
-        // Relaxed: the fence orders it, and the word publishes nothing but itself.
-        self.word.store(ARMED, Relaxed);
+        // AcqRel, as below: the word publishes nothing, and on hardware each of its values follows the last. But loom takes
+        // that for granted only where one is known to the other.
+        self.word.swap(ARMED, AcqRel);
         if planted("bell-arm-without-fence") {
             return;
         }
@@ -111,8 +112,8 @@ impl Bell {
 
     #[cold]
     fn quiet_it(&self, wake: impl FnOnce()) {
-        // Relaxed: the sleeper looks at what was published, with that value's own Acquire; of two ringers one wakes.
-        if self.word.swap(QUIET, Relaxed) == ARMED {
+        // Not for the sleeper, who looks at what was published with that value's own Acquire; of two ringers one wakes.
+        if self.word.swap(QUIET, AcqRel) == ARMED {
             wake();
         }
     }

@@ -48,6 +48,12 @@ impl Eventfd {
     pub(crate) fn disarm(&self) {
         self.bell.disarm();
     }
+
+    /// Sleeps until the signal, as a poll loop does; it may come back early.
+    #[cfg(test)]
+    pub(crate) fn sleep(&self) {
+        self.signal.wait(None);
+    }
 }
 
 impl Wait for Eventfd {
@@ -86,18 +92,17 @@ use crate::sys::eventfd::Signal;
 #[cfg(loom)]
 use modelled::Signal;
 
-/// What the kernel does, in loom's atomics.
+/// What the kernel does: a counter behind a lock, and sleepers on it.
 #[cfg(loom)]
 mod modelled {
-    use crate::sync::{
-        atomic::{AtomicU32, Ordering::SeqCst},
-        thread,
-    };
+    use loom::sync::{Condvar, Mutex};
     use std::{io, time::Duration};
 
-    /// SeqCst throughout: a system call orders no less.
     #[derive(Debug, Default)]
-    pub(super) struct Signal(AtomicU32);
+    pub(super) struct Signal {
+        is_raised: Mutex<bool>,
+        raised: Condvar,
+    }
 
     impl Signal {
         pub(super) fn new() -> io::Result<Signal> {
@@ -105,17 +110,19 @@ mod modelled {
         }
 
         pub(super) fn raise(&self) {
-            self.0.store(1, SeqCst);
+            *self.is_raised.lock().unwrap() = true;
+            self.raised.notify_one();
         }
 
         pub(super) fn drain(&self) {
-            self.0.store(0, SeqCst);
+            *self.is_raised.lock().unwrap() = false;
         }
 
         /// Every limit is over at once, as in `bell`.
         pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
-            while limit.is_none() && self.0.load(SeqCst) == 0 {
-                thread::yield_now();
+            let mut is_raised = self.is_raised.lock().unwrap();
+            while limit.is_none() && !*is_raised {
+                is_raised = self.raised.wait(is_raised).unwrap();
             }
             limit.is_none()
         }

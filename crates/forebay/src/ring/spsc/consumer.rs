@@ -13,13 +13,13 @@ use crate::{
     ring::{
         cursor::{Cursor, Edge, Looker},
         slots::{ONE_VIEW, Place},
+        state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{
-        Arc, Spin, Wait,
-        atomic::Ordering::{Acquire, Relaxed, Release},
-    },
+    sync::{Arc, Spin, Wait, atomic::Ordering::Relaxed},
 };
-use std::{error, fmt, iter::FusedIterator, ops::Deref, ptr, slice, time::Duration};
+use std::{
+    error, fmt, iter::FusedIterator, mem::ManuallyDrop, ops::Deref, ptr, slice, time::Duration,
+};
 
 /// The end that takes elements out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -34,7 +34,7 @@ pub struct Consumer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
     capacity: usize,
-    shared: Arc<Shared<T, W>>,
+    shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
 // SAFETY: only the consumer touches filled slots, and it moves as a whole; the elements it moves or drops are Send.
@@ -46,7 +46,7 @@ impl<T, W: Wait> Consumer<T, W> {
             cursor: Cursor::new(0, 0, Looker::new(shared.capacity, latency)),
             place: shared.slots.place(0),
             capacity: shared.capacity,
-            shared,
+            shared: ManuallyDrop::new(shared),
         }
     }
 
@@ -151,8 +151,8 @@ impl<T, W: Wait> Consumer<T, W> {
         let theirs = &shared.tail.position;
         let mut gone = false;
         shared.consumer_wait.wait(limit, &mut || {
-            // Acquire: GONE; read first, so that elements published before it are seen by the glance.
-            gone = shared.tail.gone.load(Acquire);
+            // END; read first, so that elements published before it are seen by the glance.
+            gone = shared.state.has(PRODUCER_GONE);
             cursor.glance(theirs, 0) > 0 || gone
         });
         if self.cursor.known() == 0 {
@@ -172,22 +172,34 @@ impl<T, W: Wait> Consumer<T, W> {
         self.lend(known)
     }
 
+    /// As [`peek`](Consumer::peek), but never pauses before it looks.
+    #[inline]
+    pub(crate) fn peek_now(&mut self, n: usize) -> Peeked<'_, T, W> {
+        let known = self.glance_for(n);
+        self.lend(n.min(known))
+    }
+
     /// Takes up to `n` elements out without a look at them; returns how many.
     #[inline]
     pub(crate) fn skip(&mut self, n: usize) -> usize
     where
         T: Copy,
     {
-        let mut known = self.cursor.known();
-        if known < n {
-            known = self.glance();
-        }
-        let n = n.min(known);
+        let n = n.min(self.glance_for(n));
         if n > 0 {
             self.shared.slots.will_write(self.cursor.position(), n);
             self.release(n);
         }
         n
+    }
+
+    /// How many elements there are, looked at only if fewer than `n` are known.
+    #[inline]
+    fn glance_for(&mut self, n: usize) -> usize {
+        match self.cursor.known() {
+            known if known >= n => known,
+            _ => self.glance(),
+        }
     }
 
     /// Elements known to be there, without a look.
@@ -200,6 +212,12 @@ impl<T, W: Wait> Consumer<T, W> {
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.cursor.position()
+    }
+
+    /// How the ring ends.
+    #[inline]
+    pub(crate) fn state(&self) -> &State {
+        &self.shared.state
     }
 
     /// Where this end waits.
@@ -230,7 +248,7 @@ impl<T, W: Wait> Consumer<T, W> {
 
     /// Whether the producer was dropped. Elements may be left: ask this first, then look once more.
     pub fn producer_is_gone(&self) -> bool {
-        self.shared.tail.gone.load(Acquire) // GONE
+        self.shared.state.has(PRODUCER_GONE)
     }
 
     /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
@@ -277,8 +295,11 @@ impl<T, W: Wait> Consumer<T, W> {
 impl<T, W: Wait> Drop for Consumer<T, W> {
     fn drop(&mut self) {
         self.shared.head.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
-        self.shared.head.gone.store(true, Release); // GONE
+        self.shared.state.set(CONSUMER_GONE);
         self.shared.producer_wait.wake();
+        // SAFETY: taken once, and not used any more. By value, since a function that is handed a pointer to the field
+        // would keep the whole end out of registers.
+        drop(unsafe { ManuallyDrop::take(&mut self.shared) });
     }
 }
 

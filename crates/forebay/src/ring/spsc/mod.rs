@@ -39,13 +39,13 @@ mod tests;
 pub use consumer::{Consumer, Drain, Peeked, PopError};
 pub use producer::{Full, Producer, PushError, Reserved};
 
-use super::slots::Slots;
+use super::{slots::Slots, state::State};
 use crate::{
     Error, Result,
     memory::MapConfig,
     sync::{
         Arc, CachePadded, Spin, Wait,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 use std::ptr;
@@ -146,6 +146,7 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
     let shared = Arc::new(Shared {
         tail: CachePadded::default(),
         head: CachePadded::default(),
+        state: CachePadded::default(),
         producer_wait: CachePadded(W::new()?),
         consumer_wait: CachePadded(W::new()?),
         capacity: config.capacity,
@@ -156,13 +157,11 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
     Ok((producer, consumer))
 }
 
-/// What one end tells the other: its position, and that it is gone.
+/// What one end tells the other: its position.
 #[derive(Debug, Default)]
 struct Side {
     /// Written by this end, read by the other: free-running.
     position: AtomicUsize,
-    /// Written once by this end when it is dropped, read by the other when it seems empty or full.
-    gone: AtomicBool,
     /// Written by this end when it is dropped, read by whoever drops the ring: its place's offset, in bytes.
     offset: AtomicUsize,
 }
@@ -170,10 +169,12 @@ struct Side {
 /// What both ends own; whoever goes last drops it, and with it the elements that are left.
 #[derive(Debug)]
 struct Shared<T, W> {
-    /// The producer's side: edges PUBLISH and GONE.
+    /// The producer's side: edge PUBLISH.
     tail: CachePadded<Side>,
-    /// The consumer's side: edges CREDIT and GONE.
+    /// The consumer's side: edge CREDIT.
     head: CachePadded<Side>,
+    /// Written by an end that ends something, read by the other: edge END.
+    state: CachePadded<State>,
     /// Where the producer waits for vacant slots; woken by the consumer.
     producer_wait: CachePadded<W>,
     /// Where the consumer waits for elements; woken by the producer.

@@ -13,13 +13,16 @@ use crate::{
     ring::{
         cursor::{Cursor, Edge, Looker},
         slots::{ONE_VIEW, Place},
+        state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{
-        Arc, Spin, Wait,
-        atomic::Ordering::{Acquire, Relaxed, Release},
-    },
+    sync::{Arc, Spin, Wait, atomic::Ordering::Relaxed},
 };
-use std::{error, fmt, mem::MaybeUninit, slice, time::Duration};
+use std::{
+    error, fmt,
+    mem::{ManuallyDrop, MaybeUninit},
+    slice,
+    time::Duration,
+};
 
 /// The end that puts elements in. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -34,7 +37,7 @@ pub struct Producer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
     capacity: usize,
-    shared: Arc<Shared<T, W>>,
+    shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
 // SAFETY: only the producer writes vacant slots, and it moves as a whole; the elements it moves are Send.
@@ -47,7 +50,7 @@ impl<T, W: Wait> Producer<T, W> {
             cursor: Cursor::new(0, capacity, Looker::new(capacity, latency)),
             place: shared.slots.place(0),
             capacity,
-            shared,
+            shared: ManuallyDrop::new(shared),
         }
     }
 
@@ -142,7 +145,13 @@ impl<T, W: Wait> Producer<T, W> {
         if known < n {
             known = self.look();
         }
-        let n = self.place.run(n.min(known));
+        self.lend(n.min(known))
+    }
+
+    /// The next `n` slots, which are known to be vacant, as far as they lie in one piece.
+    #[inline(always)]
+    fn lend(&mut self, n: usize) -> Reserved<'_, T, W> {
+        let n = self.place.run(n);
         // What an abandoned reservation wrote through the second view must not pass what is written now.
         self.place.settle();
         self.shared.slots.will_write(self.cursor.position(), n);
@@ -172,8 +181,8 @@ impl<T, W: Wait> Producer<T, W> {
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.head.position;
         shared.producer_wait.wait(limit, &mut || {
-            // Acquire: GONE; read first, so that a head stored before it is seen by the glance.
-            let gone = shared.head.gone.load(Acquire);
+            // END; read first, so that a head stored before it is seen by the glance.
+            let gone = shared.state.has(CONSUMER_GONE);
             cursor.glance(theirs, shared.capacity) > 0 || gone
         });
         if self.cursor.known() == 0 {
@@ -186,10 +195,55 @@ impl<T, W: Wait> Producer<T, W> {
             .map_err(|Full(value)| PushError::TimedOut(value))
     }
 
+    /// As [`push_slice`](Producer::push_slice), without its pauses and its fetching ahead.
+    #[inline]
+    pub(crate) fn put(&mut self, source: &[T]) -> usize
+    where
+        T: Copy,
+    {
+        let all = source.len().min(self.glance_for(source.len()));
+        let mut put = 0;
+        while put < all {
+            let n = self.place.run(all - put); // with a mirror all of them
+            self.place.settle();
+            self.shared.slots.will_write(self.cursor.position(), n);
+            let slots = self.place.slot();
+            // SAFETY: as in `copy_from_slice`.
+            unsafe { slots.copy_from_nonoverlapping(source[put..].as_ptr(), n) };
+            self.publish(n);
+            put += n;
+        }
+        all
+    }
+
+    /// As [`reserve`](Producer::reserve), but never pauses before it looks.
+    #[inline]
+    pub(crate) fn reserve_now(&mut self, n: usize) -> Reserved<'_, T, W> {
+        let known = self.glance_for(n);
+        self.lend(n.min(known))
+    }
+
+    /// How many slots are vacant, looked at only if fewer than `n` are known to be.
+    #[inline]
+    fn glance_for(&mut self, n: usize) -> usize {
+        match self.cursor.known() {
+            known if known >= n => known,
+            _ => self
+                .cursor
+                .glance(&self.shared.head.position, self.capacity), // CREDIT
+        }
+    }
+
     /// Elements put in so far.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.cursor.position()
+    }
+
+    /// How the ring ends.
+    #[inline]
+    pub(crate) fn state(&self) -> &State {
+        &self.shared.state
     }
 
     /// Where this end waits.
@@ -216,7 +270,7 @@ impl<T, W: Wait> Producer<T, W> {
 
     /// Whether the consumer was dropped: what is put in now will be dropped with the ring.
     pub fn consumer_is_gone(&self) -> bool {
-        self.shared.head.gone.load(Acquire) // GONE
+        self.shared.state.has(CONSUMER_GONE)
     }
 
     /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
@@ -254,8 +308,11 @@ impl<T, W: Wait> Producer<T, W> {
 impl<T, W: Wait> Drop for Producer<T, W> {
     fn drop(&mut self) {
         self.shared.tail.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
-        self.shared.tail.gone.store(true, Release); // GONE
+        self.shared.state.set(PRODUCER_GONE);
         self.shared.consumer_wait.wake();
+        // SAFETY: taken once, and not used any more. By value, since a function that is handed a pointer to the field
+        // would keep the whole end out of registers.
+        drop(unsafe { ManuallyDrop::take(&mut self.shared) });
     }
 }
 

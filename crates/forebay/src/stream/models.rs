@@ -1,0 +1,224 @@
+//! Every order of a few steps: under loom all of them, elsewhere one.
+//!
+//! `planted_bugs_are_found` is the test of these tests: it runs this binary again with a bug planted and requires the model
+//! to fail.
+
+use super::*;
+use crate::sync::{Eventfd, Park, Spin, Task, model, thread};
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+fn pair<W: Wait>() -> (Writer<W>, Reader<W>) {
+    stream_with(&Config {
+        capacity_bytes: 2,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+/// Pops all there is; the bytes count on from `next`.
+fn take<W: Wait>(reader: &mut Reader<W>, next: &mut u8) {
+    let content = reader.peek();
+    let n = content.len();
+    for &byte in content {
+        assert_eq!(byte, *next);
+        *next += 1;
+    }
+    assert_eq!(reader.pop(n), n);
+}
+
+#[test]
+fn a_closed_stream_is_finished_only_when_its_last_byte_is_popped() {
+    model(|| {
+        let (mut writer, mut reader) = pair::<Spin>();
+        let thread = thread::spawn(move || {
+            assert_eq!(writer.push(&[1, 2]), 2);
+            writer.close();
+            writer
+        });
+        let (end, buffered) = (reader.end(), reader.bytes_buffered());
+        assert!(end.is_none() || buffered == 2, "{end:?} behind {buffered}");
+        let mut next = 1;
+        while !reader.is_finished() {
+            take(&mut reader, &mut next);
+            thread::yield_now();
+        }
+        assert_eq!((next, reader.bytes_popped()), (3, 2));
+        assert_eq!(reader.end(), Some(End::Closed));
+        drop(thread.join().unwrap());
+    });
+}
+
+/// Bytes in every order of pushes, pops and the seam; how it ends is `end`'s.
+fn a_reader_that_sleeps_gets_all<W: Wait + 'static>(end: fn(Writer<W>) -> Option<Writer<W>>) {
+    model(move || {
+        let (mut writer, mut reader) = pair::<W>();
+        let thread = thread::spawn(move || {
+            writer.push(&[1]);
+            writer.push(&[2]);
+            end(writer)
+        });
+        let mut next = 1;
+        while !reader.peek_wait(1, None).is_empty() {
+            take(&mut reader, &mut next);
+        }
+        assert_eq!(next, 3);
+        assert!(reader.is_finished());
+        drop(thread.join().unwrap());
+    });
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_by_bytes_and_by_a_close() {
+    a_reader_that_sleeps_gets_all::<Park>(|mut writer| {
+        writer.close();
+        Some(writer)
+    });
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_by_bytes_and_by_an_error() {
+    a_reader_that_sleeps_gets_all::<Park>(|mut writer| {
+        writer.set_error();
+        Some(writer)
+    });
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_by_bytes_and_by_a_writer_that_vanishes() {
+    a_reader_that_sleeps_gets_all::<Park>(|_| None);
+}
+
+#[test]
+fn a_reader_that_sleeps_by_a_descriptor_or_beside_a_task_is_woken() {
+    a_reader_that_sleeps_gets_all::<Eventfd>(|_| None);
+    a_reader_that_sleeps_gets_all::<Task>(|_| None);
+}
+
+/// A writer that sleeps for room, and whatever `last` does to it.
+fn a_writer_that_sleeps_is_woken(last: fn(Reader<Park>) -> Option<Reader<Park>>) {
+    model(move || {
+        let (mut writer, mut reader) = pair::<Park>();
+        assert_eq!(writer.push(&[1, 2, 3]), 2);
+        let thread = thread::spawn(move || {
+            assert_eq!(reader.pop(1), 1);
+            last(reader)
+        });
+        let pushed = writer.push_wait(&[3, 4], None);
+        assert!(pushed <= 1);
+        assert!(writer.is_over());
+        drop(thread.join().unwrap());
+    });
+}
+
+#[test]
+fn a_sleeping_writer_is_woken_by_room_and_by_a_reader_that_vanishes() {
+    a_writer_that_sleeps_is_woken(|_| None);
+}
+
+#[test]
+fn a_sleeping_writer_is_woken_by_room_and_by_an_error() {
+    a_writer_that_sleeps_is_woken(|mut reader| {
+        reader.set_error();
+        Some(reader)
+    });
+}
+
+#[test]
+fn who_arms_a_descriptor_and_is_told_to_poll_is_woken() {
+    model(|| {
+        let (mut writer, mut reader) = pair::<Eventfd>();
+        let thread = thread::spawn(move || {
+            writer.push(&[1]);
+            writer.push(&[2]);
+            writer.close();
+            writer
+        });
+        let mut next = 1;
+        while !reader.is_finished() {
+            if reader.arm() {
+                reader.consumer.waits_at().sleep();
+            }
+            take(&mut reader, &mut next);
+        }
+        assert_eq!(next, 3);
+        drop(thread.join().unwrap());
+    });
+}
+
+/// A task's executor: it sleeps until the task was woken.
+#[derive(Debug, Default)]
+struct Executor {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Executor {
+    fn sleep(&self) {
+        let mut woken = self.woken.lock().unwrap();
+        while !*woken {
+            woken = self.changed.wait(woken).unwrap();
+        }
+        *woken = false;
+    }
+}
+
+impl Wake for Executor {
+    fn wake(self: std::sync::Arc<Self>) {
+        *self.woken.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
+
+#[test]
+fn a_task_that_is_pending_is_woken() {
+    model(|| {
+        let (mut writer, mut reader) = pair::<Task>();
+        let thread = thread::spawn(move || {
+            writer.push(&[1]);
+            writer.push(&[2]);
+            writer.close();
+            writer
+        });
+        let executor = std::sync::Arc::new(Executor::default());
+        let waker = Waker::from(executor.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut next = 1;
+        loop {
+            match reader.poll_peek(&mut context) {
+                Poll::Ready([]) => break,
+                Poll::Ready(_) => take(&mut reader, &mut next),
+                Poll::Pending => executor.sleep(),
+            }
+        }
+        assert_eq!(next, 3);
+        drop(thread.join().unwrap());
+    });
+}
+
+/// The checker under which this build plants bugs finds them.
+#[cfg(loom)]
+#[test]
+fn planted_bugs_are_found() {
+    const CLOSE: &str = "a_sleeping_reader_is_woken_by_bytes_and_by_a_close";
+    const FINISHED: &str = "a_closed_stream_is_finished_only_when_its_last_byte_is_popped";
+    const ROOM: &str = "a_sleeping_writer_is_woken_by_room_and_by_an_error";
+    const DESCRIPTOR: &str = "who_arms_a_descriptor_and_is_told_to_poll_is_woken";
+    const TASK: &str = "a_task_that_is_pending_is_woken";
+    for (bug, test) in [
+        ("end-relaxed", FINISHED),
+        ("end-after-look", FINISHED),
+        ("end-without-wake", CLOSE),
+        ("end-without-wake", ROOM),
+        ("park-without-second-look", CLOSE),
+        ("arm-without-second-look", DESCRIPTOR),
+        ("bell-arm-without-fence", DESCRIPTOR),
+        ("task-without-second-look", TASK),
+        ("bell-ring-without-fence", TASK),
+    ] {
+        crate::sync::planted_bug_is_found(bug, &format!("stream::models::{test}"));
+    }
+}
