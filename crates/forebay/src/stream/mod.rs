@@ -55,6 +55,8 @@ mod writer;
 mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(loom)))]
+mod thread_tests;
 
 pub use reader::Reader;
 pub use state::End;

@@ -4,11 +4,14 @@
 //! to fail.
 
 use super::*;
-use crate::sync::{Eventfd, Park, Spin, Task, model, thread};
-#[cfg(loom)]
-use loom::sync::{Condvar, Mutex};
-#[cfg(not(loom))]
-use std::sync::{Condvar, Mutex};
+use crate::sync::{
+    Eventfd, Park, Spin, Task,
+    atomic::{
+        AtomicU32,
+        Ordering::{AcqRel, Acquire},
+    },
+    model, thread,
+};
 use std::task::{Context, Poll, Wake, Waker};
 
 fn pair<W: Wait>() -> (Writer<W>, Reader<W>) {
@@ -152,24 +155,22 @@ fn who_arms_a_descriptor_and_is_told_to_poll_is_woken() {
 /// A task's executor: it sleeps until the task was woken.
 #[derive(Debug, Default)]
 struct Executor {
-    woken: Mutex<bool>,
-    changed: Condvar,
+    /// Set by the waker, taken by the executor: 0 or 1. Only exchanged, so that loom knows the order of its values.
+    woken: AtomicU32,
 }
 
 impl Executor {
     fn sleep(&self) {
-        let mut woken = self.woken.lock().unwrap();
-        while !*woken {
-            woken = self.changed.wait(woken).unwrap();
+        while self.woken.load(Acquire) == 0 {
+            thread::yield_now();
         }
-        *woken = false;
+        self.woken.swap(0, AcqRel);
     }
 }
 
 impl Wake for Executor {
     fn wake(self: std::sync::Arc<Self>) {
-        *self.woken.lock().unwrap() = true;
-        self.changed.notify_one();
+        self.woken.swap(1, AcqRel);
     }
 }
 

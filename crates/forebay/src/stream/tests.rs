@@ -1,12 +1,21 @@
-//! What users rely on: every behaviour of a bounded stream of bytes, against an oracle, in one thread and in two.
+//! What users rely on in one thread: every behaviour of a bounded stream of bytes, by example and against an oracle.
+//! `thread_tests` has those of two threads.
 
 use super::*;
 use crate::{
     ring::ONE_VIEW,
-    sync::{Spin, Wait},
+    sync::{Park, Spin, Task, Wait},
+};
+use proptest::prelude::*;
+use std::{
+    collections::VecDeque,
+    io::{BufRead, ErrorKind, Read, Write},
+    thread,
+    time::Duration,
 };
 
-fn made<W: Wait>(capacity_bytes: usize) -> (Writer<W>, Reader<W>) {
+/// A stream of `capacity_bytes`.
+pub(super) fn made<W: Wait>(capacity_bytes: usize) -> (Writer<W>, Reader<W>) {
     stream_with(&Config {
         capacity_bytes,
         ..Config::default()
@@ -31,6 +40,30 @@ fn counts<W: Wait>(writer: &Writer<W>, reader: &Reader<W>, pushed: u64, popped: 
     assert_eq!(reader.bytes_popped(), popped);
     assert_eq!(reader.bytes_buffered(), buffered);
     assert_eq!(writer.available_capacity(), writer.capacity() - buffered);
+}
+
+/// A small generator of numbers (xorshift), so that a failure repeats.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        self.below(256) as u8
+    }
+
+    pub(super) fn stall(&mut self) {
+        match self.below(100) {
+            0 => thread::sleep(Duration::from_micros(50)),
+            1..20 => thread::yield_now(),
+            _ => {}
+        }
+    }
 }
 
 #[test]
@@ -174,18 +207,278 @@ fn a_stream_of_no_bytes_is_an_error_that_says_what_to_do() {
     assert!(error.contains("smaller"), "{error}");
 }
 
-/// A small generator of numbers (xorshift), so that a failure repeats.
-struct Dice(u64);
+/// One step at either end; numbers are bytes.
+#[derive(Clone, Debug)]
+enum Step {
+    Push(usize),
+    Write(usize),
+    /// Reserve, write everything, commit only so many.
+    Commit(usize, usize),
+    Pop(usize),
+    PopSlice(usize),
+    Read(usize),
+    Consume(usize),
+}
 
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
+fn step(most: usize) -> impl Strategy<Value = Step> {
+    let n = || 0..most;
+    prop_oneof![
+        n().prop_map(Step::Push),
+        n().prop_map(Step::Write),
+        (n(), n()).prop_map(|(n, k)| Step::Commit(n, k)),
+        n().prop_map(Step::Pop),
+        n().prop_map(Step::PopSlice),
+        n().prop_map(Step::Read),
+        n().prop_map(Step::Consume),
+    ]
+}
+
+/// Walks a stream and the oracle through the same steps, then closes and empties it.
+fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
+    let (mut writer, mut reader) = made::<W>(capacity);
+    let mut oracle = VecDeque::new();
+    let mut pushed = 0_u64;
+    let bytes =
+        |from: u64, n: usize| -> Vec<u8> { (from..).map(|i| (i % 251) as u8).take(n).collect() };
+    for step in steps {
+        let vacant = capacity - oracle.len();
+        match *step {
+            Step::Push(n) => {
+                let source = bytes(pushed, n);
+                assert_eq!(writer.push(&source), n.min(vacant));
+                oracle.extend(&source[..n.min(vacant)]);
+            }
+            Step::Write(_) if vacant == 0 => assert_eq!(writer.write(b"").unwrap(), 0),
+            Step::Write(n) => {
+                let source = bytes(pushed, n);
+                assert_eq!(writer.write(&source).unwrap(), n.min(vacant));
+                oracle.extend(&source[..n.min(vacant)]);
+            }
+            Step::Commit(n, k) => {
+                let mut room = writer.reserve(n);
+                assert!(ONE_VIEW || room.len() == n.min(vacant));
+                let k = k.min(room.len());
+                let len = room.len();
+                room.copy_from_slice(&bytes(pushed, len));
+                oracle.extend(&room[..k]);
+                room[k..].fill(0xff); // must not show
+                room.commit(k);
+            }
+            Step::Pop(n) => {
+                let n = n.min(oracle.len());
+                assert_eq!(reader.pop(n), n);
+                oracle.drain(..n);
+            }
+            Step::PopSlice(n) => {
+                let mut target = vec![0; n];
+                let n = n.min(oracle.len());
+                assert_eq!(reader.pop_slice(&mut target), n);
+                assert!(target[..n].iter().copied().eq(oracle.drain(..n)));
+            }
+            Step::Read(_) | Step::Consume(_) if oracle.is_empty() => {
+                assert_eq!(reader.read(&mut []).unwrap(), 0);
+            }
+            Step::Read(n) => {
+                let mut target = vec![0; n];
+                let n = n.min(oracle.len());
+                assert_eq!(reader.read(&mut target).unwrap(), n);
+                assert!(target[..n].iter().copied().eq(oracle.drain(..n)));
+            }
+            Step::Consume(n) => {
+                let content = reader.fill_buf().unwrap();
+                assert!(!content.is_empty() && content.len() <= oracle.len());
+                assert!(content.iter().eq(oracle.range(..content.len())));
+                let n = n.min(content.len());
+                reader.consume(n);
+                oracle.drain(..n);
+            }
+        }
+        pushed = writer.bytes_pushed();
+        let popped = reader.bytes_popped();
+        assert_eq!(pushed - popped, oracle.len() as u64);
+        counts(&writer, &reader, pushed, popped);
+        holds(&mut reader, oracle.make_contiguous());
+        assert!(!reader.is_finished());
+    }
+    writer.close();
+    assert_eq!(reader.is_finished(), oracle.is_empty());
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).unwrap();
+    assert_eq!(oracle, rest);
+    assert!(reader.is_finished() && writer.bytes_pushed() == pushed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
+
+    #[test]
+    fn small_streams_agree_with_the_oracle(
+        capacity in 1_usize..40,
+        steps in prop::collection::vec(step(50), 1..300),
+    ) {
+        agrees_with_the_oracle::<Park>(capacity, &steps);
     }
 
-    fn byte(&mut self) -> u8 {
-        self.below(256) as u8
+    #[test]
+    fn streams_about_a_page_agree_with_the_oracle(
+        capacity in 4080_usize..4112,
+        steps in prop::collection::vec(step(5000), 1..100),
+    ) {
+        agrees_with_the_oracle::<Spin>(capacity, &steps);
+    }
+
+    #[test]
+    fn streams_of_several_pages_agree_with_the_oracle(
+        capacity in 8000_usize..40_000,
+        steps in prop::collection::vec(step(9000), 1..100),
+    ) {
+        agrees_with_the_oracle::<Task>(capacity, &steps);
+    }
+}
+
+#[test]
+fn a_long_random_stress_agrees_with_the_oracle() {
+    for (seed, capacity) in [(1, 1), (2, 15), (3, 1500), (4, 32_768)] {
+        let mut dice = Dice(seed);
+        let steps: Vec<Step> = (0..if ONE_VIEW { 2000 } else { 20_000 })
+            .map(|_| {
+                let n = dice.below(capacity as u64 + 2) as usize;
+                match dice.below(4) {
+                    0 => Step::Push(n),
+                    1 => Step::Commit(n, n / 2),
+                    2 => Step::Pop(n),
+                    _ => Step::PopSlice(n),
+                }
+            })
+            .collect();
+        agrees_with_the_oracle::<Spin>(capacity, &steps);
+    }
+}
+
+#[test]
+fn what_was_written_and_not_committed_never_shows() {
+    let (mut writer, mut reader) = stream(4).unwrap();
+    writer.reserve(4).fill(9);
+    holds(&mut reader, b"");
+    writer.push(b"ab");
+    let mut room = writer.reserve(9);
+    room.fill(b'c');
+    room.commit(1);
+    holds(&mut reader, b"abc");
+}
+
+#[test]
+fn a_new_stream_lends_zeros() {
+    let (mut writer, _reader) = stream(3 * 4096).unwrap();
+    assert!(writer.reserve(usize::MAX).iter().all(|&byte| byte == 0));
+}
+
+#[test]
+#[should_panic(expected = "committing 3 of 2")]
+fn committing_more_than_was_reserved_panics() {
+    let (mut writer, _reader) = stream(2).unwrap();
+    writer.reserve(5).commit(3);
+}
+
+#[test]
+fn a_writer_that_panics_in_its_reservation_vanishes_and_publishes_nothing() {
+    let (mut writer, mut reader) = stream(4).unwrap();
+    writer.push(b"a");
+    let thread = thread::spawn(move || {
+        let mut room = writer.reserve(3);
+        room[0] = b'b';
+        panic!("a planted panic");
+    });
+    thread.join().unwrap_err();
+    assert_eq!(reader.end(), Some(End::WriterGone));
+    holds(&mut reader, b"a");
+}
+
+#[test]
+fn an_error_is_seen_by_both_ends_behind_the_content() {
+    let (mut writer, mut reader) = stream(8).unwrap();
+    writer.push(b"abc");
+    writer.set_error();
+    assert!(writer.has_error() && reader.has_error() && !reader.is_closed());
+    assert_eq!((writer.push(b"d"), writer.reserve(1).len()), (0, 0));
+    assert_eq!(writer.write(b"d").unwrap_err().kind(), ErrorKind::Other);
+    let mut all = Vec::new();
+    let error = reader.read_to_end(&mut all).unwrap_err();
+    assert_eq!((all, error.kind()), (b"abc".to_vec(), ErrorKind::Other));
+    assert_eq!(reader.end(), Some(End::Failed));
+    assert!(reader.is_finished());
+    writer.close(); // an error stays one
+    assert_eq!(reader.end(), Some(End::Failed));
+
+    let (mut writer, mut reader) = stream(8).unwrap();
+    writer.push(b"abc");
+    reader.set_error();
+    assert!(writer.has_error() && reader.has_error());
+    assert_eq!(writer.push_wait(b"d", None), 0);
+    holds(&mut reader, b"abc");
+}
+
+#[test]
+fn a_close_is_told_from_a_writer_that_vanished() {
+    let (mut writer, mut reader) = stream(8).unwrap();
+    writer.push(b"abc");
+    drop(writer);
+    assert!(!reader.is_closed() && !reader.is_finished());
+    let mut all = Vec::new();
+    let error = reader.read_to_end(&mut all).unwrap_err();
+    assert_eq!(
+        (&all[..], error.kind()),
+        (&b"abc"[..], ErrorKind::UnexpectedEof)
+    );
+    assert_eq!(
+        reader.fill_buf().unwrap_err().kind(),
+        ErrorKind::UnexpectedEof
+    );
+    assert!(reader.is_finished());
+
+    let (mut writer, mut reader) = stream(8).unwrap();
+    writer.push(b"abc");
+    writer.close();
+    drop(writer);
+    let mut all = String::new();
+    assert_eq!(reader.read_to_string(&mut all).unwrap(), 3);
+    assert_eq!(reader.end(), Some(End::Closed));
+    assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_writer_notices_that_its_reader_is_gone() {
+    let (mut writer, reader) = stream(8).unwrap();
+    assert!(!writer.reader_is_gone());
+    drop(reader);
+    assert!(writer.reader_is_gone() && writer.is_over());
+    assert_eq!((writer.push(b"a"), writer.push_wait(b"a", None)), (0, 0));
+    assert_eq!(writer.wait_capacity(1, None), 0);
+    assert_eq!(
+        writer.write(b"a").unwrap_err().kind(),
+        ErrorKind::BrokenPipe
+    );
+    assert_eq!(writer.write(b"").unwrap(), 0);
+    writer.flush().unwrap();
+}
+
+#[test]
+fn a_closed_writer_refuses_to_write() {
+    let (mut writer, _reader) = stream(8).unwrap();
+    writer.close();
+    let error = writer.write(b"a").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    assert!(error.to_string().contains("closed"), "{error}");
+}
+
+#[test]
+fn lines_are_read_across_the_seam() {
+    let (mut writer, mut reader) = stream(15).unwrap();
+    let mut line = String::new();
+    for i in 0..1000 {
+        writeln!(writer, "line {i}").unwrap();
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("line {i}\n"));
     }
 }

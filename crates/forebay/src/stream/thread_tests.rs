@@ -1,0 +1,219 @@
+//! What users rely on in two threads: order through stalls, early ends of either side, no wake-up lost.
+
+use super::{
+    tests::{Dice, made},
+    *,
+};
+use crate::{
+    ring::ONE_VIEW,
+    sync::{Eventfd, Park, Spin, Task},
+};
+use std::{
+    io::{ErrorKind, Read, Write},
+    thread,
+    time::Duration,
+};
+
+fn time_limits_end<W: Wait>() {
+    for limit in [Duration::ZERO, Duration::from_millis(2)] {
+        let (mut writer, mut reader) = made::<W>(2);
+        assert_eq!(reader.peek_wait(1, Some(limit)), b"");
+        assert_eq!(reader.end(), None);
+        assert_eq!(writer.push_wait(b"abc", Some(limit)), 2);
+        assert_eq!(writer.wait_capacity(1, Some(limit)), 0);
+        assert!(!writer.is_over());
+        assert_eq!(
+            reader.peek_wait(2, Some(Duration::MAX)).len() + reader.bytes_buffered(),
+            4
+        );
+        reader.pop(1);
+        assert_eq!(writer.wait_capacity(2, Some(limit)), 1);
+        assert_eq!(reader.peek_wait(9, Some(limit)), b"b");
+        assert_eq!(writer.wait_capacity(1, Some(Duration::MAX)), 1);
+    }
+}
+
+#[test]
+fn time_limits_end_every_way_of_waiting() {
+    time_limits_end::<Spin>();
+    time_limits_end::<Park>();
+    time_limits_end::<Eventfd>();
+    time_limits_end::<Task>();
+}
+
+/// Sends numbered bytes through a stream in random steps with stalls; either side may leave early, and the reader
+/// requires that what it gets is the start of what was sent.
+fn through_a_stream<W: Wait + 'static>(
+    seed: u64,
+    capacity: usize,
+    sent: u64,
+    taken: u64,
+    end: Option<End>,
+) {
+    fn byte(number: u64) -> u8 {
+        (number ^ number >> 8) as u8
+    }
+    let (mut writer, mut reader) = made::<W>(capacity);
+    let sender = thread::spawn(move || {
+        let mut dice = Dice(seed);
+        let mut number = 0;
+        while number < sent {
+            let n = dice.below(2 * capacity as u64 + 2).min(sent - number);
+            let bytes: Vec<u8> = (number..number + n).map(byte).collect();
+            number += match dice.below(4) {
+                0 => writer.push(&bytes),
+                1 => writer.push_wait(&bytes, Some(Duration::from_micros(dice.below(300)))),
+                2 => {
+                    let mut room = writer.reserve(n as usize);
+                    let k = room.len();
+                    room.copy_from_slice(&bytes[..k]);
+                    room.commit(k);
+                    k
+                }
+                _ => match writer.write(&bytes) {
+                    Ok(written) => written,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+                        0
+                    }
+                },
+            } as u64;
+            assert_eq!(writer.bytes_pushed(), number);
+            if writer.reader_is_gone() {
+                return;
+            }
+            dice.stall();
+        }
+        match end {
+            Some(End::Closed) => writer.close(),
+            Some(End::Failed) => writer.set_error(),
+            _ => {}
+        }
+    });
+    let mut dice = Dice(seed + 1);
+    let mut number = 0;
+    while number < taken && !reader.is_finished() {
+        let n = 1 + dice.below(2 * capacity as u64);
+        let mut target = vec![0; n as usize];
+        let content: &[u8] = match dice.below(4) {
+            0 => reader.peek(),
+            1 => reader.peek_wait(n as usize, Some(Duration::from_micros(dice.below(300)))),
+            2 => {
+                let popped = reader.pop_slice(&mut target);
+                &target[..popped]
+            }
+            _ => match reader.read(&mut target) {
+                Ok(read) => &target[..read],
+                Err(error) => {
+                    assert!(reader.is_finished(), "{error}");
+                    &[]
+                }
+            },
+        };
+        assert!(
+            content
+                .iter()
+                .copied()
+                .eq((number..).map(byte).take(content.len()))
+        );
+        number += content.len() as u64;
+        let ahead = (number - reader.bytes_popped()) as usize;
+        assert_eq!(reader.pop(ahead), ahead);
+        dice.stall();
+    }
+    assert!(number >= taken.min(sent));
+    if taken > sent {
+        assert_eq!((number, reader.end()), (sent, end));
+    }
+    drop(reader);
+    sender.join().unwrap();
+}
+
+const ENDS: [Option<End>; 3] = [Some(End::Closed), Some(End::Failed), Some(End::WriterGone)];
+
+#[test]
+fn two_threads_agree_with_the_order_through_stalls_and_every_end() {
+    for (seed, capacity) in [(1, 1), (2, 2), (3, 15), (4, 1500), (5, 32_768)] {
+        let bytes = 300 * capacity.min(1000) as u64;
+        for end in ENDS {
+            through_a_stream::<Spin>(seed, capacity, bytes, u64::MAX, end);
+            through_a_stream::<Park>(seed, capacity, bytes, u64::MAX, end);
+            through_a_stream::<Eventfd>(seed, capacity, bytes, u64::MAX, end);
+            through_a_stream::<Task>(seed, capacity, bytes, u64::MAX, end);
+        }
+    }
+}
+
+#[test]
+fn a_side_that_leaves_early_is_noticed_by_the_other() {
+    for seed in 1..40 {
+        through_a_stream::<Park>(seed, 16, 4000, seed * 90, Some(End::Closed));
+        through_a_stream::<Eventfd>(seed, 16, 4000, seed * 90, Some(End::Closed));
+        through_a_stream::<Park>(seed, 16, seed * 90, u64::MAX, Some(End::WriterGone));
+    }
+}
+
+#[test]
+fn no_wake_up_is_lost_in_many_handshakes() {
+    fn handshakes<W: Wait + 'static>(n: u32) {
+        let (mut question, mut questions) = made::<W>(1);
+        let (mut answer, mut answers) = made::<W>(1);
+        let echo = thread::spawn(move || {
+            while let [byte] = *questions.peek_wait(1, None) {
+                questions.pop(1);
+                assert_eq!(answer.push(&[!byte]), 1);
+            }
+        });
+        for i in 0..n {
+            assert_eq!(question.push(&[i as u8]), 1);
+            assert_eq!(answers.peek_wait(1, None), [!(i as u8)]);
+            answers.pop(1);
+        }
+        drop(question);
+        echo.join().unwrap();
+    }
+    let n = if ONE_VIEW { 500 } else { 20_000 };
+    handshakes::<Park>(n);
+    handshakes::<Eventfd>(n);
+    handshakes::<Task>(n);
+}
+
+#[test]
+fn a_poll_loop_over_both_ends_moves_every_byte() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let (mut writer, mut questions) = made::<Eventfd>(7);
+    let (mut answer, mut reader) = made::<Eventfd>(5);
+    let echo = thread::spawn(move || {
+        while !questions.is_finished() {
+            if questions.arm() {
+                poll(&mut [PollFd::new(&questions, PollFlags::IN)], None).unwrap();
+            }
+            let n = answer.push_wait(questions.peek(), None);
+            questions.pop(n);
+        }
+        answer.close();
+    });
+    let bytes: Vec<u8> = (0..if ONE_VIEW { 5000 } else { 50_000 })
+        .map(|i: u32| i as u8)
+        .collect();
+    let (mut rest, mut received) = (&bytes[..], Vec::new());
+    while !reader.is_finished() {
+        rest = &rest[writer.push(rest)..];
+        if rest.is_empty() {
+            writer.close();
+        }
+        received.extend_from_slice(reader.peek());
+        reader.pop(received.len() - reader.bytes_popped() as usize);
+        let wants_room = !rest.is_empty();
+        // Both are armed before either is polled for, and each arming looked again.
+        if reader.arm() && (!wants_room || writer.arm()) {
+            let mut fds = vec![PollFd::new(&reader, PollFlags::IN)];
+            if wants_room {
+                fds.push(PollFd::new(&writer, PollFlags::IN));
+            }
+            poll(&mut fds, None).unwrap();
+        }
+    }
+    assert!(received == bytes);
+    echo.join().unwrap();
+}
