@@ -8,6 +8,7 @@ mod driver;
 mod header;
 mod method;
 mod pool;
+mod stream;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
@@ -47,12 +48,20 @@ enum Room {
     Header,
     /// Seven layouts of a packet descriptor, read and written
     Descriptor,
+    /// Streams of bytes in one thread and in two
+    Stream,
     /// Everything
     All,
 }
 
 impl Room {
-    const EACH: [Room; 4] = [Room::Driver, Room::Pool, Room::Header, Room::Descriptor];
+    const EACH: [Room; 5] = [
+        Room::Driver,
+        Room::Pool,
+        Room::Header,
+        Room::Descriptor,
+        Room::Stream,
+    ];
 
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
         match self {
@@ -60,6 +69,7 @@ impl Room {
             Room::Pool => pool::run(effort),
             Room::Header => header::run(effort),
             Room::Descriptor => descriptor::run(effort),
+            Room::Stream => stream::run(effort),
             Room::All => unreachable!("it stands for the others"),
         }
     }

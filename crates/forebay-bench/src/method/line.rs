@@ -36,6 +36,14 @@ impl Mode {
             Mode::Far
         }
     }
+
+    /// That of now.
+    ///
+    /// # Errors
+    /// As [`round_trip`].
+    pub fn now(one: usize, other: usize) -> Result<Mode> {
+        round_trip(one, other).map(Mode::of)
+    }
 }
 
 impl fmt::Display for Mode {

@@ -6,7 +6,7 @@
 //!  round 3:  C A B     median of each; ratios of medians
 //! ```
 //!
-//! [`samples`] has the contest, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
+//! [`samples`] has the contest, [`two`] the one between pairs of threads, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
 //! [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C. It knows no room.
 
 pub mod counters;
@@ -16,6 +16,7 @@ pub mod machine;
 pub mod native;
 pub mod samples;
 pub mod table;
+pub mod two;
 
 /// How long and how often to measure.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,99 @@
+//! Contests between pairs of threads: a sample counts where the two processors were as far apart behind it as before it.
+
+use super::{
+    line::Mode,
+    machine::pin,
+    samples::{Summary, Work},
+};
+use anyhow::{Result, anyhow};
+use std::{collections::HashMap, sync::Barrier, thread, time::Instant};
+
+/// One of those compared.
+pub struct Pair<'a> {
+    /// What a row calls it.
+    pub name: String,
+    work: Work<'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// A pair whose `work` says how many nanoseconds so many operations took, by [`run_pair`].
+    pub fn new(name: impl Into<String>, work: impl FnMut() -> Result<(f64, u64)> + 'a) -> Pair<'a> {
+        Pair {
+            name: name.into(),
+            work: Box::new(work),
+        }
+    }
+}
+
+/// What a pair's samples say, apart by how far apart the processors were.
+#[derive(Debug, Default)]
+pub struct Apart {
+    ns: HashMap<Mode, Vec<f64>>,
+    /// Samples dropped because the processors were moved meanwhile.
+    pub flipped: usize,
+}
+
+impl Apart {
+    /// Nanoseconds an operation; `None` where the processors never were so far apart.
+    pub fn of(&self, mode: Mode) -> Option<Summary> {
+        self.ns.get(&mode).cloned().and_then(Summary::of)
+    }
+}
+
+/// Runs every pair once a round, each round beginning with the next one, and once before to warm up.
+///
+/// # Errors
+/// Those of a pair.
+pub fn contest(pairs: &mut [Pair<'_>], rounds: usize, cpus: (usize, usize)) -> Result<Vec<Apart>> {
+    let mut results: Vec<Apart> = pairs.iter().map(|_| Apart::default()).collect();
+    for round in 0..=rounds {
+        for turn in 0..pairs.len() {
+            let which = (round + turn) % pairs.len();
+            let before = Mode::now(cpus.0, cpus.1)?;
+            let (elapsed, operations) = (pairs[which].work)()?;
+            let after = Mode::now(cpus.0, cpus.1)?;
+            if round == 0 {
+                continue;
+            }
+            match before == after {
+                true => results[which]
+                    .ns
+                    .entry(before)
+                    .or_default()
+                    .push(elapsed / operations as f64),
+                false => results[which].flipped += 1,
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// Runs both halves at once, each on its processor; the nanoseconds until both are done.
+///
+/// # Errors
+/// A thread may not run there.
+pub fn run_pair(
+    cpus: (usize, usize),
+    one: impl FnOnce() + Send,
+    other: impl FnOnce() + Send,
+) -> Result<f64> {
+    let ready = Barrier::new(2);
+    let half = |cpu, work: Box<dyn FnOnce() + Send + '_>| {
+        let pinned = pin(cpu);
+        // Whoever cannot be pinned works all the same: the other half may wait for it.
+        ready.wait();
+        let begun = Instant::now();
+        work();
+        pinned.map(|()| (begun, Instant::now()))
+    };
+    thread::scope(|scope| {
+        let half = &half;
+        let other = scope.spawn(move || half(cpus.1, Box::new(other)));
+        let one = scope.spawn(move || half(cpus.0, Box::new(one)));
+        let panicked = |_| anyhow!("one half of a pair panicked");
+        let (begun, done) = one.join().map_err(panicked)??;
+        let (other_begun, other_done) = other.join().map_err(panicked)??;
+        let all = done.max(other_done) - begun.min(other_begun);
+        Ok(all.as_nanos() as f64)
+    })
+}
