@@ -28,6 +28,9 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
+//! **Beside other things** a thread waits with [`Eventfd`](crate::sync::Eventfd) and its own poll loop, a task with
+//! [`Task`](crate::sync::Task); with the cargo feature `tokio`, such ends are `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
+//!
 //! **In two threads** either end may wait, with or without a time limit, also through `std::io`:
 //!
 //! ```
@@ -49,6 +52,8 @@ mod io;
 mod reader;
 mod ready;
 mod state;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod writer;
 
 #[cfg(test)]

@@ -1,0 +1,93 @@
+//! The ends as tokio's traits see them (cargo feature `tokio`).
+//!
+//! What `io` does by waiting, these do by being polled again. Nothing here needs a tokio runtime: only the traits are
+//! tokio's. Read `ready` for what they are made of.
+//!
+//! ```text
+//!   AsyncWrite:  at least one byte gets in     shutdown = close     over? BrokenPipe, or the error that was set
+//!   AsyncRead:   content ─▶ then: closed? nothing   error set? that   writer vanished? UnexpectedEof
+//! ```
+
+use super::{Reader, Writer};
+use crate::sync::Task;
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+
+/// ```
+/// use forebay::{stream::{stream_with, Config}, sync::Task};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let (mut writer, mut reader) = stream_with::<Task>(&Config::default())?;
+/// let task = tokio::spawn(async move {
+///     writer.write_all(&[7; 1_000_000]).await?;
+///     writer.shutdown().await // closes it
+/// });
+/// let mut all = Vec::new();
+/// reader.read_to_end(&mut all).await?;
+/// assert_eq!(all.len(), 1_000_000);
+/// task.await??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl AsyncRead for Reader<Task> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        target: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if target.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let content = ready!(self.as_mut().poll_fill_buf(context))?;
+        let n = content.len().min(target.remaining());
+        target.put_slice(&content[..n]);
+        self.pop(n);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for Reader<Task> {
+    fn poll_fill_buf(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let reader = self.get_mut();
+        if ready!(reader.poll_peek(context)).is_empty() {
+            reader.end_well()?;
+        }
+        Poll::Ready(Ok(reader.peek()))
+    }
+
+    fn consume(mut self: Pin<&mut Self>, n: usize) {
+        self.pop(n);
+    }
+}
+
+impl AsyncWrite for Writer<Task> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let pushed = self.push(bytes);
+            if pushed > 0 || bytes.is_empty() {
+                return Poll::Ready(Ok(pushed));
+            }
+            if ready!(self.poll_capacity(context)) == 0 {
+                return Poll::Ready(Err(self.refusal()));
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.close();
+        Poll::Ready(Ok(()))
+    }
+}
