@@ -101,7 +101,10 @@ impl<W: Wait> Writer<W> {
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
     /// writer.push(b"abcd");
-    /// let thread = std::thread::spawn(move || reader.pop(3));
+    /// let thread = std::thread::spawn(move || {
+    ///     reader.pop(3);
+    ///     reader // not dropped yet: that would end the stream
+    /// });
     /// assert_eq!(writer.wait_capacity(2, None), 3);
     /// # thread.join().unwrap();
     /// # Ok::<(), forebay::Error>(())
