@@ -45,7 +45,7 @@ pub trait Wait: Sized + Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin;
 
-/// Looks for about two microseconds, then sleeps in the kernel until woken.
+/// Looks for about six microseconds, then sleeps in the kernel until woken.
 ///
 /// The other end pays a load a publication, and a system call only when somebody really sleeps. (Where the kernel has no
 /// `membarrier`, or a sandbox forbids it from the start, also a full fence, some 20 cycles on x86-64. Forbidding it later
@@ -64,8 +64,12 @@ pub struct Park {
     bell: Bell,
 }
 
-/// Looks before the first sleep or yield; a pause instruction is 25 ns or so, a sleep costs some microseconds.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Looks before each yield; a pause instruction is 25 ns or so.
+const LOOKS_BEFORE_YIELD: u32 = if cfg!(loom) { 1 } else { 64 };
+
+/// Looks before the first sleep: about as long as a sleep and its wake-up cost, so that waiting never costs more than
+/// twice what the better of both would have.
+const LOOKS_BEFORE_SLEEP: u32 = if cfg!(loom) { 1 } else { 256 };
 
 impl Wait for Spin {
     fn new() -> Result<Self> {
@@ -78,7 +82,7 @@ impl Wait for Spin {
     fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
         let deadline = Deadline::after(limit);
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..LOOKS_BEFORE_YIELD {
                 if ready() {
                     return true;
                 }
@@ -117,7 +121,7 @@ pub(super) fn wait_asleep(
     arm: impl Fn(),
     sleep: impl Fn(Option<Duration>) -> bool,
 ) -> bool {
-    for _ in 0..LOOKS {
+    for _ in 0..LOOKS_BEFORE_SLEEP {
         if ready() {
             return true;
         }
