@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Looks for about two microseconds, then sleeps in `poll(2)`. The descriptor is there for poll loops of your own.
+/// Looks for about six microseconds, then sleeps in `poll(2)`. The descriptor is there for poll loops of your own.
 ///
 /// The other end pays what [`Park`](super::Park) costs: a load a publication, and a system call only when somebody has
 /// armed. Each end of a ring or stream has one descriptor.
