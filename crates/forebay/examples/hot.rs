@@ -1,0 +1,101 @@
+//! The hot operations, one at a time and as often as you like: for counting their instructions.
+//! `cargo run --release -p forebay --example hot -- OPERATION TIMES`
+//!
+//! Two runs with different TIMES tell what one operation costs, without start and end: `.ci/instructions` holds each of
+//! them under a ceiling.
+
+use forebay::{
+    packet::{Packet, Pool, PoolConfig},
+    ring::spsc,
+    stream,
+};
+use std::{env, error::Error, hint::black_box};
+
+const BURST: u64 = 32;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [operation, times] = &arguments[..] else {
+        return Err("usage: hot ring|ring-burst|pool|header|desc|stream TIMES".into());
+    };
+    let times: u64 = times.parse()?;
+    match operation.as_str() {
+        "ring" => ring(times),
+        "ring-burst" => ring_burst(times),
+        "pool" => pool(times),
+        "header" => header(times),
+        "desc" => desc(times),
+        "stream" => bytes(times),
+        other => Err(format!("no operation is called {other:?}").into()),
+    }
+}
+
+/// A push and a pop of eight bytes.
+fn ring(times: u64) -> Result<(), Box<dyn Error>> {
+    let (mut producer, mut consumer) = spsc::ring(1024)?;
+    for number in 0..times {
+        black_box(producer.push(number).is_ok());
+        black_box(consumer.pop());
+    }
+    Ok(())
+}
+
+/// The same for each of 32 at once.
+fn ring_burst(times: u64) -> Result<(), Box<dyn Error>> {
+    let (mut producer, mut consumer) = spsc::ring(1024)?;
+    let mut target = [0; BURST as usize];
+    for _ in 0..times / BURST {
+        black_box(producer.push_slice(black_box(&[1_u64; BURST as usize])));
+        black_box(consumer.pop_slice(&mut target));
+    }
+    Ok(())
+}
+
+/// A packet taken, written to, and put back.
+fn pool(times: u64) -> Result<(), Box<dyn Error>> {
+    let mut pool = Pool::new(&PoolConfig::default())?;
+    for _ in 0..times {
+        let mut packet = pool.take().ok_or("the pool is empty")?;
+        black_box(packet.put(64)?.as_mut_ptr());
+        pool.put_back(packet)?;
+    }
+    Ok(())
+}
+
+/// A header's room made and given up, for each packet of a burst.
+fn header(times: u64) -> Result<(), Box<dyn Error>> {
+    let mut pool = Pool::new(&PoolConfig::default())?;
+    let mut burst: Vec<Packet> = Vec::new();
+    pool.take_burst(BURST as usize, &mut burst);
+    for _ in 0..times / BURST {
+        for packet in &mut burst {
+            black_box(packet.push(14)?.as_mut_ptr());
+        }
+        for packet in &mut burst {
+            black_box(packet.pull(14)?.as_ptr());
+        }
+    }
+    Ok(())
+}
+
+/// A packet taken, described in 16 bytes, understood again and put back.
+fn desc(times: u64) -> Result<(), Box<dyn Error>> {
+    let mut pool = Pool::new(&PoolConfig::default())?;
+    for _ in 0..times {
+        let packet = pool.take().ok_or("the pool is empty")?;
+        let desc = packet.into_desc().map_err(|_| "nobody shares it")?;
+        pool.put_back(black_box(desc).into_packet())?;
+    }
+    Ok(())
+}
+
+/// 128 bytes through a stream, written and read at once.
+fn bytes(times: u64) -> Result<(), Box<dyn Error>> {
+    let (mut writer, mut reader) = stream::stream(32_768)?;
+    for _ in 0..times {
+        black_box(writer.push(black_box(&[1; 128])));
+        black_box(reader.peek().as_ptr());
+        black_box(reader.pop(128));
+    }
+    Ok(())
+}
