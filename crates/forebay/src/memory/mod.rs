@@ -136,6 +136,9 @@ fn refused(on: &str, len: usize, error: std::io::Error) -> Error {
         Some(libc::EMFILE | libc::ENFILE) => {
             "Too many files are open: close some, or raise `ulimit -n`"
         }
+        Some(libc::EFBIG) => {
+            "The file size limit holds for this memory, too: ask for less, or raise `ulimit -f`"
+        }
         _ => "Check `ulimit -a` and the limits of the cgroup",
     };
     Error::new(on, format!("mapping {len} bytes"))

@@ -4,7 +4,10 @@ use crate::{Error, Result, sys::file as sys};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -264,6 +267,13 @@ impl StreamSink {
                 manner: Manner::PageByPage,
             },
         }
+    }
+}
+
+impl AsFd for StreamSink {
+    /// To poll for room beside other descriptors, not to write.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

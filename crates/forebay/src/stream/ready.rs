@@ -38,8 +38,27 @@ impl Reader<Eventfd> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn arm(&mut self) -> bool {
+        self.arm_for(1)
+    }
+
+    /// As [`arm`](Reader::arm), for one who wants `n` bytes (at most the capacity) before it goes on: false if there are
+    /// so many, or no more will come.
+    ///
+    /// It is signalled at the next byte, not at the `n`th: arm again, and poll on.
+    ///
+    /// ```
+    /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
+    /// let (mut writer, mut reader) = stream_with::<Eventfd>(&Config::default())?;
+    /// writer.push(b"GET");
+    /// assert!(reader.arm_for(5)); // not there yet
+    /// writer.push(b" /");
+    /// assert!(!reader.arm_for(5));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn arm_for(&mut self, n: usize) -> bool {
+        let n = n.min(self.capacity());
         self.consumer.waits_at().arm();
-        if !planted("arm-without-second-look") && (self.has(1) || self.is_finished()) {
+        if !planted("arm-without-second-look") && (self.has(n) || self.has_ended_short_of(n)) {
             self.disarm();
             return false;
         }
