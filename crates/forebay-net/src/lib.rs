@@ -1,12 +1,14 @@
-//! The wire: ports, capture formats, and whole captures in which every packet is accounted for.
+//! The wire: ports, capture formats, whole captures in which every packet is accounted for, and pipes of bytes.
 //!
 //! ```text
 //!  open ──▶ port: sim · af_packet ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe
 //!                                        └──────▶ ledger: received = written + … + dropped
+//!
+//!  file, FIFO, TCP ──▶ pipe: two threads and a forebay::stream ──▶ files, FIFOs, TCP
 //! ```
 //!
 //! Begin with [`session::Session`], a capture as one library call; [`port::Port`] is what a source
-//! of packets implements, [`ledger::Ledger`] the law that every run is held to.
+//! of packets implements, [`ledger::Ledger`] the law that every run is held to. [`pipe::Pipe`] moves bytes, and knows no packets.
 
 pub mod af_packet;
 pub mod file;
@@ -17,6 +19,7 @@ pub mod keep;
 pub mod ledger;
 pub mod link;
 pub mod open;
+pub mod pipe;
 pub mod port;
 pub mod session;
 pub mod sim;

@@ -1,6 +1,6 @@
 //! Quantities as people type and read them.
 //!
-//! | what | bare | K, M, G | Ki, Mi, Gi (also `KiB`) | kB, MB, GB |
+//! | what | bare | K, M, G, T | Ki, Mi, Gi (also `KiB`) | kB, MB, GB |
 //! |---|---|---|---|---|
 //! | counts and rates ([`count`]) | 1 | ×1000 | ×1024 | – |
 //! | sizes ([`bytes`]) | the caller's unit | ×1024 | ×1024 | ×1000 |
@@ -76,11 +76,13 @@ pub fn bytes(text: &str, bare: u64) -> Option<u64> {
         "" => bare,
         "B" => 1,
         "K" | "k" | "Ki" | "KiB" => 1 << 10,
-        "M" | "Mi" | "MiB" => 1 << 20,
-        "G" | "Gi" | "GiB" => 1 << 30,
+        "M" | "m" | "Mi" | "MiB" => 1 << 20,
+        "G" | "g" | "Gi" | "GiB" => 1 << 30,
+        "T" | "t" | "Ti" | "TiB" => 1 << 40,
         "kB" | "KB" => 1000,
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
         _ => return None,
     };
     scale(number, factor)
@@ -146,4 +148,30 @@ pub fn binary(bytes: u64) -> String {
         }
     }
     format!("{bytes} B")
+}
+
+/// Three digits and a binary prefix: `3.42 Gi`, `118 Mi`, `0 `.
+///
+/// ```
+/// # use forebay_net::units::scaled_binary;
+/// assert_eq!(scaled_binary(3_672_197_120.0), "3.42 Gi");
+/// assert_eq!(scaled_binary(123_731_968.0), "118 Mi");
+/// assert_eq!(scaled_binary(1023.0 * 1024.0), "1.00 Mi");
+/// assert_eq!(scaled_binary(999.0), "999 ");
+/// ```
+pub fn scaled_binary(value: f64) -> String {
+    let (mut value, mut prefix) = (value, "");
+    for larger in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if value < 999.5 {
+            break;
+        }
+        (value, prefix) = (value / 1024.0, larger);
+    }
+    let digits = match value {
+        _ if prefix.is_empty() => 0,
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {prefix}")
 }

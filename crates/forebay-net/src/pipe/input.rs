@@ -1,0 +1,143 @@
+//! Where bytes come from: one open input after another.
+
+use super::{
+    control::Flag,
+    place::{self, Place},
+};
+use forebay::{Error, Result};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::Advice,
+};
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _},
+    net::SocketAddr,
+    os::{fd::AsFd, unix::fs::MetadataExt},
+};
+
+/// An open input.
+#[derive(Debug)]
+pub struct Input {
+    file: File,
+    name: String,
+    regular: Option<Regular>,
+}
+
+/// A regular file: it never keeps anyone waiting, and has a size.
+#[derive(Clone, Copy, Debug)]
+struct Regular {
+    identity: (u64, u64),
+    bytes: u64,
+}
+
+impl Input {
+    /// Opens what `place` names. A FIFO waits for its writer, an address for who connects; `listening` is told where.
+    ///
+    /// ```
+    /// use forebay_net::pipe::{Input, Place};
+    /// let place = Place::parse("/etc/hostname".as_ref())?;
+    /// # let place = Place::File(std::env::current_exe().unwrap());
+    /// let input = Input::open(&place, &mut |address| eprintln!("listening on {address}"))?;
+    /// assert!(input.bytes().unwrap() > 0);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It cannot be opened, or is a folder.
+    pub fn open(place: &Place, listening: &mut dyn FnMut(SocketAddr)) -> Result<Self> {
+        let name = place.name("standard input");
+        let file = match place {
+            Place::Standard => place::standard(&io::stdin(), &name)?,
+            Place::File(path) => {
+                File::open(path).map_err(|cause| Error::new(&name, "opening it").because(cause))?
+            }
+            Place::Connect(to) => place::connect(to)?,
+            Place::Listen { at, port, only } => {
+                place::accept((at.as_deref(), *port), only.as_deref(), &name, listening)?
+            }
+        };
+        Input::new(file, name)
+    }
+
+    /// An input that is open already, which messages call `name`.
+    ///
+    /// # Errors
+    /// It is a folder, or closed.
+    pub fn new(mut file: File, name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        let failed = |cause| Error::new(&name, "opening it").because(cause);
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()).advise("Name a file in it"));
+        }
+        let regular = if metadata.is_file() {
+            // Only advice: the kernel reads further ahead.
+            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
+            let position = file.stream_position().map_err(failed)?;
+            Some(Regular {
+                identity: (metadata.dev(), metadata.ino()),
+                bytes: metadata.len().saturating_sub(position),
+            })
+        } else {
+            super::grow(&file);
+            None
+        };
+        Ok(Input {
+            file,
+            name,
+            regular,
+        })
+    }
+
+    /// Bytes that a regular file has from here on; `None` for everything else, and where the kernel makes the content up.
+    pub fn bytes(&self) -> Option<u64> {
+        self.regular
+            .map(|regular| regular.bytes)
+            .filter(|&bytes| bytes > 0)
+    }
+
+    /// Which file this is, if it is one.
+    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+        self.regular.map(|regular| regular.identity)
+    }
+
+    /// Waits until there is something to read, or one of `ends` is true; says whether to go on. A regular file is not waited
+    /// for.
+    pub(super) fn wait(&self, ends: [&Flag; 2]) -> Result<bool> {
+        while !ends.iter().any(|end| end.is_raised()) {
+            if self.regular.is_some() {
+                return Ok(true);
+            }
+            let [first, second] =
+                ends.map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+            let mut fds = [PollFd::new(&self.file, PollFlags::IN), first, second];
+            match poll(&mut fds, None) {
+                Ok(_) if fds[0].revents().is_empty() => {}
+                Ok(_) => return Ok(true),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(cause) => return Err(self.error("waiting for bytes", cause)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads into `room`: how many bytes; 0 at the end, `None` for "not now".
+    pub(super) fn read(&mut self, room: &mut [u8]) -> Result<Option<usize>> {
+        match self.file.read(room) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(cause) if is_for_now(&cause) => Ok(None),
+            Err(cause) => Err(self.error("reading", cause)),
+        }
+    }
+
+    fn error(&self, tried: &str, cause: impl Into<io::Error>) -> Error {
+        Error::new(&self.name, tried).because(cause)
+    }
+}
+
+/// Whether trying again is all that it takes.
+pub(super) fn is_for_now(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), Interrupted | WouldBlock)
+}

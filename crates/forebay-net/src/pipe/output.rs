@@ -1,0 +1,220 @@
+//! Where bytes go, never waiting for a reader who stands still.
+
+use super::{
+    Input,
+    input::is_for_now,
+    place::{self, Place},
+    summary::Outcome,
+};
+use forebay::{
+    Error, Result,
+    store::{Sink, StreamSink},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    net::SocketAddr,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
+};
+
+/// What to do about a regular file that is there and not empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave it alone: that is an error.
+    #[default]
+    Refuse,
+    /// Empty it first.
+    Truncate,
+    /// Go on at its end.
+    Append,
+}
+
+/// An open output.
+pub struct Output {
+    sink: StreamSink,
+    name: String,
+    /// Of a regular file.
+    identity: Option<(u64, u64)>,
+    /// A second descriptor of a regular file: to empty it, and to make it durable.
+    file: Option<File>,
+    truncate: bool,
+    /// A connection carries bytes to the end, or has failed; a pipe's reader may leave when it likes.
+    is_connection: bool,
+    /// Bytes that it took.
+    pub(super) bytes: u64,
+    pub(super) end: Option<End>,
+}
+
+/// Why an output takes no more.
+#[derive(Debug)]
+pub(super) enum End {
+    ReaderLeft,
+    Failed(Error),
+}
+
+impl Output {
+    /// Opens what `place` names. A FIFO waits for its reader, an address for who connects; `listening` is told where.
+    ///
+    /// ```
+    /// use forebay_net::pipe::{Existing, Output, Place};
+    /// let place = Place::parse("/dev/null".as_ref())?;
+    /// Output::open(&place, Existing::Refuse, &mut |_| {})?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It cannot be opened, or is there already and not empty, and nothing was said about that.
+    pub fn open(
+        place: &Place,
+        existing: Existing,
+        listening: &mut dyn FnMut(SocketAddr),
+    ) -> Result<Self> {
+        let name = place.name("standard output");
+        match place {
+            Place::Standard => Output::new(place::standard(&io::stdout(), &name)?, name),
+            Place::File(path) => {
+                let failed = |cause: io::Error| {
+                    let advice = match cause.kind() {
+                        io::ErrorKind::NotFound => "Make the folder first",
+                        io::ErrorKind::IsADirectory => "Name a file in it",
+                        _ => "",
+                    };
+                    let error = Error::new(&name, "creating the file");
+                    error.because(cause).advise(advice)
+                };
+                let mut options = OpenOptions::new();
+                options.create(true).truncate(false);
+                options.write(existing != Existing::Append);
+                let file = options
+                    .append(existing == Existing::Append)
+                    .open(path)
+                    .map_err(failed)?;
+                let metadata = file.metadata().map_err(failed)?;
+                let has_content = metadata.is_file() && metadata.len() > 0;
+                if has_content && existing == Existing::Refuse {
+                    return Err(Error::new(name, "it is there already")
+                        .advise("Choose another name, --truncate or --append"));
+                }
+                let mut output = Output::new(file, name)?;
+                output.truncate = has_content && existing == Existing::Truncate;
+                Ok(output)
+            }
+            Place::Connect(to) => Output::connection(place::connect(to)?, name),
+            Place::Listen { at, port, only } => {
+                let at = (at.as_deref(), *port);
+                let file = place::accept(at, only.as_deref(), &name, listening)?;
+                Output::connection(file, name)
+            }
+        }
+    }
+
+    /// An output that is open already, which messages call `name`.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn new(file: File, name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        let failed = |cause| Error::new(&name, "opening it").because(cause);
+        let metadata = file.metadata().map_err(failed)?;
+        let is_regular = metadata.is_file();
+        if metadata.file_type().is_fifo() {
+            super::grow(&file);
+        }
+        Ok(Output {
+            identity: is_regular.then(|| (metadata.dev(), metadata.ino())),
+            file: is_regular
+                .then(|| file.try_clone())
+                .transpose()
+                .map_err(failed)?,
+            sink: StreamSink::new(file),
+            name,
+            truncate: false,
+            is_connection: false,
+            bytes: 0,
+            end: None,
+        })
+    }
+
+    fn connection(file: File, name: String) -> Result<Self> {
+        let mut output = Output::new(file, name)?;
+        output.is_connection = true;
+        Ok(output)
+    }
+
+    /// Empties the file where that was asked for, now that it is known to be none of the inputs.
+    pub(super) fn prepare(&mut self, inputs: &[Input]) -> Result<()> {
+        let is_it = |input: &Input| input.identity() == self.identity;
+        if self.identity.is_some() && inputs.iter().any(is_it) {
+            return Err(Error::new(&self.name, "this is an input, too")
+                .advise("Write to another file: reading it would never come to its end"));
+        }
+        match &self.file {
+            Some(file) if self.truncate => {
+                let emptied = file.set_len(0);
+                emptied.map_err(|cause| Error::new(&self.name, "emptying it").because(cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it takes bytes still.
+    pub(super) fn is_open(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Offers `bytes`; says how many it took. What ends it is kept in [`end`](Output::end).
+    pub(super) fn write(&mut self, bytes: &[u8]) -> usize {
+        match self.sink.write(bytes, self.bytes) {
+            Ok(taken) => {
+                self.bytes += taken as u64;
+                return taken;
+            }
+            Err(cause) if is_for_now(&cause) => {}
+            Err(cause) => self.fail(cause),
+        }
+        0
+    }
+
+    /// It takes no more, because of `cause`.
+    pub(super) fn fail(&mut self, cause: io::Error) {
+        if cause.kind() == io::ErrorKind::BrokenPipe && !self.is_connection {
+            self.end = Some(End::ReaderLeft);
+            return;
+        }
+        let error = Error::new(&self.name, "writing").because(cause);
+        let so_far = format!("{} bytes were written before", self.bytes);
+        self.end = Some(End::Failed(error.advise(so_far)));
+    }
+
+    /// Makes a regular file durable.
+    pub(super) fn sync(&mut self) {
+        let file = self.file.as_ref().filter(|_| self.end.is_none());
+        if let Some(Err(cause)) = file.map(File::sync_all) {
+            let error = Error::new(&self.name, "making it durable").because(cause);
+            self.end = Some(End::Failed(error));
+        }
+    }
+
+    pub(super) fn into_outcome(self) -> Outcome {
+        let (reader_left, error) = match self.end {
+            None => (false, None),
+            Some(End::ReaderLeft) => (true, None),
+            Some(End::Failed(error)) => (false, Some(error)),
+        };
+        Outcome {
+            name: self.name,
+            bytes: self.bytes,
+            reader_left,
+            error,
+        }
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sink.as_fd()
+    }
+}

@@ -1,0 +1,121 @@
+//! Who watches the two threads: tells the counts now and then, and gives up when nothing moves.
+//!
+//! ```text
+//!   poll(reports, filled, drained) until the next report or the watchdog ─▶ observe, abandon ─▶ both through? end
+//! ```
+
+use super::{Config, Control, Counts, Progress, until};
+use forebay::time::Clock;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::{os::fd::AsFd, time::Duration};
+
+pub(super) struct Supervisor<'a> {
+    clock: &'a Clock,
+    control: &'a Control,
+    counts: &'a Counts,
+    capacity: u64,
+    began: u64,
+    /// Between reports, in nanoseconds, if any are wanted; and when the next is due.
+    every: Option<u64>,
+    next: u64,
+    /// When the last report was, and what had been written by then.
+    last: (u64, u64),
+    /// How long no byte may move, in nanoseconds; and when what had moved.
+    watchdog: Option<u64>,
+    moved: (u64, (u64, u64)),
+}
+
+impl<'a> Supervisor<'a> {
+    pub fn new(
+        config: &Config,
+        clock: &'a Clock,
+        control: &'a Control,
+        counts: &'a Counts,
+    ) -> Self {
+        let ns = |time: Duration| time.as_nanos().clamp(1, u64::MAX as u128 / 4) as u64;
+        let began = clock.now();
+        let every = config.progress_every.map(ns);
+        Supervisor {
+            clock,
+            control,
+            counts,
+            capacity: config.capacity_bytes as u64,
+            began,
+            every,
+            next: began + every.unwrap_or(0),
+            last: (began, 0),
+            watchdog: config.watchdog.map(ns),
+            moved: (began, (0, 0)),
+        }
+    }
+
+    /// Watches until both threads are through; says whether the watchdog gave up.
+    pub fn run(mut self, observe: &mut dyn FnMut(&Progress)) -> bool {
+        let mut has_stalled = false;
+        loop {
+            let both = [&self.counts.filled, &self.counts.drained];
+            let working: Vec<_> = both.into_iter().filter(|flag| !flag.is_raised()).collect();
+            if working.is_empty() {
+                break;
+            }
+            let reports = self.control.reports();
+            let flags = working.into_iter().chain([reports]);
+            let fds = flags.map(|flag| PollFd::from_borrowed_fd(flag.as_fd(), PollFlags::IN));
+            let report = self.every.map(|_| self.next);
+            let watchdog = self.watchdog.map(|limit| self.moved.0 + limit);
+            let timeout = report.into_iter().chain(watchdog).min();
+            let timeout = timeout.map(|time| until(time, self.clock));
+            // An interruption is a wake-up like any other.
+            let _ = poll(&mut fds.collect::<Vec<_>>(), timeout.as_ref());
+            if reports.take() {
+                observe(&self.progress(true));
+            }
+            let now = self.clock.now();
+            if let Some(every) = self.every
+                && now >= self.next
+            {
+                observe(&self.progress(false));
+                self.next = now + every;
+            }
+            has_stalled |= self.has_stalled(now);
+        }
+        if self.every.is_some() {
+            observe(&self.progress(false));
+        }
+        has_stalled
+    }
+
+    /// Gives up if no byte has moved for too long.
+    fn has_stalled(&mut self, now: u64) -> bool {
+        let counts = self.counts.now();
+        if counts != self.moved.1 {
+            self.moved = (now, counts);
+        }
+        let stalls = self
+            .watchdog
+            .is_some_and(|limit| now - self.moved.0 >= limit);
+        if stalls && !self.control.is_abandoned() {
+            self.control.abandon();
+            return true;
+        }
+        false
+    }
+
+    fn progress(&mut self, asked: bool) -> Progress {
+        let now = self.clock.now();
+        let (bytes_read, bytes_written) = self.counts.now();
+        let (then, before) = self.last;
+        let seconds = (now - then).max(1) as f64 / 1e9;
+        if !asked {
+            self.last = (now, bytes_written);
+        }
+        Progress {
+            elapsed: Duration::from_nanos(now - self.began),
+            asked,
+            bytes_read,
+            bytes_written,
+            bytes_per_second: (bytes_written - before) as f64 / seconds,
+            fill: (bytes_read - bytes_written) as f64 / self.capacity as f64,
+        }
+    }
+}
