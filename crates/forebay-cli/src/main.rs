@@ -1,8 +1,8 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` are the flags. `capture` is the subcommand that everything is about: its `request` turns
-//! flags into what the library wants, `text` and `json` turn what it answers into lines, `signals`
-//! bring Ctrl-C and its relatives in. `info` tells what files hold. `output` is where both write.
+//! `args` are the flags. `capture`, `info` and `pipe` are the subcommands. In `capture` and `pipe`, `request` turns flags
+//! into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its relatives in,
+//! `output` is where all write, `usage` refuses.
 //!
 //! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
 //! lost and `--fail-on-drop` was given.
@@ -12,6 +12,9 @@ mod args;
 mod capture;
 mod info;
 mod output;
+mod pipe;
+mod signals;
+mod usage;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -25,15 +28,19 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let ran = match args.command {
-        args::Command::Capture(flags) => capture::run(&flags),
-        args::Command::Info(flags) => info::run(&flags),
-    };
-    match ran {
+    match signals::survive_the_file_size_limit().and_then(|()| run(args.command)) {
         Ok(code) => code,
         Err(error) => {
             output::say(&format!("forebay: {error:#}"));
-            ExitCode::from(if error.is::<capture::Usage>() { 2 } else { 1 })
+            ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
         }
+    }
+}
+
+fn run(command: args::Command) -> anyhow::Result<ExitCode> {
+    match command {
+        args::Command::Capture(flags) => capture::run(&flags),
+        args::Command::Info(flags) => info::run(&flags),
+        args::Command::Pipe(flags) => pipe::run(&flags),
     }
 }

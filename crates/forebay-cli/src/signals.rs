@@ -1,30 +1,52 @@
-//! Signals reach the session through its control, from a thread that does nothing else.
+//! Signals reach whoever runs through a thread that does nothing else.
 
 use anyhow::{Context, Result};
-use forebay_net::session::Control;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ},
     iterator::Signals,
 };
+use std::sync::{Arc, atomic::AtomicBool};
 
-/// From here on: INT, TERM and HUP stop (twice: give up), USR1 reports, USR2 flushes. XFSZ would
-/// kill us at the file size limit; heard, it leaves an error of the write.
-pub fn listen(control: &Control) -> Result<()> {
-    let mut heard = vec![SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ];
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// INT, TERM or HUP: come to an end; the second time: now.
+    Stop,
+    /// USR1: tell the counts.
+    Report,
+    /// USR2: hand over what is buffered.
+    Flush,
+}
+
+/// The file size limit becomes an error of the write, where it would kill us otherwise. It holds for buffers, too: they are
+/// files to the kernel.
+///
+/// # Errors
+/// The system refuses.
+pub fn survive_the_file_size_limit() -> Result<()> {
+    let heard = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    heard.map(drop).context("cannot listen for signals")
+}
+
+/// From here on `act` is told what is asked. USR2 is only heard where somebody `flushes`.
+///
+/// # Errors
+/// The system has no more threads or descriptors.
+pub fn listen(flushes: bool, act: impl Fn(Asked) + Send + 'static) -> Result<()> {
+    let mut heard = vec![SIGINT, SIGTERM, SIGUSR1];
+    heard.extend(flushes.then_some(SIGUSR2));
     if !is_ignored(SIGHUP) {
         heard.push(SIGHUP);
     }
     let mut signals = Signals::new(heard).context("cannot listen for signals")?;
-    let control = control.clone();
     std::thread::Builder::new()
         .name("forebay-signals".into())
         .spawn(move || {
             for signal in signals.forever() {
                 match signal {
-                    SIGUSR1 => control.report(),
-                    SIGUSR2 => control.flush(),
-                    SIGXFSZ => {}
-                    _ => control.stop(),
+                    SIGUSR1 => act(Asked::Report),
+                    SIGUSR2 => act(Asked::Flush),
+                    _ => act(Asked::Stop),
                 }
             }
         })

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
-use support::{Folder, count, forebay, run, summary, text};
+use support::{Folder, count, forebay, interrupt, run, summary, text};
 
 #[path = "../../forebay-net/tests/support/found.rs"]
 mod found;
@@ -45,17 +45,6 @@ fn check(json: &Value, text: &str, found: &Found) {
     assert!(
         text.contains(&format!("{kernel} packets dropped by kernel")),
         "{text}"
-    );
-}
-
-fn interrupt(child: &Child, signal: &str) {
-    let pid = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args([signal, &pid])
-            .status()
-            .unwrap()
-            .success()
     );
 }
 

@@ -2,6 +2,7 @@
 
 use super::request::Request;
 use crate::output::answer;
+use crate::usage::refuse;
 use anyhow::Result;
 use forebay_net::filter::Filter;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ pub fn print(request: &Request, form: u8) -> Result<ExitCode> {
     let (link, view) = request.link_of_first_port()?;
     let program = match filter.compile(link, view, request.snaplen) {
         Ok(program) => program,
-        Err(error) => return super::refuse(error.to_string()),
+        Err(error) => return refuse(error.to_string()),
     };
     let text = match form {
         1 => program.listing().to_string(),

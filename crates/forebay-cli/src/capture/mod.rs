@@ -4,31 +4,17 @@ mod dump;
 mod json;
 mod list;
 mod request;
-mod signals;
 mod text;
 
-use crate::args::Capture as Flags;
+use crate::{
+    args::Capture as Flags,
+    signals::{self, Asked},
+};
 use anyhow::Result;
 use forebay_net::session::{Control, Event, Session, Summary};
 use request::Request;
 use std::process::ExitCode;
 use text::Screen;
-
-/// The request makes no sense: exit code 2.
-#[derive(Debug)]
-pub struct Usage(String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
-fn refuse<T>(what: String) -> Result<T> {
-    Err(Usage(what).into())
-}
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     if flags.list {
@@ -44,7 +30,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let session = Session::open(ports, output, config, request.clock(), control.clone())?;
     // Until here a signal ends us, as it does anyone: nothing is captured yet, and a FIFO without a
     // reader may be waiting to be opened.
-    signals::listen(&control)?;
+    let heard = control.clone();
+    signals::listen(true, move |asked| match asked {
+        Asked::Stop => heard.stop(),
+        Asked::Report => heard.report(),
+        Asked::Flush => heard.flush(),
+    })?;
     let screen = Screen::new(&request);
     screen.start(&session);
     let mut reports = Reports::new(&request);

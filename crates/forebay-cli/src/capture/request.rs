@@ -1,7 +1,9 @@
 //! Raw flags become resolved ones, and each refusal names its flag.
 
-use super::{Usage, refuse};
-use crate::args::Capture as Flags;
+use crate::{
+    args::Capture as Flags,
+    usage::{Usage, refuse},
+};
 use anyhow::{Context, Result};
 use forebay::{store, time::Clock};
 use forebay_net::{

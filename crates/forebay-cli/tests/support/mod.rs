@@ -5,14 +5,25 @@
 use serde_json::Value;
 use std::{
     path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 pub fn forebay(args: &[&str]) -> Command {
+    subcommand("capture", args)
+}
+
+pub fn subcommand(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.arg("capture").args(args).stdin(Stdio::null());
+    command.arg(name).args(args).stdin(Stdio::null());
     command
+}
+
+/// Sends a signal, such as `-INT`.
+pub fn interrupt(child: &Child, signal: &str) {
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args([signal, &pid]).status();
+    assert!(killed.unwrap().success());
 }
 
 pub fn run(args: &[&str]) -> Output {

@@ -1,0 +1,155 @@
+//! What people read while a pipe runs and at its end. All of it goes to stderr.
+
+use super::{
+    line::{Layout, clock},
+    request::Request,
+};
+use crate::output::{plain, say};
+use console::Term;
+use forebay_net::{
+    pipe::{Progress, Summary},
+    units,
+};
+use std::{
+    io::{IsTerminal, Write, stderr},
+    net::SocketAddr,
+};
+
+pub struct Screen {
+    layout: Layout,
+    /// Lines are shown: stderr is a terminal, or that was forced.
+    is_shown: bool,
+    is_numeric: bool,
+    waits_for_bytes: bool,
+    ticks: u64,
+    /// Columns of the line that is displayed.
+    drawn: usize,
+}
+
+impl Screen {
+    pub fn new(request: &Request) -> Self {
+        let may_show = request.force || stderr().is_terminal();
+        Screen {
+            layout: Layout {
+                fields: request.fields,
+                name: request.name.as_deref().map(|name| plain(name).into_owned()),
+                size: None,
+                width: 80,
+            },
+            is_shown: may_show && !request.quiet && !request.numeric,
+            is_numeric: request.numeric && !request.quiet,
+            waits_for_bytes: request.wait,
+            ticks: 0,
+            drawn: 0,
+        }
+    }
+
+    /// Whether anything is displayed while the pipe runs.
+    pub fn is_shown(&self) -> bool {
+        self.is_shown || self.is_numeric
+    }
+
+    /// So many bytes will come.
+    pub fn expect(&mut self, size: Option<u64>) {
+        self.layout.size = size;
+    }
+
+    /// Somebody is waited for.
+    pub fn listening(&self, address: SocketAddr) {
+        if self.is_shown {
+            say(&format!("forebay: waiting for a connection to {address}"));
+        }
+    }
+
+    pub fn show(&mut self, progress: &Progress) {
+        if progress.asked {
+            self.clear();
+            return say(&report(progress));
+        }
+        if self.waits_for_bytes && progress.bytes_written == 0 {
+            return;
+        }
+        if self.is_numeric {
+            return say(&self.layout.numbers(progress));
+        }
+        if let Some((_, columns)) = Term::stderr().size_checked() {
+            self.layout.width = columns.into();
+        }
+        let line = self.layout.line(progress, self.ticks);
+        self.ticks += 1;
+        let columns = line.chars().count();
+        let gone = self.drawn.saturating_sub(columns);
+        // Where nobody can read it, the work goes on all the same.
+        let _ = write!(stderr(), "\r{line}{:gone$}", "");
+        self.drawn = columns;
+    }
+
+    /// What was displayed is gone, so that something else can be.
+    fn clear(&mut self) {
+        let drawn = std::mem::take(&mut self.drawn);
+        if drawn > 0 {
+            let _ = write!(stderr(), "\r{:drawn$}\r", "");
+        }
+    }
+
+    pub fn end(&mut self, summary: &Summary) {
+        if self.drawn > 0 {
+            say("");
+        }
+        if let Some(error) = &summary.input_error {
+            say(&format!("forebay: error: {error}"));
+        }
+        for output in &summary.outputs {
+            if let Some(error) = &output.error {
+                say(&format!("forebay: error: {error}"));
+            }
+            if output.reader_left && self.is_shown {
+                let name = plain(&output.name);
+                say(&format!(
+                    "forebay: the reader of {name} left after {} bytes",
+                    output.bytes
+                ));
+            }
+        }
+        if summary.stalled {
+            say("forebay: error: no byte has moved for as long as --watchdog allows");
+        }
+        if summary.abandoned {
+            let lost = summary.bytes_read - summary.bytes_written;
+            say(&format!(
+                "forebay: gave up: {lost} bytes were read and not written"
+            ));
+        }
+        if self.is_shown {
+            say(&closing_line(summary));
+        }
+        if let Some((hash, digits)) = &summary.checksum {
+            say(&format!("{hash}: {digits}"));
+        }
+    }
+}
+
+/// The counts, on request.
+fn report(progress: &Progress) -> String {
+    let average = progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9);
+    format!(
+        "forebay: {} bytes read, {} written, {}, {}B/s, buffer {:.0} %",
+        progress.bytes_read,
+        progress.bytes_written,
+        clock(progress.elapsed),
+        units::scaled_binary(average),
+        progress.fill * 100.0,
+    )
+}
+
+fn closing_line(summary: &Summary) -> String {
+    let seconds = summary.elapsed.as_secs_f64();
+    let bytes = summary.bytes_written;
+    format!(
+        "summary: {}Byte ({bytes} bytes) in {seconds:.1} sec - average of {}B/s, producer waited {:.1} s, consumer waited {:.1} s",
+        units::scaled_binary(bytes as f64),
+        units::scaled_binary(bytes as f64 / seconds.max(1e-9)),
+        summary.producer_waited.as_secs_f64(),
+        summary.consumer_waited.as_secs_f64(),
+    )
+}

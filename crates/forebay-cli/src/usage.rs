@@ -1,0 +1,19 @@
+//! Requests that make no sense.
+
+use anyhow::Result;
+
+/// The request makes no sense: exit code 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+pub fn refuse<T>(what: String) -> Result<T> {
+    Err(Usage(what).into())
+}
