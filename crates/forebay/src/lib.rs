@@ -6,6 +6,7 @@
 //!              memory::Mirror                  the same pages twice, back to back: no wrap case
 //!
 //!  bytes ──▶ stream::Writer ──▶ Reader        such a ring with an end and an error: all there is, as ONE slice
+//!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, filled and read where they lie
 //!
 //!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots come home in batches
 //!
@@ -21,6 +22,7 @@
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each; [`spsc`](queue::spsc), faster for one of each |
 //! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
@@ -40,6 +42,7 @@ pub mod error;
 pub mod memory;
 pub mod packet;
 pub mod poll;
+pub mod queue;
 pub mod ring;
 pub mod store;
 pub mod stream;

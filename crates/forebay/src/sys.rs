@@ -287,6 +287,12 @@ pub(crate) fn futex_wake(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
 }
 
+/// Wakes all sleepers of `word`.
+#[cfg_attr(loom, allow(dead_code))] // models sleep otherwise
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32); // as above
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

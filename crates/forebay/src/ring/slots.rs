@@ -247,7 +247,7 @@ impl<T> Place<T> {
     }
 }
 
-/// Plain memory for `capacity` elements, for checkers.
+/// Plain memory for `capacity` elements, for checkers; zeroed, as a mirror is.
 #[cfg(any(loom, miri, forebay_one_view))]
 #[derive(Debug)]
 struct HeapMemory<T> {
@@ -260,7 +260,7 @@ impl<T> HeapMemory<T> {
     fn new(capacity: usize) -> Self {
         let layout = std::alloc::Layout::array::<T>(capacity).expect("checked by the caller");
         // SAFETY: the caller asks for at least one byte.
-        let base = unsafe { std::alloc::alloc(layout) };
+        let base = unsafe { std::alloc::alloc_zeroed(layout) };
         let base =
             NonNull::new(base.cast()).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
         HeapMemory { base, layout }

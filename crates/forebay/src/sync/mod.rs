@@ -83,15 +83,25 @@ pub(crate) const fn planted(_bug: &str) -> bool {
 /// Runs `body` in every order that loom finds, or once where loom is not.
 #[cfg(test)]
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
+    // Bugs of two threads show within a few preemptions; five keep most models within seconds.
+    model_of(5, body);
+}
+
+/// Runs `body` in every order with so many `preemptions`, or once where loom is not: for models of many steps.
+#[cfg(test)]
+pub(crate) fn model_of(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     #[cfg(loom)]
     {
         let mut builder = loom::model::Builder::new();
-        // Bugs of two threads show within a few preemptions; five keep all models within seconds.
-        builder.preemption_bound = builder.preemption_bound.or(Some(5));
+        builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+        builder.max_branches = builder.max_branches.max(20_000);
         builder.check(body);
     }
     #[cfg(not(loom))]
-    body();
+    {
+        let _ = preemptions;
+        body();
+    }
 }
 
 /// Runs `test` of this binary again with `bug` planted, and requires it to fail; gives what it said.

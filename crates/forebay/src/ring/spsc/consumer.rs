@@ -231,6 +231,37 @@ impl<T, W: Wait> Consumer<T, W> {
         self.shared.producer_wait.wake();
     }
 
+    /// Waits up to `limit` (`None`: for ever) until there is an element; says whether there is one.
+    ///
+    /// It gives up early where the producer is gone.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push(1).unwrap();
+    /// drop(producer);
+    /// assert!(consumer.wait_filled(None));
+    /// assert_eq!(consumer.pop(), Some(1));
+    /// assert!(!consumer.wait_filled(None));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn wait_filled(&mut self, limit: Option<Duration>) -> bool {
+        if self.cursor.known() > 0 || self.look() > 0 {
+            return true;
+        }
+        if limit == Some(Duration::ZERO) {
+            return false;
+        }
+        let (shared, cursor) = (&*self.shared, &mut self.cursor);
+        let theirs = &shared.tail.position;
+        shared.consumer_wait.wait(limit, &mut || {
+            // END; read first, so that elements published before it are seen by the glance.
+            let gone = shared.state.has(PRODUCER_GONE);
+            cursor.glance(theirs, 0) > 0 || gone
+        });
+        self.cursor.known() > 0
+    }
+
     /// Elements in the ring now, 0 to the capacity. It can only grow until this end takes something out.
     pub fn len(&self) -> usize {
         self.cursor.peer_distance(&self.shared.tail.position, 0)

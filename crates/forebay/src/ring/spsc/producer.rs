@@ -257,6 +257,37 @@ impl<T, W: Wait> Producer<T, W> {
         self.shared.consumer_wait.wake();
     }
 
+    /// Waits up to `limit` (`None`: for ever) until `n` slots are vacant; says whether they are.
+    ///
+    /// It gives up early where the consumer is gone, or where `n` is more than the capacity.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// assert!(!producer.wait_vacant(2, Some(Duration::from_millis(1))));
+    /// consumer.pop();
+    /// assert!(producer.wait_vacant(2, None));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn wait_vacant(&mut self, n: usize, limit: Option<Duration>) -> bool {
+        if self.cursor.known() >= n || self.look() >= n {
+            return true;
+        }
+        if n > self.capacity || limit == Some(Duration::ZERO) {
+            return false;
+        }
+        let (shared, cursor) = (&*self.shared, &mut self.cursor);
+        let theirs = &shared.head.position;
+        shared.producer_wait.wait(limit, &mut || {
+            // END; read first, so that a head stored before it is seen by the glance.
+            let gone = shared.state.has(CONSUMER_GONE);
+            cursor.glance(theirs, shared.capacity) >= n || gone
+        });
+        self.cursor.known() >= n
+    }
+
     /// Vacant slots now, 0 to the capacity. It can only grow until this end puts something in.
     pub fn vacant(&self) -> usize {
         self.cursor

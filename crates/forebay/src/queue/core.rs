@@ -1,0 +1,425 @@
+//! The protocol of the queue: which frame is whose, and every ordering that says so.
+//!
+//! It knows no handles and no time limits but those of its locks; `waiting` sleeps, `sender` and `receiver` are what
+//! users hold. It imports `sync`. Read `waiting` next.
+//!
+//! ```text
+//!      free                        head                          tail
+//!       │ Taken │ Done │ Taken │ … │ Ready │ Busy │ Ready │ … │   vacant
+//!       │ being read, or read      │ committed, or being filled │
+//!
+//!              reserve            commit            take            release       free passes it
+//!   vacant ────────────▶ Busy ───────────▶ Ready ─────────▶ Taken ──────────▶ Done ─────────▶ vacant
+//!           tail's lock   │     no lock      │  head's lock         no lock     ▲  tail's lock
+//!                         └─ abort ▶ Aborted ┼─ head passes over it ────────────┤
+//!                                            └─ drop oldest ▶ Dropped ──────────┘
+//! ```
+//!
+//! Who may move what: under the tail's lock a sender writes a header beyond the tail and moves the tail over it, so a
+//! frame has its state before anybody can see it; it also moves `free` over frames that are over. Under the head's lock
+//! a receiver (or a sender that drops the oldest) takes the frame at the head and moves the head over it. Without any
+//! lock, a frame's own sender moves it from Busy, and its own receiver from Taken. The order of delivery is that of the
+//! reservations: while the frame at the head is Busy, receivers wait for its sender.
+//!
+//! The head's lock may be held when the tail's is taken, never the other way round.
+//!
+//! | Edge | Release | Acquire | What becomes visible |
+//! |---|---|---|---|
+//! | RESERVE | `reserve` stores tail | `take` loads tail | the headers before tail |
+//! | READY | `commit`, `abort` store the state | `take` loads it | the message |
+//! | OVER | `release` stores the state | `reserve` loads it, before it moves `free` | that the receiver is done with the bytes |
+//! | PASS | `take`, `drop_oldest` store head | `reserve` loads head, before it moves `free` | which frames were passed over, and that nobody looks at their headers any more |
+//! | CLOSE | `close` stores `closed`, after the last tail | `take` loads it, before the tail | that the tail moves no more |
+//! | LOCK | `lock` | `lock` | all words that the lock guards |
+//! | RING | `event` | `event` | that a sleeper needs waking |
+#![allow(unsafe_code)]
+
+use super::{
+    bytes::{Bytes, Header},
+    control::Control,
+    frame::{self, Kind, span},
+    limit::Limit,
+    lock::Lock,
+};
+use crate::{
+    memory::MapConfig,
+    sync::{
+        atomic::{
+            AtomicU64,
+            Ordering::{self, Acquire, Relaxed, Release},
+        },
+        planted,
+    },
+};
+
+/// A queue's memory and words.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) control: Box<Control>,
+    bytes: Bytes,
+}
+
+/// A frame that is ours alone: to fill (Busy) or to read (Taken). Whoever has it owes it a `commit` or `abort`, or a
+/// `release`; it is neither `Clone` nor `Copy`, and only this file makes one.
+#[derive(Debug)]
+pub(super) struct Frame {
+    position: u64,
+    pub(super) len: usize,
+    pub(super) sequence: u64,
+}
+
+/// Why there is no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum No {
+    /// Not enough room. `dropping_helps`: nothing but unread messages is in the way.
+    Room { dropping_helps: bool },
+    /// Nothing to take now.
+    Message,
+    /// The next message has so many bytes, which is more than was asked for.
+    Fit(usize),
+    /// Nothing will come any more, or be taken in.
+    Closed,
+    /// A lock was not to be had in time.
+    Time,
+}
+
+pub(super) type Answer<T> = Result<T, No>;
+
+/// One of the two sides' locks, held.
+struct Held<'a>(&'a Lock);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+fn hold<'a>(lock: &'a Lock, limit: &Limit) -> Answer<Held<'a>> {
+    match lock.acquire(limit) {
+        true => Ok(Held(lock)),
+        false => Err(No::Time),
+    }
+}
+
+/// `order`, or Relaxed where that bug is planted.
+fn unless_planted(bug: &str, order: Ordering) -> Ordering {
+    if planted(bug) { Relaxed } else { order }
+}
+
+/// Adds to a count that the caller's lock guards; so Relaxed, and no read-modify-write.
+fn add_one(count: &AtomicU64) {
+    count.store(count.load(Relaxed) + 1, Relaxed);
+}
+
+impl Core {
+    pub(super) fn new(capacity: usize, config: &MapConfig) -> crate::Result<Core> {
+        Ok(Core {
+            control: Box::default(),
+            bytes: Bytes::new(capacity, config)?,
+        })
+    }
+
+    /// Bytes of memory, headers included.
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Bytes of the longest message.
+    pub(super) fn largest(&self) -> usize {
+        frame::largest(self.capacity())
+    }
+
+    /// The header of a frame between free and tail, or at the tail under its lock.
+    #[inline(always)]
+    fn header(&self, position: u64) -> &Header {
+        // SAFETY: a frame begins there: positions come from the shared words and from frames, by their spans.
+        unsafe { self.bytes.header(position) }
+    }
+
+    #[inline(always)]
+    fn kind(&self, position: u64) -> Kind {
+        let word = self.header(position).state.load(Acquire); // READY, or OVER
+        Kind::of(word).expect("a frame of a queue has one of its states")
+    }
+
+    #[inline(always)]
+    fn span_at(&self, position: u64) -> u64 {
+        // Relaxed: written before the tail passed it, so RESERVE or a lock made it visible.
+        span(self.header(position).len.load(Relaxed) as usize)
+    }
+
+    /// Reserves a frame for each length of `lens` that finds room, in one piece of the order; `each` gets them.
+    /// At most [`largest`](Core::largest) bytes each.
+    ///
+    /// Fails only if there is not even one.
+    #[inline]
+    pub(super) fn reserve(
+        &self,
+        lens: impl Iterator<Item = usize>,
+        limit: &Limit,
+        mut each: impl FnMut(Frame),
+    ) -> Answer<()> {
+        let tail = &self.control.tail;
+        let _held = hold(&tail.lock, limit)?;
+        // Relaxed, here and below: LOCK orders what the lock guards.
+        if self.control.rare.closed.load(Relaxed) {
+            return Err(No::Closed);
+        }
+        let begun = tail.position.load(Relaxed);
+        let (mut position, mut sequence) = (begun, tail.next.load(Relaxed));
+        for len in lens {
+            let needed = span(len);
+            if self.vacant(position) < needed && !self.make_room(position, needed) {
+                break;
+            }
+            let header = self.header(position);
+            // Relaxed: RESERVE publishes them.
+            header.state.store(Kind::Busy.word(), Relaxed);
+            header.len.store(len as u32, Relaxed);
+            header.sequence.store(sequence, Relaxed);
+            each(Frame {
+                position,
+                len,
+                sequence,
+            });
+            position += needed;
+            sequence += 1;
+        }
+        if position == begun {
+            let free = tail.free.load(Relaxed);
+            let head = self.control.head.position.load(Acquire); // PASS
+            return Err(No::Room {
+                dropping_helps: free == head,
+            });
+        }
+        self.bytes.settle();
+        let order = unless_planted("queue-reserve-relaxed", Release);
+        tail.position.store(position, order); // RESERVE
+        tail.next.store(sequence, Relaxed);
+        Ok(())
+    }
+
+    /// Bytes behind `position`, at or beyond the tail, that are free as far as we know. Under the tail's lock.
+    #[inline(always)]
+    fn vacant(&self, position: u64) -> u64 {
+        self.capacity() as u64 - (position - self.control.tail.free.load(Relaxed))
+    }
+
+    /// Moves `free` over frames that are over, until `needed` bytes are vacant and a little more; says whether they
+    /// are. Under the tail's lock.
+    #[cold]
+    fn make_room(&self, position: u64, needed: u64) -> bool {
+        // So much more that this is seldom called, and not so much that the headers read here grow cold before their
+        // bytes are written again.
+        let aim = needed.max(self.capacity() as u64 / 8);
+        let tail = &self.control.tail;
+        let head = self.control.head.position.load(Acquire); // PASS
+        let mut free = tail.free.load(Relaxed); // LOCK
+        let vacant = |free: u64| self.capacity() as u64 - (position - free);
+        while free < head && vacant(free) < aim && self.kind(free).is_over() {
+            free += self.span_at(free);
+        }
+        tail.free.store(free, Relaxed); // LOCK
+        vacant(free) >= needed
+    }
+
+    /// The message of a frame, to fill.
+    #[inline(always)]
+    pub(super) fn fill<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        // SAFETY: a frame of this length begins there, and it is Busy: its one `Frame`, exclusively borrowed, says that
+        // nobody else touches it.
+        unsafe { self.bytes.message_mut(frame.position, frame.len) }
+    }
+
+    /// The message of a frame.
+    #[inline(always)]
+    pub(super) fn read<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        // SAFETY: a frame of this length begins there, and it is Taken or Busy: nobody but its one `Frame`'s holder
+        // writes to it, which takes an exclusive borrow of that, or the frame itself.
+        unsafe { self.bytes.message(frame.position, frame.len) }
+    }
+
+    /// Lets receivers have a frame that was filled.
+    #[inline]
+    pub(super) fn commit(&self, frame: Frame) {
+        self.bytes.settle();
+        let order = unless_planted("queue-commit-relaxed", Release);
+        let state = &self.header(frame.position).state;
+        state.store(Kind::Ready.word(), order); // READY
+    }
+
+    /// Gives a reserved frame up: receivers pass over it.
+    pub(super) fn abort(&self, frame: Frame) {
+        self.bytes.settle();
+        let state = &self.header(frame.position).state;
+        state.store(Kind::Aborted.word(), Release); // READY
+    }
+
+    /// Takes up to `most` messages that are next, in order, none longer than `fits`; `each` gets them.
+    ///
+    /// Fails only if there is not even one.
+    #[inline]
+    pub(super) fn take(
+        &self,
+        most: usize,
+        fits: usize,
+        limit: &Limit,
+        mut each: impl FnMut(Frame),
+    ) -> Answer<()> {
+        let head = &self.control.head;
+        let _held = hold(&head.lock, limit)?;
+        let mut taken = 0;
+        while taken < most {
+            let position = head.position.load(Relaxed); // LOCK
+            let why_not = match self.at_head(position) {
+                None if self.is_closed() && self.has_no_more(position) => No::Closed,
+                None => No::Message,
+                Some(Kind::Ready) => {
+                    let header = self.header(position);
+                    let len = header.len.load(Relaxed) as usize; // RESERVE
+                    if len <= fits {
+                        let frame = Frame {
+                            position,
+                            len,
+                            sequence: header.sequence.load(Relaxed), // RESERVE
+                        };
+                        self.pass(position, Kind::Taken, &head.received);
+                        self.bytes.settle();
+                        each(frame);
+                        taken += 1;
+                        continue;
+                    }
+                    No::Fit(len)
+                }
+                Some(Kind::Aborted) => {
+                    self.pass(position, Kind::Aborted, &head.aborted);
+                    self.control.room.ring();
+                    continue;
+                }
+                Some(_) => No::Message, // Busy
+            };
+            return match taken {
+                0 => Err(why_not),
+                _ => Ok(()),
+            };
+        }
+        Ok(())
+    }
+
+    /// The state of the frame at the head, if there is one. Under the head's lock.
+    #[inline(always)]
+    fn at_head(&self, position: u64) -> Option<Kind> {
+        let head = &self.control.head;
+        if head.known_tail.load(Relaxed) == position {
+            let tail = self.control.tail.position.load(Acquire); // RESERVE
+            head.known_tail.store(tail, Relaxed); // LOCK
+            if tail == position {
+                return None;
+            }
+        }
+        Some(self.kind(position))
+    }
+
+    /// Moves the head over the frame there, which becomes `kind` and is counted. Under the head's lock.
+    #[inline(always)]
+    fn pass(&self, position: u64, kind: Kind, count: &AtomicU64) {
+        let beyond = position + self.span_at(position);
+        // Relaxed: PASS publishes it.
+        self.header(position).state.store(kind.word(), Relaxed);
+        add_one(count);
+        let order = unless_planted("queue-pass-relaxed", Release);
+        self.control.head.position.store(beyond, order); // PASS
+        if self.control.rare.passed.has_waiters() {
+            self.control.rare.passed.tell();
+        }
+    }
+
+    /// Whether the next message is still longer than `fits`, and if so, that we want to be told when it is taken.
+    pub(super) fn wants_pass(&self, fits: usize, limit: &Limit) -> Answer<bool> {
+        let head = &self.control.head;
+        let _held = hold(&head.lock, limit)?;
+        let position = head.position.load(Relaxed); // LOCK
+        let is_ready = self.at_head(position) == Some(Kind::Ready);
+        // Relaxed: RESERVE.
+        let is_long = is_ready && self.header(position).len.load(Relaxed) as usize > fits;
+        if is_long {
+            self.control.rare.passed.wait_for();
+        }
+        Ok(is_long)
+    }
+
+    /// Gives the bytes of a taken frame back.
+    #[inline]
+    pub(super) fn release(&self, frame: Frame) {
+        self.bytes.settle();
+        let order = unless_planted("queue-release-relaxed", Release);
+        let state = &self.header(frame.position).state;
+        state.store(Kind::Done.word(), order); // OVER
+    }
+
+    /// Drops the message that would be taken next; says whether that made a difference.
+    pub(super) fn drop_oldest(&self, limit: &Limit) -> Answer<bool> {
+        let head = &self.control.head;
+        let _held = hold(&head.lock, limit)?;
+        let position = head.position.load(Relaxed); // LOCK
+        match self.at_head(position) {
+            Some(Kind::Ready) => self.pass(position, Kind::Dropped, &head.dropped),
+            Some(Kind::Aborted) => self.pass(position, Kind::Aborted, &head.aborted),
+            _ => return Ok(false),
+        }
+        self.control.room.ring(); // it may be more than we need
+        Ok(true)
+    }
+
+    /// Takes nothing in from now on. What was reserved before may still be committed.
+    pub(super) fn close(&self) {
+        let held = hold(&self.control.tail.lock, &Limit::new(None));
+        self.control.rare.closed.store(true, Release); // CLOSE
+        drop(held);
+        self.control.arrived.ring();
+        self.control.room.ring();
+    }
+
+    /// Whether the queue is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.control.rare.closed.load(Acquire) // CLOSE
+    }
+
+    /// Whether the tail is still at `position`; asked after CLOSE, it stays there.
+    fn has_no_more(&self, position: u64) -> bool {
+        self.control.tail.position.load(Acquire) == position // RESERVE
+    }
+
+    /// Whether any frame lies between head and tail, committed or not, as far as one can say without a lock.
+    #[inline]
+    pub(super) fn has_frames(&self) -> bool {
+        // Relaxed: a hint; whoever takes looks again under the lock. Sleepers have fences in front of it.
+        let head = self.control.head.position.load(Relaxed);
+        head != self.control.tail.position.load(Relaxed)
+    }
+
+    /// What happened so far, at one moment of the receivers' side.
+    pub(super) fn stats(&self) -> super::Stats {
+        let (head, tail) = (&self.control.head, &self.control.tail);
+        let _head = hold(&head.lock, &Limit::new(None));
+        let _tail = hold(&tail.lock, &Limit::new(None));
+        // Relaxed: LOCK, both.
+        let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
+        let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));
+        let used = tail.position.load(Relaxed) - tail.free.load(Relaxed);
+        let mut position = head.position.load(Relaxed);
+        let mut queued = 0;
+        while position < tail.position.load(Relaxed) {
+            position += self.span_at(position);
+            queued += 1;
+        }
+        super::Stats {
+            reserved,
+            received,
+            dropped,
+            aborted,
+            queued,
+            used_bytes: used as usize,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A word that threads can sleep on: while it holds a value, until they are woken.
+//!
+//! On the machine it is the kernel's futex, through `sys`. For loom it is a lock and a condition, which do what the
+//! kernel does: nobody falls asleep on a value that has changed, and whoever sleeps takes no steps, so that loom sees a
+//! lost wake-up at once as a deadlock. It imports `sync` and `sys`. Read `lock` next, then `event`.
+
+use crate::sync::atomic::AtomicU32;
+use std::{ops::Deref, time::Duration};
+
+/// The word; it orders nothing by itself.
+#[derive(Debug, Default)]
+pub(super) struct Futex {
+    word: AtomicU32,
+    #[cfg(loom)]
+    asleep: Asleep,
+}
+
+impl Deref for Futex {
+    type Target = AtomicU32;
+    #[inline(always)]
+    fn deref(&self) -> &AtomicU32 {
+        &self.word
+    }
+}
+
+#[cfg(not(loom))]
+impl Futex {
+    /// Sleeps while the word holds `expected`, until woken or for `limit` at most; it may return early.
+    pub(super) fn sleep(&self, expected: u32, limit: Option<Duration>) {
+        crate::sys::futex_wait(&self.word, expected, limit);
+    }
+
+    /// Wakes one sleeper; call it after the word was changed.
+    pub(super) fn wake_one(&self) {
+        crate::sys::futex_wake(&self.word);
+    }
+
+    /// Wakes all sleepers; call it after the word was changed.
+    pub(super) fn wake_all(&self) {
+        crate::sys::futex_wake_all(&self.word);
+    }
+}
+
+#[cfg(loom)]
+#[derive(Debug)]
+struct Asleep {
+    lock: loom::sync::Mutex<()>,
+    woken: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl Default for Asleep {
+    fn default() -> Self {
+        Asleep {
+            lock: loom::sync::Mutex::new(()),
+            woken: loom::sync::Condvar::new(),
+        }
+    }
+}
+
+#[cfg(loom)]
+impl Futex {
+    /// A model has no clock: every limit is over at once.
+    pub(super) fn sleep(&self, expected: u32, limit: Option<Duration>) {
+        let held = self.asleep.lock.lock().unwrap();
+        // Relaxed: as the kernel's look.
+        if limit.is_none() && self.word.load(std::sync::atomic::Ordering::Relaxed) == expected {
+            drop(self.asleep.woken.wait(held).unwrap());
+        }
+    }
+
+    pub(super) fn wake_one(&self) {
+        let _held = self.asleep.lock.lock().unwrap();
+        self.asleep.woken.notify_one();
+    }
+
+    pub(super) fn wake_all(&self) {
+        let _held = self.asleep.lock.lock().unwrap();
+        self.asleep.woken.notify_all();
+    }
+}

@@ -1,0 +1,78 @@
+//! A time limit that costs nothing until somebody waits.
+//!
+//! Asking the clock takes as long as sending a message; so the limit begins with the first wait. It imports nothing.
+//! Read `lock` next.
+
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
+/// How long a lock may be waited for where the call itself may not wait: its holder may have lost the processor.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// How long one call may wait.
+#[derive(Clone, Debug)]
+pub(super) struct Limit {
+    /// `None`: for ever.
+    limit: Option<Duration>,
+    begun: Cell<Option<Instant>>,
+}
+
+impl Limit {
+    /// `None`: for ever; zero: not at all.
+    pub(super) fn new(limit: Option<Duration>) -> Limit {
+        Limit {
+            limit,
+            begun: Cell::new(None),
+        }
+    }
+
+    /// What is left: `None` for ever, zero when it is over.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let limit = self.limit?;
+        if limit.is_zero() {
+            return Some(limit);
+        }
+        let now = Instant::now();
+        let begun = self.begun.get().unwrap_or(now);
+        self.begun.set(Some(begun));
+        Some(limit.saturating_sub(now - begun))
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+
+    /// This limit, or a moment from now where that is more: for locks.
+    pub(super) fn or_a_moment(&self) -> Limit {
+        if cfg!(loom) {
+            return Limit::new(None); // a model has no clock, and whoever holds a lock there gives it back
+        }
+        Limit::new(self.left().map(|left| left.max(MOMENT)))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_begins_with_the_first_wait_and_ends() {
+        let limit = Limit::new(Some(Duration::from_millis(1)));
+        assert_eq!(limit.left(), Some(Duration::from_millis(1)));
+        while !limit.is_over() {
+            std::hint::spin_loop();
+        }
+        assert!(Limit::new(Some(Duration::ZERO)).is_over());
+        assert_eq!(Limit::new(None).left(), None);
+    }
+
+    #[test]
+    fn a_lock_gets_a_moment_also_where_nothing_is_left() {
+        let none = Limit::new(Some(Duration::ZERO));
+        assert_eq!(none.or_a_moment().left(), Some(MOMENT));
+        assert_eq!(Limit::new(None).or_a_moment().left(), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! A bounded queue of messages of any size, from many senders to many receivers, each delivered once and in order.
+//!
+//! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. [`spsc`] is the faster one,
+//! without locks, for exactly one of each. This room holds the protocol; memory is `memory`'s. It imports `memory`,
+//! `ring`, `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
+//!
+//! ```text
+//!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
+//!  Sender ─┼─▶ │ vacant │ read │ being read │ 5 bytes │ being filled │ … ┼─▶ take() ─▶ where it lies, Receiver
+//!  Sender ─┘            free              head                       tail └─▶     released on drop    Receiver
+//! ```
+//!
+//! Every message lies in one piece in [mirrored memory](crate::memory), behind 16 bytes of header, and can be filled
+//! and read there. Room is given back in order: a receiver that keeps a message for long keeps all room behind it.
+//!
+//! ```
+//! let (sender, receiver) = forebay::queue::queue(4096)?;
+//! let workers: Vec<_> = (0..3)
+//!     .map(|_| {
+//!         let receiver = receiver.clone();
+//!         std::thread::spawn(move || {
+//!             let mut bytes = 0;
+//!             while let Ok(message) = receiver.take(None) {
+//!                 bytes += message.len(); // read where it lies
+//!             }
+//!             bytes
+//!         })
+//!     })
+//!     .collect();
+//! for text in ["one", "two", "three"] {
+//!     sender.send(text.as_bytes(), None).unwrap();
+//! }
+//! drop(sender); // the last one: receivers get what is left, and then the end
+//! assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>(), 11);
+//! # Ok::<(), forebay::Error>(())
+//! ```
+
+mod answers;
+mod bytes;
+mod control;
+mod core;
+mod event;
+mod frame;
+mod futex;
+mod handles;
+mod limit;
+mod lock;
+mod receiver;
+mod sender;
+pub mod spsc;
+mod waiting;
+
+#[cfg(test)]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use answers::{RecvError, SendError};
+pub use receiver::{Burst, Message, Received, Receiver};
+pub use sender::{Reserved, Sender};
+
+use crate::{Error, Result, memory::MapConfig, sync::Arc};
+use handles::Handles;
+
+/// What a sender does that finds the queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits for room, within its time limit, in turn with other senders.
+    #[default]
+    Wait,
+    /// It gives the message back at once, whatever its time limit: [`SendError::Full`].
+    Refuse,
+    /// It drops the messages that would be received next, as many as it needs room for, and counts them:
+    /// [`Stats::dropped`]. What a receiver is reading, or a sender filling, cannot be dropped; for that it waits.
+    DropOldest,
+}
+
+impl WhenFull {
+    /// Whether a sender may wait at all.
+    fn waits(self) -> bool {
+        self != WhenFull::Refuse
+    }
+}
+
+/// What a queue is to be like.
+///
+/// ```
+/// use forebay::queue::{Config, WhenFull, queue_with};
+/// let (sender, receiver) = queue_with(&Config {
+///     capacity_bytes: 4096,
+///     when_full: WhenFull::DropOldest,
+///     ..Config::default()
+/// })?;
+/// for number in 0..1000_u64 {
+///     sender.send(&number.to_ne_bytes(), None).unwrap(); // 24 bytes of the 4096 each
+/// }
+/// assert_eq!(receiver.take(None).unwrap().sequence(), 830);
+/// assert_eq!(receiver.stats().dropped, 830);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of memory, rounded up to whole pages: at least 1; 1 MiB by default. A message takes its length, rounded
+    /// up to a multiple of 8, and 16 more.
+    pub capacity_bytes: usize,
+    /// What senders do that find the queue full; they wait by default.
+    pub when_full: WhenFull,
+    /// Make the memory present when the queue is made (the default), so that no first touch stops a thread later.
+    pub populate: bool,
+    /// Ask for pages of 2 MiB where the queue is that large.
+    pub huge_pages: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            capacity_bytes: 1 << 20,
+            when_full: WhenFull::default(),
+            populate: true,
+            huge_pages: false,
+        }
+    }
+}
+
+impl Config {
+    /// Checks what can be checked without the kernel.
+    ///
+    /// # Errors
+    /// A capacity of 0.
+    pub fn validate(&self) -> Result<()> {
+        match self.capacity_bytes {
+            0 => Err(Error::new("queue", "making a queue of 0 bytes")
+                .advise("Ask for a capacity of at least 1; it is rounded up to a page")),
+            _ => Ok(()),
+        }
+    }
+
+    fn memory(&self) -> MapConfig {
+        MapConfig {
+            populate: self.populate,
+            huge_pages: self.huge_pages,
+        }
+    }
+}
+
+/// Makes a queue of at least `capacity_bytes` whose senders wait when it is full.
+///
+/// It is closed when the last sender or the last receiver is dropped, or by [`Sender::close`] or [`Receiver::close`].
+///
+/// ```
+/// let (sender, receiver) = forebay::queue::queue(1)?; // a page
+/// sender.send(b"hello", None).unwrap();
+/// let mut buffer = [0; 16];
+/// let received = receiver.recv(&mut buffer, None).unwrap();
+/// assert_eq!(&buffer[..received.len], b"hello");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+pub fn queue(capacity_bytes: usize) -> Result<(Sender, Receiver)> {
+    queue_with(&Config {
+        capacity_bytes,
+        ..Config::default()
+    })
+}
+
+/// Makes a queue as `config` says.
+///
+/// # Errors
+/// As [`queue`].
+pub fn queue_with(config: &Config) -> Result<(Sender, Receiver)> {
+    config.validate()?;
+    let handles = Arc::new(Handles::new(config)?);
+    Ok((Sender::new(handles.clone()), Receiver::new(handles)))
+}
+
+/// What happened in a queue so far. Each message that was reserved is in exactly one of `received`, `dropped`,
+/// `aborted` and `queued`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Messages that got a sequence number, whether they were committed or not.
+    pub reserved: u64,
+    /// Messages that receivers took.
+    pub received: u64,
+    /// Messages that senders dropped as the oldest, where the policy is [`WhenFull::DropOldest`].
+    pub dropped: u64,
+    /// Messages whose senders gave them up, as far as receivers have come to where they were.
+    pub aborted: u64,
+    /// Messages in the queue, those being filled included.
+    pub queued: u64,
+    /// Bytes in use, headers included; what was read counts until a sender needs its room.
+    pub used_bytes: usize,
+}

@@ -1,0 +1,388 @@
+//! The queue for exactly one sender and one receiver: no locks, no read-modify-write, the same calls.
+//!
+//! It is [`ring::spsc`](crate::ring::spsc) of 8-byte words with a header in front of each message; all orderings are
+//! the ring's. It imports `memory`, `ring` and `sync`.
+//!
+//! ```text
+//!  │ len u32, sequence's low u32 │ message, in whole words │ len, sequence │ message … │      one message, one publication
+//!    one word                      up to 7 bytes unused
+//! ```
+//!
+//! ```
+//! let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
+//! let reader = std::thread::spawn(move || receiver.take(None).map(|message| message.to_vec()));
+//! sender.send(b"hello", None).unwrap();
+//! assert_eq!(reader.join().unwrap().unwrap(), b"hello");
+//! # Ok::<(), forebay::Error>(())
+//! ```
+#![allow(unsafe_code)]
+
+use super::{Config, RecvError, SendError, WhenFull, receiver::Received};
+use crate::{
+    Error,
+    ring::spsc::{self, Consumer, Peeked, Producer},
+    sync::Park,
+};
+use std::{fmt, mem::MaybeUninit, ops::Deref, time::Duration};
+
+/// What the ring carries: plain bytes, 8 at a time.
+type Word = [u8; 8];
+const WORD: usize = size_of::<Word>();
+
+/// The length that says: no message, so many words to pass over, up to the end of the memory. Only with one view.
+const PADDING: u32 = u32::MAX;
+
+/// Makes a queue of `capacity_bytes`, rounded up to a multiple of 8, between one sender and one receiver.
+///
+/// It is closed when either end is dropped. A message takes its length, rounded up to a multiple of 8, and 8 more.
+///
+/// # Errors
+/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
+    queue_with(&Config {
+        capacity_bytes,
+        ..Config::default()
+    })
+}
+
+/// Makes a queue as `config` says.
+///
+/// # Errors
+/// As [`queue`]; and [`WhenFull::DropOldest`], since a sender without locks cannot take what the receiver may be taking.
+///
+/// ```
+/// use forebay::queue::{Config, SendError, WhenFull, spsc};
+/// let config = Config { capacity_bytes: 32, when_full: WhenFull::Refuse, ..Config::default() };
+/// let (mut sender, _receiver) = spsc::queue_with(&config)?;
+/// assert_eq!(sender.send(&[0; 24], None), Ok(()));
+/// assert_eq!(sender.send(&[], None), Err(SendError::Full));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub fn queue_with(config: &Config) -> crate::Result<(Sender, Receiver)> {
+    config.validate()?;
+    if config.when_full == WhenFull::DropOldest {
+        let error = Error::new(
+            "queue",
+            "dropping the oldest between one sender and one receiver",
+        );
+        return Err(error.advise("Use `queue::queue_with`, which has locks"));
+    }
+    let (producer, consumer) = spsc::ring_with::<Word, Park>(&spsc::Config {
+        capacity: config.capacity_bytes.div_ceil(WORD),
+        populate: config.populate,
+        huge_pages: config.huge_pages,
+        latency: false,
+    })?;
+    let sender = Sender {
+        producer,
+        waits: config.when_full == WhenFull::Wait,
+        next: 0,
+    };
+    let receiver = Receiver { consumer, next: 0 };
+    Ok((sender, receiver))
+}
+
+/// Words of a message with its header.
+const fn words(len: usize) -> usize {
+    1 + len.div_ceil(WORD)
+}
+
+fn header(len: u32, other: u32) -> Word {
+    (u64::from(other) << 32 | u64::from(len)).to_ne_bytes()
+}
+
+/// The length, and the other half.
+fn split(header: Word) -> (u32, u32) {
+    let word = u64::from_ne_bytes(header);
+    (word as u32, (word >> 32) as u32)
+}
+
+/// Puts messages into a queue; there is only one. The queue closes when it is dropped.
+///
+/// That the receiver is gone is noticed when the queue seems full: looking each time would cost more than sending.
+pub struct Sender {
+    producer: Producer<Word, Park>,
+    waits: bool,
+    next: u64,
+}
+
+impl Sender {
+    /// Sends a copy of `message`, without waiting.
+    ///
+    /// # Errors
+    /// [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
+    #[inline]
+    pub fn try_send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        self.send(message, Some(Duration::ZERO))
+    }
+
+    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: for ever) unless the policy is to refuse.
+    ///
+    /// # Errors
+    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) where it does not wait;
+    /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
+    #[inline]
+    pub fn send(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
+        let mut reserved = self.reserve(message.len(), limit)?;
+        reserved.bytes().copy_from_slice(message);
+        reserved.commit();
+        Ok(())
+    }
+
+    /// Reserves room for a message of `len` bytes where it will lie, waiting for up to `limit`.
+    ///
+    /// # Errors
+    /// As [`send`](Sender::send).
+    ///
+    /// ```
+    /// let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
+    /// drop(sender.reserve(1000, None).unwrap()); // given up: nothing happened
+    /// let mut reserved = sender.reserve(3, None).unwrap();
+    /// reserved.bytes().copy_from_slice(b"abc");
+    /// reserved.commit();
+    /// assert_eq!(receiver.take(None).unwrap().sequence(), 0);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn reserve(
+        &mut self,
+        len: usize,
+        limit: Option<Duration>,
+    ) -> Result<Reserved<'_>, SendError> {
+        let largest = self.largest();
+        if len > largest {
+            return Err(SendError::TooLong { largest });
+        }
+        let limit = if self.waits {
+            limit
+        } else {
+            Some(Duration::ZERO)
+        };
+        let n = words(len);
+        loop {
+            if !self.producer.wait_vacant(n, limit) {
+                return Err(self.why_not(limit));
+            }
+            let in_one_piece = self.producer.reserve(n).len();
+            if in_one_piece == n {
+                break;
+            }
+            // One view, and its end: pass over what is left there.
+            let padding = header(PADDING, in_one_piece as u32);
+            let reserved = self.producer.reserve(in_one_piece);
+            reserved.fill(std::iter::repeat_n(padding, in_one_piece));
+        }
+        let sequence = self.next;
+        Ok(Reserved {
+            slots: self.producer.reserve(n),
+            next: &mut self.next,
+            sequence,
+            len,
+        })
+    }
+
+    #[cold]
+    fn why_not(&self, limit: Option<Duration>) -> SendError {
+        match self.producer.consumer_is_gone() {
+            true => SendError::Closed,
+            false if limit == Some(Duration::ZERO) => SendError::Full,
+            false => SendError::TimedOut,
+        }
+    }
+
+    /// Bytes of the longest message that the queue can hold: its capacity less 8.
+    #[inline]
+    pub fn largest(&self) -> usize {
+        ((self.producer.capacity() - 1) * WORD).min(PADDING as usize - WORD)
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("sent", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The place of a message in the queue: [bytes](Reserved::bytes) to fill, and then to [commit](Reserved::commit).
+///
+/// Dropped without that, nothing happened.
+#[must_use = "a message is sent when it is committed"]
+pub struct Reserved<'a> {
+    slots: spsc::Reserved<'a, Word, Park>,
+    next: &'a mut u64,
+    sequence: u64,
+    len: usize,
+}
+
+impl Reserved<'_> {
+    /// The message; what it holds at first is left over from older ones.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut [u8] {
+        let slots: *mut [MaybeUninit<Word>] = self.slots.as_uninit();
+        // SAFETY: they are ours alone as long as we are borrowed; and they are initialised, whatever the ring says:
+        // its memory is zeroed when it is made, and holds nothing but such words since.
+        let words = unsafe { &mut *(slots as *mut [Word]) };
+        &mut words.as_flattened_mut()[WORD..][..self.len]
+    }
+
+    /// Sends the message as it is now.
+    #[inline]
+    pub fn commit(mut self) {
+        self.slots.as_uninit()[0].write(header(self.len as u32, self.sequence as u32));
+        *self.next = self.sequence + 1;
+        let n = self.slots.len();
+        // SAFETY: all `n` words are initialised, as in `bytes`.
+        unsafe { self.slots.commit(n) };
+    }
+}
+
+impl fmt::Debug for Reserved<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reserved")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Takes messages out of a queue; there is only one. The queue closes when it is dropped.
+pub struct Receiver {
+    consumer: Consumer<Word, Park>,
+    next: u64,
+}
+
+impl Receiver {
+    /// Copies the next message into `buffer`, without waiting.
+    ///
+    /// # Errors
+    /// [`Empty`](RecvError::Empty), [`Closed`](RecvError::Closed), [`TooSmall`](RecvError::TooSmall).
+    #[inline]
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv(buffer, Some(Duration::ZERO))
+    }
+
+    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: for ever).
+    ///
+    /// # Errors
+    /// [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) where it does not wait;
+    /// [`Closed`](RecvError::Closed) once nothing is left; [`TooSmall`](RecvError::TooSmall): it stays.
+    #[inline]
+    pub fn recv(
+        &mut self,
+        buffer: &mut [u8],
+        limit: Option<Duration>,
+    ) -> Result<Received, RecvError> {
+        let needed = self.next_len(limit)?;
+        if needed > buffer.len() {
+            return Err(RecvError::TooSmall { needed });
+        }
+        let message = self.message(needed);
+        buffer[..needed].copy_from_slice(&message);
+        Ok(Received {
+            len: needed,
+            sequence: message.sequence,
+        })
+    }
+
+    /// Takes the next message where it lies, waiting for one for up to `limit` (`None`: for ever).
+    ///
+    /// # Errors
+    /// As [`recv`](Receiver::recv), but nothing is too long.
+    #[inline]
+    pub fn take(&mut self, limit: Option<Duration>) -> Result<Message<'_>, RecvError> {
+        let len = self.next_len(limit)?;
+        Ok(self.message(len))
+    }
+
+    /// Waits for a message, and says how long it is.
+    #[inline]
+    fn next_len(&mut self, limit: Option<Duration>) -> Result<usize, RecvError> {
+        loop {
+            if !self.consumer.wait_filled(limit) {
+                return Err(self.why_not(limit));
+            }
+            let header = self.consumer.peek(1)[0];
+            match split(header) {
+                (PADDING, words) => {
+                    self.consumer.peek(words as usize).release(words as usize);
+                }
+                (len, _) => return Ok(len as usize),
+            }
+        }
+    }
+
+    /// The next message, which is there and has `len` bytes.
+    #[inline]
+    fn message(&mut self, len: usize) -> Message<'_> {
+        let sequence = self.next;
+        self.next += 1;
+        let words = self.consumer.peek(words(len));
+        debug_assert_eq!(split(words[0]).1, sequence as u32);
+        Message {
+            words: Some(words),
+            len,
+            sequence,
+        }
+    }
+
+    #[cold]
+    fn why_not(&self, limit: Option<Duration>) -> RecvError {
+        match self.consumer.producer_is_gone() && self.consumer.is_empty() {
+            true => RecvError::Closed,
+            false if limit == Some(Duration::ZERO) => RecvError::Empty,
+            false => RecvError::TimedOut,
+        }
+    }
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("received", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A message where it lies in the queue. Its room is given back when it is dropped.
+pub struct Message<'a> {
+    /// There until dropped.
+    words: Option<Peeked<'a, Word, Park>>,
+    len: usize,
+    sequence: u64,
+}
+
+impl Message<'_> {
+    /// Number of the message: how many were sent before it.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+impl Deref for Message<'_> {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let words = self.words.as_deref().unwrap_or_default();
+        &words.as_flattened()[WORD..][..self.len]
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(words) = self.words.take() {
+            let n = words.len();
+            words.release(n);
+        }
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("len", &self.len)
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,537 @@
+//! What users of a queue rely on, with real threads, and with an oracle.
+
+use super::*;
+use crate::sync::atomic::Ordering::Relaxed;
+use proptest::prelude::*;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::atomic::AtomicU64,
+    thread,
+    time::Duration,
+};
+
+const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+const SOON: Option<Duration> = Some(Duration::from_millis(1));
+
+fn page(when_full: WhenFull) -> (Sender, Receiver) {
+    queue_with(&Config {
+        capacity_bytes: 1,
+        when_full,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+/// Text 000's program: a publisher, 8 consumers that each take two pages of messages, one page of buffer.
+fn publisher_and_consumers(each: u64, len: usize) {
+    const CONSUMERS: u64 = 8;
+    let (sender, receiver) = page(WhenFull::Wait);
+    let seen: BTreeSet<_> = thread::scope(|scope| {
+        let consume = || {
+            scope.spawn(|| {
+                let (mut mine, mut buffer) = (Vec::new(), vec![0; len]);
+                for _ in 0..each {
+                    let received = receiver.recv(&mut buffer, None).unwrap();
+                    let number = u64::from_ne_bytes(buffer[..8].try_into().unwrap());
+                    assert_eq!((received.len, received.sequence), (len, number));
+                    mine.push(number);
+                }
+                assert!(mine.is_sorted());
+                mine
+            })
+        };
+        let consumers: Vec<_> = (0..CONSUMERS).map(|_| consume()).collect();
+        let mut message = vec![0; len];
+        for number in 0..CONSUMERS * each {
+            message[..8].copy_from_slice(&number.to_ne_bytes());
+            sender.send(&message, None).unwrap();
+        }
+        let joined = consumers.into_iter().map(|one| one.join().unwrap());
+        joined.flatten().collect()
+    });
+    assert_eq!(seen.len() as u64, CONSUMERS * each);
+    let stats = sender.stats();
+    assert_eq!((stats.received, stats.queued), (CONSUMERS * each, 0));
+}
+
+#[test]
+fn a_publisher_and_8_consumers_pass_two_pages_of_messages_each_through_one_page() {
+    publisher_and_consumers(2 * 4096, 8);
+}
+
+#[test]
+fn long_messages_pass_through_one_page_too() {
+    publisher_and_consumers(200, 1500);
+    publisher_and_consumers(50, 4096 - 16);
+}
+
+/// What a message of `sender` says: who sent it, which one it is, and a filling that both decide.
+fn compose(message: &mut [u8], sender: u64, number: u64) {
+    message[..8].copy_from_slice(&sender.to_ne_bytes());
+    message[8..16].copy_from_slice(&number.to_ne_bytes());
+    message[16..].fill((sender * 31 + number) as u8);
+}
+
+fn check(message: &[u8]) -> (u64, u64) {
+    let word = |at: usize| u64::from_ne_bytes(message[at..at + 8].try_into().unwrap());
+    let (sender, number) = (word(0), word(8));
+    assert!(
+        message[16..]
+            .iter()
+            .all(|&byte| byte == (sender * 31 + number) as u8)
+    );
+    (sender, number)
+}
+
+#[test]
+fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
+    const SENDERS: u64 = 4;
+    const EACH: u64 = if cfg!(forebay_one_view) { 500 } else { 5000 };
+    let (sender, receiver) = page(WhenFull::Wait);
+    let (bytes_in, bytes_out) = (AtomicU64::new(0), AtomicU64::new(0));
+    let aborted = AtomicU64::new(0);
+    let mut all: Vec<_> = thread::scope(|scope| {
+        let receive = |way| {
+            let (receiver, bytes_out) = (receiver.clone(), &bytes_out);
+            scope.spawn(move || {
+                let mut mine = Vec::new();
+                let mut see = |sequence: u64, message: &[u8]| {
+                    bytes_out.fetch_add(message.len() as u64, Relaxed);
+                    mine.push((check(message), sequence));
+                };
+                let mut buffer = vec![0; receiver.largest()];
+                loop {
+                    let no = match way {
+                        0 => (receiver.recv(&mut buffer, None))
+                            .map(|received| see(received.sequence, &buffer[..received.len]))
+                            .err(),
+                        1 => (receiver.take(None))
+                            .map(|message| see(message.sequence(), &message))
+                            .err(),
+                        2 => (receiver.take_burst(5, None))
+                            .map(|burst| burst.iter().for_each(|(number, text)| see(number, text)))
+                            .err(),
+                        _ => (receiver.recv_fitting(&mut buffer[..300], SOON))
+                            .map(|received| see(received.sequence, &buffer[..received.len]))
+                            .err(),
+                    };
+                    match no {
+                        Some(RecvError::Closed) => break,
+                        None | Some(RecvError::TimedOut) => {}
+                        Some(other) => panic!("{other}"),
+                    }
+                }
+                assert!(
+                    mine.is_sorted_by_key(|&(_, sequence)| sequence),
+                    "one receiver gets messages in order"
+                );
+                mine
+            })
+        };
+        let receivers: Vec<_> = (0..4).map(receive).collect();
+        for me in 0..SENDERS {
+            let (sender, bytes_in, aborted) = (sender.clone(), &bytes_in, &aborted);
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    let len = 16 + (number * 37 + me * 11) as usize % 700;
+                    bytes_in.fetch_add(len as u64, Relaxed);
+                    if number % 7 == 0 {
+                        aborted.fetch_add(1, Relaxed);
+                        drop(sender.reserve(len / 2, None).unwrap());
+                    }
+                    let mut reserved = sender.reserve(len, None).unwrap();
+                    compose(&mut reserved, me, number);
+                    reserved.commit();
+                }
+            });
+        }
+        drop(sender);
+        let joined = receivers.into_iter().map(|one| one.join().unwrap());
+        joined.flatten().collect()
+    });
+    all.sort_by_key(|&(_, sequence)| sequence);
+    for me in 0..SENDERS {
+        let from_me = all.iter().filter(|((sender, _), _)| *sender == me);
+        assert!(from_me.map(|((_, number), _)| *number).eq(0..EACH));
+    }
+    assert_eq!(bytes_in.into_inner(), bytes_out.into_inner());
+    let stats = receiver.stats();
+    assert_eq!((stats.received, stats.queued), (SENDERS * EACH, 0));
+    assert_eq!(stats.aborted, aborted.into_inner());
+    assert_eq!(stats.reserved, stats.received + stats.aborted);
+}
+
+/// What is done to a queue and to its oracle.
+#[derive(Clone, Debug)]
+enum Step {
+    Send(usize),
+    SendBurst(Vec<usize>),
+    Reserve(usize),
+    Commit(usize),
+    Abort(usize),
+    Recv(usize),
+    Take,
+    TakeBurst(usize),
+    Release(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..2000_usize).prop_map(Step::Send),
+        proptest::collection::vec(0..600_usize, 1..8).prop_map(Step::SendBurst),
+        (0..1000_usize).prop_map(Step::Reserve),
+        any::<usize>().prop_map(Step::Commit),
+        any::<usize>().prop_map(Step::Abort),
+        (0..2500_usize).prop_map(Step::Recv),
+        Just(Step::Take),
+        (1..6_usize).prop_map(Step::TakeBurst),
+        any::<usize>().prop_map(Step::Release),
+    ]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Busy,
+    Ready,
+    Aborted,
+    Held,
+    Over,
+}
+
+/// The same by a list: each message's length, filling and state, from the first one whose room is in use.
+#[derive(Default)]
+struct Oracle {
+    frames: VecDeque<(u64, usize, State)>,
+    next: u64,
+    dropped: u64,
+}
+
+impl Oracle {
+    fn settle(&mut self) {
+        while let Some(&(_, _, state)) = self.frames.front()
+            && state == State::Over
+        {
+            self.frames.pop_front();
+        }
+    }
+    fn used(&self) -> usize {
+        let spans = self.frames.iter();
+        spans.map(|(_, len, _)| frame::span(*len) as usize).sum()
+    }
+    fn set(&mut self, sequence: u64, state: State) {
+        let mut frames = self.frames.iter_mut();
+        frames.find(|frame| frame.0 == sequence).unwrap().2 = state;
+    }
+    /// The next message to take; passes over those that were given up.
+    fn head(&mut self) -> Option<(u64, usize)> {
+        for frame in &mut self.frames {
+            match frame.2 {
+                State::Held | State::Over => {}
+                State::Aborted => frame.2 = State::Over,
+                State::Busy => return None,
+                State::Ready => return Some((frame.0, frame.1)),
+            }
+        }
+        None
+    }
+    fn send(&mut self, len: usize, state: State, drops: bool) -> Option<u64> {
+        self.settle();
+        while self.used() + frame::span(len) as usize > 4096 {
+            let first = self.frames.front_mut().unwrap();
+            match first.2 {
+                State::Ready if drops => self.dropped += 1,
+                State::Aborted if drops => {}
+                _ => return None,
+            }
+            first.2 = State::Over;
+            self.settle();
+        }
+        self.frames.push_back((self.next, len, state));
+        self.next += 1;
+        Some(self.next - 1)
+    }
+}
+
+fn text(sequence: u64, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| (sequence as usize * 7 + i) as u8)
+        .collect()
+}
+
+fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
+    let (sender, receiver) = page(when_full);
+    if sender.capacity_bytes() != 4096 {
+        eprintln!("skipped: needs pages of 4096 bytes");
+        return;
+    }
+    let drops = when_full == WhenFull::DropOldest;
+    let (mut oracle, mut reserved, mut held) = (Oracle::default(), Vec::new(), Vec::new());
+    let mut buffer = vec![0; 4096];
+    for step in steps {
+        match step {
+            Step::Send(len) => {
+                let sent = sender.try_send(&text(oracle.next, len));
+                let expected = oracle.send(len, State::Ready, drops);
+                assert_eq!(sent, expected.map(drop).ok_or(SendError::Full));
+            }
+            Step::SendBurst(lens) => {
+                let numbered = lens.iter().zip(oracle.next..);
+                let texts: Vec<_> = numbered.map(|(&len, number)| text(number, len)).collect();
+                let sent = sender.try_send_burst(&texts);
+                // It drops for the first one only.
+                let first = oracle.send(lens[0], State::Ready, drops);
+                let others = lens[1..]
+                    .iter()
+                    .map_while(|&len| oracle.send(len, State::Ready, false));
+                let expected = first.map(|_| 1 + others.count());
+                assert_eq!(sent, expected.ok_or(SendError::Full));
+            }
+            Step::Reserve(len) => {
+                let got = sender.try_reserve(len);
+                let expected = oracle.send(len, State::Busy, drops);
+                assert_eq!(got.as_ref().ok().map(Reserved::sequence), expected);
+                reserved.extend(got);
+            }
+            Step::Commit(which) if !reserved.is_empty() => {
+                let mut one = reserved.swap_remove(which % reserved.len());
+                let (sequence, len) = (one.sequence(), one.len());
+                one.copy_from_slice(&text(sequence, len));
+                oracle.set(sequence, State::Ready);
+                one.commit();
+            }
+            Step::Abort(which) if !reserved.is_empty() => {
+                let one = reserved.swap_remove(which % reserved.len());
+                oracle.set(one.sequence(), State::Aborted);
+            }
+            Step::Recv(fits) => {
+                let received = receiver.try_recv(&mut buffer[..fits]);
+                let expected = match oracle.head() {
+                    None => Err(RecvError::Empty),
+                    Some((_, needed)) if needed > fits => Err(RecvError::TooSmall { needed }),
+                    Some((sequence, len)) => {
+                        oracle.set(sequence, State::Over);
+                        assert_eq!(buffer[..len], text(sequence, len));
+                        Ok(Received { len, sequence })
+                    }
+                };
+                assert_eq!(received, expected);
+            }
+            Step::Take => {
+                let taken = receiver.try_take();
+                let expected = oracle.head().inspect(|&(sequence, _)| {
+                    oracle.set(sequence, State::Held);
+                });
+                let got = taken.as_ref().ok().map(|m| (m.sequence(), m.len()));
+                assert_eq!(got, expected);
+                held.extend(taken);
+            }
+            Step::TakeBurst(most) => {
+                let burst = receiver.take_burst(most, AT_ONCE);
+                for (sequence, message) in burst.iter().flat_map(Burst::iter) {
+                    assert_eq!(oracle.head(), Some((sequence, message.len())));
+                    assert_eq!(message, text(sequence, message.len()));
+                    oracle.set(sequence, State::Over);
+                }
+                let taken = burst.as_ref().map_or(0, Burst::len);
+                assert!(taken == most || oracle.head().is_none());
+            }
+            Step::Release(which) if !held.is_empty() => {
+                let one = held.swap_remove(which % held.len());
+                assert_eq!(*one, text(one.sequence(), one.len()));
+                oracle.set(one.sequence(), State::Over);
+            }
+            Step::Commit(_) | Step::Abort(_) | Step::Release(_) => {}
+        }
+    }
+    let stats = sender.stats();
+    assert_eq!(
+        (stats.reserved, stats.dropped),
+        (oracle.next, oracle.dropped)
+    );
+    assert_eq!(
+        stats.reserved,
+        stats.received + stats.dropped + stats.aborted + stats.queued
+    );
+}
+
+proptest! {
+    #[test]
+    fn random_steps_agree_with_a_list(steps in proptest::collection::vec(step(), 1..200)) {
+        agrees_with_oracle(steps, WhenFull::Wait);
+    }
+
+    #[test]
+    fn random_steps_that_drop_the_oldest_agree_with_a_list(
+        steps in proptest::collection::vec(step(), 1..200)
+    ) {
+        agrees_with_oracle(steps, WhenFull::DropOldest);
+    }
+}
+
+#[test]
+fn a_message_that_is_too_long_stays_for_whoever_has_room_for_it() {
+    let (sender, receiver) = page(WhenFull::Wait);
+    sender.send(&[1; 100], None).unwrap();
+    sender.send(&[2; 10], None).unwrap();
+    let mut small = [0; 50];
+    let no = Err(RecvError::TooSmall { needed: 100 });
+    assert_eq!(receiver.recv(&mut small, None), no);
+    assert_eq!(receiver.try_recv(&mut small), no);
+    assert_eq!(
+        receiver.recv_fitting(&mut small, SOON),
+        Err(RecvError::TimedOut)
+    );
+    assert_eq!(receiver.take(None).unwrap().len(), 100);
+    assert_eq!(receiver.recv_fitting(&mut small, SOON).unwrap().len, 10);
+}
+
+#[test]
+fn all_receivers_too_small_for_a_message_get_the_next_ones_once_it_is_taken() {
+    let (sender, receiver) = page(WhenFull::Wait);
+    sender.send(&[0; 100], None).unwrap();
+    thread::scope(|scope| {
+        let small: Vec<_> = (0..4)
+            .map(|_| {
+                let receiver = receiver.clone();
+                scope.spawn(move || receiver.recv_fitting(&mut [0; 50], None).unwrap().sequence)
+            })
+            .collect();
+        for _ in 0..4 {
+            sender.send(&[0; 50], None).unwrap();
+        }
+        assert_eq!(receiver.recv(&mut [0; 100], None).unwrap().sequence, 0);
+        let got: BTreeSet<_> = small.into_iter().map(|one| one.join().unwrap()).collect();
+        assert_eq!(got, BTreeSet::from([1, 2, 3, 4]));
+    });
+}
+
+#[test]
+fn closing_lets_nothing_in_and_lets_everything_out_and_wakes_everybody() {
+    let (sender, receiver) = page(WhenFull::Wait);
+    sender.send(b"left", None).unwrap();
+    thread::scope(|scope| {
+        let receivers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| std::iter::from_fn(|| receiver.take(None).ok()).count()))
+            .collect();
+        let rest = sender.reserve(sender.largest() - 100, None).unwrap();
+        let blocked: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| sender.send(&[0; 200], None)))
+            .collect();
+        sender.close();
+        for one in blocked {
+            assert_eq!(one.join().unwrap(), Err(SendError::Closed));
+        }
+        rest.commit(); // reserved before the close
+        let got = receivers.into_iter().map(|one| one.join().unwrap());
+        assert_eq!(got.sum::<usize>(), 2);
+    });
+    assert_eq!(receiver.try_take().err(), Some(RecvError::Closed));
+}
+
+#[test]
+fn the_last_end_of_a_kind_closes_the_queue() {
+    let (sender, receiver) = page(WhenFull::Wait);
+    let other = receiver.clone();
+    drop(receiver);
+    assert_eq!(sender.try_send(b"x"), Ok(()));
+    drop(other);
+    assert_eq!(sender.try_send(b"x"), Err(SendError::Closed));
+}
+
+#[test]
+fn a_full_queue_refuses_where_that_is_its_policy() {
+    let (sender, _receiver) = page(WhenFull::Refuse);
+    let _rest = sender.reserve(sender.largest(), None).unwrap();
+    assert_eq!(sender.send(b"", None), Err(SendError::Full));
+}
+
+#[test]
+fn the_oldest_are_dropped_but_never_what_is_being_read_or_filled() {
+    let (sender, receiver) = page(WhenFull::DropOldest);
+    let half = sender.largest() / 2;
+    let long = vec![0; half];
+    sender.send(&long, None).unwrap();
+    let held = receiver.take(None).unwrap();
+    sender.send(&[1], None).unwrap();
+    assert_eq!(sender.send(&long, SOON), Err(SendError::TimedOut));
+    assert_eq!(sender.stats().dropped, 0, "nothing for nothing");
+    drop(held);
+    let filling = sender.reserve(half, None).unwrap();
+    assert_eq!(receiver.take(None).unwrap().sequence(), 1);
+    assert_eq!(sender.try_send(&long), Err(SendError::Full));
+    filling.commit();
+    sender.send(&vec![0; 2 * half], SOON).unwrap();
+    assert_eq!((sender.stats().dropped, sender.stats().queued), (1, 1));
+}
+
+#[test]
+fn a_long_message_gets_its_turn_among_short_ones() {
+    let (sender, receiver) = page(WhenFull::Wait);
+    let long = vec![1; sender.largest()];
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let sender = sender.clone();
+            scope.spawn(move || while sender.send(&[0; 8], None).is_ok() {});
+        }
+        scope.spawn(|| sender.send(&long, None).unwrap());
+        while receiver.take(None).unwrap().len() != long.len() {}
+        receiver.close();
+    });
+}
+
+#[test]
+fn messages_of_one_sender_to_one_receiver_wrap_and_stay_whole() {
+    let (mut sender, mut receiver) = spsc::queue(4096).unwrap();
+    let rounds = if cfg!(forebay_one_view) { 2000 } else { 50_000 };
+    let reader = thread::spawn(move || {
+        let mut buffer = vec![0; 4096];
+        for number in 0..rounds {
+            let len = number as usize * 13 % 1900;
+            if number % 2 == 0 {
+                let message = receiver.take(None).unwrap();
+                assert_eq!(message.sequence(), number);
+                assert_eq!(*message, text(number, len));
+            } else {
+                let received = receiver.recv(&mut buffer, None).unwrap();
+                assert_eq!(
+                    received,
+                    Received {
+                        len,
+                        sequence: number
+                    }
+                );
+                assert_eq!(buffer[..len], text(number, len));
+            }
+        }
+        assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+    });
+    for number in 0..rounds {
+        if number % 5 == 0 {
+            drop(sender.reserve(70, None).unwrap());
+        }
+        let message = text(number, number as usize * 13 % 1900);
+        sender.send(&message, None).unwrap();
+    }
+    drop(sender);
+    reader.join().unwrap();
+}
+
+#[test]
+fn one_sender_and_one_receiver_get_the_same_answers() {
+    let (mut sender, mut receiver) = spsc::queue(64).unwrap();
+    assert_eq!(receiver.try_recv(&mut []), Err(RecvError::Empty));
+    assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
+    assert_eq!(
+        sender.send(&[0; 57], None),
+        Err(SendError::TooLong { largest: 56 })
+    );
+    assert_eq!(sender.try_send(&[7; 56]), Ok(()));
+    assert_eq!(sender.try_send(&[]), Err(SendError::Full));
+    assert_eq!(sender.send(&[], SOON), Err(SendError::TimedOut));
+    assert_eq!(
+        receiver.recv(&mut [0; 9], None),
+        Err(RecvError::TooSmall { needed: 56 })
+    );
+    drop(receiver);
+    assert_eq!(sender.send(&[], None), Err(SendError::Closed));
+}

@@ -1,0 +1,197 @@
+//! How the ends of a queue wait: for room in turn, for a message all together.
+//!
+//! It adds time limits and sleeping to `core`, and policies for a full queue. It imports `sync`. Read `sender` next,
+//! then `receiver`.
+//!
+//! ```text
+//!  sender:    reserve ─ no room ─▶ [drop the oldest] ─▶ look a while ─▶ turn ─▶ sleep on `room`, first in line ─▶ reserve
+//!  receiver:  take ─ nothing ────▶ look a while ─▶ sleep on `arrived`, one woken for each signal ─▶ take
+//! ```
+//!
+//! Senders wait in turn because their messages differ in length: if any of them were woken for any room, a short one
+//! might sleep on although it fits. Newcomers may overtake, which keeps queues fast; but after some wake-ups in vain
+//! the first in line says so (`starving`), and they line up behind it.
+
+use super::{
+    WhenFull,
+    core::{Answer, Core, Frame, No},
+    event::Event,
+    limit::Limit,
+};
+use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
+
+/// Looks before the first sleep: some behind a pause, then some behind giving the processor away.
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 4 };
+
+/// Wake-ups in vain after which a sender is starving.
+const PATIENCE: u32 = 16;
+
+impl Core {
+    /// Reserves a frame for each of `lens`, up to where room ends but at least one, waiting within `limit`.
+    #[inline]
+    pub(super) fn reserve_within(
+        &self,
+        lens: impl Iterator<Item = usize> + Clone,
+        when_full: WhenFull,
+        limit: &Limit,
+        mut each: impl FnMut(Frame),
+    ) -> Answer<()> {
+        // Relaxed: a matter of manners, not of order.
+        let starving = self.control.rare.starving.load(Relaxed);
+        if !starving || when_full != WhenFull::Wait {
+            match self.reserve(lens.clone(), limit, &mut each) {
+                Err(No::Room { .. }) => {}
+                answer => return answer,
+            }
+        }
+        self.reserve_when_full(when_full, limit, &mut |drops| {
+            self.reserve_or_drop(lens.clone(), drops, limit, &mut each)
+        })
+    }
+
+    #[cold]
+    fn reserve_when_full(
+        &self,
+        when_full: WhenFull,
+        limit: &Limit,
+        attempt: &mut dyn FnMut(bool) -> Answer<()>,
+    ) -> Answer<()> {
+        let drops = when_full == WhenFull::DropOldest;
+        let mut attempt = || match attempt(drops) {
+            Err(No::Room { .. }) => None,
+            answer => Some(answer),
+        };
+        const FULL: No = No::Room {
+            dropping_helps: false,
+        };
+        if drops && let Some(answer) = attempt() {
+            return answer;
+        }
+        if when_full == WhenFull::Refuse || limit.is_over() || !self.control.turn.acquire(limit) {
+            return Err(FULL);
+        }
+        let mut vain = 0;
+        let answer = look_a_while(|| true, &mut attempt).or_else(|| {
+            sleep_until(&self.control.room, limit, || {
+                let answer = attempt();
+                vain += 1;
+                if answer.is_none() && vain == PATIENCE {
+                    self.control.rare.starving.store(true, Relaxed); // as above
+                }
+                answer
+            })
+        });
+        if vain >= PATIENCE {
+            self.control.rare.starving.store(false, Relaxed); // as above
+        }
+        self.control.turn.release();
+        answer.unwrap_or(Err(FULL))
+    }
+
+    /// Reserves; where there is no room and `drops`, drops the oldest until there is, or until that does not help.
+    fn reserve_or_drop(
+        &self,
+        lens: impl Iterator<Item = usize> + Clone,
+        drops: bool,
+        limit: &Limit,
+        each: &mut dyn FnMut(Frame),
+    ) -> Answer<()> {
+        loop {
+            match self.reserve(lens.clone(), limit, &mut *each) {
+                Err(No::Room {
+                    dropping_helps: true,
+                }) if drops && self.drop_oldest(limit)? => self.arrived_if_over(),
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Takes up to `most` messages of up to `fits` bytes, at least one, waiting within `limit`.
+    #[inline]
+    pub(super) fn take_within(
+        &self,
+        most: usize,
+        fits: usize,
+        limit: &Limit,
+        mut each: impl FnMut(Frame),
+    ) -> Answer<()> {
+        let answer = match self.take(most, fits, limit, &mut each) {
+            Err(No::Message) if !limit.is_over() => {
+                self.take_when_empty(limit, &mut || self.take(most, fits, limit, &mut each))
+            }
+            answer => answer,
+        };
+        self.arrived_if_over();
+        answer
+    }
+
+    #[cold]
+    fn take_when_empty(
+        &self,
+        limit: &Limit,
+        attempt: &mut dyn FnMut() -> Answer<()>,
+    ) -> Answer<()> {
+        let mut attempt = || match attempt() {
+            Err(No::Message) => None,
+            answer => Some(answer),
+        };
+        let found = look_a_while(|| self.has_frames() || self.is_closed(), &mut attempt);
+        if let Some(answer) = found {
+            return answer;
+        }
+        let answer = sleep_until(&self.control.arrived, limit, &mut attempt);
+        // The signal that woke us may have stood for more than we took.
+        if self.has_frames() && !planted("queue-signal-not-passed-on") {
+            self.control.arrived.ring();
+        }
+        answer.unwrap_or(Err(No::Message))
+    }
+
+    /// Once the queue is closed, each receiver that sleeps has to hear that there is nothing left.
+    #[inline]
+    fn arrived_if_over(&self) {
+        if self.is_closed() {
+            self.control.arrived.ring();
+        }
+    }
+
+    /// Sleeps until a receiver has taken the next message, if that is longer than `fits`, or until `limit` is over.
+    pub(super) fn let_others_take(&self, fits: usize, limit: &Limit) -> Answer<()> {
+        while self.wants_pass(fits, limit)? && !limit.is_over() {
+            self.control.rare.passed.sleep(limit.left());
+        }
+        Ok(())
+    }
+}
+
+/// Looks for about a microsecond of pauses, then gives the processor away a few times; `worth_it` is cheaper than a look.
+fn look_a_while<T>(worth_it: impl Fn() -> bool, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    for round in 0..LOOKS + YIELDS {
+        if round < LOOKS {
+            hint::spin_loop();
+        } else {
+            thread::yield_now();
+        }
+        if worth_it()
+            && let Some(found) = look()
+        {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Looks, and sleeps until `event` rings, until a look finds something or `limit` is over.
+fn sleep_until<T>(event: &Event, limit: &Limit, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    event.join();
+    let found = loop {
+        let found = look();
+        if found.is_some() || limit.is_over() {
+            break found;
+        }
+        event.sleep(limit.left());
+    };
+    event.leave();
+    found
+}
