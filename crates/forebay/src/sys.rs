@@ -15,6 +15,7 @@ pub(crate) mod eventfd;
 pub(crate) mod file;
 #[cfg(not(any(loom, miri)))] // models fence on both sides
 pub(crate) mod membarrier;
+pub(crate) mod shared;
 
 use std::{
     fs, io,
@@ -76,6 +77,16 @@ impl Mapping {
             rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, len as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Mapping::mirrored_file(&file, 0, len, align)
+    }
+
+    /// `len` bytes of `file` from byte `from` on (whole pages, both) seen twice, back to back.
+    fn mirrored_file(
+        file: &impl AsRawFd,
+        from: u64,
+        len: usize,
+        align: usize,
+    ) -> io::Result<Mapping> {
         let twice = len.checked_mul(2).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Mapping::aligned(twice, align, libc::PROT_NONE)?;
         for view in [0, len] {
@@ -84,7 +95,16 @@ impl Mapping {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_FIXED;
             // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and nobody uses yet.
-            let got = unsafe { libc::mmap(at.cast(), len, protection, flags, file.as_raw_fd(), 0) };
+            let got = unsafe {
+                libc::mmap(
+                    at.cast(),
+                    len,
+                    protection,
+                    flags,
+                    file.as_raw_fd(),
+                    from as i64,
+                )
+            };
             if got == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
@@ -285,12 +305,6 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration
 pub(crate) fn futex_wake(word: &AtomicU32) {
     // It can only fail for a bad address, and a reference is none.
     let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
-}
-
-/// Wakes all sleepers of `word`.
-#[cfg_attr(loom, allow(dead_code))] // models sleep otherwise
-pub(crate) fn futex_wake_all(word: &AtomicU32) {
-    let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32); // as above
 }
 
 #[cfg(test)]

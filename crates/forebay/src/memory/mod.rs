@@ -115,7 +115,11 @@ fn round_up(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
 }
 
 /// Makes `part` of a mapping present, also on kernels before 5.14, which cannot do it on request.
-fn populate(on: &str, mapping: &sys::Mapping, part: std::ops::Range<usize>) -> Result<()> {
+pub(crate) fn populate(
+    on: &str,
+    mapping: &sys::Mapping,
+    part: std::ops::Range<usize>,
+) -> Result<()> {
     match mapping.advise(part.clone(), sys::Advice::Populate) {
         // An old kernel populates when the pages are touched: later, but not wrong.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
@@ -128,7 +132,7 @@ fn populate(on: &str, mapping: &sys::Mapping, part: std::ops::Range<usize>) -> R
 }
 
 /// The error of a mapping that the kernel refused.
-fn refused(on: &str, len: usize, error: std::io::Error) -> Error {
+pub(crate) fn refused(on: &str, len: usize, error: std::io::Error) -> Error {
     let advice = match error.raw_os_error() {
         Some(libc::ENOMEM) => {
             "The process has no maps or address space left: drop some, or raise vm.max_map_count or `ulimit -v`"

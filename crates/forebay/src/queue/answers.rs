@@ -17,6 +17,8 @@ pub enum SendError {
         /// Bytes of the longest message that it can hold.
         largest: usize,
     },
+    /// The shared memory holds no queue any more: a process has overwritten it.
+    Broken,
 }
 
 /// Why no message was received.
@@ -33,12 +35,15 @@ pub enum RecvError {
         /// Bytes of that message.
         needed: usize,
     },
+    /// The shared memory holds no queue any more: a process has overwritten it.
+    Broken,
 }
 
 impl SendError {
     /// `waited`: whether the call was allowed to.
     pub(super) fn from_no(no: No, waited: bool) -> SendError {
         match no {
+            No::Broken => SendError::Broken,
             No::Closed => SendError::Closed,
             No::Room { .. } if !waited => SendError::Full,
             _ => SendError::TimedOut,
@@ -50,6 +55,7 @@ impl RecvError {
     /// `waited`: whether the call was allowed to.
     pub(super) fn from_no(no: No, waited: bool) -> RecvError {
         match no {
+            No::Broken => RecvError::Broken,
             No::Closed => RecvError::Closed,
             No::Fit(needed) => RecvError::TooSmall { needed },
             No::Message if !waited => RecvError::Empty,
@@ -64,6 +70,7 @@ impl fmt::Display for SendError {
             SendError::Full => f.write_str("the queue is full"),
             SendError::TimedOut => f.write_str("the queue stayed full for the whole time limit"),
             SendError::Closed => f.write_str("the queue is closed"),
+            SendError::Broken => f.write_str("the queue's memory was overwritten"),
             SendError::TooLong { largest } => {
                 write!(f, "this queue holds messages of up to {largest} bytes")
             }
@@ -77,6 +84,7 @@ impl fmt::Display for RecvError {
             RecvError::Empty => f.write_str("the queue is empty"),
             RecvError::TimedOut => f.write_str("no message came within the time limit"),
             RecvError::Closed => f.write_str("the queue is closed and empty"),
+            RecvError::Broken => f.write_str("the queue's memory was overwritten"),
             RecvError::TooSmall { needed } => {
                 write!(
                     f,

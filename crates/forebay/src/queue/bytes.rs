@@ -1,6 +1,6 @@
 //! The memory in which frames lie: where a frame's header and its message are, whatever the position.
 //!
-//! It owns a mirror and knows no protocol: `core` says who may touch what. It imports `memory` and `sync`. Read `core`
+//! It owns a mirror and knows no protocol: `core` says who may touch what. It imports `memory`, `sync` and `sys`. Read `core`
 //! next.
 //!
 //! ```text
@@ -20,9 +20,6 @@ use crate::{
     sync::atomic::{AtomicU32, AtomicU64},
 };
 use std::{ptr::NonNull, slice};
-
-/// Whether the memory is plain and the frames' headers lie beside it, for loom.
-const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
 
 /// What stands in front of a message. All three are written by the frame's sender before the tail passes the frame;
 /// after that only the state changes.
@@ -51,10 +48,19 @@ pub(super) struct Bytes {
     shadow: Vec<(Header, loom::cell::UnsafeCell<()>)>,
 }
 
+#[derive(Debug)]
+#[allow(dead_code)] // held to be dropped
+enum Memory {
+    Own(OwnMemory),
+    /// Seen twice, and by other processes.
+    #[cfg(not(loom))]
+    Shared(crate::sys::Mapping),
+}
+
 #[cfg(not(any(loom, miri, forebay_one_view)))]
-type Memory = crate::memory::Mirror;
+type OwnMemory = crate::memory::Mirror;
 #[cfg(any(loom, miri, forebay_one_view))]
-type Memory = Box<[std::cell::UnsafeCell<u64>]>;
+type OwnMemory = Box<[std::cell::UnsafeCell<u64>]>;
 
 // SAFETY: it is memory; who touches which bytes is `core`'s to say, which every unsafe method here asks for.
 unsafe impl Send for Bytes {}
@@ -71,7 +77,7 @@ impl Bytes {
             (mirror, len)
         };
         #[cfg(any(loom, miri, forebay_one_view))]
-        let (memory, capacity): (Memory, usize) = {
+        let (memory, capacity): (OwnMemory, usize) = {
             let _ = config;
             let capacity = match cfg!(loom) {
                 true => capacity.next_multiple_of(ALIGN),
@@ -87,10 +93,24 @@ impl Bytes {
         Ok(Bytes {
             base,
             capacity,
-            memory,
+            memory: Memory::Own(memory),
             #[cfg(loom)]
             shadow: (0..capacity / ALIGN).map(|_| Default::default()).collect(),
         })
+    }
+
+    /// Memory of `capacity` bytes that `mapping` shows twice.
+    ///
+    /// # Panics
+    /// If it is not twice as long.
+    #[cfg(not(loom))]
+    pub(super) fn shared(mapping: crate::sys::Mapping, capacity: usize) -> Bytes {
+        assert_eq!(mapping.len(), 2 * capacity);
+        Bytes {
+            base: mapping.start(),
+            capacity,
+            memory: Memory::Shared(mapping),
+        }
     }
 
     /// Bytes in all.
@@ -172,7 +192,7 @@ impl Bytes {
     /// The point at which writes through one view show in the other.
     #[inline(always)]
     pub(super) fn settle(&self) {
-        if !ONE_VIEW {
+        if !cfg!(any(loom, miri)) {
             settle_views(self.base.as_ptr());
         }
     }

@@ -9,11 +9,13 @@ use super::{
 };
 use crate::sync::{
     CachePadded,
-    atomic::{AtomicBool, AtomicU64},
+    atomic::{AtomicU32, AtomicU64},
 };
 
-/// All shared words of a queue.
+/// All shared words of a queue. Between processes it lies in the shared memory, where zeros are a new one, and any bytes
+/// are one.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Control {
     pub(super) tail: CachePadded<Tail>,
     pub(super) head: CachePadded<Head>,
@@ -29,6 +31,7 @@ pub(super) struct Control {
 
 /// The senders' side. All but the lock is written only under the lock.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Tail {
     pub(super) lock: Lock,
     /// First position behind all frames. Read by receivers: edge RESERVE.
@@ -41,6 +44,7 @@ pub(super) struct Tail {
 
 /// The receivers' side. All but the lock is written only under the lock.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Head {
     pub(super) lock: Lock,
     /// The frame that is to be taken next. Read by senders: edge PASS.
@@ -53,16 +57,27 @@ pub(super) struct Head {
     pub(super) dropped: AtomicU64,
     /// Frames passed over, since their senders gave them up.
     pub(super) aborted: AtomicU64,
+    /// Frames passed over, since their senders died.
+    pub(super) torn: AtomicU64,
+    /// Frames below the head that wait for another receiver, since theirs died.
+    pub(super) returned: AtomicU64,
+    /// Frames that were taken again.
+    pub(super) redelivered: AtomicU64,
+    /// Frames that were left at that when their receivers died.
+    pub(super) abandoned: AtomicU64,
 }
 
 /// What changes hardly ever, so that looking at it is cheap.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Rare {
-    /// Written once under the tail's lock, read by all: edge CLOSE.
-    pub(super) closed: AtomicBool,
-    /// Whether a sender has waited for room in vain again and again: all others then wait behind it. Written by the
+    /// Written once (1) under the tail's lock, read by all: edge CLOSE.
+    pub(super) closed: AtomicU32,
+    /// 1 while a sender has waited for room in vain again and again: all others then wait behind it. Written by the
     /// holder of the turn.
-    pub(super) starving: AtomicBool,
+    pub(super) starving: AtomicU32,
     /// Receivers wait until another one takes a message that is too long for them.
     pub(super) passed: Passing,
+    /// How many processes ever joined; each takes its number from it.
+    pub(super) joined: AtomicU32,
 }

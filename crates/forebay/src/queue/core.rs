@@ -15,6 +15,8 @@
 //!                                            └─ drop oldest ▶ Dropped ──────────┘
 //! ```
 //!
+//! Between processes there are three states more, for what the dead leave behind; `recover` has them.
+//!
 //! Who may move what: under the tail's lock a sender writes a header beyond the tail and moves the tail over it, so a
 //! frame has its state before anybody can see it; it also moves `free` over frames that are over. Under the head's lock
 //! a receiver (or a sender that drops the oldest) takes the frame at the head and moves the head over it. Without any
@@ -36,10 +38,11 @@
 
 use super::{
     bytes::{Bytes, Header},
-    control::Control,
     frame::{self, Kind, span},
-    limit::Limit,
-    lock::Lock,
+    home::Home,
+    limit::{LastTime, Limit},
+    lock::{Got, Lock},
+    peers::Peers,
 };
 use crate::{
     memory::MapConfig,
@@ -55,17 +58,36 @@ use crate::{
 /// A queue's memory and words.
 #[derive(Debug)]
 pub(super) struct Core {
-    pub(super) control: Box<Control>,
-    bytes: Bytes,
+    pub(super) control: Home,
+    pub(super) bytes: Bytes,
+    pub(super) peers: Peers,
+    /// Whether what a dead receiver held is given to another one.
+    pub(super) redelivers: bool,
+    /// When we last looked after dead peers.
+    pub(super) last_burial: LastTime,
 }
 
 /// A frame that is ours alone: to fill (Busy) or to read (Taken). Whoever has it owes it a `commit` or `abort`, or a
-/// `release`; it is neither `Clone` nor `Copy`, and only this file makes one.
+/// `release`; it is neither `Clone` nor `Copy`, and only this file and `recover` make one.
 #[derive(Debug)]
 pub(super) struct Frame {
     position: u64,
     pub(super) len: usize,
     pub(super) sequence: u64,
+    /// Another receiver had it before, and died.
+    pub(super) again: bool,
+}
+
+impl Frame {
+    /// One that a dead receiver held; the caller has just made it Taken, and ours.
+    pub(super) fn again(position: u64, len: usize, sequence: u64) -> Frame {
+        Frame {
+            position,
+            len,
+            sequence,
+            again: true,
+        }
+    }
 }
 
 /// Why there is no frame.
@@ -81,23 +103,18 @@ pub(super) enum No {
     Closed,
     /// A lock was not to be had in time.
     Time,
+    /// The shared memory does not hold a queue any more.
+    Broken,
 }
 
 pub(super) type Answer<T> = Result<T, No>;
 
 /// One of the two sides' locks, held.
-struct Held<'a>(&'a Lock);
+pub(super) struct Held<'a>(&'a Lock);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.release();
-    }
-}
-
-fn hold<'a>(lock: &'a Lock, limit: &Limit) -> Answer<Held<'a>> {
-    match lock.acquire(limit) {
-        true => Ok(Held(lock)),
-        false => Err(No::Time),
     }
 }
 
@@ -106,17 +123,48 @@ fn unless_planted(bug: &str, order: Ordering) -> Ordering {
     if planted(bug) { Relaxed } else { order }
 }
 
-/// Adds to a count that the caller's lock guards; so Relaxed, and no read-modify-write.
-fn add_one(count: &AtomicU64) {
-    count.store(count.load(Relaxed) + 1, Relaxed);
+/// Adds to a count that the caller's lock guards; so no read-modify-write. Release: see `pass`.
+pub(super) fn add_one(count: &AtomicU64) {
+    count.store(count.load(Relaxed) + 1, Release);
 }
 
 impl Core {
     pub(super) fn new(capacity: usize, config: &MapConfig) -> crate::Result<Core> {
         Ok(Core {
-            control: Box::default(),
+            control: Home::default(),
             bytes: Bytes::new(capacity, config)?,
+            peers: Peers::Threads,
+            redelivers: false,
+            last_burial: LastTime::default(),
         })
+    }
+
+    /// Holds the tail's lock; what a dead holder left half done is done.
+    #[inline]
+    pub(super) fn hold_tail(&self, limit: &Limit) -> Answer<Held<'_>> {
+        let lock = &self.control.tail.lock;
+        match lock.acquire(&self.peers, limit) {
+            Some(Got::Free) => Ok(Held(lock)),
+            Some(Got::Inherited) => {
+                let held = Held(lock);
+                self.mend_tail().map(|()| held)
+            }
+            None => Err(No::Time),
+        }
+    }
+
+    /// Holds the head's lock; what a dead holder left half done is done.
+    #[inline]
+    pub(super) fn hold_head(&self, limit: &Limit) -> Answer<Held<'_>> {
+        let lock = &self.control.head.lock;
+        match lock.acquire(&self.peers, limit) {
+            Some(Got::Free) => Ok(Held(lock)),
+            Some(Got::Inherited) => {
+                let held = Held(lock);
+                self.mend_head(limit).map(|()| held)
+            }
+            None => Err(No::Time),
+        }
     }
 
     /// Bytes of memory, headers included.
@@ -131,19 +179,18 @@ impl Core {
 
     /// The header of a frame between free and tail, or at the tail under its lock.
     #[inline(always)]
-    fn header(&self, position: u64) -> &Header {
+    pub(super) fn header(&self, position: u64) -> &Header {
         // SAFETY: a frame begins there: positions come from the shared words and from frames, by their spans.
         unsafe { self.bytes.header(position) }
     }
 
     #[inline(always)]
-    fn kind(&self, position: u64) -> Kind {
-        let word = self.header(position).state.load(Acquire); // READY, or OVER
-        Kind::of(word).expect("a frame of a queue has one of its states")
+    pub(super) fn kind(&self, position: u64) -> Kind {
+        Kind::of(self.header(position).state.load(Acquire)) // READY, or OVER
     }
 
     #[inline(always)]
-    fn span_at(&self, position: u64) -> u64 {
+    pub(super) fn span_at(&self, position: u64) -> u64 {
         // Relaxed: written before the tail passed it, so RESERVE or a lock made it visible.
         span(self.header(position).len.load(Relaxed) as usize)
     }
@@ -160,9 +207,9 @@ impl Core {
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let tail = &self.control.tail;
-        let _held = hold(&tail.lock, limit)?;
+        let _held = self.hold_tail(limit)?;
         // Relaxed, here and below: LOCK orders what the lock guards.
-        if self.control.rare.closed.load(Relaxed) {
+        if self.control.rare.closed.load(Relaxed) != 0 {
             return Err(No::Closed);
         }
         let begun = tail.position.load(Relaxed);
@@ -174,13 +221,16 @@ impl Core {
             }
             let header = self.header(position);
             // Relaxed: RESERVE publishes them.
-            header.state.store(Kind::Busy.word(), Relaxed);
+            // Release on the state: whoever mends what we leave never finds an older `free` than this header.
+            let state = Kind::Busy.of_owner(self.peers.me());
+            header.state.store(state, Release);
             header.len.store(len as u32, Relaxed);
             header.sequence.store(sequence, Relaxed);
             each(Frame {
                 position,
                 len,
                 sequence,
+                again: false,
             });
             position += needed;
             sequence += 1;
@@ -195,14 +245,16 @@ impl Core {
         self.bytes.settle();
         let order = unless_planted("queue-reserve-relaxed", Release);
         tail.position.store(position, order); // RESERVE
-        tail.next.store(sequence, Relaxed);
+        // Release: behind the tail also for whoever mends what we leave.
+        tail.next.store(sequence, Release);
         Ok(())
     }
 
     /// Bytes behind `position`, at or beyond the tail, that are free as far as we know. Under the tail's lock.
     #[inline(always)]
     fn vacant(&self, position: u64) -> u64 {
-        self.capacity() as u64 - (position - self.control.tail.free.load(Relaxed))
+        let used = position.wrapping_sub(self.control.tail.free.load(Relaxed));
+        (self.capacity() as u64).saturating_sub(used) // nothing where the words make no sense
     }
 
     /// Moves `free` over frames that are over, until `needed` bytes are vacant and a little more; says whether they
@@ -215,8 +267,8 @@ impl Core {
         let tail = &self.control.tail;
         let head = self.control.head.position.load(Acquire); // PASS
         let mut free = tail.free.load(Relaxed); // LOCK
-        let vacant = |free: u64| self.capacity() as u64 - (position - free);
-        while free < head && vacant(free) < aim && self.kind(free).is_over() {
+        let vacant = |free: u64| (self.capacity() as u64).saturating_sub(position - free);
+        while free < head.min(position) && vacant(free) < aim && self.kind(free).is_over() {
             free += self.span_at(free);
         }
         tail.free.store(free, Relaxed); // LOCK
@@ -267,8 +319,12 @@ impl Core {
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let head = &self.control.head;
-        let _held = hold(&head.lock, limit)?;
+        let _held = self.hold_head(limit)?;
         let mut taken = 0;
+        // Relaxed: LOCK.
+        if self.peers.may_die() && head.returned.load(Relaxed) > 0 {
+            taken = self.take_returned(most, fits, limit, &mut each)?;
+        }
         while taken < most {
             let position = head.position.load(Relaxed); // LOCK
             let why_not = match self.at_head(position) {
@@ -282,8 +338,13 @@ impl Core {
                             position,
                             len,
                             sequence: header.sequence.load(Relaxed), // RESERVE
+                            again: false,
                         };
-                        self.pass(position, Kind::Taken, &head.received);
+                        if len > self.largest() {
+                            return Err(No::Broken);
+                        }
+                        let state = Kind::Taken.of_owner(self.peers.me());
+                        self.pass(position, state, &head.received);
                         self.bytes.settle();
                         each(frame);
                         taken += 1;
@@ -291,12 +352,13 @@ impl Core {
                     }
                     No::Fit(len)
                 }
-                Some(Kind::Aborted) => {
-                    self.pass(position, Kind::Aborted, &head.aborted);
+                Some(kind @ (Kind::Aborted | Kind::Torn)) => {
+                    self.pass_over(position, kind);
                     self.control.room.ring();
                     continue;
                 }
-                Some(_) => No::Message, // Busy
+                Some(Kind::Busy) => No::Message,
+                Some(_) => No::Broken,
             };
             return match taken {
                 0 => Err(why_not),
@@ -308,7 +370,7 @@ impl Core {
 
     /// The state of the frame at the head, if there is one. Under the head's lock.
     #[inline(always)]
-    fn at_head(&self, position: u64) -> Option<Kind> {
+    pub(super) fn at_head(&self, position: u64) -> Option<Kind> {
         let head = &self.control.head;
         if head.known_tail.load(Relaxed) == position {
             let tail = self.control.tail.position.load(Acquire); // RESERVE
@@ -317,15 +379,19 @@ impl Core {
                 return None;
             }
         }
-        Some(self.kind(position))
+        let known = head.known_tail.load(Relaxed).wrapping_sub(position); // LOCK
+        match known <= self.capacity() as u64 {
+            true => Some(self.kind(position)),
+            false => Some(Kind::Alien),
+        }
     }
 
-    /// Moves the head over the frame there, which becomes `kind` and is counted. Under the head's lock.
+    /// Moves the head over the frame there, which gets this `state` and is counted. Under the head's lock.
     #[inline(always)]
-    fn pass(&self, position: u64, kind: Kind, count: &AtomicU64) {
+    fn pass(&self, position: u64, state: u32, count: &AtomicU64) {
         let beyond = position + self.span_at(position);
-        // Relaxed: PASS publishes it.
-        self.header(position).state.store(kind.word(), Relaxed);
+        // Relaxed: PASS publishes it, and the count behind it is a Release for whoever mends what we leave.
+        self.header(position).state.store(state, Relaxed);
         add_one(count);
         let order = unless_planted("queue-pass-relaxed", Release);
         self.control.head.position.store(beyond, order); // PASS
@@ -334,10 +400,19 @@ impl Core {
         }
     }
 
+    fn pass_over(&self, position: u64, kind: Kind) {
+        let head = &self.control.head;
+        let count = match kind {
+            Kind::Torn => &head.torn,
+            _ => &head.aborted,
+        };
+        self.pass(position, kind.word(), count);
+    }
+
     /// Whether the next message is still longer than `fits`, and if so, that we want to be told when it is taken.
     pub(super) fn wants_pass(&self, fits: usize, limit: &Limit) -> Answer<bool> {
         let head = &self.control.head;
-        let _held = hold(&head.lock, limit)?;
+        let _held = self.hold_head(limit)?;
         let position = head.position.load(Relaxed); // LOCK
         let is_ready = self.at_head(position) == Some(Kind::Ready);
         // Relaxed: RESERVE.
@@ -360,11 +435,11 @@ impl Core {
     /// Drops the message that would be taken next; says whether that made a difference.
     pub(super) fn drop_oldest(&self, limit: &Limit) -> Answer<bool> {
         let head = &self.control.head;
-        let _held = hold(&head.lock, limit)?;
+        let _held = self.hold_head(limit)?;
         let position = head.position.load(Relaxed); // LOCK
         match self.at_head(position) {
-            Some(Kind::Ready) => self.pass(position, Kind::Dropped, &head.dropped),
-            Some(Kind::Aborted) => self.pass(position, Kind::Aborted, &head.aborted),
+            Some(Kind::Ready) => self.pass(position, Kind::Dropped.word(), &head.dropped),
+            Some(kind @ (Kind::Aborted | Kind::Torn)) => self.pass_over(position, kind),
             _ => return Ok(false),
         }
         self.control.room.ring(); // it may be more than we need
@@ -373,8 +448,8 @@ impl Core {
 
     /// Takes nothing in from now on. What was reserved before may still be committed.
     pub(super) fn close(&self) {
-        let held = hold(&self.control.tail.lock, &Limit::new(None));
-        self.control.rare.closed.store(true, Release); // CLOSE
+        let held = self.hold_tail(&Limit::new(None));
+        self.control.rare.closed.store(1, Release); // CLOSE
         drop(held);
         self.control.arrived.ring();
         self.control.room.ring();
@@ -382,7 +457,7 @@ impl Core {
 
     /// Whether the queue is closed.
     pub(super) fn is_closed(&self) -> bool {
-        self.control.rare.closed.load(Acquire) // CLOSE
+        self.control.rare.closed.load(Acquire) != 0 // CLOSE
     }
 
     /// Whether the tail is still at `position`; asked after CLOSE, it stays there.
@@ -399,27 +474,33 @@ impl Core {
     }
 
     /// What happened so far, at one moment of the receivers' side.
-    pub(super) fn stats(&self) -> super::Stats {
+    pub(super) fn stats(&self, limit: &Limit) -> Answer<super::Stats> {
         let (head, tail) = (&self.control.head, &self.control.tail);
-        let _head = hold(&head.lock, &Limit::new(None));
-        let _tail = hold(&tail.lock, &Limit::new(None));
+        let _head = self.hold_head(limit)?;
+        let _tail = self.hold_tail(limit)?;
         // Relaxed: LOCK, both.
         let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
         let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));
         let used = tail.position.load(Relaxed) - tail.free.load(Relaxed);
         let mut position = head.position.load(Relaxed);
+        if tail.position.load(Relaxed).wrapping_sub(position) > self.capacity() as u64 {
+            return Err(No::Broken);
+        }
         let mut queued = 0;
         while position < tail.position.load(Relaxed) {
             position += self.span_at(position);
             queued += 1;
         }
-        super::Stats {
+        Ok(super::Stats {
             reserved,
             received,
             dropped,
             aborted,
             queued,
             used_bytes: used as usize,
-        }
+            torn: head.torn.load(Relaxed),
+            redelivered: head.redelivered.load(Relaxed),
+            abandoned: head.abandoned.load(Relaxed),
+        })
     }
 }

@@ -33,6 +33,8 @@ pub(super) const fn largest(capacity: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
+    /// No state of ours: the memory was overwritten.
+    Alien = 0,
     /// Reserved: a sender is filling it.
     Busy = 1,
     /// Committed: the next receiver may take it.
@@ -45,29 +47,76 @@ pub(super) enum Kind {
     Aborted = 5,
     /// Dropped as the oldest in a full queue.
     Dropped = 6,
+    /// Its sender died before it committed; whoever comes to it passes over it.
+    Torn = 7,
+    /// Its receiver died; it is there for another one.
+    Returned = 8,
+    /// Its receiver died, and the queue is to leave it at that.
+    Abandoned = 9,
+}
+
+/// Who holds a lock or a frame: the number of a peer; [`Owner::NOBODY`] in a queue of one process, where nobody dies
+/// alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner(u32);
+
+impl Owner {
+    pub(super) const NOBODY: Owner = Owner(0);
+    /// Bits of an owner, in words that say more.
+    pub(super) const BITS: u32 = 28;
+
+    /// The `number`th peer, from 1 on; numbers repeat after 268 million.
+    pub(super) fn new(number: u32) -> Owner {
+        Owner(number & ((1 << Self::BITS) - 1))
+    }
+
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// The bits of a state word that say the kind; the others say the owner.
+const KIND_BITS: u32 = 4;
+const _: () = assert!(KIND_BITS + Owner::BITS == u32::BITS);
+
+/// Who owns a frame with this state word.
+pub(super) fn owner(word: u32) -> Owner {
+    Owner(word >> KIND_BITS)
 }
 
 impl Kind {
-    /// What a state word says; `None` where nobody of ours wrote it.
-    pub(super) fn of(word: u32) -> Option<Kind> {
-        Some(match word {
+    /// What a state word says.
+    pub(super) fn of(word: u32) -> Kind {
+        match word & ((1 << KIND_BITS) - 1) {
             1 => Kind::Busy,
             2 => Kind::Ready,
             3 => Kind::Taken,
             4 => Kind::Done,
             5 => Kind::Aborted,
             6 => Kind::Dropped,
-            _ => return None,
-        })
+            7 => Kind::Torn,
+            8 => Kind::Returned,
+            9 => Kind::Abandoned,
+            _ => Kind::Alien,
+        }
     }
 
+    /// The state word of a frame that nobody owns.
     pub(super) fn word(self) -> u32 {
         self as u32
     }
 
+    /// The state word of a frame that `owner` owns.
+    pub(super) fn of_owner(self, owner: Owner) -> u32 {
+        self as u32 | owner.0 << KIND_BITS
+    }
+
     /// Whether a frame below the head is over and done with, so that its bytes may be used again.
     pub(super) fn is_over(self) -> bool {
-        matches!(self, Kind::Done | Kind::Aborted | Kind::Dropped)
+        matches!(
+            self,
+            Kind::Done | Kind::Aborted | Kind::Dropped | Kind::Torn | Kind::Abandoned
+        )
     }
 }
 
@@ -95,9 +144,12 @@ mod tests {
 
     #[test]
     fn every_kind_survives_its_word_and_nothing_else_is_a_kind() {
-        for word in 0..100 {
-            assert_eq!(Kind::of(word).map_or(word, Kind::word), word);
+        let me = Owner::new(u32::MAX);
+        for bits in 0..1 << KIND_BITS {
+            let kind = Kind::of(bits);
+            assert_eq!(kind == Kind::Alien, !(1..=9).contains(&bits));
+            let word = kind.of_owner(me);
+            assert_eq!((Kind::of(word), owner(word)), (kind, me));
         }
-        assert_eq!(Kind::of(0), None);
     }
 }

@@ -1,6 +1,6 @@
 //! A word that threads can sleep on: while it holds a value, until they are woken.
 //!
-//! On the machine it is the kernel's futex, through `sys`. For loom it is a lock and a condition, which do what the
+//! On the machine it is the kernel's futex, through `sys`, of the kind that works between processes too. For loom it is a lock and a condition, which do what the
 //! kernel does: nobody falls asleep on a value that has changed, and whoever sleeps takes no steps, so that loom sees a
 //! lost wake-up at once as a deadlock. It imports `sync` and `sys`. Read `lock` next, then `event`.
 
@@ -27,17 +27,17 @@ impl Deref for Futex {
 impl Futex {
     /// Sleeps while the word holds `expected`, until woken or for `limit` at most; it may return early.
     pub(super) fn sleep(&self, expected: u32, limit: Option<Duration>) {
-        crate::sys::futex_wait(&self.word, expected, limit);
+        crate::sys::shared::futex_wait(&self.word, expected, limit);
     }
 
     /// Wakes one sleeper; call it after the word was changed.
     pub(super) fn wake_one(&self) {
-        crate::sys::futex_wake(&self.word);
+        crate::sys::shared::futex_wake(&self.word);
     }
 
     /// Wakes all sleepers; call it after the word was changed.
     pub(super) fn wake_all(&self) {
-        crate::sys::futex_wake_all(&self.word);
+        crate::sys::shared::futex_wake_all(&self.word);
     }
 }
 

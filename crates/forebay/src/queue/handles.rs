@@ -13,6 +13,8 @@ pub(super) struct Handles {
     pub(super) when_full: WhenFull,
     pub(super) senders: Count,
     pub(super) receivers: Count,
+    /// Whether the queue ends with the last handle of a kind: not where other processes may have some.
+    closes: bool,
 }
 
 impl Handles {
@@ -23,12 +25,25 @@ impl Handles {
             when_full: config.when_full,
             senders: Count(AtomicUsize::new(1)),
             receivers: Count(AtomicUsize::new(1)),
+            closes: true,
         })
+    }
+
+    /// A queue that others have, too, without any handle yet.
+    #[cfg(not(loom))]
+    pub(super) fn shared(core: Core, when_full: WhenFull) -> Handles {
+        Handles {
+            core,
+            when_full,
+            senders: Count(AtomicUsize::new(0)),
+            receivers: Count(AtomicUsize::new(0)),
+            closes: false,
+        }
     }
 
     /// One handle fewer of those that `count` counts; closes the queue with the last one.
     pub(super) fn leave(&self, count: &Count) {
-        if count.0.fetch_sub(1, AcqRel) == 1 {
+        if count.0.fetch_sub(1, AcqRel) == 1 && self.closes {
             self.core.close();
         }
     }

@@ -5,6 +5,7 @@
 
 use std::{
     cell::Cell,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -51,6 +52,30 @@ impl Limit {
             return Limit::new(None); // a model has no clock, and whoever holds a lock there gives it back
         }
         Limit::new(self.left().map(|left| left.max(MOMENT)))
+    }
+}
+
+/// When something was last done.
+#[derive(Debug)]
+pub(super) struct LastTime(Mutex<Instant>);
+
+impl Default for LastTime {
+    fn default() -> LastTime {
+        LastTime(Mutex::new(Instant::now()))
+    }
+}
+
+impl LastTime {
+    /// Whether that is longer ago than `time`; if so, it is now. Of several threads only one is told so.
+    pub(super) fn is_over_a(&self, time: Duration) -> bool {
+        let Ok(mut last) = self.0.try_lock() else {
+            return false;
+        };
+        let is_over = last.elapsed() >= time;
+        if is_over {
+            *last = Instant::now();
+        }
+        is_over
     }
 }
 

@@ -1,17 +1,18 @@
-//! A lock that waits no longer than it may: one word, a few looks, then a sleep in the kernel.
+//! A lock that waits no longer than it may, and that survives the death of its holder: one word.
 //!
-//! A queue has three (its tail, its head, the turn of senders that wait for room). It imports `sync`. Read
-//! `event` next.
+//! A queue has three (its tail, its head, the turn of senders that wait for room). It imports `sync`. Read `event` next.
 //!
 //! ```text
-//!   0 free ──▶ 1 held ──▶ 2 held, and somebody sleeps ──▶ 0, wake one; the woken one takes it as 2, since there may be more
+//!   0 free ──▶ owner, HELD ──▶ owner, HELD and WAITED ──▶ 0, wake one; the woken one takes it as WAITED, for there may be more
+//!                    └── the owner is dead: a waiter puts itself in its place (CAS), and repairs what it was doing
 //! ```
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
 //! | LOCK | `release`: the swap to 0 | `acquire`: the CAS from 0 | everything done under the lock before |
+//! | INHERIT | death: the kernel drops the byte lock after the last store | `is_dead`: the kernel is asked, before the CAS | everything the dead owner did |
 
-use super::{futex::Futex, limit::Limit};
+use super::{frame::Owner, futex::Futex, limit::Limit, peers::Peers};
 use crate::sync::{
     atomic::Ordering::{Acquire, Relaxed, Release},
     hint, planted,
@@ -21,9 +22,24 @@ use std::time::Duration;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const WAITED: u32 = 2;
+/// Bits of the two above; the owner's are behind them.
+const BITS: u32 = 2;
+const _: () = assert!(BITS + Owner::BITS <= u32::BITS);
 
 /// Looks before the first sleep; the locks of a queue are held for some tens of nanoseconds.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 100 };
+
+/// How long a sleep may last before the owner's life is looked into, where owners may die.
+const SLICE: Duration = Duration::from_millis(2);
+
+/// How a lock was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Got {
+    /// From nobody, or from an owner that gave it back.
+    Free,
+    /// From one that died with it: what it guards may be half done.
+    Inherited,
+}
 
 /// The word of the lock. It guards nothing by itself: who holds it is a matter of the protocol.
 #[derive(Debug, Default)]
@@ -33,41 +49,60 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock if that is possible within `limit` or a moment; says whether it is ours now.
+    /// Takes the lock if that is possible within `limit` or a moment; `None` if it is not.
     #[inline]
     #[must_use]
-    pub(super) fn acquire(&self, limit: &Limit) -> bool {
+    pub(super) fn acquire(&self, peers: &Peers, limit: &Limit) -> Option<Got> {
+        let mine = peers.me().bits() << BITS | HELD;
         // LOCK; Relaxed on failure: nothing is read then.
-        self.word
-            .compare_exchange(FREE, HELD, Acquire, Relaxed)
-            .is_ok()
-            || self.contend(limit)
+        match self.word.compare_exchange(FREE, mine, Acquire, Relaxed) {
+            Ok(_) => Some(Got::Free),
+            Err(_) => self.contend(mine, peers, limit),
+        }
     }
 
     #[cold]
-    fn contend(&self, limit: &Limit) -> bool {
+    fn contend(&self, mine: u32, peers: &Peers, limit: &Limit) -> Option<Got> {
         for _ in 0..LOOKS {
             hint::spin_loop();
             // Relaxed: a look that saves the CAS, which is the LOCK edge.
             if self.word.load(Relaxed) == FREE
                 && (self.word)
-                    .compare_exchange(FREE, HELD, Acquire, Relaxed)
+                    .compare_exchange(FREE, mine, Acquire, Relaxed)
                     .is_ok()
             {
-                return true;
+                return Some(Got::Free);
             }
         }
         let moment = limit.or_a_moment();
         loop {
+            // Relaxed: a guess, which each CAS checks.
+            let seen = self.word.load(Relaxed);
             // Having slept, or being about to, we cannot know that nobody else sleeps: so WAITED from now on.
-            if self.word.swap(WAITED, Acquire) == FREE {
-                return true; // LOCK
+            let wanted = match seen {
+                FREE => mine | WAITED,
+                seen => seen | WAITED,
+            };
+            // LOCK; Relaxed on failure: nothing is read then.
+            let swapped = self.word.compare_exchange(seen, wanted, Acquire, Relaxed);
+            if swapped.is_err() {
+                continue;
+            }
+            if seen == FREE {
+                return Some(Got::Free);
             }
             let left = moment.left();
-            if left == Some(Duration::ZERO) {
-                return false;
+            if peers.is_dead(Owner::new(wanted >> BITS))
+                && (self.word) // INHERIT
+                    .compare_exchange(wanted, mine | WAITED, Acquire, Relaxed)
+                    .is_ok()
+            {
+                return Some(Got::Inherited);
             }
-            self.word.sleep(WAITED, left);
+            if left == Some(Duration::ZERO) {
+                return None;
+            }
+            self.word.sleep(wanted, peers.at_most(SLICE, left));
         }
     }
 
@@ -80,7 +115,7 @@ impl Lock {
             Release
         };
         // LOCK
-        if self.word.swap(FREE, order) == WAITED {
+        if self.word.swap(FREE, order) & WAITED != 0 {
             self.word.wake_one();
         }
     }

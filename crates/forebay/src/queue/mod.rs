@@ -1,7 +1,8 @@
 //! A bounded queue of messages of any size, from many senders to many receivers, each delivered once and in order.
 //!
 //! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. [`spsc`] is the faster one,
-//! without locks, for exactly one of each. This room holds the protocol; memory is `memory`'s. It imports `memory`,
+//! without locks, for exactly one of each; [`shared`] has queues between processes. This room holds the protocol; memory is
+//! `memory`'s. It imports `memory`,
 //! `ring`, `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
 //!
 //! ```text
@@ -43,15 +44,22 @@ mod event;
 mod frame;
 mod futex;
 mod handles;
+mod home;
 mod limit;
 mod lock;
+mod peers;
 mod receiver;
+mod recover;
 mod sender;
+#[cfg(not(loom))]
+pub mod shared;
 pub mod spsc;
 mod waiting;
 
 #[cfg(test)]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod shared_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -176,7 +184,7 @@ pub fn queue_with(config: &Config) -> Result<(Sender, Receiver)> {
 }
 
 /// What happened in a queue so far. Each message that was reserved is in exactly one of `received`, `dropped`,
-/// `aborted` and `queued`.
+/// `aborted`, `torn` and `queued`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Messages that got a sequence number, whether they were committed or not.
@@ -187,8 +195,15 @@ pub struct Stats {
     pub dropped: u64,
     /// Messages whose senders gave them up, as far as receivers have come to where they were.
     pub aborted: u64,
+    /// Messages whose senders died while filling them, as far as receivers have come to where they were; 0 in a queue of
+    /// one process.
+    pub torn: u64,
     /// Messages in the queue, those being filled included.
     pub queued: u64,
+    /// Of those received: how often one was given to another receiver, since the one that had it died.
+    pub redelivered: u64,
+    /// Of those received: whose receivers died while they held them, where the queue is to leave it at that.
+    pub abandoned: u64,
     /// Bytes in use, headers included; what was read counts until a sender needs its room.
     pub used_bytes: usize,
 }

@@ -31,6 +31,8 @@ pub struct Received {
     pub len: usize,
     /// Number of the message: how many were reserved before it, by all senders.
     pub sequence: u64,
+    /// Whether another receiver had it before, in a process that died. Never in a queue of one process.
+    pub redelivered: bool,
 }
 
 impl Receiver {
@@ -190,8 +192,12 @@ impl Receiver {
     }
 
     /// What happened so far. It stops senders and receivers for as long as it takes to walk over the messages.
+    ///
+    /// Between processes, it waits while a stopped one holds a lock; and it is all zeros where one has overwritten the
+    /// memory.
     pub fn stats(&self) -> Stats {
-        self.handles.core.stats()
+        let stats = self.handles.core.stats(&Limit::new(None));
+        stats.unwrap_or_default()
     }
 }
 
@@ -231,6 +237,11 @@ impl Message<'_> {
         self.frame().sequence
     }
 
+    /// Whether another receiver had it before, in a process that died. Never in a queue of one process.
+    pub fn is_redelivered(&self) -> bool {
+        self.frame().again
+    }
+
     fn frame(&self) -> &Frame {
         self.frame.as_ref().expect("it is there until the end")
     }
@@ -242,6 +253,7 @@ impl Message<'_> {
         Received {
             len,
             sequence: self.sequence(),
+            redelivered: self.is_redelivered(),
         }
     }
 }

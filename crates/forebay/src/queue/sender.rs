@@ -183,8 +183,12 @@ impl Sender {
     }
 
     /// What happened so far. It stops senders and receivers for as long as it takes to walk over the messages.
+    ///
+    /// Between processes, it waits while a stopped one holds a lock; and it is all zeros where one has overwritten the
+    /// memory.
     pub fn stats(&self) -> Stats {
-        self.handles.core.stats()
+        let stats = self.handles.core.stats(&Limit::new(None));
+        stats.unwrap_or_default()
     }
 }
 

@@ -282,6 +282,7 @@ impl Receiver {
         Ok(Received {
             len: needed,
             sequence: message.sequence,
+            redelivered: false,
         })
     }
 

@@ -311,7 +311,11 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
                     Some((sequence, len)) => {
                         oracle.set(sequence, State::Over);
                         assert_eq!(buffer[..len], text(sequence, len));
-                        Ok(Received { len, sequence })
+                        Ok(Received {
+                            len,
+                            sequence,
+                            redelivered: false,
+                        })
                     }
                 };
                 assert_eq!(received, expected);
@@ -497,7 +501,8 @@ fn messages_of_one_sender_to_one_receiver_wrap_and_stay_whole() {
                     received,
                     Received {
                         len,
-                        sequence: number
+                        sequence: number,
+                        redelivered: false
                     }
                 );
                 assert_eq!(buffer[..len], text(number, len));

@@ -17,12 +17,17 @@ use super::{
     core::{Answer, Core, Frame, No},
     event::Event,
     limit::Limit,
+    lock::Got,
 };
 use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
+use std::time::Duration;
 
 /// Looks before the first sleep: some behind a pause, then some behind giving the processor away.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 4 };
+
+/// How long a sleep lasts at most where peers may die, who then ring no more.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// Wake-ups in vain after which a sender is starving.
 const PATIENCE: u32 = 16;
@@ -38,7 +43,7 @@ impl Core {
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         // Relaxed: a matter of manners, not of order.
-        let starving = self.control.rare.starving.load(Relaxed);
+        let starving = self.control.rare.starving.load(Relaxed) != 0;
         if !starving || when_full != WhenFull::Wait {
             match self.reserve(lens.clone(), limit, &mut each) {
                 Err(No::Room { .. }) => {}
@@ -68,22 +73,28 @@ impl Core {
         if drops && let Some(answer) = attempt() {
             return answer;
         }
-        if when_full == WhenFull::Refuse || limit.is_over() || !self.control.turn.acquire(limit) {
-            return Err(FULL);
+        if when_full == WhenFull::Refuse || limit.is_over() {
+            self.bury_now_and_then(limit);
+            return attempt().unwrap_or(Err(FULL));
+        }
+        match self.control.turn.acquire(&self.peers, limit) {
+            Some(Got::Free) => {}
+            Some(Got::Inherited) => self.control.rare.starving.store(0, Relaxed), // as above
+            None => return Err(FULL),
         }
         let mut vain = 0;
         let answer = look_a_while(|| true, &mut attempt).or_else(|| {
-            sleep_until(&self.control.room, limit, || {
+            self.sleep_until(&self.control.room, limit, &mut || {
                 let answer = attempt();
                 vain += 1;
                 if answer.is_none() && vain == PATIENCE {
-                    self.control.rare.starving.store(true, Relaxed); // as above
+                    self.control.rare.starving.store(1, Relaxed); // as above
                 }
                 answer
             })
         });
         if vain >= PATIENCE {
-            self.control.rare.starving.store(false, Relaxed); // as above
+            self.control.rare.starving.store(0, Relaxed); // as above
         }
         self.control.turn.release();
         answer.unwrap_or(Err(FULL))
@@ -117,7 +128,11 @@ impl Core {
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let answer = match self.take(most, fits, limit, &mut each) {
-            Err(No::Message) if !limit.is_over() => {
+            Err(No::Message) if limit.is_over() => {
+                self.bury_now_and_then(limit);
+                self.take(most, fits, limit, &mut each)
+            }
+            Err(No::Message) => {
                 self.take_when_empty(limit, &mut || self.take(most, fits, limit, &mut each))
             }
             answer => answer,
@@ -140,12 +155,41 @@ impl Core {
         if let Some(answer) = found {
             return answer;
         }
-        let answer = sleep_until(&self.control.arrived, limit, &mut attempt);
+        let answer = self.sleep_until(&self.control.arrived, limit, &mut attempt);
         // The signal that woke us may have stood for more than we took.
         if self.has_frames() && !planted("queue-signal-not-passed-on") {
             self.control.arrived.ring();
         }
         answer.unwrap_or(Err(No::Message))
+    }
+
+    /// Looks, and sleeps until `event` rings, until a look finds something or `limit` is over. Where peers may die, it
+    /// sleeps a slice at a time and then looks after them.
+    fn sleep_until<T>(
+        &self,
+        event: &Event,
+        limit: &Limit,
+        look: &mut dyn FnMut() -> Option<T>,
+    ) -> Option<T> {
+        event.join();
+        let found = loop {
+            let found = look();
+            if found.is_some() || limit.is_over() {
+                break found;
+            }
+            event.sleep(self.peers.at_most(SLICE, limit.left()));
+            self.bury_now_and_then(limit);
+        };
+        event.leave();
+        found
+    }
+
+    /// Looks after dead peers, if we have not done so for a slice of time.
+    pub(super) fn bury_now_and_then(&self, limit: &Limit) {
+        if self.peers.may_die() && self.last_burial.is_over_a(SLICE) {
+            // Where a lock is not to be had, somebody else looks, or we do next time.
+            let _ = self.bury(limit);
+        }
     }
 
     /// Once the queue is closed, each receiver that sleeps has to hear that there is nothing left.
@@ -159,7 +203,12 @@ impl Core {
     /// Sleeps until a receiver has taken the next message, if that is longer than `fits`, or until `limit` is over.
     pub(super) fn let_others_take(&self, fits: usize, limit: &Limit) -> Answer<()> {
         while self.wants_pass(fits, limit)? && !limit.is_over() {
-            self.control.rare.passed.sleep(limit.left());
+            let left = limit.left();
+            self.control
+                .rare
+                .passed
+                .sleep(self.peers.at_most(SLICE, left));
+            self.bury_now_and_then(limit);
         }
         Ok(())
     }
@@ -180,18 +229,4 @@ fn look_a_while<T>(worth_it: impl Fn() -> bool, mut look: impl FnMut() -> Option
         }
     }
     None
-}
-
-/// Looks, and sleeps until `event` rings, until a look finds something or `limit` is over.
-fn sleep_until<T>(event: &Event, limit: &Limit, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    event.join();
-    let found = loop {
-        let found = look();
-        if found.is_some() || limit.is_over() {
-            break found;
-        }
-        event.sleep(limit.left());
-    };
-    event.leave();
-    found
 }

@@ -1,0 +1,73 @@
+//! Where the shared words of a queue lie: on the heap of one process, or in memory that several have mapped.
+//!
+//! It imports `sync` and `sys`. Read `core` next.
+#![allow(unsafe_code)]
+
+use super::control::Control;
+use crate::sys::Mapping;
+use std::{ops::Deref, ptr::NonNull};
+
+/// The words, and what keeps them there.
+#[derive(Debug)]
+pub(super) struct Home {
+    control: NonNull<Control>,
+    keeper: Keeper,
+}
+
+#[derive(Debug)]
+enum Keeper {
+    Heap,
+    #[allow(dead_code)] // held to be dropped
+    Mapped(Mapping),
+}
+
+// SAFETY: the words are atomics, which any thread may use; the keeper never touches them.
+unsafe impl Send for Home {}
+// SAFETY: as above.
+unsafe impl Sync for Home {}
+
+impl Default for Home {
+    fn default() -> Home {
+        let control = NonNull::from(Box::leak(Box::default()));
+        Home {
+            control,
+            keeper: Keeper::Heap,
+        }
+    }
+}
+
+impl Home {
+    /// The words at byte `at` of `mapping`, a multiple of 128.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
+    #[cfg(not(loom))]
+    pub(super) fn mapped(mapping: Mapping, at: usize) -> Home {
+        assert!(at.is_multiple_of(align_of::<Control>()));
+        assert!(at + size_of::<Control>() <= mapping.len());
+        // SAFETY: it stays inside the mapping, as asserted.
+        let control = unsafe { mapping.start().add(at) };
+        Home {
+            control: control.cast(),
+            keeper: Keeper::Mapped(mapping),
+        }
+    }
+}
+
+impl Deref for Home {
+    type Target = Control;
+    #[inline(always)]
+    fn deref(&self) -> &Control {
+        // SAFETY: there as long as we are, aligned, and made of atomic integers, for which all bytes are values.
+        unsafe { self.control.as_ref() }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Keeper::Heap = self.keeper {
+            // SAFETY: it came out of a box in `default`, and is dropped once.
+            drop(unsafe { Box::from_raw(self.control.as_ptr()) });
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What is done for the dead: their locks are taken over, their frames found.
+//!
+//! It works on the words of `core`, under the locks that guard them. It imports `sync`. Read `shared` next.
+//!
+//! ```text
+//!  died while                              what is left                         what the next one does
+//!  it held the tail's lock, and had
+//!    written a header, not moved the tail  nothing that anybody sees            nothing
+//!    moved the tail, not counted           a Busy frame; `next` is too small    counts on from the last frame
+//!  it held the head's lock, and had
+//!    marked the frame, not counted         Taken or Dropped at the head         counts it, moves the head
+//!    counted, not moved the head           counts ahead of the head's number    moves the head
+//!  it was filling                          Busy, owner dead                     Torn: passed over and counted
+//!  it was reading                          Taken, owner dead                    Returned: given to another one, marked;
+//!                                                                               or Abandoned: counted
+//!  it had reserved or committed, not rung  sleepers that sleep on               they look every 50 ms by themselves
+//! ```
+//!
+//! Stores that such a repair reads are ordered by Release, so that what is left is always one of these lines. The last
+//! line is why nobody sleeps for ever where peers may die.
+
+use super::{
+    core::{Answer, Core, Frame, No, add_one},
+    frame::{self, Kind},
+    limit::Limit,
+};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl Core {
+    /// Where the frames between `from` and `to` begin. Under the tail's lock, so that none of them goes away.
+    fn frames(&self, from: u64, to: u64) -> Answer<impl Iterator<Item = u64>> {
+        if to.wrapping_sub(from) > self.capacity() as u64 {
+            return Err(No::Broken);
+        }
+        let next = move |&position: &u64| Some(position + self.span_at(position));
+        let all = std::iter::successors(Some(from), next);
+        Ok(all.take_while(move |&position| position < to))
+    }
+
+    /// Ends what the last holder of the tail's lock began. Under that lock.
+    #[cold]
+    pub(super) fn mend_tail(&self) -> Answer<()> {
+        let tail = &self.control.tail;
+        // Relaxed: LOCK, or INHERIT.
+        let (free, end) = (tail.free.load(Relaxed), tail.position.load(Relaxed));
+        if let Some(last) = self.frames(free, end)?.last() {
+            let next = self.header(last).sequence.load(Relaxed) + 1; // RESERVE
+            tail.next.store(next, Relaxed); // LOCK
+        }
+        Ok(())
+    }
+
+    /// Ends what the last holder of the head's lock began. Under that lock.
+    #[cold]
+    pub(super) fn mend_head(&self, limit: &Limit) -> Answer<()> {
+        let head = &self.control.head;
+        let _tail = self.hold_tail(limit)?;
+        // Relaxed: LOCK, or INHERIT.
+        let (free, end) = (
+            self.control.tail.free.load(Relaxed),
+            self.control.tail.position.load(Relaxed),
+        );
+        let position = head.position.load(Relaxed);
+        head.known_tail.store(end, Relaxed); // LOCK
+        if position < end {
+            let counts = [&head.received, &head.dropped, &head.aborted, &head.torn];
+            let counted: u64 = counts.map(|count| count.load(Relaxed)).iter().sum();
+            let is_counted = counted > self.header(position).sequence.load(Relaxed); // RESERVE
+            let begun = match self.kind(position) {
+                Kind::Taken => Some(&head.received),
+                Kind::Dropped => Some(&head.dropped),
+                _ => None,
+            };
+            if let Some(count) = begun
+                && !is_counted
+            {
+                add_one(count);
+            }
+            if begun.is_some() || is_counted {
+                let beyond = position + self.span_at(position);
+                head.position.store(beyond, Release); // PASS
+            }
+        }
+        let passed = self.frames(free, head.position.load(Relaxed))?;
+        let returned = passed.filter(|&frame| self.kind(frame) == Kind::Returned);
+        head.returned.store(returned.count() as u64, Relaxed); // LOCK
+        Ok(())
+    }
+
+    /// Takes up to `most` frames that dead receivers held, and that fit; says how many. Under the head's lock.
+    #[cold]
+    pub(super) fn take_returned(
+        &self,
+        most: usize,
+        fits: usize,
+        limit: &Limit,
+        each: &mut dyn FnMut(Frame),
+    ) -> Answer<usize> {
+        let (head, tail) = (&self.control.head, &self.control.tail);
+        let _tail = self.hold_tail(limit)?;
+        let mut taken = 0;
+        // Relaxed: LOCK, both.
+        for position in self.frames(tail.free.load(Relaxed), head.position.load(Relaxed))? {
+            let header = self.header(position);
+            let len = header.len.load(Relaxed) as usize; // RESERVE
+            let is_there = self.kind(position) == Kind::Returned && len <= fits;
+            if taken == most || !is_there {
+                continue;
+            }
+            // Release, like the count behind it: see `pass`.
+            let state = Kind::Taken.of_owner(self.peers.me());
+            header.state.store(state, Release);
+            let returned = head.returned.load(Relaxed);
+            head.returned.store(returned.saturating_sub(1), Release);
+            add_one(&head.redelivered);
+            each(Frame::again(position, len, header.sequence.load(Relaxed)));
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Finds the frames of dead owners: what they were filling is torn, what they were reading returned or abandoned.
+    #[cold]
+    pub(super) fn bury(&self, limit: &Limit) -> Answer<()> {
+        let (head, tail) = (&self.control.head, &self.control.tail);
+        let mut found = false;
+        {
+            let _head = self.hold_head(limit)?;
+            let _tail = self.hold_tail(limit)?;
+            let mut alive = None;
+            // Relaxed: LOCK, both.
+            for position in self.frames(tail.free.load(Relaxed), tail.position.load(Relaxed))? {
+                let state = &self.header(position).state;
+                let word = state.load(Acquire); // READY, or OVER
+                let owner = frame::owner(word);
+                let kind = Kind::of(word);
+                if !matches!(kind, Kind::Busy | Kind::Taken) || alive == Some(owner) {
+                    continue;
+                }
+                if !self.peers.is_dead(owner) {
+                    alive = Some(owner);
+                    continue;
+                }
+                // It may have gone on before it died.
+                if state.load(Acquire) != word {
+                    continue;
+                }
+                found = true;
+                match kind {
+                    Kind::Busy => state.store(Kind::Torn.word(), Release), // READY
+                    _ if self.redelivers => {
+                        state.store(Kind::Returned.word(), Release);
+                        add_one(&head.returned);
+                    }
+                    _ => {
+                        state.store(Kind::Abandoned.word(), Release); // OVER
+                        add_one(&head.abandoned);
+                    }
+                }
+            }
+        }
+        if found {
+            self.control.arrived.ring();
+            self.control.room.ring();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! Deaths at chosen points, without processes: whoever forgets what it holds and detaches is as dead as one killed.
+
+use super::{
+    core::Core,
+    frame::{Kind, span},
+    limit::Limit,
+    shared::{AfterDeath, Config, Shared, attach, create, create_nameless, remove},
+    *,
+};
+use crate::sync::atomic::Ordering::Relaxed;
+use std::{io::ErrorKind, mem, os::unix::fs::FileExt, time::Duration};
+
+const SOON: Option<Duration> = Some(Duration::from_millis(1));
+/// Longer than it takes until somebody looks after the dead.
+const LATER: Option<Duration> = Some(Duration::from_secs(10));
+
+fn page(after_death: AfterDeath) -> Shared {
+    create_nameless(&Config {
+        capacity_bytes: 1,
+        after_death,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+fn other(queue: &Shared) -> Shared {
+    Shared::from_descriptor(queue.descriptor().try_clone_to_owned().unwrap()).unwrap()
+}
+
+/// Does something as a peer that then dies: nothing is given back, but its byte of the file is free.
+fn dies_after(queue: &Shared, last_act: impl FnOnce(&Shared)) {
+    let peer = other(queue);
+    last_act(&peer);
+}
+
+fn core(queue: &Shared) -> &Core {
+    queue.core()
+}
+
+#[test]
+fn what_a_dead_sender_was_filling_is_passed_over_and_counted() {
+    let queue = page(AfterDeath::Redeliver);
+    dies_after(&queue, |peer| {
+        let sender = peer.sender();
+        sender.send(b"whole", None).unwrap();
+        mem::forget(sender.reserve(100, None).unwrap());
+    });
+    queue.sender().send(b"behind", None).unwrap();
+    let receiver = queue.receiver();
+    assert_eq!(&*receiver.take(LATER).unwrap(), b"whole");
+    assert_eq!(&*receiver.take(LATER).unwrap(), b"behind");
+    let stats = receiver.stats();
+    assert_eq!((stats.reserved, stats.received, stats.torn), (3, 2, 1));
+}
+
+#[test]
+fn what_a_dead_receiver_held_is_given_to_another_one_and_marked() {
+    let queue = page(AfterDeath::Redeliver);
+    let (sender, receiver) = (queue.sender(), queue.receiver());
+    sender.send(b"first", None).unwrap();
+    sender.send(b"second", None).unwrap();
+    dies_after(&queue, |peer| {
+        mem::forget(peer.receiver().take(None).unwrap())
+    });
+    assert_eq!(&*receiver.take(LATER).unwrap(), b"second");
+    let again = receiver.take(LATER).unwrap();
+    assert_eq!((&*again, again.is_redelivered()), (&b"first"[..], true));
+    drop(again);
+    assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
+    let stats = receiver.stats();
+    assert_eq!(
+        (stats.received, stats.redelivered, stats.abandoned),
+        (2, 1, 0)
+    );
+}
+
+#[test]
+fn what_a_dead_receiver_held_is_counted_where_that_was_chosen_and_its_room_comes_back() {
+    let queue = page(AfterDeath::Abandon);
+    let sender = queue.sender();
+    let most = vec![0; sender.largest()];
+    sender.send(&most, None).unwrap();
+    dies_after(&queue, |peer| {
+        mem::forget(peer.receiver().take(None).unwrap())
+    });
+    sender.send(&most, LATER).unwrap();
+    let stats = sender.stats();
+    assert_eq!((stats.received, stats.abandoned, stats.queued), (1, 1, 1));
+}
+
+#[test]
+fn locks_of_the_dead_are_taken_over() {
+    let queue = page(AfterDeath::Redeliver);
+    dies_after(&queue, |peer| {
+        let forever = Limit::new(None);
+        mem::forget(core(peer).hold_head(&forever).unwrap());
+        mem::forget(core(peer).hold_tail(&forever).unwrap());
+        assert!(
+            core(peer)
+                .control
+                .turn
+                .acquire(&core(peer).peers, &forever)
+                .is_some()
+        );
+    });
+    let (sender, receiver) = (queue.sender(), queue.receiver());
+    sender.try_send(&vec![1; sender.largest()]).unwrap();
+    assert_eq!(sender.send(b"", SOON), Err(SendError::TimedOut));
+    receiver.try_take().unwrap();
+    sender.send(b"", LATER).unwrap();
+}
+
+#[test]
+fn a_living_holder_of_a_lock_costs_a_time_limit_and_nothing_else() {
+    let queue = page(AfterDeath::Redeliver);
+    let stopped = other(&queue);
+    let held = core(&stopped).hold_tail(&Limit::new(None)).unwrap();
+    let sender = queue.sender();
+    assert_eq!(sender.try_send(b"x"), Err(SendError::TimedOut));
+    drop(held);
+    assert_eq!(sender.try_send(b"x"), Ok(()));
+}
+
+#[test]
+fn a_reservation_that_was_not_counted_is() {
+    let queue = page(AfterDeath::Redeliver);
+    queue.sender().send(b"0", None).unwrap();
+    dies_after(&queue, |peer| {
+        mem::forget(peer.sender().reserve(1, None).unwrap());
+        let tail = &core(peer).control.tail;
+        mem::forget(core(peer).hold_tail(&Limit::new(None)).unwrap());
+        tail.next.fetch_sub(1, Relaxed); // as if killed before the store
+    });
+    queue.sender().send(b"2", LATER).unwrap();
+    let receiver = queue.receiver();
+    assert_eq!(receiver.take(LATER).unwrap().sequence(), 0);
+    assert_eq!(receiver.take(LATER).unwrap().sequence(), 2);
+}
+
+/// A receiver takes the message at the head and dies after `stores` of the three stores that this takes.
+fn dies_taking(stores: u32) {
+    let queue = page(AfterDeath::Redeliver);
+    queue.sender().send(b"0", None).unwrap();
+    queue.sender().send(b"1", None).unwrap();
+    dies_after(&queue, |peer| {
+        let (core, head) = (core(peer), &core(peer).control.head);
+        mem::forget(core.hold_head(&Limit::new(None)).unwrap());
+        if stores > 0 {
+            let state = Kind::Taken.of_owner(core.peers.me());
+            core.header(0).state.store(state, Relaxed);
+        }
+        if stores > 1 {
+            head.received.fetch_add(1, Relaxed);
+        }
+        if stores > 2 {
+            head.position.store(span(1), Relaxed);
+        }
+    });
+    let receiver = queue.receiver();
+    let got = [(); 2].map(|()| {
+        let message = receiver.take(LATER).unwrap();
+        (message.sequence(), message.is_redelivered())
+    });
+    match stores {
+        0 => assert_eq!(got, [(0, false), (1, false)]),
+        _ => assert_eq!(got, [(1, false), (0, true)]),
+    }
+    let stats = receiver.stats();
+    assert_eq!((stats.received, stats.queued), (2, 0));
+}
+
+#[test]
+fn a_message_that_was_being_taken_is_neither_lost_nor_counted_twice() {
+    (0..=3).for_each(dies_taking);
+}
+
+#[test]
+fn a_name_leads_to_the_same_queue_until_it_is_removed() {
+    let name = format!("test-{}", std::process::id());
+    let config = Config::default();
+    let queue = create(&name, &config).unwrap();
+    let error = create(&name, &config).unwrap_err();
+    assert_eq!(error.cause().unwrap().kind(), ErrorKind::AlreadyExists);
+    attach(&name).unwrap().sender().send(b"x", None).unwrap();
+    assert_eq!(queue.receiver().try_take().unwrap().len(), 1);
+    remove(&name).unwrap();
+    let error = attach(&name).unwrap_err();
+    assert_eq!(error.cause().unwrap().kind(), ErrorKind::NotFound);
+    assert!(create("../etc", &config).is_err());
+}
+
+#[test]
+fn a_file_that_is_no_queue_is_refused() {
+    for (at, bytes) in [
+        (0, b"forebayX"),
+        (8, &[9; 8]),
+        (24, &[9; 8]),
+        (32, &[255; 8]),
+    ] {
+        let queue = page(AfterDeath::Redeliver);
+        let descriptor = queue.descriptor().try_clone_to_owned().unwrap();
+        let file = std::fs::File::from(descriptor);
+        file.write_all_at(bytes, at).unwrap();
+        assert!(Shared::from_descriptor(file.into()).is_err(), "{at}");
+    }
+}
+
+#[test]
+fn words_that_make_no_sense_are_an_error_and_nothing_worse() {
+    let queue = page(AfterDeath::Redeliver);
+    let (sender, receiver) = (queue.sender(), queue.receiver());
+    sender.send(b"0123", None).unwrap();
+    core(&queue).header(0).len.store(u32::MAX, Relaxed);
+    assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
+    core(&queue).header(0).len.store(4, Relaxed);
+    core(&queue).header(0).state.store(77, Relaxed);
+    assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
+    core(&queue).control.tail.position.store(u64::MAX, Relaxed);
+    core(&queue).control.head.known_tail.store(0, Relaxed);
+    assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
+    assert!(sender.send(b"0123", SOON).is_err());
+}

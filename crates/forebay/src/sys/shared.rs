@@ -1,0 +1,125 @@
+//! What memory shared between processes needs: mapping a file, sleeping on its words, locks that end with a process.
+#![allow(unsafe_code)]
+#![cfg_attr(loom, allow(dead_code))] // models are of one process, and sleep otherwise
+
+use super::Mapping;
+use rustix::{
+    fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags},
+    thread::futex,
+};
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, AsRawFd},
+    path::Path,
+    ptr::{self, NonNull},
+    sync::atomic::AtomicU32,
+    time::Duration,
+};
+
+impl Mapping {
+    /// The first `len` bytes of `file` (whole pages).
+    pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { start, len })
+    }
+
+    /// `len` bytes of `file` from byte `from` on (whole pages, both), seen twice, back to back.
+    pub(crate) fn mirror_of_file(file: &File, from: usize, len: usize) -> io::Result<Mapping> {
+        Mapping::mirrored_file(file, from as u64, len, super::page_size())
+    }
+}
+
+/// A file in memory of `len` bytes, without a name.
+pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
+    let file = rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC)?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    Ok(file.into())
+}
+
+/// A file of `len` bytes in `folder` that gets its name later, by [`name`]; if that never happens it vanishes.
+pub(crate) fn file_without_name_yet(folder: &Path, len: usize) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    Ok(file.into())
+}
+
+/// Names a file; fails where the name is taken.
+pub(crate) fn name(file: &File, path: &Path) -> io::Result<()> {
+    let this = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(CWD, this, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+    Ok(())
+}
+
+/// The same file through a description of its own: locks belong to descriptions.
+pub(crate) fn reopen(file: &impl AsFd) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+fn byte(at: u32) -> libc::flock {
+    // SAFETY: a plain C structure, for which zeros are values.
+    let mut byte: libc::flock = unsafe { std::mem::zeroed() };
+    byte.l_type = libc::F_WRLCK as i16;
+    byte.l_whence = libc::SEEK_SET as i16;
+    byte.l_start = i64::from(at);
+    byte.l_len = 1;
+    byte
+}
+
+/// Locks byte `at` of `file` for this description until it is closed, as the kernel does when a process dies; says
+/// whether it was free.
+pub(crate) fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
+    // SAFETY: the structure lives as long as the call.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &byte(at)) };
+    if answer == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        error => Err(error),
+    }
+}
+
+/// Whether another description has locked byte `at` of `file`; also where the kernel does not say.
+pub(crate) fn is_byte_locked(file: &File, at: u32) -> bool {
+    let mut asked = byte(at);
+    // SAFETY: the structure lives as long as the call, which may write to it.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut asked) };
+    answer != 0 || asked.l_type != libc::F_UNLCK as i16
+}
+
+/// Sleeps while `word` holds `expected`, until woken from any process, for `limit` at most; it may return early.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
+    // A limit beyond the kernel's range is none.
+    let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
+    let _ = futex::wait(word, futex::Flags::empty(), expected, limit.as_ref());
+}
+
+/// Wakes one sleeper of `word`, in any process.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // It can only fail for a bad address, and a reference is none.
+    let _ = futex::wake(word, futex::Flags::empty(), 1);
+}
+
+/// Wakes all sleepers of `word`, in all processes.
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32); // as above
+}

@@ -1,0 +1,322 @@
+//! Processes killed with `kill -9` in the middle of whatever they do with a queue: the others lose nothing of it.
+//!
+//! Each test runs this program again as its children, and says by the environment what they are to be.
+
+use forebay::queue::{
+    RecvError,
+    shared::{AfterDeath, Config, Shared, attach, create, remove},
+};
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File, OpenOptions},
+    io::{Read, Write},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Kills in each test.
+const ROUNDS: u32 = 300;
+const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
+
+/// A queue and a folder for a test, both gone at its end.
+struct Lab {
+    name: String,
+    folder: PathBuf,
+}
+
+impl Lab {
+    fn new(test: &str) -> Lab {
+        let name = format!("{test}-{}", std::process::id());
+        let folder = env::temp_dir().join(format!("forebay-{name}"));
+        fs::create_dir_all(&folder).unwrap();
+        Lab { name, folder }
+    }
+
+    /// This program again, as `role` number `number`.
+    fn child(&self, role: &str, number: u32) -> Child {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .env("FOREBAY_ROLE", role)
+            .env("FOREBAY_QUEUE", &self.name)
+            .env("FOREBAY_FILE", self.file(number))
+            .env("FOREBAY_NUMBER", number.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = remove(&self.name);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A child that does not outlive its test.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Numbers without a pattern that matters; the seed says which.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+}
+
+fn message(sender: u32, number: u64) -> Vec<u8> {
+    let len = 16 + (number * 37 + u64::from(sender) * 11) % 300;
+    let mut bytes = u64::from(sender).to_ne_bytes().to_vec();
+    bytes.extend(number.to_ne_bytes());
+    bytes.resize(len as usize, sender as u8 ^ number as u8);
+    bytes
+}
+
+/// Sender and number; the message is checked to the last byte.
+fn check(bytes: &[u8]) -> (u32, u64) {
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let (sender, number) = (word(0) as u32, word(8));
+    assert_eq!(bytes, message(sender, number));
+    (sender, number)
+}
+
+/// What a child does until it is killed. A test of its own only so that the program can be run as one.
+#[test]
+#[ignore = "it is what the other tests run as a child"]
+fn child() {
+    let Ok(role) = env::var("FOREBAY_ROLE") else {
+        return;
+    };
+    let name = env::var("FOREBAY_QUEUE").unwrap();
+    let me: u32 = env::var("FOREBAY_NUMBER").unwrap().parse().unwrap();
+    let mut open = OpenOptions::new();
+    let mut file = (open.create(true).append(role == "receiver").write(true))
+        .open(env::var("FOREBAY_FILE").unwrap())
+        .unwrap();
+    let queue = match role.as_str() {
+        "creator" => create(&name, &small(AfterDeath::Redeliver)),
+        _ => attach(&name),
+    }
+    .unwrap();
+    match role.as_str() {
+        "receiver" => {
+            let receiver = queue.receiver();
+            loop {
+                let message = receiver.take(None).unwrap();
+                let (_, number) = check(&message);
+                let record = number << 1 | u64::from(message.is_redelivered());
+                file.write_all(&record.to_ne_bytes()).unwrap();
+            }
+        }
+        _ => {
+            let sender = queue.sender();
+            for number in 0.. {
+                if number % 5 == 0 {
+                    drop(sender.reserve(number as usize % 200, None).unwrap());
+                }
+                let message = message(me, number);
+                let mut place = sender.reserve(message.len(), None).unwrap();
+                for (place, byte) in place.iter_mut().zip(message) {
+                    *place = byte;
+                    std::hint::spin_loop(); // slowly, so that many die here
+                }
+                place.commit();
+                // How many were sent for certain.
+                file.write_all_at(&(number + 1_u64).to_ne_bytes(), 0)
+                    .unwrap();
+            }
+        }
+    }
+}
+
+fn small(after_death: AfterDeath) -> Config {
+    Config {
+        capacity_bytes: 4096,
+        after_death,
+        ..Config::default()
+    }
+}
+
+fn words(mut file: File) -> Vec<u64> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).unwrap();
+    let whole = bytes.chunks_exact(8); // the last record may be torn
+    whole
+        .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+        .collect()
+}
+
+#[test]
+fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
+    let lab = Lab::new("senders");
+    let mut random = Random(0x9E37_79B9);
+    let mut children = vec![Mortal(lab.child("creator", 0))];
+    let queue = wait_for_queue(&lab);
+    for number in 1..3 {
+        children.push(Mortal(lab.child("sender", number)));
+    }
+    let receiver = queue.receiver();
+    let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut last, mut received) = (None, 0);
+    let mut see = |limit| -> Result<(), RecvError> {
+        let message = receiver.take(limit)?;
+        let (sender, number) = check(&message);
+        let next = next.entry(sender).or_default();
+        assert_eq!(number, *next, "sender {sender}");
+        *next += 1;
+        assert!(last < Some(message.sequence()) && !message.is_redelivered());
+        last = Some(message.sequence());
+        received += 1;
+        Ok(())
+    };
+    for round in 0..ROUNDS {
+        for _ in 0..random.below(2000) {
+            see(LIMIT).expect("others are still sending");
+        }
+        drop(children.swap_remove(random.below(3) as usize));
+        children.push(Mortal(lab.child("sender", round + 3)));
+    }
+    drop(children);
+    while see(Some(Duration::from_millis(300))).is_ok() {}
+    for (number, next) in next {
+        let sent = words(File::open(lab.file(number)).unwrap());
+        let sent = sent.first().copied().unwrap_or_default();
+        assert!(
+            (sent..=sent + 1).contains(&next),
+            "sender {number}: {next} of {sent}"
+        );
+    }
+    let stats = receiver.stats();
+    assert_eq!((stats.received, stats.queued), (received, 0));
+    assert_eq!(stats.reserved, stats.received + stats.aborted + stats.torn);
+    assert!(stats.torn <= u64::from(ROUNDS) + 3);
+    eprintln!("{ROUNDS} senders killed: {stats:?}");
+}
+
+fn wait_for_queue(lab: &Lab) -> Shared {
+    let begun = Instant::now();
+    loop {
+        match attach(&lab.name) {
+            Ok(queue) => return queue,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Kills receivers while numbers are sent; gives for each number how often it was received, at first and again.
+fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)>) {
+    let queue = create(&lab.name, &small(after_death)).unwrap();
+    let mut random = Random(0xABCD_EF01);
+    let mut children: Vec<_> = (0..3)
+        .map(|number| Mortal(lab.child("receiver", number)))
+        .collect();
+    let (sender, mut sent) = (queue.sender(), 0);
+    for round in 0..ROUNDS {
+        for _ in 0..random.below(1000) {
+            sender.send(&message(0, sent), LIMIT).unwrap();
+            sent += 1;
+        }
+        drop(children.swap_remove(random.below(3) as usize));
+        children.push(Mortal(lab.child("receiver", round + 3)));
+    }
+    drop(children);
+    let mut counts = vec![(0, 0); sent as usize];
+    let mut count = |number: u64, again: bool| {
+        let counts: &mut (u64, u64) = &mut counts[number as usize];
+        *(if again { &mut counts.1 } else { &mut counts.0 }) += 1;
+    };
+    let receiver = queue.receiver();
+    while let Ok(message) = receiver.take(Some(Duration::from_millis(300))) {
+        count(check(&message).1, message.is_redelivered());
+    }
+    for number in 0..ROUNDS + 3 {
+        let Ok(file) = File::open(lab.file(number)) else {
+            continue; // killed before it began
+        };
+        for record in words(file) {
+            count(record >> 1, record & 1 == 1);
+        }
+    }
+    let stats = receiver.stats();
+    assert_eq!((stats.reserved, stats.received), (sent, sent));
+    eprintln!("{ROUNDS} receivers killed: {stats:?}");
+    (queue, counts)
+}
+
+#[test]
+fn what_killed_receivers_held_comes_again_marked_and_nothing_else_does() {
+    let lab = Lab::new("redeliver");
+    let (queue, counts) = kill_receivers(&lab, AfterDeath::Redeliver);
+    for (number, (first, again)) in counts.iter().enumerate() {
+        assert!(
+            *first <= 1 && first + again >= 1,
+            "{number}: {first}, {again}"
+        );
+    }
+    let again: u64 = counts.iter().map(|(_, again)| again).sum();
+    assert!(again <= queue.sender().stats().redelivered);
+}
+
+#[test]
+fn what_killed_receivers_held_is_counted_and_nothing_else_is_missing() {
+    let lab = Lab::new("abandon");
+    let (queue, counts) = kill_receivers(&lab, AfterDeath::Abandon);
+    let missing = counts.iter().filter(|(first, _)| *first == 0).count() as u64;
+    assert!(
+        counts
+            .iter()
+            .all(|(first, again)| *first <= 1 && *again == 0)
+    );
+    assert!(missing <= queue.sender().stats().abandoned);
+}
+
+#[test]
+fn a_stopped_process_is_alive_and_costs_a_time_limit() {
+    let lab = Lab::new("stopped");
+    let queue = create(&lab.name, &small(AfterDeath::Redeliver)).unwrap();
+    let child = Mortal(lab.child("sender", 0));
+    let receiver = queue.receiver();
+    for _ in 0..100 {
+        check(&receiver.take(LIMIT).unwrap());
+    }
+    let pid = child.0.id() as libc::pid_t;
+    signal(pid, libc::SIGSTOP);
+    let limit = Some(Duration::from_millis(200));
+    let mut next = 100;
+    // What it had sent, and then nothing more, within the limit, and nothing is taken from it.
+    while let Ok(message) = receiver.take(limit) {
+        assert_eq!(check(&message), (0, next));
+        next += 1;
+    }
+    signal(pid, libc::SIGCONT);
+    for next in next..next + 100 {
+        assert_eq!(check(&receiver.take(LIMIT).unwrap()), (0, next));
+    }
+    assert_eq!(receiver.stats().torn, 0);
+}
+
+#[allow(unsafe_code)]
+fn signal(pid: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: a child of ours, which nobody has waited for.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
