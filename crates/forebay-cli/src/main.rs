@@ -1,6 +1,6 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` are the flags. `capture`, `info` and `pipe` are the subcommands. In `capture` and `pipe`, `request` turns flags
+//! `args` are the flags. `capture`, `info`, `pipe` and `queue` are the subcommands. In `capture` and `pipe`, `request` turns flags
 //! into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its relatives in,
 //! `output` is where all write, `usage` refuses.
 //!
@@ -13,6 +13,7 @@ mod capture;
 mod info;
 mod output;
 mod pipe;
+mod queue;
 mod signals;
 mod usage;
 
@@ -41,6 +42,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
     match command {
         args::Command::Capture(flags) => capture::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
+        args::Command::Queue(flags) => queue::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
     }
 }

@@ -207,3 +207,10 @@ pub struct Stats {
     /// Bytes in use, headers included; what was read counts until a sender needs its room.
     pub used_bytes: usize,
 }
+
+impl Stats {
+    /// Whether each message that was reserved is in exactly one column.
+    pub fn adds_up(&self) -> bool {
+        self.reserved == self.received + self.dropped + self.aborted + self.torn + self.queued
+    }
+}

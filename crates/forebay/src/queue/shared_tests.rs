@@ -75,6 +75,19 @@ fn what_a_dead_receiver_held_is_given_to_another_one_and_marked() {
 }
 
 #[test]
+fn what_a_dead_receiver_held_comes_again_also_before_the_end() {
+    let queue = page(AfterDeath::Redeliver);
+    queue.sender().send(b"last", None).unwrap();
+    queue.sender().close();
+    dies_after(&queue, |peer| {
+        mem::forget(peer.receiver().take(None).unwrap())
+    });
+    let receiver = queue.receiver();
+    assert!(receiver.try_take().unwrap().is_redelivered());
+    assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+}
+
+#[test]
 fn what_a_dead_receiver_held_is_counted_where_that_was_chosen_and_its_room_comes_back() {
     let queue = page(AfterDeath::Abandon);
     let sender = queue.sender();

@@ -137,6 +137,13 @@ impl Core {
             }
             answer => answer,
         };
+        let answer = match answer {
+            // Before it is over: has anybody died with a message that is to come again?
+            Err(No::Closed) if self.peers.may_die() => self
+                .bury(limit)
+                .and_then(|()| self.take(most, fits, limit, &mut each)),
+            answer => answer,
+        };
         self.arrived_if_over();
         answer
     }

@@ -1,0 +1,204 @@
+//! `forebay queue`: messages between shells, over a queue in shared memory.
+//!
+//! It maps lines, or records behind their length, to messages of [`forebay::queue::shared`] and back. Read that next.
+//!
+//! ```text
+//!  stdin ─▶ send NAME ─▶ /dev/shm/forebay.NAME ─▶ recv NAME ─▶ stdout        stat NAME: counts
+//! ```
+//!
+//! What `recv` takes is released only when it is written, so that a reader that goes away, or a killed `recv`, leaves
+//! it to the next one.
+
+use crate::{
+    args::{Queue as Flags, QueueCommand, Recv, Send, Stat},
+    output::{answer, say},
+};
+use anyhow::{Context, Result, bail};
+use forebay::queue::{
+    Burst, RecvError, Stats,
+    shared::{self, Config, Shared},
+};
+use serde_json::json;
+use std::{
+    io::{self, BufRead, ErrorKind, Read, Write},
+    mem,
+    process::ExitCode,
+};
+
+const SCHEMA: u32 = 1;
+
+/// Messages that one write takes to the output.
+const MOST: u64 = 64;
+
+/// Sends, receives, counts or removes.
+///
+/// # Errors
+/// No queue, or no memory for one; input or output fail.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    match &flags.command {
+        QueueCommand::Send(flags) => send(flags)?,
+        QueueCommand::Recv(flags) => recv(flags)?,
+        QueueCommand::Stat(flags) => stat(flags)?,
+        QueueCommand::Remove(flags) => shared::remove(&flags.name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The queue of that name; a new one if there is none.
+fn attach_or_create(name: &str) -> Result<Shared> {
+    let is = |error: &forebay::Error, kind| error.cause().is_some_and(|cause| cause.kind() == kind);
+    match shared::attach(name) {
+        Err(error) if is(&error, ErrorKind::NotFound) => {}
+        answer => return Ok(answer?),
+    }
+    match shared::create(name, &Config::default()) {
+        // Somebody else was faster.
+        Err(error) if is(&error, ErrorKind::AlreadyExists) => Ok(shared::attach(name)?),
+        answer => Ok(answer?),
+    }
+}
+
+fn send(flags: &Send) -> Result<()> {
+    let queue = attach_or_create(&flags.name)?;
+    let sender = queue.sender();
+    let mut input = io::stdin().lock();
+    let mut message = Vec::new();
+    let mut sent = 0_u64;
+    while read_message(&mut input, flags.framed, sender.largest(), &mut message)? {
+        sender
+            .send(&message, None)
+            .with_context(|| format!("message {} was not sent", sent + 1))?;
+        sent += 1;
+    }
+    if flags.close {
+        sender.close();
+    }
+    Ok(())
+}
+
+/// Reads the next message; false at the end.
+fn read_message(
+    input: &mut impl BufRead,
+    framed: bool,
+    largest: usize,
+    message: &mut Vec<u8>,
+) -> Result<bool> {
+    const FAILED: &str = "standard input cannot be read";
+    message.clear();
+    if !framed {
+        // One more than fits, and its end, so that nothing longer is held in memory.
+        let most = largest as u64 + 2;
+        let read = input
+            .take(most)
+            .read_until(b'\n', message)
+            .context(FAILED)?;
+        if message.last() == Some(&b'\n') {
+            message.pop();
+        }
+        if message.len() > largest {
+            bail!("a line is too long: this queue holds messages of up to {largest} bytes");
+        }
+        return Ok(read > 0);
+    }
+    if input.fill_buf().context(FAILED)?.is_empty() {
+        return Ok(false);
+    }
+    let mut len = [0; 4];
+    input
+        .read_exact(&mut len)
+        .context("a record's length is cut off")?;
+    let len = u32::from_be_bytes(len) as usize;
+    if len > largest {
+        bail!("a record says {len} bytes: this queue holds messages of up to {largest}");
+    }
+    message.resize(len, 0);
+    input.read_exact(message).context("a record is cut off")?;
+    Ok(true)
+}
+
+fn recv(flags: &Recv) -> Result<()> {
+    let queue = attach_or_create(&flags.name)?;
+    let receiver = queue.receiver();
+    let mut left = flags.count.unwrap_or(u64::MAX);
+    let mut out = io::stdout().lock();
+    let mut text = Vec::new();
+    while left > 0 {
+        let burst = match receiver.take_burst(left.min(MOST) as usize, None) {
+            Err(RecvError::Closed) => break,
+            answer => answer?,
+        };
+        left -= burst.len() as u64;
+        lay_out(&burst, flags.framed, &mut text);
+        if let Err(error) = out.write_all(&text).and_then(|()| out.flush()) {
+            // Not released: when this process has ended, another receiver gets these messages.
+            mem::forget(burst);
+            return match error.kind() {
+                ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(error).context("standard output cannot be written"),
+            };
+        }
+    }
+    Ok(())
+}
+
+fn lay_out(burst: &Burst<'_>, framed: bool, text: &mut Vec<u8>) {
+    text.clear();
+    for (_, message) in burst.iter() {
+        if framed {
+            // A message of this queue is shorter than 4 GiB.
+            text.extend((message.len() as u32).to_be_bytes());
+        }
+        text.extend_from_slice(message);
+        if !framed {
+            text.push(b'\n');
+        }
+    }
+}
+
+fn stat(flags: &Stat) -> Result<()> {
+    let queue = shared::attach(&flags.name)?;
+    let receiver = queue.receiver();
+    let (stats, capacity) = (receiver.stats(), receiver.capacity_bytes());
+    let text = match flags.json {
+        true => format!("{}\n", as_json(&flags.name, &stats, capacity)),
+        false => as_text(&stats, capacity),
+    };
+    if !stats.adds_up() {
+        say("forebay: these counts do not add up: something has written into the queue's memory");
+    }
+    answer(&text)
+}
+
+fn rows(stats: &Stats) -> [(&'static str, u64); 8] {
+    [
+        ("reserved", stats.reserved),
+        ("received", stats.received),
+        ("queued", stats.queued),
+        ("dropped", stats.dropped),
+        ("aborted", stats.aborted),
+        ("torn", stats.torn),
+        ("redelivered", stats.redelivered),
+        ("abandoned", stats.abandoned),
+    ]
+}
+
+fn as_text(stats: &Stats, capacity: usize) -> String {
+    let mut text = String::new();
+    for (label, count) in rows(stats) {
+        text += &format!("{:<13}{count}\n", format!("{label}:"));
+    }
+    text + &format!(
+        "{:<13}{} of {capacity} bytes\n",
+        "in use:", stats.used_bytes
+    )
+}
+
+fn as_json(name: &str, stats: &Stats, capacity: usize) -> serde_json::Value {
+    let mut object = json!({ "schema": SCHEMA, "name": name });
+    for (label, count) in rows(stats) {
+        object[label] = count.into();
+    }
+    object["used_bytes"] = stats.used_bytes.into();
+    object["capacity_bytes"] = capacity.into();
+    object
+}
