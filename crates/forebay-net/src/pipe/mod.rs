@@ -1,6 +1,6 @@
 //! A large buffer in a pipe, as one library call: inputs → stream → outputs → summary.
 //!
-//! Two threads and nothing between them but a [`stream`](forebay::stream): one reads into its memory, one writes out of it,
+//! Two threads and nothing between them but a [`stream`]: one reads into its memory, one writes out of it,
 //! and the caller's thread supervises. It knows no packets, and imports nothing else of this crate. Read `filling` next,
 //! then `draining`; `place` has what can be named.
 //!
@@ -172,7 +172,7 @@ struct Counts {
 }
 
 impl Pipe {
-    /// Makes the buffer, all of its memory present, and empties the files that are to be.
+    /// Makes the buffer, all of its memory present (pages of 2 MiB cost more to make than they bring here), and empties the files that are to be.
     ///
     /// # Errors
     /// The configuration is out of range, an output is an input, too, or the buffer cannot be had.
@@ -185,7 +185,6 @@ impl Pipe {
         config.validate()?;
         let (writer, reader) = stream_with::<Eventfd>(&stream::Config {
             capacity_bytes: config.capacity_bytes,
-            huge_pages: true,
             ..stream::Config::default()
         })?;
         let flag = || Flag::new().map_err(control::no_descriptor);
