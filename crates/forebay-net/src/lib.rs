@@ -7,6 +7,8 @@
 //!  file, FIFO, TCP ──▶ pipe: two threads and a forebay::stream ──▶ files, FIFOs, TCP
 //! ```
 //!
+//! Apart from those, [`http`] fetches a resource through a [stream](forebay::stream) of bytes.
+//!
 //! Begin with [`session::Session`], a capture as one library call; [`port::Port`] is what a source
 //! of packets implements, [`ledger::Ledger`] the law that every run is held to. [`pipe::Pipe`] moves bytes, and knows no packets.
 
@@ -14,6 +16,7 @@ pub mod af_packet;
 pub mod file;
 pub mod filter;
 pub mod format;
+pub mod http;
 pub mod info;
 pub mod keep;
 pub mod ledger;

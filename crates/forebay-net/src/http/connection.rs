@@ -1,0 +1,149 @@
+//! A connection to the server of a URL, plain or behind TLS, with its time limits. It asks; `incoming` receives.
+
+use super::{
+    Config, Url,
+    tls::{Secured, Tls},
+};
+use forebay::{Error, Result};
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+/// Opens connections as a [`Config`] says.
+pub(super) struct Dialer<'a> {
+    config: &'a Config,
+    /// Made for the first https address, or at once where the roots may be unreadable.
+    tls: Option<Tls>,
+}
+
+/// Bytes to and from a server.
+pub(super) enum Connection {
+    Plain(TcpStream),
+    Secure(Box<Secured>),
+}
+
+impl<'a> Dialer<'a> {
+    pub fn new(config: &'a Config) -> Result<Self> {
+        let roots = config.roots.as_deref();
+        let tls = roots.map(|_| Tls::new(roots)).transpose()?;
+        Ok(Dialer { config, tls })
+    }
+
+    /// Connects to the server of `url`, and tells `opened` the socket before anything travels on it.
+    ///
+    /// # Errors
+    /// The host is unknown, nobody answers in time at any of its addresses, or TLS fails.
+    pub fn dial(&mut self, url: &Url, opened: impl FnOnce(&TcpStream)) -> Result<Connection> {
+        let socket = connect(url, self.config.connect_limit)?;
+        let limit = Some(self.config.silence_limit);
+        socket
+            .set_read_timeout(limit)
+            .and_then(|()| socket.set_write_timeout(limit))
+            .map_err(|e| Error::new(url.to_string(), "setting time limits").because(e))?;
+        opened(&socket);
+        if !url.is_secure() {
+            return Ok(Connection::Plain(socket));
+        }
+        let tls = match self.tls.take() {
+            Some(tls) => tls,
+            None => Tls::new(None)?,
+        };
+        let secured = self.tls.insert(tls).secure(url, socket);
+        secured
+            .map(|secured| Connection::Secure(Box::new(secured)))
+            .map_err(|error| {
+                let what = "agreeing on TLS with the server";
+                broken(url, what, error, self.config.silence_limit)
+            })
+    }
+}
+
+/// The first address of the host that answers, all within `limit`.
+fn connect(url: &Url, limit: Duration) -> Result<TcpStream> {
+    let failed = |what: &str, cause| Error::new(url.to_string(), what).because(cause);
+    // IPv6 addresses, names and the usual ports are all understood there.
+    let addresses = url
+        .parts()
+        .socket_addrs(|| None)
+        .map_err(|e| failed("looking its host up", e))?;
+    let until = Instant::now() + limit;
+    let mut last = None;
+    for address in &addresses {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            last = last.or(Some((*address, ErrorKind::TimedOut.into())));
+            break;
+        }
+        match TcpStream::connect_timeout(address, left) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = Some((*address, error)),
+        }
+    }
+    let (address, cause): (SocketAddr, io::Error) = match last {
+        Some(last) => last,
+        None => {
+            let what = "looking its host up";
+            return Err(Error::new(url.to_string(), what).advise("It has no address"));
+        }
+    };
+    let error = failed(&format!("connecting to {address}"), cause);
+    Err(match addresses.len() {
+        1 => error,
+        several => error.advise(format!("The other {} addresses failed too", several - 1)),
+    })
+}
+
+/// The error of a connection to `url` that broke while `tried`.
+pub(super) fn broken(url: &Url, tried: &str, cause: io::Error, silence: Duration) -> Error {
+    let cause = match cause.kind() {
+        // So a socket says that its time limit passed.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => io::Error::other(format!(
+            "nothing moved for {} s, the limit of --silence",
+            silence.as_secs_f64()
+        )),
+        _ => cause,
+    };
+    Error::new(url.to_string(), tried).because(cause)
+}
+
+impl Connection {
+    pub fn socket(&self) -> &TcpStream {
+        match self {
+            Connection::Plain(socket) => socket,
+            Connection::Secure(secured) => &secured.sock,
+        }
+    }
+
+    /// Asks for `url`.
+    pub fn ask(&mut self, url: &Url) -> io::Result<()> {
+        let request = request(url);
+        match self {
+            Connection::Plain(socket) => socket.write_all(request.as_bytes()),
+            Connection::Secure(secured) => secured
+                .write_all(request.as_bytes())
+                .and_then(|()| secured.flush()),
+        }
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Connection::Plain(socket) => socket.read(target),
+            Connection::Secure(secured) => secured.read(target),
+        }
+    }
+}
+
+/// One request, one connection: so an answer up to its close is possible, and nothing is left over.
+fn request(url: &Url) -> String {
+    format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: forebay/{}\r\nAccept: */*\r\n\
+         Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
+        url.target(),
+        url.host_field(),
+        env!("CARGO_PKG_VERSION"),
+    )
+}

@@ -1,0 +1,74 @@
+//! Where the body of an answer ends: RFC 9112, section 6.3, for a client that asked by GET.
+//!
+//! Pure. Whatever could be understood in two ways is refused. Read `reply` next.
+
+use super::{Fault, Head, chunked::Chunked};
+
+/// How the end of a body is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body, whatever the fields say: 204 and 304.
+    Empty,
+    /// This many bytes, as `Content-Length` says.
+    Length(u64),
+    /// In chunks.
+    Chunked(Chunked),
+    /// Up to the end of the connection.
+    UntilClose,
+}
+
+impl Framing {
+    /// What `head` says.
+    ///
+    /// ```
+    /// use forebay_net::http::{Head, framing::Framing};
+    /// let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n")?;
+    /// assert_eq!(Framing::of(&head)?, Framing::Length(42));
+    /// # Ok::<(), forebay_net::http::Fault>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A length that is not one number; another encoding than `chunked`, one in an HTTP/1.0 answer, or one beside a length.
+    pub fn of(head: &Head) -> Result<Self, Fault> {
+        if head.is_interim() || matches!(head.status, 204 | 304) {
+            return Ok(Framing::Empty);
+        }
+        let encodings: Vec<_> = head.values("Transfer-Encoding").collect();
+        let lengths: Vec<_> = head.values("Content-Length").collect();
+        if !encodings.is_empty() {
+            // RFC 9112, 6.1: with HTTP/1.0 the framing is faulty; 6.3: a length beside it "ought to be handled as an error".
+            return match encodings[..] {
+                _ if !lengths.is_empty() => Err(Fault::TwoFramings),
+                [one] if one.eq_ignore_ascii_case(b"chunked") && head.minor > 0 => {
+                    Ok(Framing::Chunked(Chunked::default()))
+                }
+                _ => Err(Fault::BadEncoding(shown(&encodings))),
+            };
+        }
+        // The same length said twice is allowed: `5, 5`, or two fields.
+        let mut numbers = lengths.iter().flat_map(|value| value.split(|&b| b == b','));
+        let Some(first) = numbers.next() else {
+            return Ok(Framing::UntilClose);
+        };
+        let refused = || Fault::BadLength(shown(&lengths));
+        let length = number(first).ok_or_else(refused)?;
+        if numbers.all(|other| number(other) == Some(length)) {
+            Ok(Framing::Length(length))
+        } else {
+            Err(refused())
+        }
+    }
+}
+
+/// Digits and nothing else: `parse` would take a `+`.
+fn number(value: &[u8]) -> Option<u64> {
+    let value = value.trim_ascii();
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(value).ok().filter(|_| digits)?;
+    text.parse().ok()
+}
+
+fn shown(values: &[&[u8]]) -> String {
+    let text = values.join(&b", "[..]);
+    text[..text.len().min(80)].escape_ascii().to_string()
+}

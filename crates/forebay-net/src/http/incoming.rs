@@ -1,0 +1,102 @@
+//! The thread that receives: it reads the connection straight into the memory of a stream, and ends with it.
+//!
+//! ```text
+//!   connection ─ read ─▶ reserve … commit ─▶ stream ─▶ peek, pop     time limit: silence while there is room to receive
+//!        ▲                                                 │
+//!        └────────── shut down when the reader has done ───┘
+//! ```
+
+use super::connection::Connection;
+use forebay::{
+    Error, Result,
+    stream::{Reader, Writer, stream},
+};
+use std::{
+    io::{self, ErrorKind, Read},
+    net::{Shutdown, TcpStream},
+    thread::{self, JoinHandle},
+};
+
+/// Room that is waited for before the next read, so that a slow output makes no small ones.
+const READ_BYTES: usize = 64 << 10;
+
+/// The bytes of a connection as they come. Dropped, it ends connection and thread.
+pub(super) struct Incoming {
+    reader: Reader,
+    socket: TcpStream,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Incoming {
+    /// Begins to receive into a stream of `buffer_bytes`.
+    ///
+    /// # Errors
+    /// No memory, descriptor or thread is left for it.
+    pub fn start(connection: Connection, buffer_bytes: usize) -> Result<Self> {
+        let (writer, reader) = stream(buffer_bytes)?;
+        let failed = |what: &'static str| move |e: io::Error| Error::new("http", what).because(e);
+        let socket = connection.socket().try_clone();
+        let socket = socket.map_err(failed("keeping a second descriptor of a socket"))?;
+        let thread = thread::Builder::new()
+            .name("forebay-receive".into())
+            .spawn(move || receive(connection, writer))
+            .map_err(failed("starting the thread that receives"))?;
+        Ok(Incoming {
+            reader,
+            socket,
+            thread: Some(thread),
+        })
+    }
+
+    /// What has come and was not popped, where it lies.
+    pub fn peek(&mut self) -> &[u8] {
+        self.reader.peek()
+    }
+
+    /// The first `n` bytes are done with.
+    pub fn pop(&mut self, n: usize) {
+        self.reader.pop(n);
+    }
+
+    /// Waits until there are more than `n` bytes; false if there will not be.
+    pub fn wait_beyond(&mut self, n: usize) -> bool {
+        self.reader.peek_wait(n + 1, None).len() > n
+    }
+
+    /// Why no more bytes come, where it is not that the server ended the connection properly. To be asked behind the last.
+    pub fn failure(&mut self) -> Option<io::Error> {
+        match self.thread.take()?.join() {
+            Ok(received) => received.err(),
+            Err(_) => Some(io::Error::other("the thread that receives has panicked")),
+        }
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // It may wait for room, or for bytes: this ends both.
+        self.reader.set_error();
+        let _ = self.socket.shutdown(Shutdown::Both);
+        self.failure();
+    }
+}
+
+/// Receives until the server ends, something breaks, or nobody reads any more.
+fn receive(mut connection: Connection, mut writer: Writer) -> io::Result<()> {
+    while writer.wait_capacity(READ_BYTES, None) > 0 {
+        let mut room = writer.reserve(usize::MAX);
+        match connection.read(&mut room) {
+            Ok(0) => {
+                writer.close();
+                break;
+            }
+            Ok(n) => room.commit(n),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                writer.set_error();
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}

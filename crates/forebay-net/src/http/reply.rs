@@ -1,0 +1,160 @@
+//! An answer from its first byte to its last, told piece by piece: which bytes are heads, framing, body. Pure.
+//!
+//! It owns no bytes and waits for none: it is shown what lies in the stream, says what the first of those bytes are, and is
+//! shown the rest when they are done with. In any cut the pieces add up to the same. Read `exchange` next, which drives it.
+//!
+//! ```text
+//!   next(bytes) ─▶ Interim(n) … ─▶ Head(n, head) ─▶ Framing(n) · Body(n) … ─▶ End
+//!        └──▶ More: these bytes are not enough; show more of them, or finish()
+//! ```
+
+use super::{
+    Fault, Head,
+    framing::Framing,
+    head::{EndFinder, LIMIT_BYTES},
+};
+
+/// What the first bytes of those shown are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Not enough to tell: nothing was taken. Show all of them again, with more behind.
+    More,
+    /// So many are a head before the head (100 Continue, 103 Early Hints).
+    Interim(usize),
+    /// So many are the head.
+    Head(usize, Head),
+    /// So many tell how long the body is, or come behind it: sizes of chunks, trailers.
+    Framing(usize),
+    /// So many are body.
+    Body(usize),
+    /// The answer is complete; what lies here is none of it.
+    End,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    Head(EndFinder),
+    Body(Framing),
+}
+
+/// An answer that is being received.
+///
+/// ```
+/// use forebay_net::http::reply::{Part, Reply};
+/// let mut reply = Reply::default();
+/// let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+/// assert_eq!(reply.next(&bytes[..20])?, Part::More);
+/// assert!(matches!(reply.next(bytes)?, Part::Head(38, _)));
+/// assert_eq!(reply.next(b"hel")?, Part::Body(3));
+/// assert_eq!(reply.next(b"lo")?, Part::Body(2));
+/// assert_eq!(reply.next(b"")?, Part::End);
+/// # Ok::<(), forebay_net::http::Fault>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Reply {
+    stage: Stage,
+    /// Of all heads.
+    head_bytes: usize,
+    body_bytes: u64,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Reply {
+            stage: Stage::Head(EndFinder::default()),
+            head_bytes: 0,
+            body_bytes: 0,
+        }
+    }
+}
+
+impl Reply {
+    /// What the first bytes of `input` are. They count as taken, but for [`Part::More`]: the next call is shown what lies
+    /// behind them.
+    ///
+    /// # Errors
+    /// The answer makes no sense, or exceeds a limit. There is no going on.
+    pub fn next(&mut self, input: &[u8]) -> Result<Part, Fault> {
+        match &mut self.stage {
+            Stage::Head(finder) => {
+                let Some(len) = finder.find(input, LIMIT_BYTES - self.head_bytes)? else {
+                    return Ok(Part::More);
+                };
+                let head = Head::parse(&input[..len])?;
+                self.head_bytes += len;
+                if head.status == 101 {
+                    return Err(Fault::Switched);
+                }
+                if head.is_interim() {
+                    self.stage = Stage::Head(EndFinder::default());
+                    return Ok(Part::Interim(len));
+                }
+                self.stage = Stage::Body(Framing::of(&head)?);
+                Ok(Part::Head(len, head))
+            }
+            Stage::Body(framing) => {
+                let part = next_of_body(framing, input)?;
+                if let Part::Body(n) = part {
+                    self.body_bytes += n as u64;
+                }
+                Ok(part)
+            }
+        }
+    }
+
+    /// No more bytes will come, and those shown last were not enough: is the answer complete? `unread` is how many they
+    /// were.
+    ///
+    /// # Errors
+    /// It is cut.
+    pub fn finish(&self, unread: usize) -> Result<(), Fault> {
+        match &self.stage {
+            Stage::Head(_) => Err(Fault::CutHead((self.head_bytes + unread) as u64)),
+            Stage::Body(Framing::UntilClose | Framing::Empty | Framing::Length(0)) => Ok(()),
+            Stage::Body(Framing::Chunked(chunked)) if chunked.is_done() => Ok(()),
+            Stage::Body(_) => Err(Fault::CutBody {
+                came: self.body_bytes,
+                of: self.body_length(),
+            }),
+        }
+    }
+
+    /// Bytes of the body so far.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Bytes of the whole body, where the head told.
+    pub fn body_length(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Body(Framing::Length(left)) => Some(self.body_bytes + left),
+            Stage::Body(Framing::Empty) => Some(0),
+            _ => None,
+        }
+    }
+}
+
+fn next_of_body(framing: &mut Framing, input: &[u8]) -> Result<Part, Fault> {
+    Ok(match framing {
+        Framing::Empty | Framing::Length(0) => Part::End,
+        Framing::Chunked(chunked) if chunked.is_done() => Part::End,
+        _ if input.is_empty() => Part::More,
+        Framing::UntilClose => Part::Body(input.len()),
+        Framing::Length(left) => {
+            let n = at_most(*left, input);
+            *left -= n as u64;
+            Part::Body(n)
+        }
+        Framing::Chunked(chunked) if chunked.left() > 0 => {
+            let n = at_most(chunked.left(), input);
+            chunked.took(n as u64);
+            Part::Body(n)
+        }
+        Framing::Chunked(chunked) => Part::Framing(chunked.framing(input)?),
+    })
+}
+
+/// The smaller one of `left` and all there is.
+fn at_most(left: u64, input: &[u8]) -> usize {
+    usize::try_from(left).map_or(input.len(), |left| left.min(input.len()))
+}

@@ -1,0 +1,400 @@
+//! Answers in any cut, answers that are not to be believed, and where redirects may lead.
+
+use super::{
+    Config, Fault, Head, Url,
+    framing::Framing,
+    head::{LIMIT_BYTES, LIMIT_FIELDS},
+    redirect::Trail,
+    reply::{Part, Reply},
+};
+use proptest::prelude::*;
+
+/// What an answer came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Told {
+    status: Option<u16>,
+    interims: usize,
+    body: Vec<u8>,
+    end: Option<Result<(), Fault>>,
+}
+
+/// Receives `pieces` as they come, as `exchange` does.
+fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Told {
+    let (mut reply, mut told, mut content) = (Reply::default(), Told::default(), Vec::new());
+    for piece in pieces {
+        content.extend_from_slice(piece);
+        loop {
+            let taken = match reply.next(&content) {
+                Ok(Part::More) => break,
+                Ok(Part::Interim(n)) => {
+                    told.interims += 1;
+                    n
+                }
+                Ok(Part::Head(n, head)) => {
+                    told.status = Some(head.status);
+                    n
+                }
+                Ok(Part::Framing(n)) => n,
+                Ok(Part::Body(n)) => {
+                    told.body.extend_from_slice(&content[..n]);
+                    n
+                }
+                Ok(Part::End) => {
+                    told.end = Some(Ok(()));
+                    return told;
+                }
+                Err(fault) => {
+                    told.end = Some(Err(fault));
+                    return told;
+                }
+            };
+            content.drain(..taken);
+        }
+    }
+    told.end = Some(reply.finish(content.len()));
+    told
+}
+
+fn whole(answer: &[u8]) -> Told {
+    receive([answer])
+}
+
+fn fault(answer: &str) -> Fault {
+    whole(answer.as_bytes()).end.unwrap().unwrap_err()
+}
+
+fn chunked(chunks: &[Vec<u8>]) -> Vec<u8> {
+    let mut coded = Vec::new();
+    for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()) {
+        coded.extend(format!("{:X};name=\"a;b\"\r\n", chunk.len()).bytes());
+        coded.extend(chunk);
+        coded.extend(b"\r\n");
+    }
+    coded.extend(b"00 \r\nTrailer: x\r\nAnother: y\r\n\r\n");
+    coded
+}
+
+/// A body, and an answer that has it, by one of some ways to frame it: length, chunks, close.
+fn answers(framings: std::ops::Range<u8>) -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let chunks = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6);
+    (chunks, framings, any::<bool>()).prop_map(|(chunks, framing, interim)| {
+        let body = chunks.concat();
+        let mut answer = Vec::new();
+        if interim {
+            answer.extend(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
+        }
+        answer.extend(b"HTTP/1.1 200 OK\r\nServer: test\r\n");
+        match framing {
+            0 => answer.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes()),
+            1 => answer.extend(b"Transfer-Encoding: Chunked\r\n\r\n"),
+            _ => answer.extend(b"\r\n"),
+        }
+        match framing {
+            1 => answer.extend(chunked(&chunks)),
+            _ => answer.extend(&body),
+        }
+        (body, answer)
+    })
+}
+
+/// `bytes` in pieces that end at `cuts`.
+fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+    let mut at: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    at.extend([0, bytes.len()]);
+    at.sort_unstable();
+    at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+}
+
+proptest! {
+    #[test]
+    fn an_answer_is_the_same_in_any_cut(
+        (body, answer) in answers(0..3),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let told = receive(pieces(&answer, &cuts));
+        prop_assert_eq!(&told.body, &body);
+        prop_assert_eq!(told.end.clone(), Some(Ok(())));
+        prop_assert_eq!(told.status, Some(200));
+        prop_assert_eq!(whole(&answer), told.clone());
+        prop_assert_eq!(receive(answer.chunks(1)), told);
+    }
+
+    #[test]
+    fn a_broken_answer_breaks_the_same_way_in_any_cut(
+        (_, answer) in answers(0..3),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut answer = answer;
+        let at = at.index(answer.len());
+        answer[at] = byte;
+        let (mut told, mut expected) = (receive(pieces(&answer, &cuts)), whole(&answer));
+        for told in [&mut told, &mut expected] {
+            if let Some(Err(Fault::NotHttp(begin))) = &mut told.end {
+                begin.clear(); // shows what had come by then
+            }
+        }
+        prop_assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_is_never_taken_for_whole(
+        (body, answer) in answers(0..2),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let told = whole(&answer[..at.index(answer.len())]);
+        prop_assert!(body.starts_with(&told.body));
+        let cut = matches!(told.end, Some(Err(Fault::CutHead(_) | Fault::CutBody { .. })));
+        prop_assert!(cut, "{:?}", told);
+    }
+}
+
+#[test]
+fn a_length_is_one_number_or_the_answer_is_refused() {
+    let of = |fields: &str| {
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
+        Framing::of(&Head::parse(head.as_bytes()).unwrap())
+    };
+    assert_eq!(of("Content-Length: 7\r\n"), Ok(Framing::Length(7)));
+    assert_eq!(
+        of("Content-Length: 7, 7\r\ncontent-length:7\r\n"),
+        Ok(Framing::Length(7))
+    );
+    assert_eq!(
+        of("Content-Length: 18446744073709551615\r\n"),
+        Ok(Framing::Length(u64::MAX))
+    );
+    let bad = [
+        "-1",
+        "+1",
+        "",
+        "1 2",
+        "0x10",
+        "1,2",
+        "1,",
+        "18446744073709551616",
+        "1e3",
+    ];
+    for value in bad {
+        let answer = of(&format!("Content-Length: {value}\r\n"));
+        assert_eq!(answer, Err(Fault::BadLength(value.into())));
+    }
+    let two = of("Content-Length: 7\r\nContent-Length: 8\r\n");
+    assert_eq!(two, Err(Fault::BadLength("7, 8".into())));
+}
+
+#[test]
+fn an_encoding_is_chunked_and_alone_or_the_answer_is_refused() {
+    let of = |version: &str, fields: &str| {
+        let head = format!("HTTP/{version} 200 OK\r\n{fields}\r\n");
+        Framing::of(&Head::parse(head.as_bytes()).unwrap())
+    };
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    assert!(matches!(of("1.1", chunked), Ok(Framing::Chunked(_))));
+    assert_eq!(
+        of("1.0", chunked),
+        Err(Fault::BadEncoding("chunked".into()))
+    );
+    let both = of("1.1", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n");
+    assert_eq!(both, Err(Fault::TwoFramings));
+    for value in [
+        "gzip, chunked",
+        "chunked, chunked",
+        "identity",
+        "xchunked",
+        "",
+    ] {
+        let answer = of("1.1", &format!("Transfer-Encoding: {value}\r\n"));
+        assert_eq!(answer, Err(Fault::BadEncoding(value.into())));
+    }
+}
+
+#[test]
+fn answers_without_a_body_end_with_their_head() {
+    for status in ["204 No Content", "304 Not Modified"] {
+        let told = whole(format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello").as_bytes());
+        assert_eq!((told.body, told.end), (vec![], Some(Ok(()))));
+    }
+}
+
+#[test]
+fn hostile_chunks_are_refused() {
+    let of = |coded: &str| {
+        fault(&format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{coded}"
+        ))
+    };
+    for size in [
+        "10000000000000000",
+        "-1",
+        "+1",
+        "0x5",
+        "",
+        "g",
+        "5 5",
+        " 5",
+        "5\n",
+        "5\r5",
+        ";a",
+    ] {
+        assert_eq!(
+            of(&format!("{size}\r\nhello\r\n0\r\n\r\n")),
+            Fault::BadChunkSize,
+            "{size:?}"
+        );
+    }
+    // The largest size there is is a size; what it announces does not come.
+    let cut = Fault::CutBody { came: 5, of: None };
+    assert_eq!(of("ffffffffffffffff\r\nhello"), cut);
+    assert_eq!(of("5\r\nhello, world\r\n"), Fault::BadChunkEnd);
+    assert_eq!(of("5\r\nhello\n0\r\n\r\n"), Fault::BadChunkEnd);
+    assert_eq!(
+        of(&format!("{}1\r\n", "0".repeat(5000))),
+        Fault::ChunkLineTooLong
+    );
+    assert_eq!(
+        of(&format!("1;{}\r\n", "x".repeat(5000))),
+        Fault::ChunkLineTooLong
+    );
+    assert_eq!(
+        of(&format!("0\r\n{}", "A: b\r\n".repeat(20_000))),
+        Fault::TrailersTooLong
+    );
+    assert_eq!(of("0\r\nA: b\n\r\n"), Fault::BadTrailer);
+    assert_eq!(of("0\r\n\r"), Fault::CutBody { came: 0, of: None });
+}
+
+#[test]
+fn heads_are_bounded() {
+    let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(LIMIT_BYTES));
+    assert_eq!(fault(&long), Fault::HeadTooLong);
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n".repeat(LIMIT_BYTES / 30);
+    assert_eq!(fault(&hints), Fault::HeadTooLong);
+    let fields = |n| format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(n));
+    assert_eq!(fault(&fields(LIMIT_FIELDS + 1)), Fault::TooManyFields);
+    assert_eq!(whole(fields(LIMIT_FIELDS).as_bytes()).status, Some(200));
+    // One that fits to the byte.
+    let begin = "HTTP/1.1 200 OK\r\nA: ";
+    let fitting = format!(
+        "{begin}{}\r\n\r\n",
+        "x".repeat(LIMIT_BYTES - begin.len() - 4)
+    );
+    assert_eq!(whole(fitting.as_bytes()).status, Some(200));
+}
+
+#[test]
+fn what_is_no_answer_is_told_at_once() {
+    let ssh = Fault::NotHttp("SSH-2.0-x".into());
+    assert_eq!(fault("SSH-2.0-x\r\nmore"), ssh);
+    assert_eq!(
+        fault("HTTP/2 200\r\n\r\n"),
+        Fault::NotHttp("HTTP/2 200".into())
+    );
+    assert!(matches!(fault("HTTP/1.1 nine\r\n\r\n"), Fault::BadHead(_)));
+    assert!(matches!(fault("HTTP/1.1 099 x\r\n\r\n"), Fault::BadHead(_)));
+    assert!(matches!(
+        fault("HTTP/1.1 200 OK\r\nA b\r\n\r\n"),
+        Fault::BadHead(_)
+    ));
+    assert_eq!(fault("HTTP/1.1 101 x\r\n\r\n"), Fault::Switched);
+    assert_eq!(fault(""), Fault::CutHead(0));
+    assert_eq!(fault("HTTP/1.1 2"), Fault::CutHead(10));
+}
+
+fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+fn sent_to(location: &str) -> Head {
+    let head = format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n");
+    Head::parse(head.as_bytes()).unwrap()
+}
+
+#[test]
+fn redirects_lead_where_their_location_says() {
+    let mut trail = Trail::new(url("http://a:81/b/c?d"), &Config::default());
+    let steps = [
+        ("e", "http://a:81/b/e"),
+        ("/f?g#h", "http://a:81/f?g"),
+        ("//[::1]/i", "http://[::1]/i"),
+        ("https://j/k", "https://j/k"),
+        ("../l m", "https://j/l%20m"),
+    ];
+    for (number, (location, expected)) in steps.into_iter().enumerate() {
+        assert!(trail.follow(&sent_to(location)).unwrap());
+        assert_eq!(trail.current().to_string(), expected);
+        assert_eq!(trail.redirects(), number + 1);
+    }
+}
+
+#[test]
+fn some_redirects_are_refused() {
+    let refused = |from: &str, location: &str, config: &Config| {
+        let mut trail = Trail::new(url(from), config);
+        trail.follow(&sent_to(location)).unwrap_err().to_string()
+    };
+    let config = Config::default();
+    let circle = refused("http://a/b", "/b#c", &config);
+    assert!(
+        circle.contains("in a circle, to http://a/b again"),
+        "{circle}"
+    );
+    let down = refused("https://a/b", "http://a/b", &config);
+    assert!(down.contains("out of https"), "{down}");
+    assert!(refused("http://a/", "ftp://a/", &config).contains("cannot fetch by 'ftp'"));
+    assert!(refused("http://a/", "http://u:p@a/", &config).contains("a user name or password"));
+    let none = Config {
+        max_redirects: 0,
+        ..config.clone()
+    };
+    assert!(refused("http://a/", "/b", &none).contains("after 0 redirects"));
+    let mut trail = Trail::new(url("http://a/"), &config);
+    let nowhere = Head::parse(b"HTTP/1.1 301 x\r\n\r\n").unwrap();
+    assert!(trail.follow(&nowhere).is_err());
+    let allowed = Config {
+        allow_downgrade: true,
+        ..config
+    };
+    let mut trail = Trail::new(url("https://a/b"), &allowed);
+    assert!(trail.follow(&sent_to("http://a/b")).unwrap());
+}
+
+#[test]
+fn urls_are_http_with_a_host_and_no_login() {
+    let target = |text: &str| {
+        let url = url(text);
+        (url.host_field(), url.target().to_owned(), url.is_secure())
+    };
+    assert_eq!(target("http://host"), ("host".into(), "/".into(), false));
+    assert_eq!(
+        target("https://host:443/a"),
+        ("host".into(), "/a".into(), true)
+    );
+    assert_eq!(
+        target("http://HOST:81?q"),
+        ("host:81".into(), "/?q".into(), false)
+    );
+    assert_eq!(
+        target("http://h/a\r\nb c\u{e9}"),
+        ("h".into(), "/ab%20c%C3%A9".into(), false)
+    );
+    for text in [
+        "host",
+        "host:80/x",
+        "http://",
+        "http://u@h/",
+        "http://:p@h/",
+        "http://h:99999/",
+    ] {
+        assert!(text.parse::<Url>().is_err(), "{text}");
+    }
+    for secret in [
+        "http://me:secret@h/",
+        "http://me:secret@h:99999/",
+        "ftp://me:secret@h/",
+    ] {
+        let error = secret.parse::<Url>().unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
