@@ -1,8 +1,8 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` are the flags. `capture`, `info`, `pipe` and `queue` are the subcommands. In `capture` and `pipe`, `request` turns flags
-//! into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its relatives in,
-//! `output` is where all write, `usage` refuses.
+//! `args` are the flags. `capture`, `info`, `pipe`, `get` and `queue` are the subcommands. In `capture` and `pipe`, `request`
+//! turns flags into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its
+//! relatives in, `output` is where all write, `usage` refuses.
 //!
 //! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
 //! lost and `--fail-on-drop` was given.
@@ -10,6 +10,7 @@
 
 mod args;
 mod capture;
+mod get;
 mod info;
 mod output;
 mod pipe;
@@ -42,6 +43,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
     match command {
         args::Command::Capture(flags) => capture::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
+        args::Command::Get(flags) => get::run(&flags),
         args::Command::Queue(flags) => queue::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
     }

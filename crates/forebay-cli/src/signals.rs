@@ -28,13 +28,14 @@ pub fn survive_the_file_size_limit() -> Result<()> {
     heard.map(drop).context("cannot listen for signals")
 }
 
-/// From here on `act` is told what is asked. USR2 is only heard where somebody `flushes`.
+/// From here on `act` is told when it is asked to stop, and asked what else is `wanted`. Other signals do as ever.
 ///
 /// # Errors
 /// The system has no more threads or descriptors.
-pub fn listen(flushes: bool, act: impl Fn(Asked) + Send + 'static) -> Result<()> {
-    let mut heard = vec![SIGINT, SIGTERM, SIGUSR1];
-    heard.extend(flushes.then_some(SIGUSR2));
+pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<()> {
+    let mut heard = vec![SIGINT, SIGTERM];
+    heard.extend(wanted.contains(&Asked::Report).then_some(SIGUSR1));
+    heard.extend(wanted.contains(&Asked::Flush).then_some(SIGUSR2));
     if !is_ignored(SIGHUP) {
         heard.push(SIGHUP);
     }

@@ -31,7 +31,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     // Until here a signal ends us, as it does anyone: nothing is captured yet, and a FIFO without a
     // reader may be waiting to be opened.
     let heard = control.clone();
-    signals::listen(true, move |asked| match asked {
+    signals::listen(&[Asked::Report, Asked::Flush], move |asked| match asked {
         Asked::Stop => heard.stop(),
         Asked::Report => heard.report(),
         Asked::Flush => heard.flush(),

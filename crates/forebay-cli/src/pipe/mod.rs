@@ -23,7 +23,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let config = request.config(screen.is_shown());
     let pipe = Pipe::open(inputs, outputs, config, control.clone())?;
     // Until here a signal ends us, as it does anyone: nothing is read yet, and others may be waited for.
-    signals::listen(false, move |asked| match asked {
+    signals::listen(&[Asked::Report], move |asked| match asked {
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),
         Asked::Flush => {}

@@ -1,0 +1,101 @@
+//! The flags of `capture`, with tcpdump's letters wherever tcpdump has one.
+
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+pub const HELP: &str = "\
+Examples:
+  forebay capture -i sim -c 5M -w first.pcapng       a simulated 1 Gb/s card, no privileges needed
+  forebay capture -i eth0 -w today.pcapng            a real one (needs CAP_NET_RAW)
+  forebay capture -i sim:rate=10G,size=imix -c 1M    count only
+  forebay capture -i eth0 -w - | tshark -r -         into a pipe
+  forebay capture -i eth0 -w web.pcapng tcp port 80  only what the filter lets pass
+  forebay capture -r old.pcap.gz -w dns.pcapng port domain
+
+The simulated card: sim:KEY=VALUE,…
+  rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
+  stall=LENGTH@PERIOD  clock=real|virtual  cost=TIME (a frame, on the virtual clock)
+
+Signals: INT, TERM and HUP finish cleanly, a second one gives up what is not written yet; USR1
+prints the counts; USR2 flushes.
+
+Exit codes: 0 fine, 1 failed at run time, 2 bad request, 3 packets lost under --fail-on-drop.";
+
+#[derive(ClapArgs)]
+pub struct Capture {
+    /// Interface or port to capture from: eth0, packet:eth0, sim, sim:rate=10G; may be repeated
+    #[arg(short = 'i', value_name = "PORT")]
+    pub interfaces: Vec<String>,
+
+    /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd, or from standard input if it is
+    /// -; may be repeated: one after another
+    #[arg(short = 'r', value_name = "FILE")]
+    pub read: Vec<PathBuf>,
+
+    /// Write to FILE, or to standard output if it is -; without it packets are only counted
+    ///
+    /// A name ending in .pcap or .cap writes the classic format, every other name pcapng.
+    #[arg(short = 'w', value_name = "FILE")]
+    pub write: Option<PathBuf>,
+
+    /// Stop after COUNT packets (5M is five million)
+    #[arg(short = 'c', value_name = "COUNT")]
+    pub count: Option<String>,
+
+    /// Keep at most SNAPLEN bytes of each packet (0 is the most, 262144)
+    #[arg(
+        short = 's',
+        value_name = "SNAPLEN",
+        default_value = "262144",
+        hide_default_value = true
+    )]
+    pub snaplen: String,
+
+    /// Size of the ring that the source fills while we are busy, in KiB or with a unit (64M)
+    #[arg(short = 'B', value_name = "SIZE")]
+    pub ring: Option<String>,
+
+    /// Buffers between taking and writing, as COUNTxSIZE, such as 16x4M
+    #[arg(long, value_name = "COUNTxSIZE", default_value = "16x4M")]
+    pub store: String,
+
+    /// Which packets to keep, in pcap-filter's language: tcp port 80 and host 10.0.0.1
+    #[arg(value_name = "EXPRESSION")]
+    pub expression: Vec<String>,
+
+    /// Read the expression from FILE; words on the command line are then refused
+    #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
+    pub expression_file: Option<PathBuf>,
+
+    /// Print the program that the expression becomes, and stop; -dd for C, -ddd as numbers
+    #[arg(short = 'd', action = clap::ArgAction::Count)]
+    pub dump: u8,
+
+    /// List the interfaces that can be captured from
+    #[arg(short = 'D', long = "list-interfaces")]
+    pub list: bool,
+
+    /// Say less: no start lines, no progress, only the counts and what went wrong
+    #[arg(short = 'q')]
+    pub quiet: bool,
+
+    /// Hand packets to the file as they come, not once a second
+    #[arg(short = 'U')]
+    pub unbuffered: bool,
+
+    /// Do not put interfaces into promiscuous mode
+    #[arg(short = 'p')]
+    pub not_promiscuous: bool,
+
+    /// Print the counts as one JSON object at the end (on stdout; with -w - on stderr)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print the counts every SECONDS (with --json one object a line)
+    #[arg(long, value_name = "SECONDS")]
+    pub stats_interval: Option<String>,
+
+    /// Exit with 3 if a packet was lost, by the interface too where it tells
+    #[arg(long)]
+    pub fail_on_drop: bool,
+}

@@ -1,0 +1,72 @@
+//! The flags of `get`.
+
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+pub const HELP: &str = "\
+Examples:
+  forebay get http://localhost:8000/a.bin > a.bin
+  forebay get -o a.bin https://host/a.bin        a.bin appears when it is complete
+  forebay get --raw http://localhost:8000/       the answer as it came
+
+With -o the bytes go to FILE.part, which is renamed when all have come. After a failure or a signal,
+FILE is as it was, and FILE.part keeps what came. A FILE that is a device or a FIFO is written to as
+it is.
+
+An answer with a status of 400 or more is a failure: its status goes to standard error, its body
+nowhere, unless --content-on-error or --raw is given; the exit code is 1 all the same.
+
+No proxy, no cookies, no login, no compression; the roots trusted by default are Mozilla's, compiled
+in.
+
+Signals: once the answer has begun, INT, TERM and HUP stop and tell how many bytes were written; a
+second one exits at once.
+
+Exit codes: 0 all is written, or whoever read our output went away; 1 failed; 2 bad request.";
+
+#[derive(ClapArgs)]
+pub struct Get {
+    /// What to fetch: http://HOST[:PORT]/PATH or https://…
+    #[arg(value_name = "URL")]
+    pub url: String,
+
+    /// Write to FILE once it is complete (until then to FILE.part); - is standard output
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Write the head of the answer too (the last one, behind redirects)
+    #[arg(short = 'i', long = "include", conflicts_with = "raw")]
+    pub include: bool,
+
+    /// Write the first answer exactly as it comes: head, chunk sizes, trailers; follows no redirects
+    #[arg(long)]
+    pub raw: bool,
+
+    /// Write the body also when the status is 400 or more
+    #[arg(long)]
+    pub content_on_error: bool,
+
+    /// Follow at most COUNT redirects
+    #[arg(long, value_name = "COUNT", default_value = "10")]
+    pub max_redirects: usize,
+
+    /// Follow a redirect from https to http too
+    #[arg(long)]
+    pub allow_downgrade: bool,
+
+    /// Give up if there is no connection within TIME (seconds, or with a unit: 500ms)
+    #[arg(long, value_name = "TIME", default_value = "10")]
+    pub connect: String,
+
+    /// Give up if the server neither sends nor takes anything for TIME
+    #[arg(long, value_name = "TIME", default_value = "30")]
+    pub silence: String,
+
+    /// Trust only the root certificates in FILE (PEM), not Mozilla's
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+
+    /// Say nothing but what went wrong
+    #[arg(short = 'q')]
+    pub quiet: bool,
+}

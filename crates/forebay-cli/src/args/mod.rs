@@ -1,0 +1,51 @@
+//! The flags, a file a subcommand.
+
+mod capture;
+mod get;
+mod pipe;
+mod queue;
+
+pub use capture::Capture;
+pub use get::Get;
+pub use pipe::Pipe;
+pub use queue::*;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Bounded, zero-copy buffers for data that does not wait.
+#[derive(Parser)]
+#[command(name = "forebay", version, about, long_about = None)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Capture packets, and account for every one
+    #[command(after_long_help = capture::HELP)]
+    Capture(Box<Capture>),
+    /// Tell what capture files hold: counts, times, rates, interfaces, losses, check sum
+    Info(Info),
+    /// Buffer bytes between programs: a large buffer, as in mbuffer, with pv's display
+    #[command(after_long_help = pipe::HELP)]
+    Pipe(Box<Pipe>),
+    /// Fetch a URL over HTTP/1.1, and never take a part for the whole
+    #[command(after_long_help = get::HELP)]
+    Get(Get),
+    /// Pass messages between processes: lines, or records behind their length
+    #[command(after_long_help = queue::HELP)]
+    Queue(Queue),
+}
+
+#[derive(ClapArgs)]
+pub struct Info {
+    /// pcap and pcapng files, plain, gzip or zstd; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Print one JSON object a line for each file
+    #[arg(long)]
+    pub json: bool,
+}

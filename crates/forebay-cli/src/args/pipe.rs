@@ -1,0 +1,157 @@
+//! The flags of `pipe`, with pv's letters, and mbuffer's where pv has none.
+
+use clap::Args as ClapArgs;
+use std::ffi::OsString;
+
+pub const HELP: &str = "\
+Examples:
+  tar c . | forebay pipe -m 1G | ssh host 'cat > backup.tar'
+  forebay pipe -m 256M -P 80 --block-size 256k -o /dev/nst0 < backup.tar    keep a tape streaming
+  forebay pipe -i disk.img -o a.img -o b.img --hash sha256                  read once, write twice
+  forebay pipe -I 9000 | zfs recv pool/copy        and    zfs send pool@now | forebay pipe -O host:9000
+
+An input or output is a file, - (standard input, standard output), tcp:HOST:PORT, which connects, or
+tcp-listen:PORT or tcp-listen:ADDRESS:PORT, which waits for one connection.
+
+Letters are pv's and mbuffer's. Where the two clash, a letter is pv's, and mbuffer's -s, -p, -r, -W are
+--block-size, --start-reading, --read-rate, --watchdog; -i with a number is pv's --interval, with
+anything else mbuffer's --input (a file named 5 is ./5). -L is -R.
+
+Sizes and rates: K, M, G, T are x1024, kB, MB, GB x1000. Nothing is displayed where stderr is no terminal,
+unless -f or -n is given; errors and check sums are always told.
+
+One output fails: the others go on, and the exit code is 1. A reader that leaves a pipe is no error.
+
+Signals: INT, TERM and HUP end the reading and write what was read, a second one gives that up; USR1
+prints the counts.
+
+Exit codes: 0 fine, 1 failed at run time, 2 bad request.";
+
+#[derive(ClapArgs)]
+pub struct Pipe {
+    /// Inputs, one after another; without any, standard input
+    #[arg(value_name = "FILE")]
+    pub files: Vec<OsString>,
+
+    /// An input (may be repeated; come before FILEs); a number is the --interval instead
+    #[arg(short = 'i', long = "input", value_name = "INPUT")]
+    pub inputs: Vec<OsString>,
+
+    /// Wait for a TCP connection and read from it; with HOST, only from there
+    #[arg(short = 'I', long, value_name = "[HOST:]PORT")]
+    pub listen: Vec<String>,
+
+    /// An output (may be repeated: each gets everything); without any, standard output
+    #[arg(short = 'o', long = "output", value_name = "OUTPUT")]
+    pub outputs: Vec<OsString>,
+
+    /// Connect by TCP, and write to that (may be repeated)
+    #[arg(short = 'O', long, value_name = "HOST:PORT")]
+    pub connect: Vec<String>,
+
+    /// Empty output files that are there already; without it or --append they are refused
+    #[arg(long, conflicts_with = "append")]
+    pub truncate: bool,
+
+    /// Write behind the end of output files that are there already
+    #[arg(long)]
+    pub append: bool,
+
+    /// The buffer, as a size or in percent of the memory
+    #[arg(short = 'm', long, value_name = "SIZE", default_value = "64M")]
+    pub memory: String,
+
+    /// Read at most so much at once, and write exactly so much but at the end (mbuffer's -s)
+    #[arg(long, value_name = "SIZE")]
+    pub block_size: Option<String>,
+
+    /// Begin to write when the buffer is so full, and again so after it ran empty
+    #[arg(short = 'P', long, value_name = "PERCENT", default_value = "0")]
+    pub start_writing: String,
+
+    /// Once the buffer was full, go on reading when it is only so full (mbuffer's -p)
+    #[arg(long, value_name = "PERCENT", default_value = "100")]
+    pub start_reading: String,
+
+    /// Read at most so many bytes a second (mbuffer's -r)
+    #[arg(long, value_name = "RATE")]
+    pub read_rate: Option<String>,
+
+    /// Write at most so many bytes a second
+    #[arg(
+        short = 'R',
+        long,
+        value_name = "RATE",
+        visible_short_alias = 'L',
+        visible_alias = "rate-limit"
+    )]
+    pub write_rate: Option<String>,
+
+    /// Tell the check sum of what was written: sha256 or crc32
+    #[arg(long, value_name = "KIND")]
+    pub hash: Option<String>,
+
+    /// Make output files durable before the end
+    #[arg(long)]
+    pub sync: bool,
+
+    /// Give up when no byte moves for so long (mbuffer's -W)
+    #[arg(long, value_name = "SECONDS")]
+    pub watchdog: Option<String>,
+
+    /// Display a bar
+    #[arg(short = 'p', long)]
+    pub progress: bool,
+
+    /// Display the time so far
+    #[arg(short = 't', long)]
+    pub timer: bool,
+
+    /// Display how long it will take, where the size is known
+    #[arg(short = 'e', long)]
+    pub eta: bool,
+
+    /// Display bytes a second
+    #[arg(short = 'r', long)]
+    pub rate: bool,
+
+    /// Display bytes a second since the start
+    #[arg(short = 'a', long)]
+    pub average_rate: bool,
+
+    /// Display the bytes written
+    #[arg(short = 'b', long)]
+    pub bytes: bool,
+
+    /// Display how full the buffer is
+    #[arg(short = 'T', long)]
+    pub buffer_percent: bool,
+
+    /// Expect so many bytes; regular files tell it themselves
+    #[arg(short = 's', long, value_name = "SIZE")]
+    pub size: Option<String>,
+
+    /// Renew the display so often
+    #[arg(long, value_name = "SECONDS", default_value = "1")]
+    pub interval: String,
+
+    /// Display the percentage on a line of its own each time; bytes with -b or where the size is unknown, time with -t
+    #[arg(short = 'n', long)]
+    pub numeric: bool,
+
+    /// Display nothing
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+
+    /// Display nothing before the first byte
+    #[arg(short = 'W', long)]
+    pub wait: bool,
+
+    /// Begin the display with NAME
+    #[arg(short = 'N', long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Display even where stderr is no terminal
+    #[arg(short = 'f', long)]
+    pub force: bool,
+}

@@ -1,0 +1,102 @@
+//! `forebay get` behind TLS: whom it trusts, and what it takes for the end of an answer.
+
+use fetch::{fails, get, is_fine, noise, with_length};
+use server::{serve_bytes, serve_tls};
+use std::{fs, io::Write, net::TcpListener};
+use support::Folder;
+
+#[path = "support/fetch.rs"]
+mod fetch;
+#[path = "support/server.rs"]
+mod server;
+mod support;
+
+#[test]
+fn tls_trusts_the_root_it_is_given_and_no_other() {
+    let body = noise(3_000_000);
+    let answer = with_length(&body);
+    let (server, root) = serve_tls("localhost", move |client| client.send(&answer));
+    let folder = Folder::new();
+    let path = folder.path("root.pem");
+    fs::write(&path, root).unwrap();
+    let url = |host: &str| format!("https://{host}:{}/", server.port());
+    is_fine(&get(&["--cacert", &path, &url("localhost")]), &body);
+    fails(&get(&[&url("localhost")]), 1, "UnknownIssuer");
+    fails(
+        &get(&["--cacert", &path, &url("127.0.0.1")]),
+        1,
+        "not valid for name",
+    );
+    fs::write(&path, "nothing").unwrap();
+    fails(
+        &get(&["--cacert", &path, &url("localhost")]),
+        1,
+        "has no certificate in it",
+    );
+    let none = folder.path("none.pem");
+    fails(
+        &get(&["--cacert", &none, &url("localhost")]),
+        1,
+        "no such file",
+    );
+}
+
+#[test]
+fn a_server_without_tls_is_told_from_one_with_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"SSH-2.0-x\r\n").unwrap();
+        client
+    });
+    fails(
+        &get(&[&url]),
+        1,
+        "agreeing on TLS with the server: received corrupt message",
+    );
+    server.join().unwrap();
+}
+
+#[test]
+fn behind_tls_a_body_up_to_the_close_needs_a_proper_one() {
+    let (server, root) = serve_tls("127.0.0.1", |client| {
+        client.send("HTTP/1.1 200 OK\r\n\r\nhello");
+        if client.path() == "/cut" {
+            client.cut();
+        }
+    });
+    let folder = Folder::new();
+    let path = folder.path("root.pem");
+    fs::write(&path, root).unwrap();
+    is_fine(
+        &get(&["--cacert", &path, &format!("https://{server}/")]),
+        b"hello",
+    );
+    let ran = get(&["--cacert", &path, &format!("https://{server}/cut")]);
+    fails(&ran, 1, "may be cut: 5 bytes came");
+    assert_eq!(ran.stdout, b"hello");
+}
+
+#[test]
+fn a_redirect_out_of_tls_is_only_followed_on_request() {
+    let plain = serve_bytes(with_length(b"plain"));
+    let (server, root) = serve_tls("127.0.0.1", move |client| {
+        client.send(format!(
+            "HTTP/1.1 302 Found\r\nLocation: http://{plain}/\r\n\r\n"
+        ));
+    });
+    let folder = Folder::new();
+    let path = folder.path("root.pem");
+    fs::write(&path, root).unwrap();
+    let url = format!("https://{server}/");
+    fails(
+        &get(&["--cacert", &path, &url]),
+        1,
+        "redirected out of https",
+    );
+    is_fine(
+        &get(&["--cacert", &path, "--allow-downgrade", &url]),
+        b"plain",
+    );
+}

@@ -1,0 +1,52 @@
+//! What the tests of `forebay get` share: running it, and what its answers should be.
+
+#![allow(dead_code)] // each test program uses a part
+
+use super::support::text;
+use std::{
+    net::SocketAddr,
+    process::{Command, Output, Stdio},
+};
+
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.arg("get").args(args).stdin(Stdio::null());
+    command
+}
+
+pub fn get(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+pub fn http(address: SocketAddr, path: &str) -> String {
+    format!("http://{address}{path}")
+}
+
+/// Bytes that no shift or repetition of themselves looks like.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..len).map(next).collect()
+}
+
+pub fn with_length(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+#[track_caller]
+pub fn is_fine(ran: &Output, body: &[u8]) {
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    assert!(ran.stdout == body, "{} bytes came", ran.stdout.len());
+}
+
+#[track_caller]
+pub fn fails(ran: &Output, code: i32, says: &str) {
+    assert_eq!(ran.status.code(), Some(code), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains(says), "{}", text(&ran.stderr));
+}
