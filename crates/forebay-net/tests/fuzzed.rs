@@ -1,5 +1,7 @@
 //! What fuzzing has grown, read again by the checks of its targets: one input a line, in hexadecimal.
 
+#[path = "../../../fuzz/fuzz_targets/answering.rs"]
+mod answering;
 #[path = "../../../fuzz/fuzz_targets/decoding.rs"]
 mod decoding;
 #[path = "../../../fuzz/fuzz_targets/filtering.rs"]
@@ -34,4 +36,9 @@ fn pcapng_files() {
 #[test]
 fn filters() {
     replay("fuzzed-filter.hex", filtering::check);
+}
+
+#[test]
+fn answers() {
+    replay("fuzzed-answer.hex", answering::check);
 }
