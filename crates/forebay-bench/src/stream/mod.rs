@@ -124,7 +124,7 @@ fn in_one_thread(reading: Reading, effort: Effort) -> Result<Table> {
             others::Mutable::default(),
         ),
         side("ringbuf", bytes, reading, others::Ringbuf::default()),
-        side("rtrb, chunks", bytes, reading, others::Rtrb::default()),
+        side("rtrb", bytes, reading, others::Rtrb::default()),
         side(
             "tokio's simplex",
             bytes,

@@ -98,7 +98,7 @@ impl Stream for Ringbuf {
     }
 }
 
-/// rtrb's chunks.
+/// rtrb: written by slices, read in chunks.
 pub struct Rtrb(rtrb::Producer<u8>, rtrb::Consumer<u8>);
 
 impl Default for Rtrb {
@@ -113,12 +113,7 @@ impl Stream for Rtrb {
         self.0.slots()
     }
     fn push(&mut self, bytes: &[u8]) {
-        let mut chunk = self.0.write_chunk(bytes.len()).expect("there is room");
-        let (front, back) = chunk.as_mut_slices();
-        let (first, second) = bytes.split_at(front.len());
-        front.copy_from_slice(first);
-        back.copy_from_slice(second);
-        chunk.commit_all();
+        self.0.push_entire_slice(bytes).expect("there is room");
     }
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
         let n = n.min(self.1.slots());

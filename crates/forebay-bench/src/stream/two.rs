@@ -50,7 +50,7 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
         Pair::new("forebay, spinning", || forebay::<Spin>(cpus, write, writes)),
         Pair::new("forebay, parking", || forebay::<Park>(cpus, write, writes)),
         Pair::new("ringbuf", || ringbuf(cpus, write, writes)),
-        Pair::new("rtrb, chunks", || rtrb(cpus, write, writes)),
+        Pair::new("rtrb", || rtrb(cpus, write, writes)),
     ];
     let results = contest(&mut pairs, effort.rounds, cpus)?;
     let ours = &results[0];
@@ -141,18 +141,10 @@ fn rtrb(cpus: (usize, usize), write: usize, writes: usize) -> Result<(f64, u64)>
         for _ in 0..writes {
             let mut rest = &black_box(&source)[..];
             while !rest.is_empty() {
-                let Ok(mut chunk) = producer.write_chunk(rest.len().min(producer.slots())) else {
-                    continue;
-                };
-                let (front, back) = chunk.as_mut_slices();
-                let (first, others) = rest.split_at(front.len());
-                let (second, behind) = others.split_at(back.len());
-                front.copy_from_slice(first);
-                back.copy_from_slice(second);
-                if first.is_empty() {
+                let (pushed, behind) = producer.push_partial_slice(rest);
+                if pushed.is_empty() {
                     hint::spin_loop();
                 }
-                chunk.commit_all();
                 rest = behind;
             }
         }
@@ -161,18 +153,10 @@ fn rtrb(cpus: (usize, usize), write: usize, writes: usize) -> Result<(f64, u64)>
         let mut target = vec![0; READ];
         let mut read = 0;
         while read < bytes {
-            let Ok(chunk) = consumer.read_chunk(consumer.slots().min(READ)) else {
-                continue;
-            };
-            let (front, back) = chunk.as_slices();
-            target[..front.len()].copy_from_slice(front);
-            target[front.len()..front.len() + back.len()].copy_from_slice(back);
-            let popped = front.len() + back.len();
-            if popped == 0 {
-                hint::spin_loop();
+            match consumer.pop_partial_slice(&mut target).0.len() {
+                0 => hint::spin_loop(),
+                popped => read += popped,
             }
-            read += popped;
-            chunk.commit_all();
             black_box(&target[0]);
         }
     };
