@@ -274,19 +274,22 @@ impl Pool {
             self.look();
         }
         let before = self.free;
-        let (shared, stack, free) = (&self.shared, &self.stack, &mut self.free);
-        // One leaves the stack for each that the target really takes, so that none is lost between the two.
-        target.extend((0..n.min(before)).map(|_| {
-            *free -= 1;
-            // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
-            unsafe { Packet::fresh(shared, stack[*free]) }
-        }));
-        let taken = before - self.free;
-        self.least_free = self.least_free.min(self.free);
         self.exhausted = self
             .exhausted
             .saturating_add(n.saturating_sub(before) as u64);
-        taken
+        let leaving = Leaving {
+            free: &mut self.free,
+            least_free: &mut self.least_free,
+        };
+        let (shared, stack) = (&self.shared, &self.stack);
+        // One leaves the stack for each that the target really takes, so that none is lost between the two.
+        target.extend((0..n.min(before)).map(|_| {
+            *leaving.free -= 1;
+            // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
+            unsafe { Packet::fresh(shared, stack[*leaving.free]) }
+        }));
+        drop(leaving);
+        before - self.free
     }
 
     /// Puts a packet's slot on top of the free ones, at once: faster than dropping it.
@@ -443,6 +446,18 @@ impl Pool {
             unsafe { self.shared.end() };
         }
         out
+    }
+}
+
+/// A burst that leaves the stack: how few slots it left is noted when it is over, also where its target panics.
+struct Leaving<'a> {
+    free: &'a mut usize,
+    least_free: &'a mut usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        *self.least_free = (*self.least_free).min(*self.free);
     }
 }
 

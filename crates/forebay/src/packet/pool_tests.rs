@@ -593,6 +593,8 @@ fn a_target_that_panics_costs_no_slot() {
         let burst = AssertUnwindSafe(|| pool.take_burst(7, &mut target));
         assert!(catch_unwind(burst).is_err());
         assert_eq!(target.0.len(), kept.min(7));
+        let most_away = (kept as u32 + 1).min(7);
+        assert_eq!(pool.counts().most_away, most_away, "with the one in hand");
         drop(target);
         assert_eq!(pool.refill(), 10);
     }
