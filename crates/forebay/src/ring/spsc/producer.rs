@@ -338,12 +338,12 @@ impl<T, W: Wait> Producer<T, W> {
 
 impl<T, W: Wait> Drop for Producer<T, W> {
     fn drop(&mut self) {
-        self.shared.tail.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
-        self.shared.state.set(PRODUCER_GONE);
-        self.shared.consumer_wait.wake();
         // SAFETY: taken once, and not used any more. By value, since a function that is handed a pointer to the field
-        // would keep the whole end out of registers.
-        drop(unsafe { ManuallyDrop::take(&mut self.shared) });
+        // would keep the whole end out of registers; first, since whoever is woken may panic.
+        let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
+        shared.tail.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
+        shared.state.set(PRODUCER_GONE);
+        shared.consumer_wait.wake();
     }
 }
 

@@ -287,6 +287,34 @@ fn a_panicking_drop_of_what_is_left_drops_the_others_once() {
 }
 
 #[test]
+fn an_end_whose_wake_panics_leaves_nothing_behind() {
+    struct Panics;
+    impl Wait for Panics {
+        fn new() -> crate::Result<Self> {
+            Ok(Panics)
+        }
+        fn wake(&self) {
+            panic!("a planted panic");
+        }
+        fn wait(&self, _limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+            ready()
+        }
+    }
+    let drops = Mutex::default();
+    let config = Config {
+        capacity: 4,
+        ..Config::default()
+    };
+    let (mut producer, consumer) = ring_with::<_, Panics>(&config).unwrap();
+    let mut source = fragile(&drops, 0..3, usize::MAX);
+    catch_unwind(AssertUnwindSafe(|| producer.push_burst(&mut source))).unwrap_err();
+    catch_unwind(AssertUnwindSafe(|| drop(consumer))).unwrap_err();
+    catch_unwind(AssertUnwindSafe(|| drop(producer))).unwrap_err();
+    drop(source);
+    assert_eq!(sorted(&drops), [0, 1, 2]);
+}
+
+#[test]
 fn a_source_that_panics_has_published_what_it_gave() {
     let (mut producer, mut consumer) = ring(8).unwrap();
     let mut source = (0..8).inspect(|&i| assert!(i < 3, "a planted panic"));
