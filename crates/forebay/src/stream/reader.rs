@@ -123,7 +123,8 @@ impl<W: Wait> Reader<W> {
         }
     }
 
-    /// Whether no more will come and all is popped; [`end`](Reader::end) says why.
+    /// Whether no more will come and all is popped; [`end`](Reader::end) says why. (Behind an error set by this end, see
+    /// [`set_error`](Reader::set_error).)
     #[inline]
     pub fn is_finished(&self) -> bool {
         self.has_ended_short_of(1)
@@ -145,7 +146,8 @@ impl<W: Wait> Reader<W> {
         End::of(self.consumer.state())
     }
 
-    /// Tells the writer that something went wrong here: it takes nothing any more.
+    /// Tells the writer that something went wrong here: it takes nothing any more. What it is just putting in, by a push
+    /// or by a commit of what it had reserved, may still come, also when this end was finished already.
     pub fn set_error(&mut self) {
         self.consumer.state().set(FAILED);
         if !planted("end-without-wake") {

@@ -419,6 +419,19 @@ fn an_error_is_seen_by_both_ends_behind_the_content() {
 }
 
 #[test]
+fn what_was_reserved_before_the_reader_set_an_error_still_comes() {
+    let (mut writer, mut reader) = stream(8).unwrap();
+    let mut room = writer.reserve(3);
+    room.copy_from_slice(b"abc");
+    reader.set_error();
+    assert!(reader.is_finished());
+    room.commit(3);
+    holds(&mut reader, b"abc");
+    assert_eq!((writer.push(b"d"), reader.pop(9)), (0, 3));
+    assert!(reader.is_finished());
+}
+
+#[test]
 fn a_close_is_told_from_a_writer_that_vanished() {
     let (mut writer, mut reader) = stream(8).unwrap();
     writer.push(b"abc");
