@@ -12,8 +12,9 @@
 //! | WAKE | `arm`: store 1, SeqCst fence, then the second look | `ring`: after the publishing store, SeqCst fence, load | One of the two sees the other: the ringer sees 1 and wakes, or the second look sees what was published. Never neither |
 //!
 //! Ringers pass often and sleepers seldom. So where the kernel can make every thread fence (`membarrier`), the sleeper
-//! has it done, some 0.5 µs before a sleep, and the ringer has only to keep the compiler from moving its load. Elsewhere,
-//! and in models, both fence.
+//! has it done, some 0.5 µs before a sleep, and the ringer has only to keep the compiler from moving its load. It
+//! interrupts every thread of the process that runs on another processor then, also those that have nothing to do with
+//! this bell. Elsewhere, and in models, both fence.
 
 use super::atomic::{
     AtomicU32,

@@ -49,7 +49,8 @@ pub struct Spin;
 ///
 /// The other end pays a load a publication, and a system call only when somebody really sleeps. (Where the kernel has no
 /// `membarrier`, or a sandbox forbids it from the start, also a full fence, some 20 cycles on x86-64. Forbidding it later
-/// makes a waiting end panic.) No wake-up is lost: after arming, the sleeper looks once more.
+/// makes a waiting end panic.) No wake-up is lost: after arming, the sleeper looks once more. Arming interrupts every
+/// thread of the process that runs then, for a moment: where threads must not be disturbed, have ends [`Spin`].
 ///
 /// ```
 /// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
