@@ -77,6 +77,10 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
             ];
             table.row(layout.name, cells);
         }
+        table.note(
+            "only the loops over one layout took turns: the layouts were measured one after another, not in the same \
+             minute of the machine",
+        );
         table
     });
     Ok(tables.collect())

@@ -1,8 +1,9 @@
 //! The speed of this core now, so that times can be told in cycles where there is no counter to read.
 //!
-//! A guest rarely has hardware counters, and the time-stamp counter ticks at a speed of its own. A chain of
-//! multiplications that each need the result of the one before takes exactly three cycles a step on every x86-64 core
-//! since 2011 (Intel's and AMD's optimisation manuals), so its time tells the speed.
+//! A guest rarely has hardware counters, and the time-stamp counter ticks at a speed of its own. A chain of 64-bit
+//! multiplications that each need the result of the one before takes exactly three cycles a step on Intel's large cores
+//! since 2011 and on every Zen (their makers' optimisation manuals), so its time tells the speed. On other cores, such as
+//! AMD's before Zen, where a step takes up to six, all cycles come out too few by that factor.
 #![allow(unsafe_code)]
 
 /// Cycles in a nanosecond, from a chain of 50 µs or so; `None` where no chain of known length is known.

@@ -172,6 +172,10 @@ fn in_one_thread(reading: Reading, effort: Effort) -> Result<Table> {
             ],
         );
     }
+    table.note(
+        "tokio's simplex and the pipe show no bytes where they lie: these are copied out first, and then viewed, copied or \
+         appended",
+    );
     Ok(table)
 }
 
