@@ -130,6 +130,11 @@ impl Bell {
 mod tests {
     use super::*;
     use crate::sync::{Arc, model, thread};
+    #[cfg(not(loom))]
+    use crate::sync::{
+        CachePadded,
+        atomic::Ordering::{Acquire, Release},
+    };
 
     #[test]
     fn whoever_looks_again_after_arming_is_never_left_asleep() {
@@ -168,6 +173,49 @@ mod tests {
             let test = "sync::bell::tests::whoever_looks_again_after_arming_is_never_left_asleep";
             crate::sync::planted_bug_is_found(bug, test);
         }
+    }
+
+    /// Models fence on both sides: this is for the way that is taken on the machine, where only the sleeper does.
+    #[test]
+    #[cfg(not(loom))]
+    fn on_the_machine_too_one_of_the_two_sees_the_other() {
+        const ROUNDS: u32 = if cfg!(miri) { 10 } else { 20_000 };
+        let (bell, round) = (Bell::default(), CachePadded(AtomicU32::new(0)));
+        let (published, rung) = (CachePadded(AtomicU32::new(0)), AtomicU32::new(0));
+        let mut missed = 0;
+        let until = |done: &dyn Fn() -> bool| {
+            for look in 0_u32.. {
+                if done() {
+                    return;
+                }
+                match look % 1000 {
+                    999 => thread::yield_now(),
+                    _ => std::hint::spin_loop(),
+                }
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=ROUNDS {
+                    until(&|| round.load(Acquire) == number);
+                    let mut woke = false;
+                    published.store(number, Relaxed);
+                    bell.ring_by(|| woke = true);
+                    rung.store(2 * number + u32::from(woke), Release);
+                }
+            });
+            for number in 1..=ROUNDS {
+                round.store(number, Release);
+                (0..number % 64).for_each(|_| std::hint::spin_loop());
+                bell.arm();
+                let seen = published.load(Relaxed) == number;
+                until(&|| rung.load(Acquire) / 2 == number);
+                let woken = rung.load(Acquire) % 2 == 1;
+                missed += u32::from(!seen && !woken);
+                bell.disarm();
+            }
+        });
+        assert_eq!(missed, 0, "neither saw the other");
     }
 
     #[test]
