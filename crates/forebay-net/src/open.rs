@@ -11,6 +11,7 @@ use forebay::{Error, Result, time::Clock};
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 /// What all ports of a session are opened with.
@@ -27,18 +28,21 @@ pub struct Options {
     pub promiscuous: bool,
     /// Bytes of a frame that need to be kept.
     pub snaplen: u32,
+    /// How long an interface may keep frames to itself, so as to hand over many at once.
+    pub delay: Duration,
     /// What live ports let the kernel leave out, and large files their threads. For all others the
     /// session filters ([`session::Config`](crate::session::Config)).
     pub filter: Option<Filter>,
 }
 
 impl Default for Options {
-    /// The sources' own ring sizes, promiscuous, whole frames.
+    /// The sources' own ring sizes, promiscuous, whole frames, 100 ms.
     fn default() -> Self {
         Options {
             ring_bytes: None,
             promiscuous: true,
             snaplen: 262_144,
+            delay: Duration::from_millis(100),
             filter: None,
         }
     }
@@ -159,6 +163,7 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
             let mut config = af_packet::Config {
                 promiscuous: options.promiscuous,
                 snaplen: options.snaplen,
+                retire: options.delay,
                 filter: options.filter.clone(),
                 ..af_packet::Config::default()
             };

@@ -79,7 +79,7 @@ pub struct Capture {
     #[arg(short = 'q')]
     pub quiet: bool,
 
-    /// Hand packets to the file as they come, not once a second
+    /// Hand packets to the file as they come, within 10 ms, not once a second
     #[arg(short = 'U')]
     pub unbuffered: bool,
 

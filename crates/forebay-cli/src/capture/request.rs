@@ -112,6 +112,7 @@ impl Request {
                 ring_bytes,
                 promiscuous: !flags.not_promiscuous,
                 snaplen,
+                delay: Duration::from_millis(if flags.unbuffered { 10 } else { 100 }),
             },
             store: parse_store(&flags.store, flags.unbuffered)?,
         };

@@ -3,7 +3,7 @@
 //! ```text
 //!   interface ──▶ socket ──▶ ┌─────┬─────┬─────┬─────┬─────┐  TPACKET_V3: the kernel fills blocks,
 //!                            │ours │ours │fills│free │free │  closes one when it is full or after
-//!                            └─────┴─────┴─────┴─────┴─────┘  10 ms, and then it is ours
+//!                            └─────┴─────┴─────┴─────┴─────┘  100 ms, and then it is ours
 //!                              │  ▲
 //!             receive() ──▶ Burst └── back to the kernel: all its frames were handed out and the burst is over
 //! ```
