@@ -50,7 +50,8 @@ impl Event {
     /// It may also return early.
     pub(super) fn sleep(&self, limit: Option<Duration>) {
         self.signal.sleep(QUIET, limit);
-        self.signal.store(QUIET, Relaxed); // Relaxed: the fence orders it
+        // Relaxed: the fence orders it. A swap and not a store, for models only: see the last test below.
+        self.signal.swap(QUIET, Relaxed);
         if !planted("queue-sleep-without-fence") {
             fence(SeqCst); // RING, the sleeper's side
         }
@@ -150,5 +151,25 @@ mod tests {
                 ringer.join().unwrap();
             }
         });
+    }
+
+    /// Why `sleep` swaps: loom lets a store slip in between the two halves of another thread's swap (its issue 254), and so
+    /// a ringer see a signal that was quieted long before. No processor does that. Once this fails, a store will do.
+    #[cfg(loom)]
+    #[test]
+    fn loom_lets_a_store_slip_into_a_swap() {
+        use std::sync::atomic::AtomicBool;
+        static SLIPPED: AtomicBool = AtomicBool::new(false);
+        model_of(3, || {
+            let word = Arc::new(AtomicU32::new(0));
+            let swapping = word.clone();
+            let thread = thread::spawn(move || swapping.swap(2, Relaxed));
+            word.store(1, Relaxed);
+            // 0, then 1, then 2: or 0, then 2, then 1. But not what the swap did not see, and yet is gone behind it.
+            if thread.join().unwrap() == 0 && word.load(Relaxed) == 2 {
+                SLIPPED.store(true, Relaxed);
+            }
+        });
+        assert!(SLIPPED.load(Relaxed));
     }
 }
