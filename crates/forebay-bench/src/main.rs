@@ -8,6 +8,7 @@ mod driver;
 mod header;
 mod method;
 mod pool;
+mod queue;
 mod stream;
 
 use anyhow::Result;
@@ -50,17 +51,20 @@ enum Room {
     Descriptor,
     /// Streams of bytes in one thread and in two
     Stream,
+    /// Queues of messages between threads and between processes
+    Queue,
     /// Everything
     All,
 }
 
 impl Room {
-    const EACH: [Room; 5] = [
+    const EACH: [Room; 6] = [
         Room::Driver,
         Room::Pool,
         Room::Header,
         Room::Descriptor,
         Room::Stream,
+        Room::Queue,
     ];
 
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
@@ -70,6 +74,7 @@ impl Room {
             Room::Header => header::run(effort),
             Room::Descriptor => descriptor::run(effort),
             Room::Stream => stream::run(effort),
+            Room::Queue => queue::run(effort),
             Room::All => unreachable!("it stands for the others"),
         }
     }

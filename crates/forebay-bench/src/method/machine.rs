@@ -104,9 +104,18 @@ pub fn processors() -> Result<Vec<usize>> {
 /// # Errors
 /// It may not run there.
 pub fn pin(cpu: usize) -> Result<()> {
+    keep_on(&[cpu])
+}
+
+/// Keeps this thread on some processors.
+///
+/// # Errors
+/// It may not run there.
+pub fn keep_on(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).with_context(|| format!("keeping a thread on processor {cpu}"))
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set)
+        .with_context(|| format!("keeping a thread on processors {cpus:?}"))
 }
 
 #[cfg(test)]

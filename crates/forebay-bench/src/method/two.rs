@@ -45,23 +45,55 @@ impl Apart {
 /// # Errors
 /// Those of a pair.
 pub fn contest(pairs: &mut [Pair<'_>], rounds: usize, cpus: (usize, usize)) -> Result<Vec<Apart>> {
-    let mut results: Vec<Apart> = pairs.iter().map(|_| Apart::default()).collect();
+    let samples = in_turn(pairs.len(), rounds, cpus, |which| (pairs[which].work)())?;
+    let apart = |samples: Samples<(f64, u64)>| {
+        let each = |(elapsed, operations)| elapsed / operations as f64;
+        let of_mode = |(mode, all): (_, Vec<_>)| (mode, all.into_iter().map(each).collect());
+        Apart {
+            ns: samples.by_mode.into_iter().map(of_mode).collect(),
+            flipped: samples.flipped,
+        }
+    };
+    Ok(samples.into_iter().map(apart).collect())
+}
+
+/// What was sampled, apart by how far apart the processors were.
+#[derive(Debug)]
+pub struct Samples<T> {
+    /// Those of each mode.
+    pub by_mode: HashMap<Mode, Vec<T>>,
+    /// Samples dropped because the processors were moved meanwhile.
+    pub flipped: usize,
+}
+
+/// Takes samples of `sides` sides in turn, as [`contest`] does; `sample` is told which side's.
+///
+/// # Errors
+/// Those of `sample`.
+pub fn in_turn<T>(
+    sides: usize,
+    rounds: usize,
+    cpus: (usize, usize),
+    mut sample: impl FnMut(usize) -> Result<T>,
+) -> Result<Vec<Samples<T>>> {
+    let none = |_| Samples {
+        by_mode: HashMap::new(),
+        flipped: 0,
+    };
+    let mut results: Vec<_> = (0..sides).map(none).collect();
     for round in 0..=rounds {
-        for turn in 0..pairs.len() {
-            let which = (round + turn) % pairs.len();
+        for turn in 0..sides {
+            let which = (round + turn) % sides;
             let before = Mode::now(cpus.0, cpus.1)?;
-            let (elapsed, operations) = (pairs[which].work)()?;
+            let got = sample(which)?;
             let after = Mode::now(cpus.0, cpus.1)?;
             if round == 0 {
                 continue;
             }
+            let Samples { by_mode, flipped } = &mut results[which];
             match before == after {
-                true => results[which]
-                    .ns
-                    .entry(before)
-                    .or_default()
-                    .push(elapsed / operations as f64),
-                false => results[which].flipped += 1,
+                true => by_mode.entry(before).or_default().push(got),
+                false => *flipped += 1,
             }
         }
     }

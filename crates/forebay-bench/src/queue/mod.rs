@@ -1,0 +1,324 @@
+//! Queues of messages between threads and between processes: text 000's, channels, what the system has, and ours.
+//!
+//! `rivals` has the trait and those in Rust, `text` text 000's queue, `kernel` sockets and POSIX queues; `crew` runs
+//! members as threads or processes, `trips` times single messages there and back.
+//!
+//! ```text
+//!   1:1   sender on one processor ───▶ receiver on the other
+//!   8:8   16 members, wherever the system puts them on the two ───▶ each sends, or receives, its share
+//! ```
+
+mod crew;
+mod kernel;
+mod rivals;
+mod text;
+mod trips;
+
+use crate::method::{
+    Effort,
+    line::Mode,
+    machine::processors,
+    samples::Summary,
+    table::{Cell, Table},
+    two::{Pair, contest},
+};
+use anyhow::{Result, anyhow};
+use crew::{Kind, Meeting};
+use kernel::{Datagrams, Posix};
+use rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std};
+use std::hint::black_box;
+use text::Text;
+
+/// Bytes of a message.
+const LENS: [usize; 4] = [8, 256, 4096, 64 << 10];
+
+/// Senders and receivers.
+const ENDS: [(usize, usize); 4] = [(1, 1), (1, 8), (8, 1), (8, 8)];
+
+/// Two processors.
+type Cpus = (usize, usize);
+
+/// Sends so many messages; the nanoseconds, and how many it were.
+type Sample = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
+
+/// One of those compared.
+struct Entrant {
+    name: &'static str,
+    /// Of what a sample sends, it sends one so manyth: system calls take their time.
+    part: u64,
+    attempt: fn(&Shape) -> Result<()>,
+    sample: Sample,
+    trips: fn(Kind, Cpus, usize) -> Result<Vec<u64>>,
+}
+
+impl Entrant {
+    fn new<R: Rival>(name: &'static str, part: u64) -> Entrant {
+        Entrant {
+            name,
+            part,
+            attempt: |shape| R::new(shape).map(drop),
+            sample: pass::<R>,
+            trips: trips::sample::<R>,
+        }
+    }
+
+    /// Those of a kind; ours first.
+    fn all(kind: Kind, ends: (usize, usize)) -> Vec<Entrant> {
+        let kernel = [
+            Entrant::new::<Datagrams>("a Unix datagram socket", 10),
+            Entrant::new::<Posix>("a POSIX message queue", 10),
+        ];
+        let mut all = Vec::new();
+        match kind {
+            Kind::Threads => {
+                all.push(Entrant::new::<Queue>("forebay, queue", 1));
+                if ends == (1, 1) {
+                    all.push(Entrant::new::<Spsc>("forebay, queue::spsc", 1));
+                }
+                all.push(Entrant::new::<Text>("text 000's queue", 1));
+                all.push(Entrant::new::<Std>(
+                    match ends.1 {
+                        1 => "std's channel, boxed",
+                        _ => "std's channel, boxed, receiver behind a mutex",
+                    },
+                    1,
+                ));
+                all.push(Entrant::new::<Crossbeam>("crossbeam's channel, boxed", 1));
+            }
+            Kind::Processes => all.push(Entrant::new::<Shared>("forebay, queue::shared", 1)),
+        }
+        all.extend(kernel);
+        all
+    }
+}
+
+/// One table for each kind, number of ends and size; and those of round trips.
+///
+/// # Errors
+/// No memory for a queue, or no process.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let cpus = processors()?;
+    let &[first, second, ..] = &cpus[..] else {
+        let mut table = Table::new("queue", &["M messages/s"]);
+        table.skipped("all", &anyhow!("needs two processors"));
+        return Ok(vec![table]);
+    };
+    let mut tables = Vec::new();
+    for kind in [Kind::Threads, Kind::Processes] {
+        for ends in ENDS {
+            for len in LENS {
+                // The ends of the range do to see that it works.
+                if !effort.quick || [LENS[0], LENS[3]].contains(&len) {
+                    let (senders, receivers) = ends;
+                    let shape = Shape {
+                        senders,
+                        receivers,
+                        len,
+                    };
+                    tables.push(compare(kind, &shape, effort, (first, second))?);
+                }
+            }
+        }
+        tables.push(trips::compare(kind, effort, (first, second))?);
+    }
+    Ok(tables)
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Threads => "threads",
+        Kind::Processes => "processes",
+    }
+}
+
+/// The entrants that are to be had here; the others get their row.
+fn entrants(kind: Kind, shape: &Shape, table: &mut Table) -> Vec<Entrant> {
+    let all = Entrant::all(kind, (shape.senders, shape.receivers));
+    let here = |one: &Entrant| match (one.attempt)(shape) {
+        Ok(()) => true,
+        Err(why) => {
+            table.skipped(one.name, &why);
+            false
+        }
+    };
+    all.into_iter().filter(here).collect()
+}
+
+fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Table> {
+    let Shape {
+        senders,
+        receivers,
+        len,
+    } = *shape;
+    let title = format!(
+        "queue/{}, {senders}:{receivers}: messages of {len}, millions a second, sent as copies",
+        name_of(kind)
+    );
+    let mut table = Table::new(title, &["NEAR", "forebay = 1", "FAR", "forebay = 1"]);
+    let mut missing = Table::new("", &[]);
+    let entrants = entrants(kind, shape, &mut missing);
+    let messages = effort
+        .scaled(400_000)
+        .min(effort.scaled(800_000_000) / len as u64);
+    let pair = |one: &Entrant| {
+        let (sample, messages) = (one.sample, messages / one.part);
+        Pair::new(one.name, move || sample(kind, shape, cpus, messages))
+    };
+    let mut pairs: Vec<_> = entrants.iter().map(pair).collect();
+    let results = contest(&mut pairs, effort.rounds, cpus)?;
+    for (pair, result) in pairs.iter().zip(&results) {
+        let mut cells = Vec::new();
+        for mode in [Mode::Near, Mode::Far] {
+            let (speed, ours) = (result.of(mode), results[0].of(mode));
+            cells.push(Cell::spread(speed.map(millions), 2));
+            cells.push(match speed.zip(ours) {
+                Some((speed, ours)) => Cell::number(ours.median / speed.median, 2),
+                None => Cell::Unknown,
+            });
+        }
+        table.row(&pair.name, cells);
+    }
+    table.rows.append(&mut missing.rows);
+    table.note(format!(
+        "room for {} messages, or {} bytes; POSIX queues and sockets have their own limits. Up to 1.2 times is a tie. NEAR and \
+         FAR: how far apart the two processors were; {} samples dropped because that changed",
+        shape.slots(),
+        shape.bytes(),
+        results.iter().map(|result| result.flipped).sum::<usize>()
+    ));
+    Ok(table)
+}
+
+/// Nanoseconds a message as millions a second.
+fn millions(ns: Summary) -> Summary {
+    Summary {
+        median: 1e3 / ns.median,
+        low: 1e3 / ns.high,
+        high: 1e3 / ns.low,
+        samples: ns.samples,
+    }
+}
+
+/// Where member `number` of `senders` and others runs: one of each has a processor of its own, more share both.
+fn place(number: usize, shape: &Shape, cpus: Cpus) -> Vec<usize> {
+    match (shape.senders, shape.receivers, number) {
+        (1, 1, 0) => vec![cpus.0],
+        (1, 1, _) => vec![cpus.1],
+        _ => vec![cpus.0, cpus.1],
+    }
+}
+
+/// Passes about so many messages from all senders to all receivers, each its share; the time, and how many.
+fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Result<(f64, u64)> {
+    let rival = R::new(shape)?;
+    let shares = (shape.senders * shape.receivers) as u64;
+    let messages = messages.next_multiple_of(shares);
+    let work = |number: usize, meeting: &Meeting<'_>| {
+        if number < shape.senders {
+            let message = vec![7; shape.len];
+            let sender = rival.sender()?;
+            meeting.begin()?;
+            send_all(sender, &message, messages / shape.senders as u64);
+        } else {
+            let receiver = rival.receiver()?;
+            meeting.begin()?;
+            receive_all(receiver, messages / shape.receivers as u64);
+        }
+        Ok(())
+    };
+    let members = shape.senders + shape.receivers;
+    let ns = crew::run(kind, members, &|number| place(number, shape, cpus), &work)?;
+    Ok((ns, messages))
+}
+
+#[inline(never)]
+fn send_all(mut sender: impl Sends, message: &[u8], messages: u64) {
+    for _ in 0..messages {
+        sender.send(black_box(message));
+    }
+}
+
+#[inline(never)]
+fn receive_all(mut receiver: impl Receives, messages: u64) {
+    for _ in 0..messages {
+        receiver.receive(|message| {
+            black_box(message.first());
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    /// Every message arrives once, and those of each sender in order at each receiver.
+    fn carries<R: Rival>(kind: Kind, senders: usize, receivers: usize) {
+        const EACH: u64 = 400;
+        let shape = Shape {
+            senders,
+            receivers,
+            len: 16,
+        };
+        let rival = R::new(&shape).unwrap();
+        let seen = crew::Board::new(senders * EACH as usize).unwrap();
+        let cpus = processors().unwrap();
+        let work = |number: usize, meeting: &Meeting<'_>| {
+            if number < senders {
+                let mut sender = rival.sender()?;
+                meeting.begin()?;
+                for which in 0..EACH {
+                    let mut message = [0; 16];
+                    message[..8].copy_from_slice(&(number as u64).to_ne_bytes());
+                    message[8..].copy_from_slice(&which.to_ne_bytes());
+                    sender.send(&message);
+                }
+                return Ok(());
+            }
+            let mut receiver = rival.receiver()?;
+            meeting.begin()?;
+            let mut next = vec![0; senders];
+            for _ in 0..senders as u64 * EACH / receivers as u64 {
+                let (from, which) = receiver.receive(|message| {
+                    let word = |at: usize| message[at..at + 8].try_into().unwrap();
+                    (u64::from_ne_bytes(word(0)), u64::from_ne_bytes(word(8)))
+                });
+                assert!(which >= next[from as usize]);
+                next[from as usize] = which + 1;
+                seen[(from * EACH + which) as usize].fetch_add(1, Relaxed);
+            }
+            Ok(())
+        };
+        let members = senders + receivers;
+        crew::run(kind, members, &|_| cpus.clone(), &work).unwrap();
+        let once = |word: &AtomicU64| word.load(Relaxed) == 1;
+        assert!(seen.iter().all(once), "{}", std::any::type_name::<R>());
+    }
+
+    #[test]
+    fn every_queue_carries_every_message_once_and_in_order_between_threads() {
+        carries::<Spsc>(Kind::Threads, 1, 1);
+        for (senders, receivers) in [(1, 1), (1, 4), (4, 1), (4, 4)] {
+            carries::<Text>(Kind::Threads, senders, receivers);
+            carries::<Std>(Kind::Threads, senders, receivers);
+            carries::<Crossbeam>(Kind::Threads, senders, receivers);
+            carries::<Queue>(Kind::Threads, senders, receivers);
+            carries::<Datagrams>(Kind::Threads, senders, receivers);
+        }
+    }
+
+    #[test]
+    fn every_queue_between_processes_does_so_there() {
+        carries::<Shared>(Kind::Processes, 4, 4);
+        carries::<Datagrams>(Kind::Processes, 4, 4);
+        let shape = Shape {
+            senders: 4,
+            receivers: 4,
+            len: 16,
+        };
+        match Posix::new(&shape) {
+            Ok(_) => carries::<Posix>(Kind::Processes, 4, 4),
+            Err(why) => eprintln!("skipped: {why:#}"),
+        }
+    }
+}
