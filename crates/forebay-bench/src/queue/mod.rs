@@ -44,7 +44,7 @@ type Sample = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
 /// One of those compared.
 struct Entrant {
     name: &'static str,
-    /// Of what a sample sends, it sends one so manyth: system calls take their time.
+    /// It sends a so manyth part of what a sample could be, for samples of some ten milliseconds.
     part: u64,
     attempt: fn(&Shape) -> Result<()>,
     sample: Sample,
@@ -65,27 +65,27 @@ impl Entrant {
     /// Those of a kind; ours first.
     fn all(kind: Kind, ends: (usize, usize)) -> Vec<Entrant> {
         let kernel = [
-            Entrant::new::<Datagrams>("a Unix datagram socket", 10),
-            Entrant::new::<Posix>("a POSIX message queue", 10),
+            Entrant::new::<Datagrams>("a Unix datagram socket", 100),
+            Entrant::new::<Posix>("a POSIX message queue", 100),
         ];
         let mut all = Vec::new();
         match kind {
             Kind::Threads => {
-                all.push(Entrant::new::<Queue>("forebay, queue", 1));
+                all.push(Entrant::new::<Queue>("forebay, queue", 10));
                 if ends == (1, 1) {
                     all.push(Entrant::new::<Spsc>("forebay, queue::spsc", 1));
                 }
-                all.push(Entrant::new::<Text>("text 000's queue", 1));
+                all.push(Entrant::new::<Text>("text 000's queue", 10));
                 all.push(Entrant::new::<Std>(
                     match ends.1 {
                         1 => "std's channel, boxed",
                         _ => "std's channel, boxed, receiver behind a mutex",
                     },
-                    1,
+                    10,
                 ));
-                all.push(Entrant::new::<Crossbeam>("crossbeam's channel, boxed", 1));
+                all.push(Entrant::new::<Crossbeam>("crossbeam's channel, boxed", 10));
             }
-            Kind::Processes => all.push(Entrant::new::<Shared>("forebay, queue::shared", 1)),
+            Kind::Processes => all.push(Entrant::new::<Shared>("forebay, queue::shared", 10)),
         }
         all.extend(kernel);
         all

@@ -15,7 +15,7 @@
 use super::{frame::Owner, futex::Futex, limit::Limit, peers::Peers};
 use crate::sync::{
     atomic::Ordering::{Acquire, Relaxed, Release},
-    hint, planted,
+    hint, planted, thread,
 };
 use std::time::Duration;
 
@@ -26,8 +26,10 @@ const WAITED: u32 = 2;
 const BITS: u32 = 2;
 const _: () = assert!(BITS + Owner::BITS <= u32::BITS);
 
-/// Looks before the first sleep; the locks of a queue are held for some tens of nanoseconds.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 100 };
+/// Looks before the first sleep, behind pauses: the locks of a queue are held for some tens of nanoseconds. Then some behind
+/// giving the processor away: a holder that takes longer has lost its own, and may get this one.
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
 
 /// How long a sleep may last before the owner's life is looked into, where owners may die.
 const SLICE: Duration = Duration::from_millis(2);
@@ -63,8 +65,15 @@ impl Lock {
 
     #[cold]
     fn contend(&self, mine: u32, peers: &Peers, limit: &Limit) -> Option<Got> {
-        for _ in 0..LOOKS {
-            hint::spin_loop();
+        let moment = limit.or_a_moment();
+        for look in 0..LOOKS + YIELDS {
+            if look < LOOKS {
+                hint::spin_loop();
+            } else if moment.is_over() {
+                break; // whoever got the processor may have kept it for long
+            } else {
+                thread::yield_now();
+            }
             // Relaxed: a look that saves the CAS, which is the LOCK edge.
             if self.word.load(Relaxed) == FREE
                 && (self.word)
@@ -74,7 +83,6 @@ impl Lock {
                 return Some(Got::Free);
             }
         }
-        let moment = limit.or_a_moment();
         loop {
             // Relaxed: a guess, which each CAS checks.
             let seen = self.word.load(Relaxed);

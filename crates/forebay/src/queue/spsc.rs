@@ -20,7 +20,10 @@
 use super::{Config, RecvError, SendError, WhenFull, receiver::Received};
 use crate::{
     Error,
-    ring::spsc::{self, Consumer, Peeked, Producer},
+    ring::{
+        ONE_VIEW,
+        spsc::{self, Consumer, Peeked, Producer},
+    },
     sync::Park,
 };
 use std::{fmt, mem::MaybeUninit, ops::Deref, time::Duration};
@@ -97,6 +100,19 @@ fn split(header: Word) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
+/// Copies all of `from`. What fits into two registers is copied here: a call of the C library's function takes as long as
+/// all the rest of sending a word.
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    match (from.first_chunk::<WORD>(), from.last_chunk::<WORD>()) {
+        (Some(first), Some(last)) if from.len() <= 2 * WORD && to.len() == from.len() => {
+            to[..WORD].copy_from_slice(first);
+            to[from.len() - WORD..].copy_from_slice(last);
+        }
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// Puts messages into a queue; there is only one. The queue closes when it is dropped.
 ///
 /// That the receiver is gone is noticed when the queue seems full: looking each time would cost more than sending.
@@ -124,7 +140,7 @@ impl Sender {
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
         let mut reserved = self.reserve(message.len(), limit)?;
-        reserved.bytes().copy_from_slice(message);
+        copy(message, reserved.bytes());
         reserved.commit();
         Ok(())
     }
@@ -143,7 +159,7 @@ impl Sender {
     /// assert_eq!(receiver.take(None).unwrap().sequence(), 0);
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn reserve(
         &mut self,
         len: usize,
@@ -163,11 +179,14 @@ impl Sender {
             if !self.producer.wait_vacant(n, limit) {
                 return Err(self.why_not(limit));
             }
+            if !ONE_VIEW {
+                break; // seen twice, it always is in one piece
+            }
             let in_one_piece = self.producer.reserve(n).len();
             if in_one_piece == n {
                 break;
             }
-            // One view, and its end: pass over what is left there.
+            // The end of the memory: pass over what is left there.
             let padding = header(PADDING, in_one_piece as u32);
             let reserved = self.producer.reserve(in_one_piece);
             reserved.fill(std::iter::repeat_n(padding, in_one_piece));
@@ -278,7 +297,7 @@ impl Receiver {
             return Err(RecvError::TooSmall { needed });
         }
         let message = self.message(needed);
-        buffer[..needed].copy_from_slice(&message);
+        copy(&message, &mut buffer[..needed]);
         Ok(Received {
             len: needed,
             sequence: message.sequence,

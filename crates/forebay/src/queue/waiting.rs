@@ -22,9 +22,11 @@ use super::{
 use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
 use std::time::Duration;
 
-/// Looks before the first sleep: some behind a pause, then some behind giving the processor away.
+/// Looks before the first sleep: some behind a pause, then some behind giving the processor away. Where there are more
+/// threads than processors, it is those who have none that make room, or messages: given one, they do so for all, and a
+/// system call for each who would sleep is saved.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
-const YIELDS: u32 = if cfg!(loom) { 0 } else { 4 };
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 16 };
 
 /// How long a sleep lasts at most where peers may die, who then ring no more.
 const SLICE: Duration = Duration::from_millis(50);
@@ -77,21 +79,24 @@ impl Core {
             self.bury_now_and_then(limit);
             return attempt().unwrap_or(Err(FULL));
         }
+        // Relaxed: as above.
+        let may_overtake = || self.control.rare.starving.load(Relaxed) == 0;
+        if let Some(answer) = look_a_while(limit, may_overtake, &mut attempt) {
+            return answer;
+        }
         match self.control.turn.acquire(&self.peers, limit) {
             Some(Got::Free) => {}
             Some(Got::Inherited) => self.control.rare.starving.store(0, Relaxed), // as above
             None => return Err(FULL),
         }
         let mut vain = 0;
-        let answer = look_a_while(|| true, &mut attempt).or_else(|| {
-            self.sleep_until(&self.control.room, limit, &mut || {
-                let answer = attempt();
-                vain += 1;
-                if answer.is_none() && vain == PATIENCE {
-                    self.control.rare.starving.store(1, Relaxed); // as above
-                }
-                answer
-            })
+        let answer = self.sleep_until(&self.control.room, limit, &mut || {
+            let answer = attempt();
+            vain += 1;
+            if answer.is_none() && vain == PATIENCE {
+                self.control.rare.starving.store(1, Relaxed); // as above
+            }
+            answer
         });
         if vain >= PATIENCE {
             self.control.rare.starving.store(0, Relaxed); // as above
@@ -158,7 +163,8 @@ impl Core {
             Err(No::Message) => None,
             answer => Some(answer),
         };
-        let found = look_a_while(|| self.has_frames() || self.is_closed(), &mut attempt);
+        let worth_it = || self.has_frames() || self.is_closed();
+        let found = look_a_while(limit, worth_it, &mut attempt);
         if let Some(answer) = found {
             return answer;
         }
@@ -221,11 +227,18 @@ impl Core {
     }
 }
 
-/// Looks for about a microsecond of pauses, then gives the processor away a few times; `worth_it` is cheaper than a look.
-fn look_a_while<T>(worth_it: impl Fn() -> bool, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// Looks for about a microsecond of pauses, then gives the processor away a few times, unless `limit` is over;
+/// `worth_it` is cheaper than a look.
+fn look_a_while<T>(
+    limit: &Limit,
+    worth_it: impl Fn() -> bool,
+    mut look: impl FnMut() -> Option<T>,
+) -> Option<T> {
     for round in 0..LOOKS + YIELDS {
         if round < LOOKS {
             hint::spin_loop();
+        } else if limit.is_over() {
+            return None; // whoever got the processor may have kept it for long
         } else {
             thread::yield_now();
         }
