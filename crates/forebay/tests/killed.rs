@@ -17,8 +17,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Kills in each test.
-const ROUNDS: u32 = 300;
+/// Kills in each test: as many as `FOREBAY_KILLS` says, else 300.
+fn rounds() -> u32 {
+    let said = env::var("FOREBAY_KILLS").ok();
+    said.map_or(300, |said| said.parse().expect("FOREBAY_KILLS is a number"))
+}
+
 const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 
 /// A queue and a folder for a test, both gone at its end.
@@ -188,7 +192,7 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
         received += 1;
         Ok(())
     };
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         for _ in 0..random.below(2000) {
             see(LIMIT).expect("others are still sending");
         }
@@ -208,8 +212,8 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
     let stats = receiver.stats();
     assert_eq!((stats.received, stats.queued), (received, 0));
     assert_eq!(stats.reserved, stats.received + stats.aborted + stats.torn);
-    assert!(stats.torn <= u64::from(ROUNDS) + 3);
-    eprintln!("{ROUNDS} senders killed: {stats:?}");
+    assert!(stats.torn <= u64::from(rounds()) + 3);
+    eprintln!("{} senders killed: {stats:?}", rounds());
 }
 
 fn wait_for_queue(lab: &Lab) -> Shared {
@@ -231,7 +235,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
         .map(|number| Mortal(lab.child("receiver", number)))
         .collect();
     let (sender, mut sent) = (queue.sender(), 0);
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         for _ in 0..random.below(1000) {
             sender.send(&message(0, sent), LIMIT).unwrap();
             sent += 1;
@@ -249,7 +253,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     while let Ok(message) = receiver.take(Some(Duration::from_millis(300))) {
         count(check(&message).1, message.is_redelivered());
     }
-    for number in 0..ROUNDS + 3 {
+    for number in 0..rounds() + 3 {
         let Ok(file) = File::open(lab.file(number)) else {
             continue; // killed before it began
         };
@@ -259,7 +263,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     }
     let stats = receiver.stats();
     assert_eq!((stats.reserved, stats.received), (sent, sent));
-    eprintln!("{ROUNDS} receivers killed: {stats:?}");
+    eprintln!("{} receivers killed: {stats:?}", rounds());
     (queue, counts)
 }
 

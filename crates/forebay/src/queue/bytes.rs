@@ -17,7 +17,7 @@ use super::frame::{ALIGN, HEADER};
 use crate::{
     Result,
     memory::{MapConfig, settle_views},
-    sync::atomic::{AtomicU32, AtomicU64},
+    sync::mortal::{AtomicU32, AtomicU64},
 };
 use std::{ptr::NonNull, slice};
 

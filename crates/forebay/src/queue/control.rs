@@ -9,7 +9,7 @@ use super::{
 };
 use crate::sync::{
     CachePadded,
-    atomic::{AtomicU32, AtomicU64},
+    mortal::{AtomicU32, AtomicU64},
 };
 
 /// All shared words of a queue. Between processes it lies in the shared memory, where zeros are a new one, and any bytes
@@ -65,6 +65,9 @@ pub(super) struct Head {
     pub(super) redelivered: AtomicU64,
     /// Frames that were left at that when their receivers died.
     pub(super) abandoned: AtomicU64,
+    /// The frame that is being abandoned (its position and 1), or 0; and how many there will be with it.
+    pub(super) abandoning: AtomicU64,
+    pub(super) abandoned_then: AtomicU64,
 }
 
 /// What changes hardly ever, so that looking at it is cheap.

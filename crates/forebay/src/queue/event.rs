@@ -19,10 +19,10 @@
 use super::futex::Futex;
 use crate::sync::{
     atomic::{
-        AtomicU32,
         Ordering::{Relaxed, SeqCst},
         fence,
     },
+    mortal::AtomicU32,
     planted,
 };
 use std::time::Duration;
@@ -119,7 +119,7 @@ impl Passing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{Arc, model_of, thread};
+    use crate::sync::{Arc, atomic::AtomicU32, model_of, thread};
 
     /// Takes one of what `published` counts, sleeping until there is one, and passes the signal on.
     fn take(event: &Event, published: &AtomicU32) {

@@ -4,7 +4,7 @@
 //! kernel does: nobody falls asleep on a value that has changed, and whoever sleeps takes no steps, so that loom sees a
 //! lost wake-up at once as a deadlock. It imports `sync` and `sys`. Read `lock` next, then `event`.
 
-use crate::sync::atomic::AtomicU32;
+use crate::sync::mortal::AtomicU32;
 use std::{ops::Deref, time::Duration};
 
 /// The word; it orders nothing by itself.
@@ -60,11 +60,14 @@ impl Default for Asleep {
 
 #[cfg(loom)]
 impl Futex {
-    /// A model has no clock: every limit is over at once.
+    /// A model has no clock: every limit is over at once, or as soon as all others had their turn.
     pub(super) fn sleep(&self, expected: u32, limit: Option<Duration>) {
         let held = self.asleep.lock.lock().unwrap();
         // Relaxed: as the kernel's look.
-        if limit.is_none() && self.word.load(std::sync::atomic::Ordering::Relaxed) == expected {
+        if limit.is_some() {
+            drop(held);
+            loom::thread::yield_now();
+        } else if self.word.load(std::sync::atomic::Ordering::Relaxed) == expected {
             drop(self.asleep.woken.wait(held).unwrap());
         }
     }

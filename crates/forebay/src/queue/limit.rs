@@ -68,6 +68,9 @@ impl Default for LastTime {
 impl LastTime {
     /// Whether that is longer ago than `time`; if so, it is now. Of several threads only one is told so.
     pub(super) fn is_over_a(&self, time: Duration) -> bool {
+        if cfg!(loom) {
+            return true; // a model has no clock
+        }
         let Ok(mut last) = self.0.try_lock() else {
             return false;
         };

@@ -58,6 +58,8 @@ mod waiting;
 
 #[cfg(test)]
 mod models;
+#[cfg(all(test, loom))]
+mod recovery_models;
 #[cfg(all(test, not(loom)))]
 mod shared_tests;
 #[cfg(all(test, not(loom)))]

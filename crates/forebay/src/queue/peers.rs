@@ -15,7 +15,7 @@ use crate::sys;
 #[cfg(not(loom))]
 use crate::{
     Error, Result,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::{atomic::Ordering::Relaxed, mortal::AtomicU32},
 };
 use std::{fs::File, time::Duration};
 
@@ -31,6 +31,9 @@ pub(super) enum Peers {
         /// A description of our own, with our byte locked.
         file: File,
     },
+    /// The threads of a model are the processes, and what the kernel knows of them is this.
+    #[cfg(loom)]
+    Modelled(modelled::Deaths),
 }
 
 impl Peers {
@@ -53,6 +56,8 @@ impl Peers {
         match self {
             Peers::Threads => Owner::NOBODY,
             Peers::Processes { me, .. } => *me,
+            #[cfg(loom)]
+            Peers::Modelled(_) => modelled::me(),
         }
     }
 
@@ -69,6 +74,8 @@ impl Peers {
             Peers::Processes { me, file } => {
                 owner != *me && !sys::shared::is_byte_locked(file, owner.bits())
             }
+            #[cfg(loom)]
+            Peers::Modelled(deaths) => owner != modelled::me() && deaths.has(owner),
         }
     }
 
@@ -78,6 +85,51 @@ impl Peers {
             (false, left) => left,
             (true, None) => Some(slice),
             (true, Some(left)) => Some(left.min(slice)),
+        }
+    }
+}
+
+#[cfg(loom)]
+pub(super) mod modelled {
+    use super::Owner;
+    use crate::sync::{
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+        planted,
+    };
+    use std::cell::Cell;
+
+    loom::thread_local! {
+        static ME: Cell<u32> = Cell::new(1);
+    }
+
+    /// Makes this thread the `number`th process; else it is the first.
+    pub(crate) fn be(number: u32) {
+        ME.with(|me| me.set(number));
+    }
+
+    pub(super) fn me() -> Owner {
+        Owner::new(ME.with(Cell::get))
+    }
+
+    /// Who has died, of four.
+    #[derive(Debug, Default)]
+    pub(crate) struct Deaths([AtomicBool; 4]);
+
+    impl Deaths {
+        /// The kernel learns that the `number`th is dead, behind all that it did.
+        pub(crate) fn tell(&self, number: u32) {
+            self.0[number as usize].store(true, Release); // INHERIT
+        }
+
+        pub(super) fn has(&self, owner: Owner) -> bool {
+            let order = match planted("queue-inherit-relaxed") {
+                true => Relaxed,
+                false => Acquire,
+            };
+            self.0[owner.bits() as usize].load(order) // INHERIT
         }
     }
 }

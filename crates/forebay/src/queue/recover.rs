@@ -10,6 +10,7 @@
 //!  it held the head's lock, and had
 //!    marked the frame, not counted         Taken or Dropped at the head         counts it, moves the head
 //!    counted, not moved the head           counts ahead of the head's number    moves the head
+//!    abandoned a frame, not counted        `abandoning`, and how many then      counts it, if it is abandoned
 //!  it was filling                          Busy, owner dead                     Torn: passed over and counted
 //!  it was reading                          Taken, owner dead                    Returned: given to another one, marked;
 //!                                                                               or Abandoned: counted
@@ -24,7 +25,10 @@ use super::{
     frame::{self, Kind},
     limit::Limit,
 };
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{
+    atomic::Ordering::{Acquire, Relaxed, Release},
+    planted,
+};
 
 impl Core {
     /// Where the frames between `from` and `to` begin. Under the tail's lock, so that none of them goes away.
@@ -81,6 +85,14 @@ impl Core {
                 head.position.store(beyond, Release); // PASS
             }
         }
+        if let Some(frame) = head.abandoning.load(Relaxed).checked_sub(1) {
+            // Only what is over can have been given back.
+            if frame < free || self.kind(frame) == Kind::Abandoned {
+                let then = head.abandoned_then.load(Relaxed); // LOCK, or INHERIT
+                head.abandoned.store(then, Release);
+            }
+            head.abandoning.store(0, Release);
+        }
         let passed = self.frames(free, head.position.load(Relaxed))?;
         let returned = passed.filter(|&frame| self.kind(frame) == Kind::Returned);
         head.returned.store(returned.count() as u64, Relaxed); // LOCK
@@ -119,6 +131,21 @@ impl Core {
         Ok(taken)
     }
 
+    /// Leaves a frame at that, and counts it, once, even if we die here. Under both locks.
+    fn abandon(&self, position: u64) {
+        let head = &self.control.head;
+        let then = head.abandoned.load(Relaxed) + 1; // LOCK
+        // Release, all: whoever mends what we leave finds them in this order.
+        if !planted("queue-abandon-without-a-note") {
+            head.abandoned_then.store(then, Release);
+            head.abandoning.store(position + 1, Release);
+        }
+        let state = &self.header(position).state;
+        state.store(Kind::Abandoned.word(), Release); // OVER
+        head.abandoned.store(then, Release);
+        head.abandoning.store(0, Release);
+    }
+
     /// Finds the frames of dead owners: what they were filling is torn, what they were reading returned or abandoned.
     #[cold]
     pub(super) fn bury(&self, limit: &Limit) -> Answer<()> {
@@ -142,7 +169,7 @@ impl Core {
                     continue;
                 }
                 // It may have gone on before it died.
-                if state.load(Acquire) != word {
+                if state.load(Acquire) != word && !planted("queue-burial-at-first-sight") {
                     continue;
                 }
                 found = true;
@@ -152,10 +179,7 @@ impl Core {
                         state.store(Kind::Returned.word(), Release);
                         add_one(&head.returned);
                     }
-                    _ => {
-                        state.store(Kind::Abandoned.word(), Release); // OVER
-                        add_one(&head.abandoned);
-                    }
+                    _ => self.abandon(position),
                 }
             }
         }

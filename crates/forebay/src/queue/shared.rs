@@ -42,7 +42,7 @@ use std::{
 /// Where names are: a file system in memory.
 const FOLDER: &str = "/dev/shm";
 const MAGIC: [u8; 8] = *b"forebayQ";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Where the shared words begin.
 const CONTROL_AT: usize = 128;
 /// A file that is not, or no longer, what it should be.

@@ -12,6 +12,7 @@
 
 mod bell;
 mod eventfd;
+pub(crate) mod mortal;
 mod task;
 mod wait;
 

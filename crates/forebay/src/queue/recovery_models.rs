@@ -1,0 +1,230 @@
+//! Recovery in every order of a few steps: one process dies before each of its stores in turn, and others go on.
+//!
+//! The processes are threads of a model ([`mortal`](crate::sync::mortal)), the kernel's knowledge of who is dead is a word
+//! (`peers::modelled`). What one of them forgets when it dies, all that it stored before stays.
+
+use super::{
+    core::{Core, No},
+    frame::span,
+    limit::Limit,
+    peers::{Peers, modelled::be},
+};
+use crate::{
+    memory::MapConfig,
+    sync::{Arc, model_of, mortal::dies, thread},
+};
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// What came: the message's number, what it says, and whether it is marked as redelivered.
+type Got = (u64, u8, bool);
+
+/// A queue for three messages of a byte each.
+fn core(redelivers: bool) -> Arc<Core> {
+    let config = MapConfig {
+        populate: false,
+        huge_pages: false,
+    };
+    let mut core = Core::new(3 * span(1) as usize, &config).unwrap();
+    core.peers = Peers::Modelled(Default::default());
+    core.redelivers = redelivers;
+    Arc::new(core)
+}
+
+fn at_once() -> Limit {
+    Limit::new(Some(Duration::ZERO))
+}
+
+fn tell_of_death(core: &Core, number: u32) {
+    if let Peers::Modelled(deaths) = &core.peers {
+        deaths.tell(number);
+    }
+}
+
+fn send(core: &Core, byte: u8) {
+    let mut reserved = None;
+    core.reserve([1].into_iter(), &at_once(), |frame| reserved = Some(frame))
+        .unwrap();
+    let mut frame = reserved.unwrap();
+    core.fill(&mut frame)[0] = byte;
+    core.commit(frame);
+}
+
+/// Takes the next message, shows it, and gives it back.
+fn take(core: &Core, see: impl FnOnce(Got)) -> Result<(), No> {
+    let mut taken = None;
+    core.take_within(1, 1, &at_once(), |frame| taken = Some(frame))?;
+    let frame = taken.unwrap();
+    see((frame.sequence, core.read(&frame)[0], frame.again));
+    core.release(frame);
+    Ok(())
+}
+
+/// Takes what there is.
+fn take_all(core: &Core, got: &mut Vec<Got>) {
+    while let Ok(()) = take(core, |one| got.push(one)) {}
+}
+
+/// Runs `scene`, which is told after how many stores its mortal dies and says whether it did, for each such number.
+fn wherever_it_dies(scene: impl Fn(u32) -> bool + Send + Sync + 'static) {
+    let scene = std::sync::Arc::new(scene);
+    for stores in 0.. {
+        let died = std::sync::Arc::new(AtomicBool::new(false));
+        let (scene, says) = (scene.clone(), died.clone());
+        model_of(3, move || says.store(scene(stores), Relaxed));
+        if !died.load(Relaxed) {
+            assert!(stores > 3, "it stores nothing");
+            return;
+        }
+    }
+}
+
+/// Starts process 2, which dies after so many stores of `life`, unless that is over first; says whether it did.
+fn mortal(
+    core: &Arc<Core>,
+    stores: u32,
+    life: impl FnOnce(&Core) + Send + 'static,
+) -> thread::JoinHandle<bool> {
+    let core = core.clone();
+    thread::spawn(move || {
+        be(2);
+        let died = dies(stores, || life(&core));
+        tell_of_death(&core, 2); // or it leaves
+        died
+    })
+}
+
+/// What a mortal has done, as it says itself; no word of the model.
+#[derive(Clone, Default)]
+struct Deeds(std::sync::Arc<(AtomicBool, std::sync::Mutex<Vec<Got>>)>);
+
+#[test]
+fn a_dying_sender_loses_nothing_that_was_sent_and_leaves_nothing_by_half() {
+    wherever_it_dies(|stores| {
+        let (core, sent) = (core(true), Deeds::default());
+        let says = sent.clone();
+        let sender = mortal(&core, stores, move |core| {
+            send(core, 1);
+            says.0.0.store(true, Relaxed);
+        });
+        let mut got = Vec::new();
+        send(&core, 2);
+        take_all(&core, &mut got);
+        let died = sender.join().unwrap();
+        take_all(&core, &mut got);
+        let stats = core.stats(&at_once()).unwrap();
+        assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
+        assert_eq!(stats.received, got.len() as u64);
+        assert!(got.is_sorted() && got.iter().all(|got| !got.2), "{got:?}");
+        let of = |byte| got.iter().filter(|got| got.1 == byte).count();
+        assert!(of(2) == 1 && of(1) <= 1, "{got:?}");
+        assert!(of(1) == 1 || !sent.0.0.load(Relaxed));
+        died
+    });
+}
+
+fn dying_receiver(redelivers: bool) {
+    wherever_it_dies(move |stores| {
+        let (core, deeds) = (core(redelivers), Deeds::default());
+        send(&core, 1);
+        send(&core, 2);
+        let says = deeds.clone();
+        let receiver = mortal(&core, stores, move |core| {
+            let taken = take(core, |got| says.0.1.lock().unwrap().push(got));
+            says.0.0.store(taken.is_ok(), Relaxed);
+        });
+        let mut got = Vec::new();
+        take_all(&core, &mut got);
+        let died = receiver.join().unwrap();
+        take_all(&core, &mut got);
+        let stats = core.stats(&at_once()).unwrap();
+        assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
+        assert_eq!(stats.received, 2);
+        let seen = deeds.0.1.lock().unwrap().clone();
+        // It may have died between its release and saying so.
+        let has_released = deeds.0.0.load(Relaxed);
+        let again = got.iter().filter(|got| got.2).count() as u64;
+        assert_eq!(stats.redelivered, again);
+        for byte in [1, 2] {
+            let here: Vec<_> = got.iter().filter(|got| got.1 == byte).collect();
+            let there = seen.iter().filter(|got| got.1 == byte).count();
+            let unmarked = there + here.iter().filter(|got| !got.2).count();
+            assert!(here.len() <= 1 && unmarked <= 1, "{got:?} and {seen:?}");
+            assert!(!(there == 1 && has_released && !here.is_empty()));
+            if redelivers {
+                assert!(here.len() + there >= 1, "{byte} is lost");
+            }
+        }
+        let missing = 2 - got.len() as u64;
+        match redelivers {
+            true => assert_eq!(stats.abandoned, 0),
+            // What it released is not here either, and not abandoned.
+            false if has_released => assert_eq!((stats.abandoned, missing), (0, seen.len() as u64)),
+            false => assert_eq!((stats.abandoned, again), (missing, 0)),
+        }
+        died
+    });
+}
+
+#[test]
+fn what_a_dying_receiver_holds_comes_again_marked_and_nothing_else_does() {
+    dying_receiver(true);
+}
+
+#[test]
+fn what_a_dying_receiver_holds_is_counted_and_nothing_else_is_missing() {
+    dying_receiver(false);
+}
+
+fn dying_recoverer(redelivers: bool) {
+    wherever_it_dies(move |stores| {
+        let core = core(redelivers);
+        send(&core, 1);
+        be(3);
+        let held = Cell::new(None);
+        core.take(1, 1, &at_once(), |frame| held.set(Some(frame)))
+            .unwrap();
+        tell_of_death(&core, 3);
+        be(1);
+        let recoverer = mortal(&core, stores, |core| {
+            let _ = core.bury(&at_once());
+        });
+        let mut got = Vec::new();
+        take_all(&core, &mut got);
+        let died = recoverer.join().unwrap();
+        take_all(&core, &mut got);
+        let stats = core.stats(&at_once()).unwrap();
+        assert!(stats.adds_up(), "{stats:?}");
+        let expected = match redelivers {
+            true => (vec![(0, 1, true)], 1, 0),
+            false => (vec![], 0, 1),
+        };
+        assert_eq!((got, stats.redelivered, stats.abandoned), expected);
+        died
+    });
+}
+
+#[test]
+fn whoever_looks_after_the_dead_may_die_too() {
+    dying_recoverer(true);
+    dying_recoverer(false);
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    const SENDER: &str = "a_dying_sender_loses_nothing_that_was_sent_and_leaves_nothing_by_half";
+    const RECEIVER: &str = "what_a_dying_receiver_holds_comes_again_marked_and_nothing_else_does";
+    const RECOVERER: &str = "whoever_looks_after_the_dead_may_die_too";
+    for (bug, test) in [
+        ("queue-heir-mends-nothing", RECEIVER),
+        ("queue-burial-at-first-sight", RECEIVER),
+        ("queue-inherit-relaxed", SENDER),
+        ("queue-abandon-without-a-note", RECOVERER),
+    ] {
+        let test = format!("queue::recovery_models::{test}");
+        crate::sync::planted_bug_is_found(bug, &test);
+    }
+}
