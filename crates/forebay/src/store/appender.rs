@@ -1,10 +1,11 @@
 //! The near side of the store: reserve in place, fill, commit; and when a buffer leaves.
 
 use super::{
-    buffer::{BLOCK, Buffer},
-    closing::{Closing, Totals, write_error},
-    config::{Config, Got},
-    drain::{Drain, Framing},
+    buffer::{BLOCK, Buffer, Then},
+    closing::{Closing, Stage, Totals},
+    config::{Config, Got, WhenFull},
+    drain::Drain,
+    framing::Framing,
     sink::Sink,
     writer::{Ending, Writer},
 };
@@ -15,8 +16,11 @@ use crate::{
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+/// How long a wait for the writer lasts before it looks whether that still makes sense.
+const STEP: Duration = Duration::from_millis(10);
 
 /// Composes records in place and hands full buffers to a writer.
 ///
@@ -53,6 +57,10 @@ pub struct Appender {
     /// Where the next fresh buffer's bytes go.
     end: u64,
     accepted: u64,
+    dropped: u64,
+    when_full: WhenFull,
+    /// Bytes that the framing keeps in front of each buffer.
+    head: usize,
     /// When the oldest byte of the current buffer was first noticed.
     waiting_since: Option<u64>,
     flush_ns: u64,
@@ -70,7 +78,7 @@ impl Appender {
     /// The configuration is out of range, or memory or a thread cannot be had.
     pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, config: &Config) -> Result<Self> {
         config.validate()?;
-        let drain = Drain::new(sink, framing.clone());
+        let drain = Drain::new(sink, framing.clone(), config.sync);
         let direct = drain.is_direct();
         // Room for a record that begins at the last byte, and for the padding after it.
         let size = config
@@ -78,7 +86,9 @@ impl Appender {
             .saturating_add(config.record_bytes + 2 * BLOCK);
         memory::check_all("store", size.saturating_mul(config.buffers))?;
         // The first one now, which also tells what pages are got; the others when they are needed.
-        let current = Buffer::new(size, config.huge_pages, true)?;
+        let mut current = Buffer::new(size, config.huge_pages, true)?;
+        let head = framing.head_bytes();
+        current.restart(0, head);
         let huge_pages = current.huge_pages();
         let spare = (1..config.buffers)
             .map(|_| Buffer::new(size, config.huge_pages, false))
@@ -89,6 +99,9 @@ impl Appender {
             record_bytes: config.record_bytes,
             end: 0,
             accepted: 0,
+            dropped: 0,
+            when_full: config.when_full,
+            head,
             waiting_since: None,
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
             padding: direct.then(|| framing.least_padding()).flatten(),
@@ -108,8 +121,7 @@ impl Appender {
     /// above [`Config::record_bytes`].
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
-        let has_room = matches!(&self.current, Some(buffer) if buffer.len < self.capacity);
-        if len > self.record_bytes || self.writer.has_failed() || !has_room {
+        if !self.has_room(len) {
             self.check(len)?;
             if !self.renew(Duration::ZERO) {
                 return Ok(None);
@@ -118,10 +130,64 @@ impl Appender {
         Ok(Some(Reserved { store: self, len }))
     }
 
+    /// As [`reserve`](Appender::reserve), but where no buffer is empty [`Config::when_full`] says what happens. `None`:
+    /// the record is dropped and counted.
+    ///
+    /// # Errors
+    /// As [`reserve`](Appender::reserve). Also, where it would have to wait for a writer that sits on a failed write,
+    /// which nobody retried, or that was told to give up.
+    #[inline]
+    pub fn claim(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
+        self.claim_many(len, 1)
+    }
+
+    /// As [`claim`](Appender::claim), for `records` of them at once: all are dropped, or none.
+    #[inline]
+    pub(super) fn claim_many(&mut self, len: usize, records: u64) -> Result<Option<Reserved<'_>>> {
+        if !self.has_room(len) && !self.find_room(len)? {
+            self.dropped += records;
+            return Ok(None);
+        }
+        Ok(Some(Reserved { store: self, len }))
+    }
+
+    #[inline]
+    fn has_room(&self, len: usize) -> bool {
+        let has_room = matches!(&self.current, Some(buffer) if buffer.len < self.capacity);
+        has_room && len <= self.record_bytes && !self.writer.has_failed()
+    }
+
+    #[cold]
+    fn find_room(&mut self, len: usize) -> Result<bool> {
+        loop {
+            self.check(len)?;
+            if self.renew(Duration::ZERO) {
+                return Ok(true);
+            }
+            if self.when_full == WhenFull::DropNewest {
+                return Ok(false);
+            }
+            self.refuse_to_wait_in_vain()?;
+            self.renew(STEP);
+        }
+    }
+
+    fn refuse_to_wait_in_vain(&self) -> Result<()> {
+        let why = if self.writer.is_abandoned() {
+            "it was given up"
+        } else if self.writer.is_stuck() {
+            "a write failed and was not retried"
+        } else {
+            return Ok(());
+        };
+        let what = format!("waiting for the writer: {why}");
+        Err(Error::new("store", what).advise("Retry, or close and count what is lost"))
+    }
+
     #[cold]
     fn check(&mut self, len: usize) -> Result<()> {
-        if let Some(cause) = self.writer.take_error() {
-            return Err(write_error(cause));
+        if let Some(error) = self.writer.take_error() {
+            return Err(error);
         }
         if len > self.record_bytes {
             let what = format!("a record of {len} bytes is above the {}", self.record_bytes);
@@ -146,7 +212,7 @@ impl Appender {
         if let Some(full) = self.current.take() {
             self.seal(full);
         }
-        fresh.restart(self.end);
+        fresh.restart(self.end, self.head);
         self.current = Some(fresh);
         true
     }
@@ -161,12 +227,14 @@ impl Appender {
             if gap > 0 {
                 self.framing.pad(full.vacant_mut(gap));
                 full.accept(gap, 0);
+                full.padding = gap;
             }
         }
         self.hand_over(full);
     }
 
-    fn hand_over(&mut self, buffer: Buffer) {
+    fn hand_over(&mut self, mut buffer: Buffer) {
+        buffer.first = self.accepted - buffer.records;
         self.end = buffer.end();
         self.waiting_since = None;
         self.writer.hand_over(buffer);
@@ -188,7 +256,8 @@ impl Appender {
         if self.writer.has_failed() {
             self.check(0)?;
         }
-        let has_bytes = matches!(&self.current, Some(buffer) if buffer.len > 0);
+        let has_bytes = matches!(&self.current, Some(buffer) if !buffer.is_empty());
+        self.writer.keep_time(now);
         if has_bytes {
             let since = *self.waiting_since.get_or_insert(now);
             if now.saturating_sub(since) >= self.flush_ns
@@ -202,8 +271,9 @@ impl Appender {
 
     /// When [`tick`](Appender::tick) has something to do, in the clock's time.
     pub fn due_at(&self) -> Option<u64> {
-        self.waiting_since
-            .map(|since| since.saturating_add(self.flush_ns))
+        let flush = self.waiting_since;
+        let flush = flush.map(|since| since.saturating_add(self.flush_ns));
+        flush.into_iter().chain(self.writer.sync_due_at()).min()
     }
 
     /// Hands over what is there, full or not; it is written when the writer comes to it.
@@ -217,9 +287,114 @@ impl Appender {
     }
 
     fn hand_over_partial(&mut self) {
-        if let Some(buffer) = self.current.take_if(|buffer| buffer.len > 0) {
+        if let Some(buffer) = self.current.take_if(|buffer| !buffer.is_empty()) {
             self.hand_over(buffer);
         }
+    }
+
+    /// Waits up to `limit` until all that was accepted so far is as far as `stage`, and says how far it is: less than
+    /// asked for where the time was up, and where the output cannot promise it.
+    ///
+    /// ```
+    /// use forebay::store::{Config, FileSink, Records, Stage};
+    /// use std::time::Duration;
+    /// let path = std::env::temp_dir().join(format!("forebay-doc-wait-{}", std::process::id()));
+    /// let mut orders = Records::<u64>::plain(FileSink::create(&path, true)?, &Config::default())?;
+    /// orders.append(&7)?;
+    /// let stage = orders.wait_for(Stage::Durable, Duration::from_secs(60))?;
+    /// assert_eq!(stage, Stage::Durable); // from here on, no power cut takes it
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`claim`](Appender::claim); or the sync failed, and then nobody knows what the device has.
+    pub fn wait_for(&mut self, stage: Stage, limit: Duration) -> Result<Stage> {
+        self.check(0)?;
+        let deadline = Instant::now() + limit;
+        let mut is_asked = stage == Stage::Accepted;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !is_asked {
+                let then = Then {
+                    sync: stage == Stage::Durable,
+                    next_output: false,
+                };
+                is_asked = self.send_off(then, STEP.min(left));
+            }
+            let reached = if is_asked {
+                self.reached()
+            } else {
+                Stage::Accepted
+            };
+            let is_over = is_asked && self.all_are_back();
+            if reached >= stage || is_over || left.is_zero() {
+                self.check(0)?;
+                return Ok(reached);
+            }
+            self.refuse_to_wait_in_vain()?;
+            self.writer.wait_one(STEP.min(left));
+            self.check(0)?;
+        }
+    }
+
+    fn all_are_back(&mut self) -> bool {
+        self.writer.empties() + usize::from(self.current.is_some()) == self.buffers
+    }
+
+    /// How far everything is that was handed over.
+    fn reached(&mut self) -> Stage {
+        if !self.all_are_back() {
+            return Stage::Accepted;
+        }
+        let counts = self.writer.counts();
+        match counts.durable == counts.written {
+            true => Stage::Durable,
+            false => Stage::Written,
+        }
+    }
+
+    /// What is accepted from now on goes to the sink's next output ([`Files`](super::Files)), from its first byte. The writer
+    /// goes on to it behind the last byte of this one. `false`: no buffer is empty to carry that; try again after
+    /// [`wait_empty`](Appender::wait_empty).
+    ///
+    /// # Errors
+    /// As [`reserve`](Appender::reserve). That there is no next output, or that it cannot be had now, comes back as a
+    /// failed write does: told once, and tried again by [`retry`](Appender::retry).
+    pub fn next_output(&mut self) -> Result<bool> {
+        self.check(0)?;
+        let then = Then {
+            sync: false,
+            next_output: true,
+        };
+        Ok(self.send_off(then, Duration::ZERO))
+    }
+
+    /// Bytes accepted into the output that records go to now.
+    pub fn output_bytes(&self) -> u64 {
+        match &self.current {
+            Some(buffer) if !buffer.is_empty() => buffer.end(),
+            _ => self.end,
+        }
+    }
+
+    /// Hands over what there is, or nothing, with what is to happen behind it; `false`: no buffer is empty.
+    fn send_off(&mut self, then: Then, limit: Duration) -> bool {
+        if self.current.is_none() && !self.renew(limit) {
+            return false;
+        }
+        let Some(mut buffer) = self.current.take() else {
+            return false;
+        };
+        if buffer.is_empty() {
+            buffer.clear();
+        }
+        buffer.then = then;
+        self.hand_over(buffer);
+        if then.next_output {
+            self.end = 0;
+        }
+        true
     }
 
     /// Tries a failed write again, from the byte where it stopped: in order, without a hole.
@@ -239,12 +414,7 @@ impl Appender {
 
     /// The counts so far.
     pub fn totals(&self) -> Totals {
-        let (written, written_bytes) = self.writer.written();
-        Totals {
-            accepted: self.accepted,
-            written,
-            written_bytes,
-        }
+        self.writer.counts().totals(self.accepted, self.dropped)
     }
 
     /// What was got, which need not be what was asked for.
@@ -262,6 +432,7 @@ impl Appender {
     pub fn close(mut self) -> Closing {
         Closing {
             accepted: self.accepted,
+            dropped: self.dropped,
             ending: self.end(),
         }
     }
@@ -275,7 +446,12 @@ impl Appender {
 impl Drop for Appender {
     /// Writes what is left, as a [`close`](Appender::close) whose result nobody wants to know.
     fn drop(&mut self) {
-        self.end().join();
+        let closing = Closing {
+            accepted: self.accepted,
+            dropped: self.dropped,
+            ending: self.end(),
+        };
+        closing.wait_to_the_end();
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  start, its offset in the output
-//!  │ rec │ rec │ rec │ … │ rec │ padding │
-//!  0                     capacity       len      capacity + overhang
+//!  │ head │ rec │ rec │ rec │ … │ rec │ padding │
+//!  0                            capacity       len      capacity + overhang
 //! ```
+//! The head is the framing's, filled in when the buffer leaves; most have none.
 //! A record may begin at any byte below the capacity and run over into the overhang, so no record
 //! is ever split between two buffers.
 
@@ -16,10 +17,26 @@ use crate::{
 /// What files are aligned to when they are written past the page cache.
 pub(super) const BLOCK: usize = 4096;
 
+/// What is to happen once all up to here is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Then {
+    /// It is made durable.
+    pub sync: bool,
+    /// What follows goes to the next output.
+    pub next_output: bool,
+}
+
 pub(super) struct Buffer {
     bytes: Region,
     /// Bytes up to here are filled.
     pub len: usize,
+    head: usize,
+    /// Bytes of padding behind the records.
+    pub padding: usize,
+    /// The number of the first record in it.
+    pub first: u64,
+    /// What is to happen once it is written.
+    pub then: Then,
     /// Where the first byte goes in the output.
     pub start: u64,
     /// Records in it.
@@ -36,16 +53,34 @@ impl Buffer {
         Ok(Buffer {
             bytes: Region::part(size, &config)?,
             len: 0,
+            head: 0,
+            padding: 0,
+            first: 0,
+            then: Then::default(),
             start: 0,
             records: 0,
         })
     }
 
-    /// Empty again, for bytes that will go to `start`.
-    pub fn restart(&mut self, start: u64) {
-        self.len = 0;
+    /// Empty again, for bytes that will go to `start`, behind a head of `head` bytes.
+    pub fn restart(&mut self, start: u64, head: usize) {
+        self.len = head;
+        self.head = head;
+        self.padding = 0;
+        self.then = Then::default();
         self.start = start;
         self.records = 0;
+    }
+
+    /// Whether nothing was accepted into it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == self.head
+    }
+
+    /// Without its head: it carries nothing but what is to happen behind the buffers before it.
+    pub fn clear(&mut self) {
+        self.len = 0;
     }
 
     /// Where the byte after the last filled one goes.
@@ -55,6 +90,10 @@ impl Buffer {
 
     pub fn filled(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
     }
 
     /// The `len` bytes behind what is filled.

@@ -1,6 +1,9 @@
 //! The end of a store: waiting for the last byte, or giving it up, and what came of it all.
 
-use super::writer::Ending;
+use super::{
+    drain::{Drain, Progress},
+    writer::Ending,
+};
 use crate::Error;
 use std::{
     io,
@@ -18,8 +21,51 @@ pub struct Totals {
     pub accepted: u64,
     /// Records whose every byte `write` took.
     pub written: u64,
-    /// Bytes up to the end of the last of these.
+    /// Bytes up to the end of the last of these, in all outputs together.
     pub written_bytes: u64,
+    /// Records that a device promised to keep, and promised so of all before them.
+    pub durable: u64,
+    /// Bytes up to the end of the last of these.
+    pub durable_bytes: u64,
+    /// Records that found no room, under [`WhenFull::DropNewest`](super::WhenFull): they are none of the others.
+    pub dropped: u64,
+    /// Syncs so far.
+    pub syncs: u64,
+    /// How long the slowest of them took.
+    pub slowest_sync: Duration,
+}
+
+/// How far a record is; each stage includes those before it.
+///
+/// ```
+/// use forebay::store::Stage;
+/// assert!(Stage::Durable > Stage::Written && Stage::Written > Stage::Accepted);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// In one of our buffers: gone with the process.
+    Accepted,
+    /// `write` returned: it survives the process, also `kill -9`, but no power cut.
+    Written,
+    /// A sync that began after that succeeded: it survives a power cut.
+    Durable,
+}
+
+impl Totals {
+    /// Records that are at least as far as `stage`.
+    ///
+    /// ```
+    /// use forebay::store::{Stage, Totals};
+    /// let totals = Totals { accepted: 9, written: 7, ..Totals::default() };
+    /// assert_eq!(totals.at(Stage::Written), 7);
+    /// ```
+    pub fn at(&self, stage: Stage) -> u64 {
+        match stage {
+            Stage::Accepted => self.accepted,
+            Stage::Written => self.written,
+            Stage::Durable => self.durable,
+        }
+    }
 }
 
 /// Tells a store, from any thread and at any time, that nothing more is to be written; clones are
@@ -73,6 +119,7 @@ impl Abandon {
 /// ```
 pub struct Closing {
     pub(super) accepted: u64,
+    pub(super) dropped: u64,
     pub(super) ending: Ending,
 }
 
@@ -111,23 +158,15 @@ impl Closing {
     /// Waits as long as it takes.
     pub fn wait_to_the_end(self) -> Finished {
         let is_abandoned = self.ending.is_abandoned();
-        let (drain, error) = self.ending.join();
-        let mut totals = Totals {
-            accepted: self.accepted,
-            ..Totals::default()
-        };
-        let mut error = error.map(write_error);
+        let (accepted, dropped) = (self.accepted, self.dropped);
+        let mut totals = self.totals();
+        let (drain, mut error) = self.ending.join();
         let mut durable = false;
         if let Some(mut drain) = drain {
-            totals.written = drain.records();
-            totals.written_bytes = drain.bytes();
-            // What was given up in a hurry is not worth another wait.
-            if !is_abandoned {
-                match drain.sync() {
-                    Ok(promised) => durable = promised,
-                    Err(cause) => error = error.or(Some(sync_error(cause))),
-                }
-            }
+            drain.close(is_abandoned);
+            durable = drain.is_durable();
+            totals = Counts::of(&drain).totals(accepted, dropped);
+            error = error.or(drain.take_trouble());
         }
         Finished {
             totals,
@@ -143,16 +182,46 @@ impl Closing {
 
     /// The counts so far.
     pub fn totals(&self) -> Totals {
-        let (written, written_bytes) = self.ending.written();
+        self.ending.counts().totals(self.accepted, self.dropped)
+    }
+}
+
+/// What the draining side counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub written: Progress,
+    pub durable: Progress,
+    pub syncs: u64,
+    pub slowest_sync: Duration,
+}
+
+impl Counts {
+    pub fn of(drain: &Drain) -> Self {
+        let (syncs, slowest_sync) = drain.syncs();
+        Counts {
+            written: drain.written(),
+            durable: drain.durable(),
+            syncs,
+            slowest_sync,
+        }
+    }
+
+    pub fn totals(&self, accepted: u64, dropped: u64) -> Totals {
         Totals {
-            accepted: self.accepted,
-            written,
-            written_bytes,
+            accepted,
+            written: self.written.records,
+            written_bytes: self.written.bytes,
+            durable: self.durable.records,
+            durable_bytes: self.durable.bytes,
+            dropped,
+            syncs: self.syncs,
+            slowest_sync: self.slowest_sync,
         }
     }
 }
 
-fn sync_error(cause: io::Error) -> Error {
+/// A failed sync, likewise.
+pub(super) fn sync_error(cause: io::Error) -> Error {
     Error::new("", "syncing the file")
         .because(cause)
         .advise("What was written may not survive a power cut")

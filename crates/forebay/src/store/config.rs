@@ -4,6 +4,42 @@ use super::{Abandon, buffer::BLOCK};
 use crate::{Error, Result, memory::HugePages};
 use std::time::Duration;
 
+/// When what was written is made durable: an `fdatasync` by the writer, and the folder's at the first one of a file.
+///
+/// What a crash may take, at most, of what was *accepted*:
+///
+/// | policy | `kill -9` | power cut |
+/// |---|---|---|
+/// | any | what is not *written*: the buffers; in time, the flush period and the writer's backlog | what is not *durable* |
+/// | `None` | | no bound |
+/// | `Interval(t)` | | besides the buffers, `t` and the slowest sync ([`Totals::slowest_sync`](super::Totals)) |
+/// | `File` | | the open file |
+/// | `Always` | | the buffers, as with `kill -9` |
+///
+/// [`wait_for`](super::Appender::wait_for) makes everything durable that was accepted before, under any of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Never, unless somebody asks for it.
+    None,
+    /// Once this time has gone by since the last one, while there is something to make durable; and as `File`.
+    Interval(Duration),
+    /// When an output is complete: at the end, and where the store goes on to the next one.
+    #[default]
+    File,
+    /// After every buffer, before the next one is written.
+    Always,
+}
+
+/// What [`claim`](super::Appender::claim) does with a record while no buffer is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits for the writer.
+    #[default]
+    Wait,
+    /// It drops the record and counts that ([`Totals::dropped`](super::Totals)).
+    DropNewest,
+}
+
 /// How a store is built.
 ///
 /// ```
@@ -24,6 +60,10 @@ pub struct Config {
     pub flush_every: Duration,
     /// Write on a thread of its own. Off, hand-over writes, which is what virtual time needs.
     pub thread: bool,
+    /// When what was written is made durable.
+    pub sync: SyncPolicy,
+    /// What becomes of a record that finds no room.
+    pub when_full: WhenFull,
     /// Ask for huge pages.
     pub huge_pages: bool,
     /// How the outside can give the store up.
@@ -31,7 +71,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 16 buffers of 4 MiB, records up to 64 KiB, a flush a second, a writer thread, huge pages.
+    /// 16 buffers of 4 MiB, records up to 64 KiB, a flush a second, a writer thread, huge pages; a sync at
+    /// the end of a file, and patience where no buffer is empty.
     fn default() -> Self {
         Config {
             buffers: 16,
@@ -39,6 +80,8 @@ impl Default for Config {
             record_bytes: 64 << 10,
             flush_every: Duration::from_secs(1),
             thread: true,
+            sync: SyncPolicy::default(),
+            when_full: WhenFull::default(),
             huge_pages: true,
             abandon: Abandon::default(),
         }

@@ -1,114 +1,254 @@
 //! Buffers into a sink: the byte-exact part, the same on a thread and inline.
+//!
+//! ```text
+//!  a buffer:  seal ─▶ write, write, … ─▶ count ─▶ sync, where policy or somebody asks ─▶ next output
+//!                      ▲        │ fails                │ fails, under `Always`            │ fails
+//!                      └────────┴── retry: the rest    └── retry: all of it again         └── retry: this step
+//! ```
+//! A failed sync leaves it unknown what the device has. Only bytes that are still here can be made durable then, by
+//! writing them again: under `Always` that is everything in question. Under other policies buffers are gone by then;
+//! the promise is not given any more, whatever later syncs say.
 
-use super::{buffer::Buffer, closing::Abandon, sink::Sink};
-use std::{io, sync::Arc, time::Duration};
-
-/// How a record format is cut and padded; what the store has to know of the bytes it carries.
-///
-/// ```
-/// use forebay::store::{Framing, Whole};
-/// struct Lines;
-/// impl Framing for Lines {
-///     fn last_whole(&self, bytes: &[u8]) -> Whole {
-///         let end = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-///         Whole { bytes: end, records: bytes[..end].iter().filter(|&&b| b == b'\n').count() as u64 }
-///     }
-/// }
-/// assert_eq!(Lines.last_whole(b"one\ntwo\nthr"), Whole { bytes: 8, records: 2 });
-/// assert_eq!(Lines.least_padding(), None);
-/// ```
-pub trait Framing: Send + Sync {
-    /// Of `bytes`, which begin with a record: how many are whole records, and how many records.
-    fn last_whole(&self, bytes: &[u8]) -> Whole;
-
-    /// The fewest bytes that padding can have; `None` where the format cannot be padded, and files
-    /// are then written through the page cache.
-    fn least_padding(&self) -> Option<usize> {
-        None
-    }
-
-    /// Fills `gap`, at least [`least_padding`](Framing::least_padding) bytes and a multiple of 4,
-    /// with what readers skip.
-    fn pad(&self, _gap: &mut [u8]) {}
-}
-
-/// A run of whole records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Whole {
-    /// Bytes of the run.
-    pub bytes: usize,
-    /// Records in it; blocks that are no records count as bytes only.
-    pub records: u64,
-}
+use super::{
+    buffer::Buffer,
+    closing::{Abandon, sync_error, write_error},
+    config::SyncPolicy,
+    framing::{Framing, Seal},
+    sink::Sink,
+};
+use crate::Error;
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Writes buffers in order and knows, at any moment, where the last whole record ends.
 pub(super) struct Drain {
     sink: Box<dyn Sink>,
     framing: Arc<dyn Framing>,
+    policy: SyncPolicy,
     /// Bytes of the buffer in hand that are written already.
     done: usize,
-    /// The end of the last whole record written.
+    /// Whether the buffer in hand is counted: it is written, and something behind that failed.
+    is_counted: bool,
+    /// Bytes in the outputs before this one.
+    before: u64,
+    /// The end of the last whole record written, in this output.
     whole: u64,
     records: u64,
+    durable: Progress,
+    /// A sync failed: later ones promise nothing.
+    is_doubtful: bool,
+    /// The time, as whoever drives this says.
+    now: u64,
+    /// Since when there is something to sync: bytes, or a new output's own existence.
+    unsynced_since: Option<u64>,
+    /// Whether the last sync was a promise; a pipe gives none.
+    is_promised: bool,
+    syncs: u64,
+    slowest_sync: Duration,
+    /// A failure that keeps nothing from being written, to be told.
+    trouble: Option<Error>,
+}
+
+/// How far it is: whole records, and the bytes up to the end of the last of them, in all outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub records: u64,
+    pub bytes: u64,
 }
 
 /// Why a buffer was not written whole.
 pub(super) enum Stopped {
-    Failed(io::Error),
+    Failed(Error),
     Abandoned,
 }
 
 impl Drain {
-    pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>) -> Self {
+    pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, policy: SyncPolicy) -> Self {
         Drain {
             sink,
             framing,
+            policy,
             done: 0,
+            is_counted: false,
+            before: 0,
             whole: 0,
             records: 0,
+            durable: Progress::default(),
+            is_doubtful: false,
+            now: 0,
+            unsynced_since: Some(0),
+            is_promised: false,
+            syncs: 0,
+            slowest_sync: Duration::ZERO,
+            trouble: None,
         }
     }
 
-    /// Writes `buffer`, or its rest after an error, until it is given up.
-    pub fn write(&mut self, buffer: &Buffer, abandon: &Abandon) -> Result<(), Stopped> {
+    /// Writes `buffer`, or its rest after an error, until it is given up; then does what it asks for.
+    pub fn write(&mut self, buffer: &mut Buffer, abandon: &Abandon) -> Result<(), Stopped> {
+        if self.done == 0 && !self.is_counted && !buffer.is_empty() {
+            let seal = Seal {
+                first: buffer.first,
+                records: buffer.records,
+                padding: buffer.padding,
+            };
+            self.framing.seal(buffer.filled_mut(), &seal);
+        }
         let bytes = buffer.filled();
+        self.put(bytes, buffer.start, abandon)?;
+        if !self.is_counted && !bytes.is_empty() {
+            self.is_counted = true;
+            self.whole = buffer.end();
+            self.records += buffer.records;
+            self.unsynced_since.get_or_insert(self.now);
+        }
+        if self.policy == SyncPolicy::Always {
+            if let Err(error) = self.sync_if_needed() {
+                self.done = 0; // the retry writes it again
+                return Err(Stopped::Failed(error));
+            }
+        } else if buffer.then.sync {
+            self.sync_or_note();
+        }
+        if buffer.then.next_output {
+            self.next_output()?;
+        }
+        self.done = 0;
+        self.is_counted = false;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8], start: u64, abandon: &Abandon) -> Result<(), Stopped> {
         while self.done < bytes.len() {
             if abandon.is_set() {
                 return Err(Stopped::Abandoned);
             }
-            let at = buffer.start + self.done as u64;
+            let at = start + self.done as u64;
             match self.sink.write(&bytes[self.done..], at) {
-                Ok(0) => return Err(Stopped::Failed(io::ErrorKind::WriteZero.into())),
+                Ok(0) => return Err(self.failed(io::ErrorKind::WriteZero.into())),
                 Ok(taken) => self.done += taken,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let waited = self.sink.wait(Duration::from_millis(50));
-                    waited.map_err(Stopped::Failed)?;
+                    waited.map_err(|error| self.failed(error))?;
                 }
-                Err(error) => return Err(Stopped::Failed(error)),
+                Err(error) => return Err(self.failed(error)),
             }
         }
-        self.done = 0;
-        self.whole = buffer.end();
-        self.records += buffer.records;
         Ok(())
+    }
+
+    fn failed(&self, cause: io::Error) -> Stopped {
+        Stopped::Failed(write_error(cause).about(self.sink.name()))
+    }
+
+    fn next_output(&mut self) -> Result<(), Stopped> {
+        self.end_output();
+        self.sink.next_output().map_err(Stopped::Failed)?;
+        self.before += self.whole;
+        self.whole = 0;
+        self.unsynced_since = Some(self.now);
+        Ok(())
+    }
+
+    /// Gives back what was allocated ahead, and makes what is there durable where the policy says so.
+    fn end_output(&mut self) {
+        // Where the tail cannot be cut off it stays; it holds no bytes.
+        let _ = self.sink.cut(self.whole);
+        if self.policy != SyncPolicy::None {
+            self.sync_or_note();
+        }
     }
 
     /// `buffer` will never be written whole: counts the records that were, and cuts the rest off.
     pub fn give_up(&mut self, buffer: &Buffer) {
-        let written = &buffer.filled()[..self.done];
-        let rest = self.framing.last_whole(written);
-        self.whole = buffer.start + rest.bytes as u64;
-        self.records += rest.records;
-        if written.len() > rest.bytes {
-            // Where the tail cannot be cut off it stays, torn; readers stop before it.
-            let _ = self.sink.cut(self.whole);
+        if !self.is_counted {
+            let written = &buffer.filled()[..self.done];
+            let rest = self.framing.last_whole(written);
+            self.whole = buffer.start + rest.bytes as u64;
+            self.records += rest.records;
+            if rest.bytes > 0 {
+                self.unsynced_since.get_or_insert(self.now);
+            }
+            if written.len() > rest.bytes {
+                // Where the tail cannot be cut off it stays, torn; readers stop before it.
+                let _ = self.sink.cut(self.whole);
+            }
         }
         self.done = 0;
+        self.is_counted = false;
     }
 
-    pub fn sync(&mut self) -> io::Result<bool> {
-        self.sink.sync()
+    /// The end of everything: the last output is complete.
+    pub fn close(&mut self, is_abandoned: bool) {
+        // What was given up in a hurry is not worth another wait.
+        if is_abandoned {
+            let _ = self.sink.cut(self.whole);
+        } else {
+            self.end_output();
+        }
+        if let Err(error) = self.sink.complete() {
+            self.trouble.get_or_insert(error);
+        }
+    }
+
+    fn sync_if_needed(&mut self) -> Result<(), Error> {
+        if self.unsynced_since.is_none() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let answer = self.sink.sync();
+        self.syncs += 1;
+        self.slowest_sync = self.slowest_sync.max(begun.elapsed());
+        self.is_promised = false;
+        let is_promised = answer.map_err(|cause| sync_error(cause).about(self.sink.name()))?;
+        self.unsynced_since = None;
+        self.is_promised = is_promised && !self.is_doubtful;
+        if self.is_promised {
+            self.durable = self.written();
+        }
+        Ok(())
+    }
+
+    /// As [`sync_if_needed`](Self::sync_if_needed), where nothing can be written again.
+    fn sync_or_note(&mut self) {
+        if let Err(error) = self.sync_if_needed() {
+            self.unsynced_since = None;
+            self.is_doubtful = true;
+            self.trouble.get_or_insert(error);
+        }
+    }
+
+    /// Before a wait of unknown length: what is due some time is synced now.
+    pub fn sync_ahead(&mut self) {
+        if matches!(self.policy, SyncPolicy::Interval(_)) {
+            self.sync_or_note();
+        }
+    }
+
+    /// Syncs where the policy's interval is over at `now`, in nanoseconds of any clock that goes on.
+    pub fn keep_time(&mut self, now: u64) {
+        self.now = now;
+        if self.sync_due_at().is_some_and(|due| now >= due) {
+            self.sync_or_note();
+        }
+    }
+
+    /// When [`keep_time`](Self::keep_time) has something to do.
+    pub fn sync_due_at(&self) -> Option<u64> {
+        let SyncPolicy::Interval(interval) = self.policy else {
+            return None;
+        };
+        let ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        Some(self.unsynced_since?.saturating_add(ns))
+    }
+
+    /// What went wrong without keeping anything from being written, once.
+    pub fn take_trouble(&mut self) -> Option<Error> {
+        self.trouble.take()
     }
 
     /// Whether whole buffers go past the page cache.
@@ -116,13 +256,26 @@ impl Drain {
         self.sink.is_direct() && self.framing.least_padding().is_some()
     }
 
-    /// Records whose every byte is written.
-    pub fn records(&self) -> u64 {
-        self.records
+    /// What every byte of is written.
+    pub fn written(&self) -> Progress {
+        Progress {
+            records: self.records,
+            bytes: self.before + self.whole,
+        }
     }
 
-    /// Bytes up to the last whole record written.
-    pub fn bytes(&self) -> u64 {
-        self.whole
+    /// Whether all that is written is durable.
+    pub fn is_durable(&self) -> bool {
+        self.unsynced_since.is_none() && self.is_promised
+    }
+
+    /// What a device promised to keep.
+    pub fn durable(&self) -> Progress {
+        self.durable
+    }
+
+    /// How many syncs there were, and how long the slowest took.
+    pub fn syncs(&self) -> (u64, Duration) {
+        (self.syncs, self.slowest_sync)
     }
 }

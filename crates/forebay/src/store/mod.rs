@@ -9,10 +9,10 @@
 //!  └──────────────────────────┘
 //! ```
 //!
-//! Three words that must not be mixed up:
+//! Three words that must not be mixed up ([`Stage`], [`Totals`]):
 //! * *accepted*: in one of our buffers;
 //! * *written*: `write` returned: survives `kill -9`, not a power cut, also with `O_DIRECT`;
-//! * *durable*: a successful `fdatasync` came after that write, and the folder was synced.
+//! * *durable*: a successful `fdatasync` came after that write, and the folder was synced. [`SyncPolicy`] says when.
 //!
 //! A buffer leaves when it is full, when it is due, and at the end. A failed write loses nothing
 //! silently: the error comes back once, [`Appender::retry`] resumes at the very byte, and
@@ -20,11 +20,12 @@
 //! records are missing.
 //!
 //! * [`appender`](Appender): buffers, reserve and commit, when to hand over. Read first.
+//! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that outlive a crash, and what reads those.
 //! * `config`: how it is built. `closing`: how it ends, and the counts.
-//! * `buffer`: one buffer of whole records.
-//! * `drain`: buffers into a sink; short writes, direct or cached, where the last whole record ends.
+//! * `buffer`: one buffer of whole records. [`Framing`]: what belongs around them.
+//! * `drain`: buffers into a sink; short writes, direct or cached, syncs, where the last whole record ends.
 //! * `writer`: the thread that drains, its command and its counters.
-//! * [`Sink`]: a file, a pipe; how to cut, how to sync.
+//! * [`Sink`]: a file, a pipe, several files; how to cut, how to sync.
 //!
 //! Imports memory, ring, sync, time and sys; holds no unsafe code.
 
@@ -33,13 +34,20 @@ mod buffer;
 mod closing;
 mod config;
 mod drain;
+mod framing;
+#[cfg(all(test, not(loom)))]
+mod policy_tests;
+pub mod records;
+#[cfg(all(test, not(loom)))]
+mod rotation_tests;
 mod sink;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod writer;
 
 pub use appender::{Appender, Reserved};
-pub use closing::{Abandon, Closing, Finished, Totals};
-pub use config::{Config, Got};
-pub use drain::{Framing, Whole};
-pub use sink::{FileSink, Sink, StreamSink};
+pub use closing::{Abandon, Closing, Finished, Stage, Totals};
+pub use config::{Config, Got, SyncPolicy, WhenFull};
+pub use framing::{Framing, Seal, Whole};
+pub use records::{Records, recover};
+pub use sink::{FileConfig, FileSink, Files, Series, Sink, StreamSink};

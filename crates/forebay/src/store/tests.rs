@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Records are `length (u16) │ bytes`; a length with the top bit set is padding.
-struct Lengths;
+pub(super) struct Lengths;
 
 impl Framing for Lengths {
     fn last_whole(&self, bytes: &[u8]) -> Whole {
@@ -97,17 +97,17 @@ impl Sink for Recorder {
 }
 
 /// A small generator of test numbers (SplitMix64).
-struct Dice(u64);
+pub(super) struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
+    pub fn roll(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (z ^ z >> 27) as usize % below
     }
 }
 
-fn config(thread: bool) -> Config {
+pub(super) fn config(thread: bool) -> Config {
     Config {
         buffers: 3,
         buffer_bytes: 4096,
@@ -123,7 +123,7 @@ fn open(recorder: &Recorder, config: &Config) -> Appender {
 }
 
 /// Appends a record with `len` bytes of payload; waits where no buffer is empty.
-fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
+pub(super) fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
     loop {
         if let Some(mut slot) = store.reserve(len + 2)? {
             slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
@@ -131,12 +131,12 @@ fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
             slot.commit(1);
             return Ok(());
         }
-        store.wait_empty(Duration::from_millis(100));
+        store.wait_empty(Duration::from_millis(1));
     }
 }
 
 /// The numbers (mod 256) of the records on a tape, padding left out; panics on a torn record.
-fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
+pub(super) fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
     assert_eq!(Lengths.last_whole(bytes).bytes, bytes.len(), "torn");
     let mut rest = bytes;
     let mut found = Vec::new();

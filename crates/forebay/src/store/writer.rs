@@ -12,24 +12,26 @@
 
 use super::{
     buffer::Buffer,
-    closing::Abandon,
+    closing::{Abandon, Counts},
     config::Config,
-    drain::{Drain, Stopped},
+    drain::{Drain, Progress, Stopped},
 };
 use crate::{
     Error, Result,
-    ring::spsc::{self, Consumer, Producer},
+    ring::spsc::{self, Consumer, PopError, Producer},
     sync::{Bell, Park},
 };
 use std::{
     collections::VecDeque,
-    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU32, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Commands to the draining side, bits of one word: who sees a later one sees the earlier too.
@@ -37,13 +39,18 @@ const RETRY: u32 = 1;
 /// No more buffers, and nobody left to retry.
 const CLOSE: u32 = 2;
 
-/// What both sides see. Relaxed throughout: each field publishes nothing but itself, the mutex
+/// What both sides see. Relaxed but for two edges: each other field publishes nothing but itself, the mutex
 /// publishes the error, and the bell orders the commands for a writer that sleeps on them.
+///
+/// | edge | release | acquire | what is visible |
+/// |---|---|---|---|
+/// | TOLD | `command` | `answer` | that the appender has taken `stuck` back, before the next failure sets it again |
+/// | STUCK | `post` | `is_stuck` | that there is an error to take, before anybody calls it an old one |
 #[derive(Default)]
 pub(super) struct Shared {
     /// A write failed and its error has not been taken. Written by both sides.
     failed: AtomicBool,
-    /// The writer sits on a failed write. Written by the draining side.
+    /// The draining side sits on a failed write and nobody has answered. It sets this, the appender takes it back.
     stuck: AtomicBool,
     /// Write nothing more. Anybody may say so, at any time.
     abandon: Abandon,
@@ -53,41 +60,68 @@ pub(super) struct Shared {
     /// Counters, written by the draining side; exact once it has ended.
     records: AtomicU64,
     bytes: AtomicU64,
-    error: Mutex<Option<io::Error>>,
+    durable_records: AtomicU64,
+    durable_bytes: AtomicU64,
+    syncs: AtomicU64,
+    slowest_sync_ns: AtomicU64,
+    error: Mutex<Option<Error>>,
 }
 
 impl Shared {
-    fn error(&self) -> MutexGuard<'_, Option<io::Error>> {
+    fn error(&self) -> MutexGuard<'_, Option<Error>> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn post(&self, error: io::Error) {
+    /// A buffer was not written.
+    fn post(&self, error: Error) {
         *self.error() = Some(error);
-        self.stuck.store(true, Relaxed);
         self.failed.store(true, Relaxed);
+        self.stuck.store(true, Release); // STUCK
     }
 
-    fn count(&self, drain: &Drain) {
-        self.records.store(drain.records(), Relaxed);
-        self.bytes.store(drain.bytes(), Relaxed);
+    /// Tells the counts, and what went wrong without keeping anything from being written.
+    fn tell(&self, drain: &mut Drain) {
+        let counts = Counts::of(drain);
+        self.records.store(counts.written.records, Relaxed);
+        self.bytes.store(counts.written.bytes, Relaxed);
+        self.durable_records.store(counts.durable.records, Relaxed);
+        self.durable_bytes.store(counts.durable.bytes, Relaxed);
+        self.syncs.store(counts.syncs, Relaxed);
+        let slowest = counts.slowest_sync.as_nanos() as u64;
+        self.slowest_sync_ns.store(slowest, Relaxed);
+        if let Some(trouble) = drain.take_trouble() {
+            self.error().get_or_insert(trouble);
+            self.failed.store(true, Relaxed);
+        }
     }
 
-    fn written(&self) -> (u64, u64) {
-        (self.records.load(Relaxed), self.bytes.load(Relaxed))
+    fn counts(&self) -> Counts {
+        Counts {
+            written: Progress {
+                records: self.records.load(Relaxed),
+                bytes: self.bytes.load(Relaxed),
+            },
+            durable: Progress {
+                records: self.durable_records.load(Relaxed),
+                bytes: self.durable_bytes.load(Relaxed),
+            },
+            syncs: self.syncs.load(Relaxed),
+            slowest_sync: Duration::from_nanos(self.slowest_sync_ns.load(Relaxed)),
+        }
     }
 
     fn command(&self, bit: u32) {
-        self.commands.fetch_or(bit, Relaxed);
+        self.commands.fetch_or(bit, Release); // TOLD
         self.commanded.ring();
     }
 
     /// The answer to an error, if there is one: `true` means retry.
     fn answer(&self) -> Option<bool> {
-        match self.commands.load(Relaxed) {
+        match self.commands.load(Acquire) {
+            // TOLD
             _ if self.abandon.is_set() => Some(false),
             commands if commands & RETRY != 0 => {
                 self.commands.fetch_and(!RETRY, Relaxed);
-                self.stuck.store(false, Relaxed);
                 Some(true)
             }
             commands => (commands & CLOSE != 0).then_some(false),
@@ -184,7 +218,7 @@ impl Writer {
                 // The ring has a slot for every buffer, so only a writer that is gone refuses.
                 let is_gone = full.push(buffer).is_err() || full.consumer_is_gone();
                 if is_gone && !self.shared.abandon.is_set() {
-                    self.shared.post(io::Error::other("the writer thread died"));
+                    self.shared.post(died());
                 }
             }
             Place::Inline { stuck, .. } => {
@@ -202,13 +236,33 @@ impl Writer {
         let Place::Inline { drain, stuck } = &mut self.place else {
             return;
         };
-        while let Some(buffer) = stuck.front() {
+        while let Some(buffer) = stuck.front_mut() {
             match drain.write(buffer, &self.shared.abandon) {
                 Ok(()) => self.spare.extend(stuck.pop_front()),
-                Err(Stopped::Failed(error)) => return self.shared.post(error),
+                Err(Stopped::Failed(error)) => {
+                    drain.sync_ahead();
+                    self.shared.tell(drain);
+                    return self.shared.post(error);
+                }
                 Err(Stopped::Abandoned) => return,
             }
-            self.shared.count(drain);
+            self.shared.tell(drain);
+        }
+    }
+
+    /// Inline, this keeps the interval between syncs; a thread has a clock of its own.
+    pub fn keep_time(&mut self, now: u64) {
+        if let Place::Inline { drain, .. } = &mut self.place {
+            drain.keep_time(now);
+            self.shared.tell(drain);
+        }
+    }
+
+    /// When [`keep_time`](Self::keep_time) has something to do.
+    pub fn sync_due_at(&self) -> Option<u64> {
+        match &self.place {
+            Place::Inline { drain, .. } => drain.sync_due_at(),
+            Place::Thread { .. } | Place::Over => None,
         }
     }
 
@@ -235,6 +289,18 @@ impl Writer {
         }
     }
 
+    /// Waits up to `limit` for another buffer to come back, and keeps it.
+    pub fn wait_one(&mut self, limit: Duration) {
+        if let Place::Thread { empty, .. } = &mut self.place {
+            match empty.pop_wait(Some(limit)) {
+                Ok(buffer) => self.spare.push(buffer),
+                Err(PopError::TimedOut) => {}
+                Err(PopError::Closed) if self.shared.abandon.is_set() => {}
+                Err(PopError::Closed) => self.shared.post(died()),
+            }
+        }
+    }
+
     /// Empty buffers.
     pub fn empties(&mut self) -> usize {
         let back = match &mut self.place {
@@ -254,7 +320,7 @@ impl Writer {
     }
 
     /// The error of a failed write, once.
-    pub fn take_error(&mut self) -> Option<io::Error> {
+    pub fn take_error(&mut self) -> Option<Error> {
         if !self.has_failed() {
             return None;
         }
@@ -262,21 +328,31 @@ impl Writer {
         self.shared.error().take()
     }
 
+    /// Whether it sits on a failed write whose error was taken, and waits to be told what to do.
+    pub fn is_stuck(&self) -> bool {
+        self.shared.stuck.load(Acquire) && !self.has_failed() // STUCK
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.shared.abandon.is_set()
+    }
+
     /// Tries the failed write again, from the byte where it stopped.
     pub fn retry(&mut self) {
         self.take_error();
+        let was_stuck = self.shared.stuck.swap(false, Relaxed);
         if let Place::Inline { .. } = self.place {
             return self.drain_inline();
         }
         // Said to a writer that does not wait for it, it would answer the next error instead.
-        if self.shared.stuck.load(Relaxed) {
+        if was_stuck {
             self.shared.command(RETRY);
         }
     }
 
-    /// Records and bytes written so far.
-    pub fn written(&self) -> (u64, u64) {
-        self.shared.written()
+    /// What the draining side has counted so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
     }
 
     /// No more buffers will come: the writer ends once it has written what it has, or failed to.
@@ -333,7 +409,7 @@ impl Ending {
     }
 
     /// Waits for the end: the drain, and the error that was not taken yet.
-    pub fn join(self) -> (Option<Drain>, Option<io::Error>) {
+    pub fn join(self) -> (Option<Drain>, Option<Error>) {
         if matches!(self.ended, Ended::Before) {
             // The error belongs to who joins the end itself.
             return (None, None);
@@ -342,17 +418,21 @@ impl Ending {
         match self.ended {
             Ended::Thread(thread) => match thread.join() {
                 Ok(drain) => (Some(drain), self.shared.error().take().or(error)),
-                Err(_) => (None, Some(io::Error::other("the writer thread died"))),
+                Err(_) => (None, Some(died())),
             },
             Ended::Inline(drain) => (Some(*drain), error),
             Ended::Before => (None, None),
         }
     }
 
-    /// Records and bytes written so far.
-    pub fn written(&self) -> (u64, u64) {
-        self.shared.written()
+    /// What the draining side has counted so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
     }
+}
+
+fn died() -> Error {
+    Error::new("", "the writer thread died")
 }
 
 fn run(
@@ -361,11 +441,27 @@ fn run(
     mut empty: Producer<Buffer, Park>,
     shared: &Shared,
 ) -> Drain {
-    while let Ok(buffer) = full.pop_wait(None) {
+    let began = Instant::now();
+    let now = || began.elapsed().as_nanos() as u64;
+    loop {
+        let due = drain.sync_due_at();
+        let left = due.map(|due| Duration::from_nanos(due.saturating_sub(now())));
+        let mut buffer = match full.pop_wait(left) {
+            Ok(buffer) => buffer,
+            Err(PopError::TimedOut) => {
+                drain.keep_time(now());
+                shared.tell(&mut drain);
+                continue;
+            }
+            Err(PopError::Closed) => return drain,
+        };
+        drain.keep_time(now());
         loop {
-            match drain.write(&buffer, &shared.abandon) {
+            match drain.write(&mut buffer, &shared.abandon) {
                 Ok(()) => break,
                 Err(Stopped::Failed(error)) => {
+                    drain.sync_ahead();
+                    shared.tell(&mut drain);
                     shared.post(error);
                     if shared.wait_for_answer() {
                         continue;
@@ -374,12 +470,11 @@ fn run(
                 Err(Stopped::Abandoned) => {}
             }
             drain.give_up(&buffer);
-            shared.count(&drain);
+            shared.tell(&mut drain);
             return drain;
         }
-        shared.count(&drain);
+        shared.tell(&mut drain);
         // The ring has a slot for every buffer; an appender that is gone needs none back.
         let _ = empty.push(buffer);
     }
-    drain
 }

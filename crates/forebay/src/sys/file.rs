@@ -2,7 +2,7 @@
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{AtFlags, Mode, OFlags, StatxFlags, open, statx},
+    fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, open, statx},
     net::SendFlags,
 };
 use std::{
@@ -21,6 +21,11 @@ pub(crate) fn writes_direct(file: &File, block: usize) -> bool {
         let is_told = stat.stx_mask & what.bits() != 0;
         is_told && fits(stat.stx_dio_offset_align) && fits(stat.stx_dio_mem_align)
     })
+}
+
+/// Has the file system find room for `len` bytes from `from` on, without making the file longer.
+pub(crate) fn allocate(file: &File, from: u64, len: u64) -> io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::KEEP_SIZE, from, len)?)
 }
 
 /// The same pipe through a description of its own that does not block: setting the flag on the

@@ -1,0 +1,409 @@
+//! What users rely on of syncs, waits and full stores: what is said to be durable is, and what finds no room is counted.
+
+use super::{
+    tests::{Dice, Lengths, append, config, records},
+    *,
+};
+use crate::Result;
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+/// As a file on a disk: a power cut takes what was not synced, and a failed sync has lost it for good.
+#[derive(Default)]
+struct Platter {
+    /// What the page cache has, and what the disk has.
+    seen: Vec<u8>,
+    kept: Vec<u8>,
+    dirty: Vec<bool>,
+    syncs: u32,
+    failing_syncs: u32,
+    /// Bytes that one write takes at most; 0 for no limit.
+    most: usize,
+    written: u64,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Disk(Arc<Mutex<Platter>>);
+
+impl Disk {
+    fn platter(&self) -> MutexGuard<'_, Platter> {
+        self.0.lock().unwrap()
+    }
+
+    /// The file as a machine finds it after a power cut: of what was not synced, any sectors.
+    pub fn after_power_cut(&self, dice: &mut Dice) -> Vec<u8> {
+        let platter = self.platter();
+        let (kept, seen) = (&platter.kept, &platter.seen);
+        let len = kept.len() + dice.roll(seen.len() - kept.len() + 1);
+        let mut found = seen[..len].to_vec();
+        for (sector, bytes) in found.chunks_mut(512).enumerate() {
+            let has_arrived = dice.roll(3) > 0;
+            for (byte, at) in bytes.iter_mut().zip(sector * 512..) {
+                if platter.dirty[at] && !has_arrived {
+                    *byte = kept.get(at).copied().unwrap_or(0);
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Sink for Disk {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut platter = self.platter();
+        let most = match platter.most {
+            0 => bytes.len(),
+            most => most.min(bytes.len()),
+        };
+        let (at, end) = (at as usize, at as usize + most);
+        let len = platter.seen.len().max(end);
+        platter.seen.resize(len, 0);
+        platter.dirty.resize(len, false);
+        platter.seen[at..end].copy_from_slice(&bytes[..most]);
+        platter.dirty[at..end].fill(true);
+        platter.written += most as u64;
+        Ok(most)
+    }
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        let mut platter = self.platter();
+        platter.seen.truncate(len as usize);
+        platter.dirty.truncate(len as usize);
+        Ok(true)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        let mut platter = self.platter();
+        platter.syncs += 1;
+        let fails = platter.failing_syncs > 0;
+        let Platter {
+            seen, kept, dirty, ..
+        } = &mut *platter;
+        kept.resize(seen.len(), 0);
+        for (at, is_dirty) in dirty.iter_mut().enumerate() {
+            // Either way the kernel takes the page for clean from now on.
+            if std::mem::take(is_dirty) && !fails {
+                kept[at] = seen[at];
+            }
+        }
+        if fails {
+            platter.failing_syncs -= 1;
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        Ok(true)
+    }
+}
+
+fn store(disk: &Disk, sync: SyncPolicy, thread: bool) -> Appender {
+    let config = Config {
+        sync,
+        ..config(thread)
+    };
+    Appender::new(Box::new(disk.clone()), Arc::new(Lengths), &config).unwrap()
+}
+
+/// Looks until it is so: a writer thread has its own pace.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never is");
+        std::thread::yield_now();
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const POLICIES: [SyncPolicy; 4] = [
+    SyncPolicy::None,
+    SyncPolicy::Interval(Duration::from_nanos(1)),
+    SyncPolicy::File,
+    SyncPolicy::Always,
+];
+
+#[test]
+fn a_power_cut_takes_nothing_that_was_reported_durable() {
+    for seed in 0..200 {
+        let mut dice = Dice(seed);
+        let disk = Disk::default();
+        disk.platter().most = dice.roll(3000);
+        let policy = POLICIES[seed as usize % 4];
+        let config = Config {
+            sync: policy,
+            ..config(dice.roll(2) == 0)
+        };
+        let mut log = Records::<u64>::in_blocks(Box::new(disk.clone()), &config).unwrap();
+        for number in 0..dice.roll(6000) as u64 {
+            assert!(log.append(&number).unwrap());
+            match dice.roll(500) {
+                0 => log.flush().unwrap(),
+                1 => log.tick(number << 20).unwrap(),
+                2 => {
+                    let stage = log.wait_for(Stage::Durable, LONG).unwrap();
+                    assert_eq!(stage, Stage::Durable);
+                    assert_eq!(log.totals().durable, number + 1);
+                }
+                _ => {}
+            }
+        }
+        // The moment of the power cut: the writer thread may go on, the picture is taken.
+        let totals = log.totals();
+        let found = disk.after_power_cut(&mut dice);
+        let mut reader = records::Reader::new(&found[..]);
+        let mut next = 0;
+        while let Some(block) = reader.next_block().unwrap() {
+            assert_eq!(block.first(), next);
+            for record in block.records() {
+                assert_eq!(record, next.to_le_bytes());
+                next += 1;
+            }
+        }
+        let told = reader.finish().unwrap();
+        let what = format!("seed {seed}, {policy:?}: {totals:?}, {told:?}");
+        assert!(totals.durable <= next && next <= totals.accepted, "{what}");
+        assert_eq!(told.records, next, "{what}");
+        let cut = told.cut.map_or(0, |cut| cut.bytes);
+        assert_eq!(told.bytes + cut, found.len() as u64, "{what}");
+        let end = log.close().wait_to_the_end();
+        assert_eq!(end.durable, policy != SyncPolicy::None, "{what}");
+    }
+}
+
+#[test]
+fn under_none_nothing_is_synced_unless_somebody_asks() {
+    for thread in [false, true] {
+        let disk = Disk::default();
+        let mut store = store(&disk, SyncPolicy::None, thread);
+        append(&mut store, 100, 0).unwrap();
+        assert_eq!(
+            store.wait_for(Stage::Written, LONG).unwrap(),
+            Stage::Written
+        );
+        assert_eq!((store.totals().written, disk.platter().syncs), (1, 0));
+        assert_eq!(
+            store.wait_for(Stage::Durable, LONG).unwrap(),
+            Stage::Durable
+        );
+        assert_eq!((store.totals().durable, disk.platter().syncs), (1, 1));
+        append(&mut store, 100, 1).unwrap();
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.totals.durable), (2, 1));
+        assert!(!end.durable && end.error.is_none());
+    }
+}
+
+#[test]
+fn under_always_what_is_written_is_durable() {
+    for thread in [false, true] {
+        let disk = Disk::default();
+        let mut store = store(&disk, SyncPolicy::Always, thread);
+        for number in 0..500 {
+            append(&mut store, 100, number).unwrap();
+            let totals = store.totals();
+            assert!(totals.durable <= totals.written);
+        }
+        assert_eq!(
+            store.wait_for(Stage::Written, LONG).unwrap(),
+            Stage::Durable
+        );
+        let totals = store.totals();
+        assert_eq!((totals.written, totals.durable), (500, 500));
+        assert!(totals.syncs > 10, "one a buffer");
+        assert_eq!(records(&disk.platter().kept).len(), 500);
+    }
+}
+
+#[test]
+fn an_interval_syncs_when_it_is_over_and_not_before() {
+    let disk = Disk::default();
+    let mut store = store(&disk, SyncPolicy::Interval(Duration::from_secs(2)), false);
+    append(&mut store, 100, 0).unwrap();
+    store.flush().unwrap();
+    assert_eq!((store.totals().written, store.totals().durable), (1, 0));
+    assert_eq!(store.due_at(), Some(2_000_000_000));
+    store.tick(1_999_999_999).unwrap();
+    assert_eq!(store.totals().durable, 0);
+    store.tick(2_000_000_000).unwrap();
+    assert_eq!((store.totals().durable, store.due_at()), (1, None));
+    store.tick(9_000_000_000).unwrap();
+    assert_eq!(disk.platter().syncs, 1, "there is nothing new");
+}
+
+#[test]
+fn an_interval_is_kept_by_the_writer_thread_without_traffic() {
+    let disk = Disk::default();
+    let mut store = store(&disk, SyncPolicy::Interval(Duration::from_millis(1)), true);
+    append(&mut store, 100, 0).unwrap();
+    store.flush().unwrap();
+    wait_until(|| store.totals().durable == 1);
+    assert_eq!(records(&disk.platter().kept), [(100, 0)]);
+}
+
+#[test]
+fn after_a_failed_sync_no_later_one_is_believed() {
+    for thread in [false, true] {
+        let disk = Disk::default();
+        let mut store = store(&disk, SyncPolicy::File, thread);
+        append(&mut store, 100, 0).unwrap();
+        disk.platter().failing_syncs = 1;
+        let told = store.wait_for(Stage::Durable, LONG).unwrap_err();
+        assert_eq!(told.raw_os_error(), Some(libc::EIO));
+        assert!(told.to_string().contains("syncing"), "{told}");
+        append(&mut store, 100, 1).unwrap();
+        assert_eq!(
+            store.wait_for(Stage::Durable, LONG).unwrap(),
+            Stage::Written
+        );
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.totals.durable), (2, 0));
+        assert!(!end.durable && end.error.is_none(), "it was told before");
+        let platter = disk.platter();
+        assert_ne!(platter.kept, platter.seen, "so it is");
+    }
+}
+
+#[test]
+fn under_always_a_retry_writes_again_what_a_failed_sync_left_in_doubt() {
+    for thread in [false, true] {
+        let disk = Disk::default();
+        let mut store = store(&disk, SyncPolicy::Always, thread);
+        append(&mut store, 100, 0).unwrap();
+        disk.platter().failing_syncs = 2;
+        for _ in 0..2 {
+            let told = store.wait_for(Stage::Durable, LONG).unwrap_err();
+            assert_eq!(told.raw_os_error(), Some(libc::EIO));
+            let totals = store.totals();
+            assert_eq!((totals.written, totals.durable), (1, 0));
+            store.retry();
+        }
+        assert_eq!(
+            store.wait_for(Stage::Durable, LONG).unwrap(),
+            Stage::Durable
+        );
+        assert_eq!(disk.platter().written, 3 * 102);
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.durable), (1, true));
+        assert_eq!(records(&disk.platter().kept), [(100, 0)]);
+    }
+}
+
+#[test]
+fn what_cannot_be_promised_is_not_waited_for() {
+    let sink = FileSink::create("/dev/null".as_ref(), true).unwrap();
+    let mut store = Appender::new(sink, Arc::new(Lengths), &config(true)).unwrap();
+    append(&mut store, 100, 0).unwrap();
+    assert_eq!(
+        store.wait_for(Stage::Durable, LONG).unwrap(),
+        Stage::Written
+    );
+    assert!(!store.close().wait_to_the_end().durable);
+}
+
+/// A disk that takes nothing until the gate is opened.
+#[derive(Clone, Default)]
+struct Gated {
+    disk: Disk,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Gated {
+    fn open(&self) {
+        *self.gate.0.lock().unwrap() = true;
+        self.gate.1.notify_all();
+    }
+}
+
+impl Sink for Gated {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let is_open = self.gate.0.lock().unwrap();
+        drop(self.gate.1.wait_while(is_open, |open| !*open).unwrap());
+        self.disk.write(bytes, at)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        self.disk.sync()
+    }
+}
+
+fn numbers(gated: &Gated, when_full: WhenFull) -> Records<u64> {
+    let config = Config {
+        when_full,
+        ..config(true)
+    };
+    Records::<u64>::in_blocks(Box::new(gated.clone()), &config).unwrap()
+}
+
+#[test]
+fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_counted() {
+    let gated = Gated::default();
+    let mut log = numbers(&gated, WhenFull::DropNewest);
+    let mut kept = Vec::new();
+    for number in 0..5000_u64 {
+        if log.append_with(|slot| *slot = number).unwrap() {
+            kept.push(number);
+        }
+    }
+    let totals = log.totals();
+    assert_eq!(totals.accepted, kept.len() as u64);
+    assert_eq!(totals.accepted + totals.dropped, 5000);
+    assert_eq!(kept, (0..totals.accepted).collect::<Vec<_>>());
+    // Three buffers of 4 KiB, and the head of each.
+    assert_eq!(kept.len(), 3 * (4096 - 64) / 8);
+    assert!(log.fill_level() > 0.99);
+    gated.open();
+    assert_eq!(log.wait_for(Stage::Written, LONG).unwrap(), Stage::Written);
+    assert_eq!(log.append_all(&[9999; 400]).unwrap(), 400, "it goes on");
+    kept.extend([9999; 400]);
+    let end = log.close().wait_to_the_end();
+    assert_eq!(end.totals.written, kept.len() as u64);
+    let seen = gated.disk.platter().seen.clone();
+    let mut reader = records::Reader::new(&seen[..]);
+    let mut found = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        let numbers = block.records().map(|bytes| bytes.try_into().unwrap());
+        found.extend(numbers.map(u64::from_le_bytes));
+    }
+    assert_eq!(found, kept);
+}
+
+#[test]
+fn while_the_disk_stands_still_patient_records_wait_and_none_is_lost() {
+    let gated = Gated::default();
+    let mut log = numbers(&gated, WhenFull::Wait);
+    let appending = std::thread::spawn(move || -> Result<Totals> {
+        for number in 0..5000 {
+            assert!(log.append(&number)?);
+        }
+        Ok(log.close().wait_to_the_end().totals)
+    });
+    gated.open();
+    let totals = appending.join().unwrap().unwrap();
+    assert_eq!((totals.written, totals.dropped), (5000, 0));
+}
+
+#[test]
+fn nobody_waits_for_a_writer_that_nobody_told_to_go_on() {
+    struct Broken;
+    impl Sink for Broken {
+        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::Error::from_raw_os_error(libc::ENOSPC))
+        }
+    }
+    for thread in [false, true] {
+        let sink = Box::new(Broken);
+        let mut log = Records::<[u8; 28]>::plain(sink, &config(thread)).unwrap();
+        let mut accepted = 0;
+        let mut told = Vec::new();
+        while told.len() < 3 {
+            match log.append(&[1; 28]) {
+                Ok(true) => accepted += 1,
+                Ok(false) => unreachable!("it is to wait"),
+                Err(error) => told.push(error.to_string()),
+            }
+        }
+        assert!(told[0].contains("no space left"), "{told:?}");
+        assert!(told[1].contains("not retried"), "{told:?}");
+        assert_eq!(told[1], told[2]);
+        let end = log.close().wait_to_the_end();
+        assert_eq!((end.totals.accepted, end.totals.written), (accepted, 0));
+        assert!(end.error.is_none(), "{:?}", end.error);
+    }
+}

@@ -1,0 +1,91 @@
+//! Records of bytes, each of any length.
+
+use super::{
+    Records,
+    block::{Blocks, Plain, Shape},
+};
+use crate::{
+    Result,
+    store::{Config, Sink},
+};
+use std::{io::IoSlice, sync::Arc};
+
+/// A record's length in a block: 4 bytes, the lowest first.
+pub(super) const PREFIX: usize = 4;
+
+impl Records<[u8]> {
+    /// Back to back, with nothing between them: where one ends is for the bytes to say.
+    /// [`Config::record_bytes`] is the longest.
+    ///
+    /// # Errors
+    /// Those of [`Appender::new`](crate::store::Appender::new).
+    pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+        config.validate()?;
+        Records::new(sink, Arc::new(Plain(None)), config.record_bytes, 0, config)
+    }
+
+    /// In numbered blocks with check sums, each record behind its length. [`Config::record_bytes`] is the longest.
+    ///
+    /// # Errors
+    /// Those of [`Appender::new`](crate::store::Appender::new), or buffers of a GiB.
+    pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+        config.validate()?;
+        let longest = config.record_bytes.saturating_add(PREFIX);
+        let blocks = Blocks::new(Shape::Varying, longest, config)?;
+        Records::new(sink, Arc::new(blocks), longest, PREFIX, config)
+    }
+
+    /// Accepts a record of `len` bytes that `fill` writes in place. It finds there what an earlier record left, or zeros.
+    /// `false`: it was dropped, and `fill` not called ([`WhenFull::DropNewest`](crate::store::WhenFull)).
+    ///
+    /// # Errors
+    /// Those of [`Appender::claim`](crate::store::Appender::claim).
+    #[inline]
+    pub fn append_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<bool> {
+        let whole = len.saturating_add(self.prefix);
+        let Some(mut slot) = self.store.claim(whole)? else {
+            return Ok(false);
+        };
+        let (prefix, record) = slot.split_at_mut(self.prefix);
+        // Longer ones are refused: `Config::record_bytes` fits 32 bits where there is a prefix.
+        prefix.copy_from_slice(&(len as u32).to_le_bytes()[..prefix.len()]);
+        fill(record);
+        slot.commit(1);
+        Ok(true)
+    }
+
+    /// Accepts a copy of `record`. `false`: it was dropped.
+    ///
+    /// ```
+    /// use forebay::store::{Config, FileSink, Records};
+    /// use std::io::IoSlice;
+    /// let sink = FileSink::create("/dev/null".as_ref(), true)?;
+    /// let mut log = Records::<[u8]>::in_blocks(sink, &Config::default())?;
+    /// log.append(b"in one piece")?;
+    /// log.append_vectored(&[IoSlice::new(b"in two "), IoSlice::new(b"pieces")])?;
+    /// assert_eq!(log.totals().accepted, 2);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Appender::claim`](crate::store::Appender::claim).
+    #[inline]
+    pub fn append(&mut self, record: &[u8]) -> Result<bool> {
+        self.append_with(record.len(), |slot| slot.copy_from_slice(record))
+    }
+
+    /// Accepts what lies in `pieces` as one record. `false`: it was dropped.
+    ///
+    /// # Errors
+    /// Those of [`Appender::claim`](crate::store::Appender::claim).
+    pub fn append_vectored(&mut self, pieces: &[IoSlice<'_>]) -> Result<bool> {
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        self.append_with(len, |mut slot| {
+            for piece in pieces {
+                let (here, behind) = slot.split_at_mut(piece.len());
+                here.copy_from_slice(piece);
+                slot = behind;
+            }
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Records of one type, or of bytes of any length: plain, back to back, or in blocks that say what is missing.
+//!
+//! ```text
+//!  plain   │rec│rec│rec│rec│ …                      raw: whoever reads them knows their size
+//!  blocks  │head│rec│rec│ … │pad││head│rec│ …       each buffer: numbered, with a check sum (block.rs)
+//! ```
+//! A crash may cut a file anywhere. A plain one then ends with a part of a record, and nobody can tell what its last bytes
+//! are worth. In blocks, [`Reader`] gives exactly what is whole and in order, and tells what it left out; [`recover`] cuts
+//! that off. A block is what was handed over at once: a buffer, or what was in it when it was flushed.
+//!
+//! `block` is the layout, `typed` and `bytes` append, `reader` reads. Nothing here is unsafe: what may lie in a file as
+//! it lies in memory is for [`zerocopy`] to say.
+
+mod block;
+mod bytes;
+mod reader;
+mod recover;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod typed;
+
+pub use block::Shape;
+pub use reader::{Block, Cut, Fault, Later, Reader, Recovered};
+pub use recover::{check, recover};
+pub use typed::Record;
+
+use super::{Appender, Closing, Config, Framing, Got, Sink, Stage, Totals};
+use crate::Result;
+use std::{marker::PhantomData, sync::Arc, time::Duration};
+
+/// Appends records of type `T`, or bytes (`[u8]`).
+///
+/// ```
+/// use forebay::store::{Config, FileSink, Records, records};
+/// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+///
+/// #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// #[repr(C)]
+/// struct Entry {
+///     time: u64,
+///     key: [u32; 5],
+///     len: u32, // no gaps: there is nothing in the file that nobody wrote
+/// }
+///
+/// let path = std::env::temp_dir().join(format!("forebay-doc-records-{}", std::process::id()));
+/// let mut log = Records::<Entry>::in_blocks(FileSink::create(&path, true)?, &Config::default())?;
+/// for time in 0..1000 {
+///     log.append_with(|entry| *entry = Entry { time, key: [7; 5], len: 1 })?;
+/// }
+/// assert_eq!(log.close().wait_to_the_end().totals.durable, 1000);
+///
+/// let mut reader = records::Reader::new(std::fs::File::open(&path).unwrap());
+/// while let Some(block) = reader.next_block()? {
+///     for record in block.records() {
+///         assert_eq!(Entry::ref_from_bytes(record).unwrap().len, 1);
+///     }
+/// }
+/// let found = reader.finish()?;
+/// assert_eq!((found.records, found.cut), (1000, None));
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Records<T: ?Sized> {
+    store: Appender,
+    /// Bytes in front of each record, for its length.
+    prefix: usize,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> Records<T> {
+    fn new(
+        sink: Box<dyn Sink>,
+        framing: Arc<dyn Framing>,
+        record_bytes: usize,
+        prefix: usize,
+        config: &Config,
+    ) -> Result<Self> {
+        let config = Config {
+            record_bytes,
+            ..config.clone()
+        };
+        Ok(Records {
+            store: Appender::new(sink, framing, &config)?,
+            prefix,
+            of: PhantomData,
+        })
+    }
+
+    /// See [`Appender::tick`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tick(&mut self, now: u64) -> Result<()> {
+        self.store.tick(now)
+    }
+
+    /// See [`Appender::due_at`].
+    pub fn due_at(&self) -> Option<u64> {
+        self.store.due_at()
+    }
+
+    /// See [`Appender::flush`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush(&mut self) -> Result<()> {
+        self.store.flush()
+    }
+
+    /// See [`Appender::wait_for`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_for(&mut self, stage: Stage, limit: Duration) -> Result<Stage> {
+        self.store.wait_for(stage, limit)
+    }
+
+    /// See [`Appender::next_output`]. Numbers go on: the first block of the next file says with which.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn next_output(&mut self) -> Result<bool> {
+        self.store.next_output()
+    }
+
+    /// See [`Appender::output_bytes`].
+    pub fn output_bytes(&self) -> u64 {
+        self.store.output_bytes()
+    }
+
+    /// See [`Appender::retry`].
+    pub fn retry(&mut self) {
+        self.store.retry();
+    }
+
+    /// See [`Appender::fill_level`].
+    pub fn fill_level(&mut self) -> f64 {
+        self.store.fill_level()
+    }
+
+    /// See [`Appender::totals`].
+    pub fn totals(&self) -> Totals {
+        self.store.totals()
+    }
+
+    /// See [`Appender::got`].
+    pub fn got(&self) -> Got {
+        self.store.got()
+    }
+
+    /// See [`Appender::close`].
+    pub fn close(self) -> Closing {
+        self.store.close()
+    }
+}

@@ -1,0 +1,303 @@
+//! What users rely on: what was written whole comes back whole, and of everything else it is said what it was.
+
+use super::*;
+use crate::store::tests::{Dice, config};
+use std::{
+    io,
+    io::IoSlice,
+    sync::{Mutex, MutexGuard},
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Entry {
+    key: [u32; 4],
+    time: [u32; 2],
+    len: u32,
+}
+
+impl Entry {
+    fn new(number: u64) -> Self {
+        let low = number as u32;
+        Entry {
+            key: [low; 4],
+            time: [low, !low],
+            len: low,
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Memory {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    is_direct: bool,
+}
+
+impl Memory {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap()
+    }
+}
+
+impl Sink for Memory {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        assert_eq!(at, self.bytes().len() as u64);
+        self.bytes().extend(bytes);
+        Ok(bytes.len())
+    }
+    fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+}
+
+fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Recovered) {
+    let mut reader = Reader::new(bytes);
+    let mut records = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        assert_eq!(block.len(), block.records().count());
+        records.extend(block.records().map(<[u8]>::to_vec));
+    }
+    let found = reader.finish().unwrap();
+    assert_eq!(found.records, records.len() as u64);
+    let cut = found.cut.map_or(0, |cut| cut.bytes);
+    assert_eq!(found.bytes + cut, bytes.len() as u64);
+    (records, found)
+}
+
+/// A small file of three blocks, and where they begin and end.
+fn three_blocks() -> (Vec<u8>, [usize; 4]) {
+    let memory = Memory::default();
+    let sink = Box::new(memory.clone());
+    let mut log = Records::<[u8]>::in_blocks(sink, &config(false)).unwrap();
+    let mut ends = [0; 4];
+    for block in 0..3 {
+        for record in 0..=block {
+            log.append(&vec![b'a' + record; 5 * block as usize])
+                .unwrap();
+        }
+        log.flush().unwrap();
+        ends[block as usize + 1] = memory.bytes().len();
+    }
+    let bytes = memory.bytes().clone();
+    (bytes, ends)
+}
+
+#[test]
+fn records_of_one_type_come_back_as_they_were() {
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let memory = Memory {
+            is_direct: seed % 3 == 0,
+            ..Memory::default()
+        };
+        let sink = Box::new(memory.clone());
+        let mut log = Records::<Entry>::in_blocks(sink, &config(seed % 2 == 0)).unwrap();
+        let mut number = 0;
+        while number < 3000 {
+            match dice.roll(100) {
+                0 => log.flush().unwrap(),
+                1..30 => {
+                    let many: Vec<_> = (number..number + 300).map(Entry::new).collect();
+                    assert_eq!(log.append_all(&many).unwrap(), 300);
+                    number += 300;
+                }
+                2..60 => {
+                    log.append(&Entry::new(number)).unwrap();
+                    number += 1;
+                }
+                _ => {
+                    log.append_with(|slot| *slot = Entry::new(number)).unwrap();
+                    number += 1;
+                }
+            }
+        }
+        log.close().wait_to_the_end();
+        let bytes = memory.bytes();
+        let (records, found) = read(&bytes);
+        assert_eq!((found.records, found.cut), (number, None));
+        assert_eq!(found.shape, Some(Shape::Fixed(28)));
+        for (number, record) in (0..).zip(&records) {
+            assert_eq!(Entry::read_from_bytes(record).unwrap(), Entry::new(number));
+        }
+    }
+}
+
+#[test]
+fn records_of_bytes_come_back_as_they_were() {
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let memory = Memory {
+            is_direct: seed % 3 == 0,
+            ..Memory::default()
+        };
+        let sink = Box::new(memory.clone());
+        let mut log = Records::<[u8]>::in_blocks(sink, &config(seed % 2 == 0)).unwrap();
+        let mut oracle = Vec::new();
+        for number in 0..500 {
+            let longest = if dice.roll(50) == 0 { 9000 } else { 100 };
+            let record = vec![number as u8; dice.roll(longest + 1)];
+            if dice.roll(2) == 0 {
+                log.append(&record).unwrap();
+            } else {
+                let (one, other) = record.split_at(dice.roll(record.len() + 1));
+                log.append_vectored(&[IoSlice::new(one), IoSlice::new(other)])
+                    .unwrap();
+            }
+            oracle.push(record);
+            if dice.roll(60) == 0 {
+                log.flush().unwrap();
+            }
+        }
+        assert_eq!(log.close().wait_to_the_end().totals.written, 500);
+        let (records, found) = read(&memory.bytes());
+        assert_eq!((records, found.cut), (oracle, None));
+        assert_eq!(found.shape, Some(Shape::Varying));
+    }
+}
+
+#[test]
+fn a_plain_file_has_the_records_and_nothing_else() {
+    let memory = Memory::default();
+    let mut log = Records::<Entry>::plain(Box::new(memory.clone()), &config(false)).unwrap();
+    let all: Vec<_> = (0..1000).map(Entry::new).collect();
+    for entry in &all {
+        log.append_with(|slot| *slot = *entry).unwrap();
+    }
+    drop(log);
+    assert_eq!(*memory.bytes(), all.as_bytes());
+    let memory = Memory::default();
+    let mut log = Records::<[u8]>::plain(Box::new(memory.clone()), &config(false)).unwrap();
+    log.append(b"one\n").unwrap();
+    log.append(b"another\n").unwrap();
+    drop(log);
+    assert_eq!(*memory.bytes(), b"one\nanother\n");
+}
+
+#[test]
+fn a_disk_that_fills_keeps_whole_records_of_a_plain_file() {
+    struct Small(Memory);
+    impl Sink for Small {
+        fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+            let room = 10_000 - self.0.bytes().len();
+            match room.min(bytes.len()) {
+                0 => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+                taken => self.0.write(&bytes[..taken], at),
+            }
+        }
+        fn cut(&mut self, len: u64) -> io::Result<bool> {
+            self.0.bytes().truncate(len as usize);
+            Ok(true)
+        }
+    }
+    let memory = Memory::default();
+    let sink = Box::new(Small(memory.clone()));
+    let mut log = Records::<Entry>::plain(sink, &config(false)).unwrap();
+    while log.append(&Entry::new(1)).is_ok() {}
+    let end = log.close().wait_to_the_end();
+    assert_eq!(end.totals.written, 10_000 / 28);
+    assert_eq!(memory.bytes().len(), 10_000 / 28 * 28);
+}
+
+#[test]
+fn a_file_cut_anywhere_gives_the_blocks_before_it() {
+    let (bytes, ends) = three_blocks();
+    for len in 0..bytes.len() {
+        let (records, found) = read(&bytes[..len]);
+        let blocks = ends.iter().filter(|&&end| end <= len).count() - 1;
+        assert_eq!(found.blocks, blocks as u64, "{len} bytes");
+        assert_eq!(records.len(), [0, 1, 3][blocks]);
+        match ends.contains(&len) {
+            true => assert_eq!(found.cut, None),
+            false => {
+                let cut = found.cut.unwrap();
+                assert_eq!((cut.at, cut.fault), (ends[blocks] as u64, Fault::Torn));
+                assert_eq!(cut.later, Later::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_bit_is_noticed_wherever_it_is() {
+    let (bytes, ends) = three_blocks();
+    for bit in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let (_, found) = read(&changed);
+        let blocks = ends.iter().filter(|&&end| end <= bit / 8).count() - 1;
+        assert_eq!(found.blocks, blocks as u64, "bit {bit}");
+        let cut = found.cut.expect("it is noticed");
+        let is_head = bit / 8 - ends[blocks] < 64;
+        let expected = if is_head {
+            Fault::NoBlock
+        } else {
+            Fault::Damaged
+        };
+        assert_eq!(cut.fault, expected, "bit {bit}");
+        assert_eq!(cut.later.blocks, 2 - blocks as u64);
+        assert_eq!(cut.later.records, [5, 3, 0][blocks]);
+    }
+}
+
+#[test]
+fn zeros_missing_blocks_and_blocks_of_others_are_told_apart() {
+    let (bytes, ends) = three_blocks();
+    let fault = |bytes: &[u8]| read(bytes).1.cut.map(|cut| (cut.at, cut.fault));
+    let behind = |more: &[u8]| [&bytes[..], more].concat();
+    let len = bytes.len() as u64;
+    assert_eq!(fault(&behind(&[0; 5000])), Some((len, Fault::Zeros)));
+    let (others, _) = three_blocks();
+    assert_eq!(fault(&behind(&others)), Some((len, Fault::Foreign)));
+    let missing = [&bytes[..ends[1]], &bytes[ends[2]..]].concat();
+    let (expected, found) = (1, 3);
+    let out_of_order = Fault::OutOfOrder { expected, found };
+    assert_eq!(fault(&missing), Some((ends[1] as u64, out_of_order)));
+    // A file need not begin with record 0: it may be the second one of a series.
+    let (records, second) = read(&bytes[ends[1]..]);
+    assert_eq!(
+        (records.len(), second.first, second.cut),
+        (5, Some(1), None)
+    );
+}
+
+#[test]
+fn what_follows_a_next_output_is_a_file_of_its_own_whose_numbers_go_on() {
+    struct Two(Vec<Memory>);
+    impl crate::store::Series for Two {
+        fn open(&mut self, _: u64) -> Result<Box<dyn Sink>> {
+            Ok(Box::new(self.0.remove(0)))
+        }
+    }
+    let memories = [Memory::default(), Memory::default()];
+    let files = crate::store::Files::open(Two(memories.to_vec())).unwrap();
+    let mut log = Records::<u64>::in_blocks(Box::new(files), &config(true)).unwrap();
+    log.append_all(&[1; 600]).unwrap();
+    assert!(log.next_output().unwrap());
+    log.append_all(&[2; 7]).unwrap();
+    assert_eq!(log.close().wait_to_the_end().totals.written, 607);
+    let [one, two] = memories.map(|memory| read(&memory.bytes()).1);
+    assert_eq!((one.first, one.records, one.cut), (Some(0), 600, None));
+    assert_eq!((two.first, two.records, two.cut), (Some(600), 7, None));
+}
+
+#[test]
+fn nothing_is_cut_of_a_file_that_is_none_of_ours() {
+    let path = std::env::temp_dir().join(format!("forebay-not-ours-{}", std::process::id()));
+    std::fs::write(&path, [7; 1000]).unwrap();
+    let refused = recover(&path).unwrap_err().to_string();
+    assert!(refused.contains("no whole block"), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), [7; 1000]);
+    std::fs::remove_file(&path).unwrap();
+    assert!(check(&path).unwrap_err().to_string().contains("opening"));
+}
+
+#[test]
+fn blocks_beyond_what_their_head_can_say_are_refused() {
+    let config = Config {
+        buffer_bytes: 1 << 30,
+        ..config(false)
+    };
+    let refused = Records::<u64>::in_blocks(Box::new(Memory::default()), &config);
+    assert!(refused.err().unwrap().to_string().contains("GiB"));
+}

@@ -1,0 +1,118 @@
+//! Records of one type, built in place or copied.
+
+use super::{
+    Records,
+    block::{Blocks, HEAD, Plain, Shape},
+};
+use crate::{
+    Result,
+    store::{Config, Sink},
+};
+use std::sync::Arc;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What may be a record: any bytes make one, all of its bytes are initialised (so it has no gaps), and nothing in it
+/// changes behind a shared reference. [`zerocopy`]'s derives say so of a `#[repr(C)]` structure, or tell why not.
+///
+/// Between machines of different byte order, use `zerocopy`'s `little_endian` and `big_endian` numbers; they also need
+/// no alignment, so fields of any sizes leave no gaps.
+pub trait Record: FromBytes + IntoBytes + Immutable + KnownLayout {}
+
+impl<T: FromBytes + IntoBytes + Immutable + KnownLayout> Record for T {}
+
+/// Bytes that one step of [`Records::append_all`] takes at most.
+const STEP: usize = 4096;
+
+impl<T: Record> Records<T> {
+    const FITS: () = {
+        assert!(
+            size_of::<T>() > 0,
+            "records of no bytes cannot be told apart"
+        );
+        assert!(
+            align_of::<T>() <= HEAD,
+            "buffers' records are aligned to 64 bytes"
+        );
+        assert!(size_of::<T>() < 1 << 28, "records are below 256 MiB");
+    };
+
+    /// Back to back, with nothing around them. [`Config::record_bytes`] is seen to.
+    ///
+    /// # Errors
+    /// Those of [`Appender::new`](crate::store::Appender::new).
+    pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+        let () = Self::FITS;
+        let framing = Arc::new(Plain(Some(size_of::<T>())));
+        Records::new(sink, framing, size_of::<T>().max(STEP), 0, config)
+    }
+
+    /// In numbered blocks with check sums. [`Config::record_bytes`] is seen to.
+    ///
+    /// # Errors
+    /// Those of [`Appender::new`](crate::store::Appender::new), or buffers of a GiB.
+    pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+        let () = Self::FITS;
+        let longest = size_of::<T>().max(STEP);
+        let blocks = Blocks::new(Shape::Fixed(size_of::<T>() as u32), longest, config)?;
+        Records::new(sink, Arc::new(blocks), longest, 0, config)
+    }
+
+    /// Accepts a record that `fill` builds where it will be written from. It finds there what an earlier record left, or
+    /// zeros: let it set the whole record (`*slot = …`), which costs nothing more than setting its fields. `false`: it was
+    /// dropped, and `fill` not called ([`WhenFull::DropNewest`](crate::store::WhenFull)). Where `fill` panics nothing is accepted.
+    ///
+    /// # Errors
+    /// Those of [`Appender::claim`](crate::store::Appender::claim).
+    #[inline]
+    pub fn append_with(&mut self, fill: impl FnOnce(&mut T)) -> Result<bool> {
+        let Some(mut slot) = self.store.claim(size_of::<T>())? else {
+            return Ok(false);
+        };
+        let record = T::mut_from_bytes(&mut slot);
+        fill(record.expect("buffers hold whole, aligned records"));
+        slot.commit(1);
+        Ok(true)
+    }
+
+    /// Accepts a copy of `record`. `false`: it was dropped.
+    ///
+    /// # Errors
+    /// Those of [`Appender::claim`](crate::store::Appender::claim).
+    #[inline]
+    pub fn append(&mut self, record: &T) -> Result<bool> {
+        let Some(mut slot) = self.store.claim(size_of::<T>())? else {
+            return Ok(false);
+        };
+        slot.copy_from_slice(record.as_bytes());
+        slot.commit(1);
+        Ok(true)
+    }
+
+    /// Accepts copies of `records`, in order, and says of how many; the others were dropped.
+    ///
+    /// ```
+    /// use forebay::store::{Config, FileSink, Records};
+    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null".as_ref(), true)?, &Config::default())?;
+    /// assert_eq!(numbers.append_all(&[7; 5000])?, 5000);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Appender::claim`](crate::store::Appender::claim); [`Totals::accepted`](crate::store::Totals) says how
+    /// many came before it.
+    pub fn append_all(&mut self, records: &[T]) -> Result<usize> {
+        let mut accepted = 0;
+        for step in records.chunks((STEP / size_of::<T>()).max(1)) {
+            let bytes = step.as_bytes();
+            match self.store.claim_many(bytes.len(), step.len() as u64)? {
+                Some(mut slot) => {
+                    slot.copy_from_slice(bytes);
+                    slot.commit(step.len() as u64);
+                    accepted += step.len();
+                }
+                None => continue,
+            }
+        }
+        Ok(accepted)
+    }
+}

@@ -1,0 +1,258 @@
+//! What rotation relies on: whole records in every output, none lost or doubled between two, and leave taken in order.
+
+use super::{
+    tests::{Dice, Lengths, append, config, records},
+    *,
+};
+use crate::{Error, Result};
+use std::{
+    io,
+    os::unix::fs::MetadataExt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Shelf {
+    outputs: Vec<Vec<u8>>,
+    /// What happened to outputs, in order.
+    events: Vec<String>,
+    failing_opens: usize,
+    failing_ends: usize,
+    failing_writes: usize,
+}
+
+#[derive(Clone, Default)]
+struct Shelves(Arc<Mutex<Shelf>>);
+
+impl Shelves {
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap()
+    }
+}
+
+struct Book {
+    shelves: Shelves,
+    number: usize,
+}
+
+fn fails(times: &mut usize) -> bool {
+    let fails = *times > 0;
+    *times -= usize::from(fails);
+    fails
+}
+
+impl Series for Shelves {
+    fn open(&mut self, number: u64) -> Result<Box<dyn Sink>> {
+        let mut shelf = self.shelf();
+        if fails(&mut shelf.failing_opens) {
+            return Err(
+                Error::new("shelf", "opening").because(io::Error::from_raw_os_error(libc::EMFILE))
+            );
+        }
+        assert_eq!(number, shelf.outputs.len() as u64);
+        shelf.outputs.push(Vec::new());
+        shelf.events.push(format!("open {number}"));
+        Ok(Box::new(Book {
+            shelves: self.clone(),
+            number: number as usize,
+        }))
+    }
+    fn complete(&mut self, number: u64) -> Result<()> {
+        let mut shelf = self.shelf();
+        if fails(&mut shelf.failing_ends) {
+            return Err(Error::new("shelf", "renaming"));
+        }
+        shelf.events.push(format!("complete {number}"));
+        Ok(())
+    }
+}
+
+impl Sink for Book {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut shelf = self.shelves.shelf();
+        assert_eq!(
+            self.number + 1,
+            shelf.outputs.len(),
+            "the others are complete"
+        );
+        if fails(&mut shelf.failing_writes) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        let output = &mut shelf.outputs[self.number];
+        assert_eq!(at, output.len() as u64);
+        let taken = bytes.len().min(1500);
+        output.extend(&bytes[..taken]);
+        Ok(taken)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        let event = format!("sync {}", self.number);
+        self.shelves.shelf().events.push(event);
+        Ok(true)
+    }
+}
+
+fn open(shelves: &Shelves, config: &Config) -> Appender {
+    let files = Files::open(shelves.clone()).unwrap();
+    Appender::new(Box::new(files), Arc::new(Lengths), config).unwrap()
+}
+
+/// Goes on to the next output; whatever fails is tried again.
+fn turn(store: &mut Appender, told: &mut usize) {
+    loop {
+        match store.next_output() {
+            Ok(true) => return,
+            Ok(false) => drop(store.wait_empty(Duration::from_millis(1))),
+            Err(_) => {
+                *told += 1;
+                store.retry();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_output_has_whole_records_and_together_they_have_all() {
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let shelves = Shelves::default();
+        let mut store = open(&shelves, &config(seed % 2 == 0));
+        let (mut oracle, mut told) = (vec![Vec::new()], 0);
+        for number in 0..300 {
+            let len = 1 + dice.roll(400);
+            while let Err(error) = append(&mut store, len, number) {
+                assert!(!error.to_string().is_empty());
+                told += 1;
+                store.retry();
+            }
+            oracle.last_mut().unwrap().push((len, number as u8));
+            match dice.roll(40) {
+                0 => shelves.shelf().failing_opens += dice.roll(3),
+                1 => shelves.shelf().failing_ends += dice.roll(3),
+                2 => shelves.shelf().failing_writes += 1,
+                3..8 => {
+                    turn(&mut store, &mut told);
+                    assert_eq!(store.output_bytes(), 0);
+                    oracle.push(Vec::new());
+                }
+                _ => {}
+            }
+        }
+        while store.wait_for(Stage::Written, LONG).is_err() {
+            store.retry();
+        }
+        drop(store);
+        let shelf = shelves.shelf();
+        let kept: Vec<_> = shelf.outputs.iter().map(|bytes| records(bytes)).collect();
+        let with_records = |all: Vec<Vec<(usize, u8)>>| -> Vec<_> {
+            all.into_iter().filter(|one| !one.is_empty()).collect()
+        };
+        assert_eq!(
+            with_records(kept),
+            with_records(oracle),
+            "seed {seed}, told {told}"
+        );
+    }
+}
+
+#[test]
+fn leave_is_taken_of_each_output_once_and_before_the_next_is_opened() {
+    for thread in [false, true] {
+        let shelves = Shelves::default();
+        let mut store = open(&shelves, &config(thread));
+        append(&mut store, 100, 0).unwrap();
+        assert!(store.next_output().unwrap());
+        append(&mut store, 100, 1).unwrap();
+        let end = store.close().wait_to_the_end();
+        assert!(end.durable && end.error.is_none());
+        assert_eq!((end.totals.durable, end.totals.written_bytes), (2, 204));
+        let expected = [
+            "open 0",
+            "sync 0",
+            "complete 0",
+            "open 1",
+            "sync 1",
+            "complete 1",
+        ];
+        assert_eq!(shelves.shelf().events, expected);
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_had_is_told_once_and_what_came_since_waits_for_it() {
+    for thread in [false, true] {
+        let shelves = Shelves::default();
+        let mut store = open(&shelves, &config(thread));
+        append(&mut store, 100, 0).unwrap();
+        shelves.shelf().failing_opens = 1;
+        assert!(store.next_output().unwrap());
+        let told = loop {
+            match store.tick(0) {
+                Err(error) => break error,
+                Ok(()) => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(told.raw_os_error(), Some(libc::EMFILE));
+        assert!(told.to_string().starts_with("shelf: opening"), "{told}");
+        append(&mut store, 100, 1).unwrap();
+        append(&mut store, 100, 2).unwrap();
+        store.retry();
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.error.is_none()), (3, true));
+        let shelf = shelves.shelf();
+        assert_eq!(records(&shelf.outputs[0]), [(100, 0)]);
+        assert_eq!(records(&shelf.outputs[1]), [(100, 1), (100, 2)]);
+        let completed = shelf.events.iter().filter(|event| *event == "complete 0");
+        assert_eq!(completed.count(), 1);
+    }
+}
+
+#[test]
+fn a_final_name_that_cannot_be_given_is_told_at_the_end() {
+    let shelves = Shelves::default();
+    let mut store = open(&shelves, &config(true));
+    append(&mut store, 100, 0).unwrap();
+    shelves.shelf().failing_ends = 1;
+    let end = store.close().wait_to_the_end();
+    assert_eq!(end.totals.written, 1);
+    assert!(end.error.unwrap().to_string().contains("renaming"));
+}
+
+#[test]
+fn a_sink_without_a_next_output_says_so() {
+    let sink = FileSink::create("/dev/null".as_ref(), true).unwrap();
+    let mut store = Appender::new(sink, Arc::new(Lengths), &config(false)).unwrap();
+    append(&mut store, 100, 0).unwrap();
+    assert!(store.next_output().unwrap());
+    let told = store.flush().unwrap_err().to_string();
+    assert!(
+        told.contains("another output") && told.contains("Files"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_was_allocated_ahead_is_given_back_at_the_end() {
+    let path = std::env::temp_dir().join(format!("forebay-ahead-{}", std::process::id()));
+    let ahead = FileConfig {
+        allocate_bytes: 8 << 20,
+        ..FileConfig::default()
+    };
+    let on_disk = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    let sink = FileSink::create_with(&path, &ahead).unwrap();
+    let mut store = Appender::new(sink, Arc::new(Lengths), &config(false)).unwrap();
+    append(&mut store, 100, 0).unwrap();
+    store.flush().unwrap();
+    let early = on_disk();
+    append(&mut store, 100, 1).unwrap();
+    assert!(store.close().wait_to_the_end().durable);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 204);
+    let late = on_disk();
+    std::fs::remove_file(&path).unwrap();
+    if early < 8 << 20 {
+        return eprintln!("skipped: needs a file system with fallocate");
+    }
+    assert!(late <= 1 << 16, "{late} bytes are still taken");
+}

@@ -1,0 +1,126 @@
+//! Several outputs, one after another: what rotation is made of.
+//!
+//! ```text
+//!  Appender::next_output ─▶ the buffers before it ─▶ cut ─▶ sync ─▶ Series::complete(n) ─▶ Series::open(n + 1)
+//! ```
+//! All of it happens where buffers are written, between two of them, so no record is lost, doubled or split, and whoever
+//! appends goes on meanwhile.
+
+use super::Sink;
+use crate::Result;
+use std::{io, time::Duration};
+
+/// Gives out the outputs of a [`Files`], and takes leave of each.
+pub trait Series: Send {
+    /// Makes output `number`, 0 first. After an error it is asked for the same one again, if somebody retries.
+    ///
+    /// # Errors
+    /// It cannot be had now.
+    fn open(&mut self, number: u64) -> Result<Box<dyn Sink>>;
+
+    /// Output `number` is written, cut and, as the policy says, synced: the time to give it its final name, to remove an
+    /// old one, or to tell who waits for it. After an error as with [`open`](Series::open).
+    ///
+    /// # Errors
+    /// That cannot be done now.
+    fn complete(&mut self, _number: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A sink over a [`Series`] of others; [`Appender::next_output`](crate::store::Appender::next_output) goes from one to
+/// the next.
+///
+/// ```
+/// use forebay::store::{Appender, Config, FileSink, Files, Framing, Series, Sink, Whole};
+/// use std::{path::PathBuf, sync::Arc};
+///
+/// struct Numbered(PathBuf);
+/// impl Series for Numbered {
+///     fn open(&mut self, number: u64) -> forebay::Result<Box<dyn Sink>> {
+///         FileSink::create(&self.0.join(number.to_string()), true)
+///     }
+/// }
+/// # struct Bytes;
+/// # impl Framing for Bytes {
+/// #     fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: 0 } }
+/// # }
+/// let folder = std::env::temp_dir().join(format!("forebay-doc-files-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder).unwrap();
+/// let files = Files::open(Numbered(folder.clone()))?;
+/// let mut store = Appender::new(Box::new(files), Arc::new(Bytes), &Config::default())?;
+/// for part in [b"one", b"two"] {
+///     let mut slot = store.reserve(3)?.expect("there is room");
+///     slot.copy_from_slice(part);
+///     slot.commit(1);
+///     assert!(store.next_output()?);
+/// }
+/// assert!(store.close().wait_to_the_end().durable);
+/// assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"two");
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Files<S> {
+    series: S,
+    number: u64,
+    current: Box<dyn Sink>,
+    /// The current one was taken leave of, and the next could not be opened yet.
+    is_complete: bool,
+}
+
+impl<S: Series> Files<S> {
+    /// Opens the first one.
+    ///
+    /// # Errors
+    /// Those of [`Series::open`].
+    pub fn open(mut series: S) -> Result<Self> {
+        Ok(Files {
+            current: series.open(0)?,
+            series,
+            number: 0,
+            is_complete: false,
+        })
+    }
+}
+
+impl<S: Series> Sink for Files<S> {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        self.current.write(bytes, at)
+    }
+
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        self.current.wait(limit)
+    }
+
+    fn name(&self) -> String {
+        self.current.name()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.current.is_direct()
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        self.current.cut(len)
+    }
+
+    fn sync(&mut self) -> io::Result<bool> {
+        self.current.sync()
+    }
+
+    fn next_output(&mut self) -> Result<()> {
+        self.complete()?;
+        self.current = self.series.open(self.number + 1)?;
+        self.number += 1;
+        self.is_complete = false;
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        if !self.is_complete {
+            self.series.complete(self.number)?;
+            self.is_complete = true;
+        }
+        Ok(())
+    }
+}

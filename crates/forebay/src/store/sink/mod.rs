@@ -1,0 +1,137 @@
+//! Where the bytes go.
+//!
+//! [`Sink`] is what the store asks of an output. [`FileSink`] is a regular file that we made, [`StreamSink`] a pipe, a
+//! device or a descriptor that we were handed, [`Files`] several outputs, one after another.
+
+mod file;
+mod files;
+mod stream;
+
+pub use file::{FileConfig, FileSink};
+pub use files::{Files, Series};
+pub use stream::StreamSink;
+
+use crate::{Error, Result};
+use std::{io, time::Duration};
+
+/// An output that a store can drain into.
+///
+/// Write your own to send buffers elsewhere, or to inject faults in a test.
+///
+/// ```
+/// use forebay::store::{Appender, Config, Framing, Sink, Whole};
+/// use std::{io, sync::{Arc, Mutex}};
+///
+/// struct Memory(Arc<Mutex<Vec<u8>>>);
+/// impl Sink for Memory {
+///     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+///         let mut memory = self.0.lock().unwrap();
+///         assert_eq!(at, memory.len() as u64);
+///         memory.extend(bytes);
+///         Ok(bytes.len())
+///     }
+/// }
+/// struct Bytes; // every byte is a record
+/// impl Framing for Bytes {
+///     fn last_whole(&self, bytes: &[u8]) -> Whole {
+///         Whole { bytes: bytes.len(), records: bytes.len() as u64 }
+///     }
+/// }
+/// let memory = Arc::default();
+/// let sink = Box::new(Memory(Arc::clone(&memory)));
+/// let mut store = Appender::new(sink, Arc::new(Bytes), &Config::default())?;
+/// let mut slot = store.reserve(5)?.expect("there is room");
+/// slot.copy_from_slice(b"hello");
+/// slot.commit(5);
+/// let end = store.close().wait_to_the_end();
+/// assert_eq!((end.totals.written, end.durable), (5, false)); // memory promises nothing
+/// assert_eq!(*memory.lock().unwrap(), b"hello");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub trait Sink: Send {
+    /// Writes some of `bytes`, which belong at offset `at`; says how many were taken.
+    /// Offsets come without holes; after an error the rest of the same bytes may be offered again.
+    ///
+    /// # Errors
+    /// As `write(2)`. `WouldBlock` means: [`wait`](Sink::wait), then again.
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize>;
+
+    /// Waits until [`write`](Sink::write) may take something, for `limit` at most.
+    ///
+    /// # Errors
+    /// As `poll(2)`.
+    fn wait(&mut self, _limit: Duration) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// How messages call it; empty where it has no name.
+    fn name(&self) -> String {
+        String::new()
+    }
+
+    /// Whether aligned whole buffers go past the page cache.
+    fn is_direct(&self) -> bool {
+        false
+    }
+
+    /// Cuts the output after `len` bytes; `false` where that cannot be done.
+    ///
+    /// # Errors
+    /// As `ftruncate(2)`.
+    fn cut(&mut self, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Makes all that was written durable; `false` where nothing can be promised.
+    ///
+    /// # Errors
+    /// As `fdatasync(2)`; then what was written is neither known durable nor known lost.
+    fn sync(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// What follows goes to the next output, from offset 0. All before is written, cut to its
+    /// length and synced as the policy says. After an error it is called again, if somebody retries.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be had now.
+    fn next_output(&mut self) -> Result<()> {
+        Err(Error::new(self.name(), "going on to another output")
+            .advise("Use a sink that has several, such as Files"))
+    }
+
+    /// Nothing follows: this was the last output, and it is cut and synced as well.
+    ///
+    /// # Errors
+    /// It could not be given its final shape.
+    fn complete(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        (**self).write(bytes, at)
+    }
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        (**self).wait(limit)
+    }
+    fn name(&self) -> String {
+        (**self).name()
+    }
+    fn is_direct(&self) -> bool {
+        (**self).is_direct()
+    }
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        (**self).cut(len)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        (**self).sync()
+    }
+    fn next_output(&mut self) -> Result<()> {
+        (**self).next_output()
+    }
+    fn complete(&mut self) -> Result<()> {
+        (**self).complete()
+    }
+}

@@ -1,0 +1,98 @@
+//! A pipe, a socket, a device, or whatever descriptor we were handed.
+
+use super::Sink;
+use crate::sys::file as sys;
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileTypeExt,
+    },
+    time::Duration,
+};
+
+/// A pipe, FIFO, device or inherited descriptor: plain `write(2)` in order, nothing else.
+///
+/// ```
+/// use forebay::store::{Sink, StreamSink};
+/// use std::io::Read;
+/// let (mut reader, writer) = std::io::pipe().unwrap();
+/// let file = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
+/// let mut sink = StreamSink::new(file);
+/// assert_eq!(sink.write(b"down the pipe", 0).unwrap(), 13);
+/// drop(sink);
+/// let mut said = String::new();
+/// reader.read_to_string(&mut said).unwrap();
+/// assert_eq!(said, "down the pipe");
+/// ```
+///
+/// It never blocks where that can be had, so that a reader who stands still cannot keep a writer
+/// from being told to give up.
+pub struct StreamSink {
+    file: File,
+    manner: Manner,
+}
+
+/// How not to block.
+enum Manner {
+    /// A pipe, opened anew without blocking.
+    Reopened,
+    /// A pipe that cannot be opened anew: a page at a time, when there is room for one.
+    PageByPage,
+    Socket,
+    /// A device, or a regular file that we were handed.
+    Plain,
+}
+
+/// What a pipe takes whole once it says that it takes anything (`PIPE_BUF`).
+const PIPE_PAGE: usize = 4096;
+
+impl StreamSink {
+    /// A sink over an open descriptor.
+    pub fn new(file: File) -> Self {
+        let kind = file.metadata().map(|meta| meta.file_type()).ok();
+        if kind.is_some_and(|kind| kind.is_socket()) {
+            let manner = Manner::Socket;
+            return StreamSink { file, manner };
+        }
+        if !kind.is_some_and(|kind| kind.is_fifo()) {
+            let manner = Manner::Plain;
+            return StreamSink { file, manner };
+        }
+        match sys::reopen_without_blocking(&file) {
+            Some(file) => StreamSink {
+                file,
+                manner: Manner::Reopened,
+            },
+            None => StreamSink {
+                file,
+                manner: Manner::PageByPage,
+            },
+        }
+    }
+}
+
+impl AsFd for StreamSink {
+    /// To poll for room beside other descriptors, not to write.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Sink for StreamSink {
+    fn write(&mut self, bytes: &[u8], _at: u64) -> io::Result<usize> {
+        match self.manner {
+            Manner::Reopened | Manner::Plain => self.file.write(bytes),
+            Manner::Socket => sys::send(&self.file, bytes),
+            Manner::PageByPage if sys::wait_writable(&self.file, Duration::ZERO)? => {
+                self.file.write(&bytes[..bytes.len().min(PIPE_PAGE)])
+            }
+            Manner::PageByPage => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        sys::wait_writable(&self.file, limit).map(drop)
+    }
+}
