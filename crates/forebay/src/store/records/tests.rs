@@ -97,12 +97,12 @@ fn records_of_one_type_come_back_as_they_were() {
         while number < 3000 {
             match dice.roll(100) {
                 0 => log.flush().unwrap(),
-                1..30 => {
+                1..5 => {
                     let many: Vec<_> = (number..number + 300).map(Entry::new).collect();
                     assert_eq!(log.append_all(&many).unwrap(), 300);
                     number += 300;
                 }
-                2..60 => {
+                5..60 => {
                     log.append(&Entry::new(number)).unwrap();
                     number += 1;
                 }

@@ -1,0 +1,329 @@
+//! Stores whose process is killed with `kill -9`, and stores whose disk is full, each at random moments: what was
+//! reported is there, and what is not there was not reported.
+//!
+//! Each test runs this program again as its child, and says by the environment what it is to be. `FOREBAY_MOMENTS` says
+//! how many moments of each kind to try; a few, if nobody says.
+
+use forebay::store::{
+    Config, FileConfig, FileSink, Finished, Records, Stage, SyncPolicy, WhenFull,
+    records::{self, Reader, Recovered},
+    recover,
+};
+use std::{
+    env,
+    fs::{self, File},
+    io::ErrorKind,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A record with its number in it.
+type Entry = [u64; 4];
+
+fn entry(number: u64) -> Entry {
+    [number, !number, number.rotate_left(17), 7]
+}
+
+/// Numbers without a pattern that matters; the seed says which.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+}
+
+fn moments() -> u64 {
+    let said = env::var("FOREBAY_MOMENTS").ok();
+    said.map_or(15, |text| {
+        text.parse().expect("FOREBAY_MOMENTS is a number")
+    })
+}
+
+/// A folder that goes away with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let path = env::temp_dir().join(format!("forebay-{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A child that does not outlive its test.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn role(name: &str, folder: &Path) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args(["--exact", name, "--ignored", "--nocapture"])
+        .env("FOREBAY_FOLDER", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+fn config(sync: SyncPolicy, buffer_bytes: usize) -> Config {
+    Config {
+        buffers: BUFFERS,
+        buffer_bytes,
+        sync,
+        when_full: WhenFull::Wait,
+        huge_pages: false,
+        ..Config::default()
+    }
+}
+
+const BUFFERS: usize = 4;
+const SMALL: usize = 8192;
+/// So large that some die in the middle of writing one.
+const LARGE: usize = 1 << 20;
+
+/// What the buffers hold: a record more than fits, since one may run over; heads take some.
+fn most_lost(buffer_bytes: usize) -> u64 {
+    (BUFFERS * (buffer_bytes / size_of::<Entry>() + 1)) as u64
+}
+
+/// Records between two reports.
+const STEP: u64 = 16;
+
+const POLICIES: [SyncPolicy; 4] = [
+    SyncPolicy::None,
+    SyncPolicy::Interval(Duration::from_millis(2)),
+    SyncPolicy::File,
+    SyncPolicy::Always,
+];
+
+/// What a child has reported: records accepted, written and durable.
+fn reported(folder: &Path) -> [u64; 3] {
+    let mut bytes = [0; 24];
+    match File::open(folder.join("report")) {
+        Ok(file) if file.read_exact_at(&mut bytes, 0).is_ok() => {}
+        _ => return [0; 3],
+    }
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    [word(0), word(8), word(16)]
+}
+
+#[test]
+#[ignore = "it is what another test runs as a child, and kills"]
+fn appender() {
+    let Some(folder) = env::var_os("FOREBAY_FOLDER").map(PathBuf::from) else {
+        return;
+    };
+    let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
+    let mut random = Random(number("FOREBAY_SEED"));
+    let policy = POLICIES[number("FOREBAY_POLICY") as usize];
+    let buffer_bytes = number("FOREBAY_BUFFER") as usize;
+    let report = File::create(folder.join("report")).unwrap();
+    let file = FileConfig {
+        direct: random.below(2) == 0,
+        allocate_bytes: [0, 1 << 20][random.below(2) as usize],
+    };
+    let sink = FileSink::create_with(&folder.join("records"), &file).unwrap();
+    let mut log = Records::<Entry>::in_blocks(sink, &config(policy, buffer_bytes)).unwrap();
+    for number in 0.. {
+        log.append_with(|slot| *slot = entry(number)).unwrap();
+        match random.below(2000) {
+            0 => log.flush().unwrap(),
+            1 => drop(log.wait_for(Stage::Durable, LIMIT).unwrap()),
+            _ => {}
+        }
+        if number % STEP == 0 {
+            let totals = log.totals();
+            let mut bytes = Vec::new();
+            for stage in [Stage::Accepted, Stage::Written, Stage::Durable] {
+                bytes.extend(totals.at(stage).to_ne_bytes());
+            }
+            report.write_all_at(&bytes, 0).unwrap();
+        }
+    }
+}
+
+/// Reads all records, which have to be those from 0 on.
+fn read(path: &Path) -> Recovered {
+    let mut reader = Reader::new(File::open(path).unwrap());
+    let mut next = 0;
+    while let Some(block) = reader.next_block().unwrap() {
+        assert_eq!(block.first(), next);
+        for record in block.records() {
+            let words = record.chunks(8);
+            let words = words.map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+            assert!(words.eq(entry(next)), "record {next}");
+            next += 1;
+        }
+    }
+    let found = reader.finish().unwrap();
+    assert_eq!(found.records, next);
+    found
+}
+
+#[test]
+fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
+    let folder = Folder::new("killed-store");
+    let path = folder.0.join("records");
+    let mut random = Random(0x9E37_79B9);
+    let mut torn = 0;
+    for moment in 0..moments() * POLICIES.len() as u64 {
+        let policy = moment as usize % POLICIES.len();
+        let (buffer_bytes, times) = match moment as usize / POLICIES.len() % 2 {
+            0 => (SMALL, 1),
+            _ => (LARGE, 10),
+        };
+        let _ = fs::remove_file(folder.0.join("report"));
+        let mut child = role("appender", &folder.0);
+        child.env("FOREBAY_POLICY", policy.to_string());
+        child.env("FOREBAY_BUFFER", buffer_bytes.to_string());
+        child.env("FOREBAY_SEED", (moment + 1).to_string());
+        let child = Mortal(child.spawn().unwrap());
+        // The moment: so many records, and a little.
+        let most = [40_000, 20_000, 40_000, 2_000][policy];
+        let target = random.below(most * times);
+        let begun = Instant::now();
+        while reported(&folder.0)[0] <= target {
+            assert!(begun.elapsed() < LIMIT, "it stands still at {target}");
+            std::thread::yield_now();
+        }
+        for _ in 0..random.below(30_000) {
+            std::hint::spin_loop();
+        }
+        drop(child);
+        let [accepted, written, durable] = reported(&folder.0);
+        let before = fs::metadata(&path).unwrap().len();
+        let found = read(&path);
+        let what = format!(
+            "{:?}: {accepted}, {written}, {durable}, {found:?}",
+            POLICIES[policy]
+        );
+        assert!(durable <= written && written <= found.records, "{what}");
+        assert!(found.records <= accepted + STEP, "{what}");
+        assert!(
+            accepted <= found.records + most_lost(buffer_bytes),
+            "{what}"
+        );
+        let cut = found.cut.map_or(0, |cut| cut.bytes);
+        assert_eq!(found.bytes + cut, before, "{what}");
+        torn += u64::from(cut > 0);
+        if found.blocks > 0 {
+            assert_eq!(recover(&path).unwrap(), found);
+            assert_eq!(fs::metadata(&path).unwrap().len(), found.bytes);
+            assert_eq!(records::check(&path).unwrap().cut, None);
+        }
+    }
+    println!("{torn} of the files ended in a torn block");
+}
+
+/// Appends until something fails, behind a file that leaves little room; whether it then goes on is for `on_full`.
+fn fill(
+    folder: &Path,
+    ballast: u64,
+    sync: SyncPolicy,
+    mut on_full: impl FnMut(&Path, &mut Records<Entry>) -> bool,
+) -> (Finished, u64) {
+    let _ = fs::remove_file(folder.join("records"));
+    let in_the_way = folder.join("ballast");
+    fs::write(&in_the_way, vec![1; ballast as usize]).unwrap();
+    let sink = FileSink::create(&folder.join("records"), true).unwrap();
+    let mut log = Records::<Entry>::in_blocks(sink, &config(sync, SMALL)).unwrap();
+    let mut number = 0;
+    while number < 40_000 {
+        match log.append(&entry(number)) {
+            Ok(_) => number += 1,
+            Err(error) => {
+                let text = error.to_string();
+                assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{text}");
+                assert!(text.contains("records: writing: no space left"), "{text}");
+                assert!(text.ends_with("Make room, or write elsewhere"), "{text}");
+                if !on_full(&in_the_way, &mut log) {
+                    break;
+                }
+            }
+        }
+    }
+    (log.close().wait_to_the_end(), number)
+}
+
+#[test]
+#[ignore = "it is what another test runs as a child, with a small disk of its own"]
+fn filler() {
+    let Some(folder) = env::var_os("FOREBAY_FOLDER").map(PathBuf::from) else {
+        return;
+    };
+    let mut random = Random(0x0DD_B1A5);
+    let path = folder.join("records");
+    for moment in 0..moments() {
+        let policy = POLICIES[moment as usize % 4];
+        let ballast = (1 << 20) + random.below(900 << 10);
+        // Nobody makes room: the file is whole up to its last block, and the counts say how many are missing.
+        let (end, accepted) = fill(&folder, ballast, policy, |_, _| false);
+        let found = read(&path);
+        assert_eq!((found.records, found.cut), (end.totals.written, None));
+        assert_eq!(fs::metadata(&path).unwrap().len(), end.totals.written_bytes);
+        assert_eq!(end.totals.accepted, accepted);
+        assert!(end.totals.written < accepted && end.error.is_none());
+        // Somebody does: it goes on without a hole.
+        let (end, accepted) = fill(&folder, ballast, policy, |ballast, log| {
+            match fs::remove_file(ballast) {
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
+                Ok(()) => log.retry(),
+            }
+            true
+        });
+        let found = read(&path);
+        assert_eq!((found.records, found.cut), (accepted, None));
+        assert_eq!((end.totals.written, accepted), (40_000, 40_000));
+        assert!(end.error.is_none(), "{:?}", end.error);
+    }
+    println!("done");
+}
+
+#[test]
+fn a_full_disk_costs_what_is_counted_and_room_made_in_time_costs_nothing() {
+    let folder = Folder::new("full-store");
+    let child = role("filler", &folder.0);
+    // A mount namespace of its own, which goes away with the process.
+    let script = "mount -t tmpfs -o size=2M none \"$FOREBAY_FOLDER\" || exit 77; exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(child.get_program())
+        .args(child.get_args())
+        .env("FOREBAY_FOLDER", &folder.0)
+        .stdin(Stdio::null())
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(_) => return skip("unshare"),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) || said.contains("unshare") {
+        return skip("the right to mount a tmpfs");
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("done"));
+}
+
+fn skip(what: &str) {
+    assert!(env::var_os("CI").is_none(), "CI has {what}");
+    eprintln!("skipped: needs {what}");
+}
