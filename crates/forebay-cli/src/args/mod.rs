@@ -4,11 +4,13 @@ mod capture;
 mod get;
 mod pipe;
 mod queue;
+mod records;
 
 pub use capture::Capture;
 pub use get::Get;
 pub use pipe::Pipe;
-pub use queue::*;
+pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
+pub use records::{Check, Dump, Records, RecordsCommand};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -37,6 +39,9 @@ pub enum Command {
     /// Pass messages between processes: lines, or records behind their length
     #[command(after_long_help = queue::HELP)]
     Queue(Queue),
+    /// Read files of records: what is whole in them, and what a crash has left
+    #[command(after_long_help = records::HELP)]
+    Records(Records),
 }
 
 #[derive(ClapArgs)]

@@ -1,0 +1,56 @@
+//! The flags of `records`.
+
+use clap::{Args as ClapArgs, Subcommand};
+use std::path::PathBuf;
+
+pub const HELP: &str = "\
+Examples:
+  forebay records check orders.rec                   what it holds, and what a crash has left behind it
+  forebay records dump orders.rec | head             a line a record: its number, its bytes
+  forebay records dump --raw orders.rec > orders     the bytes, as they were appended
+
+Such files are written by forebay::store::Records (Rust): blocks of records, numbered, with check sums.
+Only what is whole and in order counts; nothing behind the first fault is shown.
+
+Exit codes: 0 whole, also where the reader of the output went away; 1 something is cut off, or failed;
+2 bad request.";
+
+#[derive(ClapArgs)]
+pub struct Records {
+    #[command(subcommand)]
+    pub command: RecordsCommand,
+}
+
+#[derive(Subcommand)]
+pub enum RecordsCommand {
+    /// Tell what record files hold, and what in them cannot be relied on
+    Check(Check),
+    /// Print the records of a file, up to the first fault
+    Dump(Dump),
+}
+
+#[derive(ClapArgs)]
+pub struct Check {
+    /// Record files; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Print one JSON object a line for each file
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Dump {
+    /// Record file; - is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Write the records' bytes, back to back
+    #[arg(long)]
+    pub raw: bool,
+
+    /// Write the records' bytes, each behind its length as 4 bytes, the highest first
+    #[arg(long, conflicts_with = "raw")]
+    pub framed: bool,
+}

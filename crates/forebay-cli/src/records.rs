@@ -1,0 +1,184 @@
+//! `forebay records`: what record files hold, and what a crash has left behind it.
+//!
+//! The reading is [`forebay::store::records`]; this chooses what to print of it.
+
+use crate::{
+    args::{Check, Dump, Records as Flags, RecordsCommand},
+    output::{answer, plain, say},
+};
+use anyhow::{Context, Result};
+use forebay::store::records::{Fault, Reader, Recovered, Shape};
+use serde_json::{Value, json};
+use std::{
+    fs::File,
+    io::{self, ErrorKind, Read, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+const SCHEMA: u32 = 1;
+
+/// Checks or dumps.
+///
+/// # Errors
+/// A file cannot be read, or the answer not be written.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let is_whole = match &flags.command {
+        RecordsCommand::Check(flags) => check(flags)?,
+        RecordsCommand::Dump(flags) => dump(flags)?,
+    };
+    Ok(ExitCode::from(u8::from(!is_whole)))
+}
+
+fn open(path: &Path) -> Result<Reader<Box<dyn Read>>> {
+    if path == "-" {
+        return Ok(Reader::new(Box::new(io::stdin().lock())));
+    }
+    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
+    Ok(Reader::new(Box::new(file)))
+}
+
+fn unread(path: &Path) -> impl Fn() -> String {
+    move || format!("{} cannot be read", path.display())
+}
+
+/// Tells of every file that can be read; false if one cannot, or is not whole.
+fn check(flags: &Check) -> Result<bool> {
+    let mut are_whole = true;
+    for (number, path) in flags.files.iter().enumerate() {
+        let found = open(path).and_then(|reader| reader.finish().with_context(unread(path)));
+        match found {
+            Err(error) => {
+                say(&format!("forebay: error: {error:#}"));
+                are_whole = false;
+                if flags.json {
+                    let (file, error) = (path.display().to_string(), format!("{error:#}"));
+                    let object = json!({ "schema": SCHEMA, "file": file, "error": error });
+                    answer(&format!("{object}\n"))?;
+                }
+            }
+            Ok(found) => {
+                are_whole &= found.cut.is_none();
+                let gap = if number > 0 && !flags.json { "\n" } else { "" };
+                let text = match flags.json {
+                    true => format!("{}\n", as_json(path, &found)),
+                    false => as_text(path, &found),
+                };
+                answer(&format!("{gap}{text}"))?;
+            }
+        }
+    }
+    Ok(are_whole)
+}
+
+fn as_text(path: &Path, found: &Recovered) -> String {
+    let mut lines = vec![("File name", plain(&path.display().to_string()).into_owned())];
+    let records = match found.shape {
+        Some(Shape::Fixed(bytes)) => format!("{} of {bytes} bytes", found.records),
+        Some(Shape::Varying) | None => found.records.to_string(),
+    };
+    lines.push(("Records", records));
+    if let Some(first) = found.first {
+        lines.push((
+            "Numbers",
+            format!("{first} to {}", first + found.records - 1),
+        ));
+    }
+    lines.push(("Blocks", found.blocks.to_string()));
+    lines.push(("Bytes", found.bytes.to_string()));
+    if let Some(cut) = found.cut {
+        lines.push((
+            "Not to rely on",
+            format!("{} bytes from byte {} on", cut.bytes, cut.at),
+        ));
+        lines.push(("Because", cut.fault.to_string()));
+        if cut.later.blocks > 0 {
+            let (blocks, records) = (cut.later.blocks, cut.later.records);
+            lines.push((
+                "Behind it",
+                format!("{blocks} blocks that say {records} records"),
+            ));
+        }
+    }
+    let lines = lines.into_iter();
+    lines
+        .map(|(label, value)| format!("{:<17}{value}\n", format!("{label}:")))
+        .collect()
+}
+
+fn as_json(path: &Path, found: &Recovered) -> Value {
+    let record_bytes = match found.shape {
+        Some(Shape::Fixed(bytes)) => Some(bytes),
+        Some(Shape::Varying) | None => None,
+    };
+    json!({
+        "schema": SCHEMA,
+        "file": path.display().to_string(),
+        "records": found.records,
+        "record_bytes": record_bytes,
+        "first": found.first,
+        "blocks": found.blocks,
+        "bytes": found.bytes,
+        "cut": found.cut.map(|cut| json!({
+            "at": cut.at,
+            "bytes": cut.bytes,
+            "fault": name(cut.fault),
+            "later_blocks": cut.later.blocks,
+            "later_records": cut.later.records,
+        })),
+    })
+}
+
+fn name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Torn => "torn",
+        Fault::Zeros => "zeros",
+        Fault::NoBlock => "no_block",
+        Fault::Damaged => "damaged",
+        Fault::Foreign => "foreign",
+        Fault::OutOfOrder { .. } => "out_of_order",
+    }
+}
+
+/// Prints records up to the first fault, which is told; false if there was one.
+fn dump(flags: &Dump) -> Result<bool> {
+    let mut reader = open(&flags.file)?;
+    let mut out = io::stdout().lock();
+    let mut text = Vec::new();
+    while let Some(block) = reader.next_block().with_context(unread(&flags.file))? {
+        text.clear();
+        for (number, record) in (block.first()..).zip(block.records()) {
+            lay_out(flags, number, record, &mut text)?;
+        }
+        match out.write_all(&text).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(true),
+            written => written.context("standard output cannot be written")?,
+        }
+    }
+    let found = reader.finish().with_context(unread(&flags.file))?;
+    if let Some(cut) = found.cut {
+        let (file, at, bytes) = (flags.file.display(), cut.at, cut.bytes);
+        say(&format!(
+            "forebay: {file}: {bytes} bytes from byte {at} on are left out: {}",
+            cut.fault
+        ));
+    }
+    Ok(found.cut.is_none())
+}
+
+fn lay_out(flags: &Dump, number: u64, record: &[u8], text: &mut Vec<u8>) -> io::Result<()> {
+    if flags.raw {
+        text.extend_from_slice(record);
+    } else if flags.framed {
+        // A record lies in a block, and is shorter than a GiB.
+        text.extend((record.len() as u32).to_be_bytes());
+        text.extend_from_slice(record);
+    } else {
+        write!(text, "{number} ")?;
+        for byte in record {
+            write!(text, "{byte:02x}")?;
+        }
+        text.push(b'\n');
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! `forebay records` as its users run it, on files that the store wrote and that crashes and disks have changed.
+
+mod support;
+
+use forebay::store::{Config, FileSink, Records};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{Read, Write},
+    process::{Output, Stdio},
+};
+use support::{Folder, subcommand, text};
+
+fn records(args: &[&str]) -> Output {
+    subcommand("records", args).output().unwrap()
+}
+
+fn checked(path: &str) -> Value {
+    let output = records(&["check", "--json", path]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let is_whole = value["cut"].is_null();
+    assert_eq!(output.status.code(), Some(i32::from(!is_whole)));
+    value
+}
+
+/// Numbers from 0 to `count`, 8 bytes each, with a block a hundred of them.
+fn numbers(folder: &Folder, count: u64) -> String {
+    let path = folder.path("numbers");
+    let config = Config {
+        huge_pages: false,
+        ..Config::default()
+    };
+    let sink = FileSink::create(path.as_ref(), false).unwrap();
+    let mut log = Records::<u64>::in_blocks(sink, &config).unwrap();
+    for number in 0..count {
+        log.append(&number.to_be()).unwrap();
+        if number % 100 == 99 {
+            log.flush().unwrap();
+        }
+    }
+    assert_eq!(log.close().wait_to_the_end().totals.durable, count);
+    path
+}
+
+#[test]
+fn a_whole_file_is_told_and_dumped() {
+    let folder = Folder::new();
+    let path = numbers(&folder, 1000);
+    let told = checked(&path);
+    assert_eq!(
+        (&told["records"], &told["record_bytes"]),
+        (&1000.into(), &8.into())
+    );
+    assert_eq!((&told["first"], &told["blocks"]), (&0.into(), &10.into()));
+    let len = fs::metadata(&path).unwrap().len();
+    assert_eq!((told["bytes"].as_u64(), len), (Some(len), 10 * 64 + 8000));
+    let output = records(&["check", &path]);
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("Records:         1000 of 8 bytes\n"),
+        "{said}"
+    );
+    assert!(said.contains("Numbers:         0 to 999\n"), "{said}");
+    assert!(!said.contains("Not to rely on"), "{said}");
+
+    let output = records(&["dump", &path]);
+    assert!(output.status.success());
+    let lines: Vec<_> = text(&output.stdout).lines().map(str::to_owned).collect();
+    let expected = (0..1000).map(|number| format!("{number} {number:016x}"));
+    assert_eq!(lines, expected.collect::<Vec<_>>());
+    let raw = records(&["dump", "--raw", &path]).stdout;
+    let expected: Vec<u8> = (0..1000_u64).flat_map(u64::to_be_bytes).collect();
+    assert_eq!(raw, expected);
+}
+
+#[test]
+fn a_torn_file_gives_what_is_whole_and_says_what_it_cut() {
+    let folder = Folder::new();
+    let path = numbers(&folder, 1000);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..5 * 864 + 300]).unwrap();
+    let told = checked(&path);
+    assert_eq!(
+        (told["records"].as_u64(), told["bytes"].as_u64()),
+        (Some(500), Some(5 * 864))
+    );
+    assert_eq!(
+        (told["cut"]["at"].as_u64(), told["cut"]["bytes"].as_u64()),
+        (Some(5 * 864), Some(300))
+    );
+    assert_eq!(told["cut"]["fault"], "torn");
+    let output = records(&["dump", &path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout).lines().count(), 500);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("300 bytes from byte 4320 on are left out: the file ends inside of a block"),
+        "{said}"
+    );
+}
+
+#[test]
+fn damage_in_the_middle_says_what_lies_behind_it() {
+    let folder = Folder::new();
+    let path = numbers(&folder, 1000);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[864 + 100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let output = records(&["check", &path]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(said.contains("Records:         100 of 8 bytes\n"), "{said}");
+    assert!(
+        said.contains("Because:         a block does not match its check sum\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Behind it:       8 blocks that say 800 records\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn records_of_any_length_come_back_behind_theirs() {
+    let folder = Folder::new();
+    let path = folder.path("words");
+    let sink = FileSink::create(path.as_ref(), false).unwrap();
+    let mut log = Records::<[u8]>::in_blocks(sink, &Config::default()).unwrap();
+    log.append(b"one").unwrap();
+    log.append(b"").unwrap();
+    log.append(b"three").unwrap();
+    drop(log);
+    let framed = records(&["dump", "--framed", &path]).stdout;
+    assert_eq!(framed, b"\0\0\0\x03one\0\0\0\0\0\0\0\x05three");
+    assert_eq!(
+        records(&["dump", &path]).stdout,
+        b"0 6f6e65\n1 \n2 7468726565\n"
+    );
+    assert!(checked(&path)["record_bytes"].is_null());
+}
+
+#[test]
+fn what_is_no_record_file_and_what_is_not_there_are_told() {
+    let folder = Folder::new();
+    let path = folder.path("text");
+    fs::write(&path, "x".repeat(1000)).unwrap();
+    let told = checked(&path);
+    assert_eq!(
+        (told["records"].as_u64(), &told["cut"]["fault"]),
+        (Some(0), &"no_block".into())
+    );
+    let missing = folder.path("missing");
+    let output = records(&["check", &missing, &path]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("missing cannot be opened"), "{said}");
+    assert!(
+        text(&output.stdout).contains("no block"),
+        "the other one is told"
+    );
+    assert_eq!(records(&["dump", &missing]).status.code(), Some(1));
+    assert_eq!(
+        records(&["dump", "--raw", "--framed", &path]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn it_reads_standard_input_and_a_reader_who_has_enough_is_no_failure() {
+    let folder = Folder::new();
+    let path = numbers(&folder, 100_000);
+    let mut child = subcommand("records", &["dump", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let writing = std::thread::spawn(move || input.write_all(&bytes));
+    let mut begun = [0; 18];
+    child.stdout.take().unwrap().read_exact(&mut begun).unwrap();
+    assert_eq!(begun, *b"0 0000000000000000");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let _ = writing.join().unwrap();
+}
