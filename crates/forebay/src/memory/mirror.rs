@@ -19,7 +19,9 @@ use crate::{
     Result,
     sys::{self, Advice, Mapping},
 };
-use std::{ptr::NonNull, slice};
+use std::{ops::Range, ptr::NonNull, slice};
+
+const ON: &str = "mirrored memory";
 
 /// The point at which writes through one view of the memory at `base` show in the other. No instruction.
 ///
@@ -63,7 +65,6 @@ impl Mirror {
     /// Zero bytes; more than half of the memory that is available (or that the cgroup leaves), before anything is
     /// touched; no maps, addresses, files or memory left. Nothing stays behind.
     pub fn new(len_bytes: usize, config: &MapConfig) -> Result<Mirror> {
-        const ON: &str = "mirrored memory";
         let huge = config.huge_pages && len_bytes >= sys::HUGE_PAGE;
         let unit = if huge {
             sys::HUGE_PAGE
@@ -93,6 +94,35 @@ impl Mirror {
             len,
             huge_pages_asked: config.huge_pages,
         })
+    }
+
+    /// Makes the pages of these bytes present in both views, where that was left for later. Whoever touches them meanwhile
+    /// makes them present as well.
+    ///
+    /// ```
+    /// use forebay::memory::{MapConfig, Mirror};
+    /// let mirror = Mirror::new(1 << 20, &MapConfig { populate: false, ..MapConfig::default() })?;
+    /// mirror.populate(0..1 << 16)?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No memory is left.
+    ///
+    /// # Panics
+    /// If the range is not within [`len`](Mirror::len).
+    pub fn populate(&self, bytes: Range<usize>) -> Result<()> {
+        assert!(
+            bytes.start <= bytes.end && bytes.end <= self.len,
+            "populating {bytes:?} of a mirror of {}",
+            self.len
+        );
+        let page = sys::page_size();
+        let (start, end) = (bytes.start / page * page, bytes.end.next_multiple_of(page));
+        [0, self.len]
+            .into_iter()
+            .filter(|_| start < end)
+            .try_for_each(|view| populate(ON, &self.mapping, view + start..view + end))
     }
 
     /// Bytes of memory: what was asked for, rounded up. Never 0.

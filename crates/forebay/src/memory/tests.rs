@@ -126,6 +126,54 @@ fn a_mirror_costs_two_maps_and_gives_them_back() {
     assert_eq!(maps(), maps_before);
 }
 
+/// How often this thread had to wait for a page.
+fn faults() -> usize {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let (_, behind_the_name) = stat.rsplit_once(')').unwrap();
+    let minor = behind_the_name.split_whitespace().nth(7).unwrap();
+    minor.parse().unwrap()
+}
+
+#[test]
+fn pages_left_for_later_are_present_in_both_views_where_they_were_asked_for() {
+    let page = sys::page_size();
+    let later = MapConfig {
+        populate: false,
+        ..MapConfig::default()
+    };
+    let mut mirror = Mirror::new(256 * page, &later).unwrap();
+    mirror.view_mut(65 * page, 1)[0] = 7;
+    mirror.populate(63 * page + 1..126 * page + 1).unwrap();
+    mirror.populate(0..0).unwrap();
+    assert_eq!(mirror.view(65 * page, 1), [7], "as it was");
+    let mut faults_at = |at: usize| {
+        let before = faults();
+        let pages = mirror.view_mut(at * page, 256 * page).chunks_mut(page);
+        pages.take(64).for_each(|page| page[0] = 1);
+        faults() - before
+    };
+    let first_view = faults_at(63);
+    let absent = faults_at(128);
+    // From page 255 on, what is beyond the first lies in the second view.
+    mirror.populate(0..64 * page).unwrap();
+    let before = faults();
+    let pages = mirror.view_mut(255 * page, 65 * page).chunks_mut(page);
+    pages.skip(1).for_each(|page| page[0] = 1);
+    let second_view = faults() - before;
+    assert!(
+        first_view < 8 && second_view < 8,
+        "{first_view} {second_view}"
+    );
+    assert!(absent > first_view.max(second_view), "{absent}");
+}
+
+#[test]
+#[should_panic(expected = "of a mirror of")]
+fn no_page_beyond_a_mirror_can_be_asked_for() {
+    let mirror = Mirror::new(1, &small_pages()).unwrap();
+    let _ = mirror.populate(0..mirror.len() + 1).is_err();
+}
+
 #[test]
 fn running_out_of_maps_is_a_clean_error() {
     if sanitized() {

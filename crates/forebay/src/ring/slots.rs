@@ -18,7 +18,7 @@ use crate::{
     Result,
     memory::{HugePages, MapConfig, settle_views},
 };
-use std::{marker::PhantomData, ptr::NonNull};
+use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 
 /// Whether bursts end at the seam, since there is no second view.
 pub(crate) const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
@@ -101,6 +101,15 @@ impl<T> Slots<T> {
     ) -> Result<(NonNull<u8>, usize, Option<HeapMemory<T>>)> {
         let heap = HeapMemory::new(capacity);
         Ok((heap.base.cast(), bytes, Some(heap)))
+    }
+
+    /// Makes the pages of these bytes present, where that was left for later.
+    pub(super) fn populate(&self, _bytes: Range<usize>) -> Result<()> {
+        #[cfg(not(any(loom, miri, forebay_one_view)))]
+        if let Some(mirror) = &self.memory.0 {
+            return mirror.populate(_bytes);
+        }
+        Ok(())
     }
 
     pub(super) fn huge_pages(&self) -> HugePages {

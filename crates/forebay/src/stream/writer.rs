@@ -9,6 +9,7 @@
 
 use super::state::{CLOSED, FAILED};
 use crate::{
+    Result,
     memory::HugePages,
     ring::{ONE_VIEW, spsc, state::CONSUMER_GONE},
     sync::{Deadline, Park, Wait, planted},
@@ -16,7 +17,7 @@ use crate::{
 use std::{
     fmt,
     mem::MaybeUninit,
-    ops::{Deref, DerefMut},
+    ops::{Deref, DerefMut, Range},
     slice,
     time::Duration,
 };
@@ -187,6 +188,32 @@ impl<W: Wait> Writer<W> {
     #[inline]
     pub fn capacity(&self) -> usize {
         self.producer.capacity()
+    }
+
+    /// Makes these bytes of the memory present, `0..capacity` in all, where [`populate`](super::Config::populate) left that for
+    /// later: for one who begins at once, and has idle moments soon. What is there already is only looked at.
+    ///
+    /// ```
+    /// use forebay::{stream::{Config, stream_with}, sync::Park};
+    /// let config = Config { capacity_bytes: 1 << 20, populate: false, ..Config::default() };
+    /// let (mut writer, _reader) = stream_with::<Park>(&config)?;
+    /// writer.push(b"in a hurry");
+    /// writer.populate(0..1 << 20)?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No memory is left.
+    ///
+    /// # Panics
+    /// If the range is not within the capacity.
+    pub fn populate(&self, bytes: Range<usize>) -> Result<()> {
+        assert!(
+            bytes.end <= self.capacity(),
+            "populating {bytes:?} of a stream of {}",
+            self.capacity()
+        );
+        self.producer.populate(bytes)
     }
 
     /// Which huge pages the stream has. Reads `/proc/self/smaps`: not for a hot path.

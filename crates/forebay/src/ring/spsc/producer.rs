@@ -20,6 +20,7 @@ use crate::{
 use std::{
     error, fmt,
     mem::{ManuallyDrop, MaybeUninit},
+    ops::Range,
     slice,
     time::Duration,
 };
@@ -302,6 +303,11 @@ impl<T, W: Wait> Producer<T, W> {
     /// Whether the consumer was dropped: what is put in now will be dropped with the ring.
     pub fn consumer_is_gone(&self) -> bool {
         self.shared.state.has(CONSUMER_GONE)
+    }
+
+    /// Makes the pages of these bytes of the memory present, where that was left for later.
+    pub(crate) fn populate(&self, bytes: Range<usize>) -> crate::Result<()> {
+        self.shared.slots.populate(bytes)
     }
 
     /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
