@@ -2,16 +2,26 @@
 //!
 //! ```text
 //!   room? ─▶ limit? ─▶ poll(input, stopping) ─▶ reserve ─▶ read(2) into it ─▶ commit ─▶ again
+//!                        │ few bytes of a flow?         nothing in the stream? splice(2) to the output: see `bypass`
+//!                        └ let them gather: see `pace`
 //! ```
+//!
+//! Nobody waits at the start for the buffer's memory. Its pages are made present while nothing else is to be done; a read
+//! that comes before that makes those it needs.
 
 use super::{
-    Config, Control, Counts, Input,
+    Config, Control, Counts, Input, LARGE,
+    bypass::Bypass,
+    control::Flag,
+    input::Waited,
     limiter::{Allowed, Limiter},
+    pace::{PAUSE, Pace},
     until,
 };
 use forebay::{Result, stream::Writer, sync::Eventfd, time::Clock};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
+    ops::Range,
     os::fd::AsFd,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
@@ -20,6 +30,9 @@ use std::{
 /// What is read at once where no block size was asked for.
 const MOST: usize = 1 << 20;
 
+/// How much memory is made present at once: some hundreds of microseconds, for which nobody is heard.
+const POPULATED_AT_ONCE: usize = 1 << 18;
+
 pub(super) struct Filling<'a> {
     writer: Writer<Eventfd>,
     limiter: Option<Limiter>,
@@ -27,7 +40,15 @@ pub(super) struct Filling<'a> {
     most: usize,
     /// What has to be vacant before reading goes on, once the buffer was full.
     resume_at: usize,
+    bypass: Option<Bypass>,
+    /// The output was full a moment ago, and was waited for.
+    was_held_up: bool,
+    pace: Pace,
+    /// Memory that may not be present yet.
+    absent: Range<usize>,
+    passed: u64,
     waited: Duration,
+    starved: Duration,
     clock: Clock,
     control: &'a Control,
     counts: &'a Counts,
@@ -35,8 +56,12 @@ pub(super) struct Filling<'a> {
 
 /// How the reading ended.
 pub(super) struct Filled {
+    /// Bytes that went around the buffer.
+    pub passed: u64,
     /// How long it waited for room.
     pub waited: Duration,
+    /// How long it waited for bytes while the buffer had none.
+    pub starved: Duration,
     /// Why it ended before its time.
     pub ended: Result<()>,
 }
@@ -44,6 +69,7 @@ pub(super) struct Filled {
 impl<'a> Filling<'a> {
     pub fn new(
         writer: Writer<Eventfd>,
+        bypass: Option<Bypass>,
         config: &Config,
         clock: Clock,
         control: &'a Control,
@@ -60,7 +86,13 @@ impl<'a> Filling<'a> {
                 .read_rate
                 .map(|rate| Limiter::new(rate, 1, clock.now())),
             writer,
+            bypass,
+            was_held_up: false,
+            pace: Pace::default(),
+            absent: 0..capacity,
+            passed: 0,
             waited: Duration::ZERO,
+            starved: Duration::ZERO,
             clock,
             control,
             counts,
@@ -78,14 +110,15 @@ impl<'a> Filling<'a> {
         }
         self.writer.close();
         Filled {
+            passed: self.passed,
             waited: self.waited,
+            starved: self.starved,
             ended: ended.map(drop),
         }
     }
 
     /// Reads `input` to its end; false if that is not to be waited for.
     fn read(&mut self, input: &mut Input) -> Result<bool> {
-        let ends = [self.control.stopping(), &self.counts.drained];
         loop {
             let room = self.wait_for_room();
             if room == 0 {
@@ -94,8 +127,11 @@ impl<'a> Filling<'a> {
             let Some(most) = self.allowed(room.min(self.most)) else {
                 return Ok(false);
             };
-            if !input.wait(ends)? {
+            if !self.wait_for_bytes(input)? {
                 return Ok(false);
+            }
+            if self.pass(input) {
+                continue;
             }
             let mut room = self.writer.reserve(most);
             if room.is_empty() {
@@ -105,7 +141,7 @@ impl<'a> Filling<'a> {
                 Some(0) => return Ok(true),
                 Some(bytes) => {
                     room.commit(bytes);
-                    self.counts.read.fetch_add(bytes as u64, Relaxed);
+                    self.took(bytes);
                     if let Some(limiter) = &mut self.limiter {
                         limiter.spend(bytes as u64);
                     }
@@ -113,6 +149,102 @@ impl<'a> Filling<'a> {
                 None => {}
             }
         }
+    }
+
+    /// Waits until there is something to read, and for more of it where bytes flow; false if it is not to be waited for.
+    fn wait_for_bytes(&mut self, input: &Input) -> Result<bool> {
+        let began = self.is_empty().then(Instant::now);
+        let mut waited = Waited::NotYet;
+        while waited == Waited::NotYet {
+            let has_work = !self.absent.is_empty();
+            waited = input.wait(self.ends(), has_work.then_some(&Timespec::default()))?;
+            if waited == Waited::NotYet {
+                self.populate();
+            }
+        }
+        self.starved += began.map_or(Duration::ZERO, |began| began.elapsed());
+        let is_ahead = |gathered| self.pace.is_ahead(gathered, self.clock.now());
+        if input.gathered().is_some_and(is_ahead) {
+            self.pause();
+        }
+        Ok(waited == Waited::Ready)
+    }
+
+    /// Moves bytes around the buffer, where that may be; says whether to look again, and not to read.
+    fn pass(&mut self, input: &Input) -> bool {
+        let Some(bypass) = self.bypass.as_ref().filter(|_| input.is_pipe()) else {
+            return false;
+        };
+        if !self.is_empty() {
+            self.was_held_up = false;
+            return false;
+        }
+        match bypass.pass(input, self.most) {
+            Ok(Some(0)) => false, // the end: reading tells
+            Ok(Some(bytes)) => {
+                self.took(bytes);
+                self.counts.written.fetch_add(bytes as u64, Relaxed);
+                self.passed += bytes as u64;
+                self.was_held_up = false;
+                true
+            }
+            Ok(None) => {
+                // As long as the producer has room in its pipe, the reader behind us may have a moment. One.
+                let has_room = input.gathered().is_some_and(|bytes| bytes < LARGE / 2);
+                self.was_held_up = has_room && !self.was_held_up;
+                if self.was_held_up {
+                    self.pause();
+                }
+                self.was_held_up
+            }
+            Err(_) => {
+                self.bypass = None;
+                false
+            }
+        }
+    }
+
+    /// `bytes` were read.
+    fn took(&mut self, bytes: usize) {
+        self.counts.read.fetch_add(bytes as u64, Relaxed);
+        self.pace.took(bytes, self.clock.now());
+    }
+
+    /// Whether all that was put into the stream has been written.
+    fn is_empty(&self) -> bool {
+        self.writer.available_capacity() == self.writer.capacity()
+    }
+
+    /// Lets a moment pass, of some use if there is any.
+    fn pause(&mut self) {
+        if !self.absent.is_empty() {
+            return self.populate();
+        }
+        let [first, second] = self
+            .ends()
+            .map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+        let pause = Timespec {
+            tv_sec: 0,
+            tv_nsec: PAUSE.as_nanos() as i64,
+        };
+        // Whatever ends it early, the caller looks again.
+        let _ = poll(&mut [first, second], Some(&pause));
+    }
+
+    /// Makes some more of the memory present.
+    fn populate(&mut self) {
+        let end = self.absent.end.min(self.absent.start + POPULATED_AT_ONCE);
+        // Where no memory is left, the read that needs it tells.
+        let populated = self.writer.populate(self.absent.start..end);
+        self.absent.start = if populated.is_ok() {
+            end
+        } else {
+            self.absent.end
+        };
+    }
+
+    fn ends(&self) -> [&'a Flag; 2] {
+        [self.control.stopping(), &self.counts.drained]
     }
 
     /// Bytes that are vacant, once some are; 0 if nobody takes anything any more.

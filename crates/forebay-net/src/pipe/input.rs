@@ -6,14 +6,17 @@ use super::{
 };
 use forebay::{Error, Result};
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::Advice,
 };
 use std::{
     fs::File,
     io::{self, Read as _, Seek as _},
     net::SocketAddr,
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
 };
 
 /// An open input.
@@ -22,6 +25,7 @@ pub struct Input {
     file: File,
     name: String,
     regular: Option<Regular>,
+    pipe: Option<Pipe>,
 }
 
 /// A regular file: it never keeps anyone waiting, and has a size.
@@ -29,6 +33,23 @@ pub struct Input {
 struct Regular {
     identity: (u64, u64),
     bytes: u64,
+}
+
+/// A pipe: bytes may be passed on from it, and where it is large, they may gather in it.
+#[derive(Clone, Copy, Debug)]
+struct Pipe {
+    is_large: bool,
+}
+
+/// What came of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// There is something to read, or the end.
+    Ready,
+    /// No more is to be read.
+    Ended,
+    /// The time was up.
+    NotYet,
 }
 
 impl Input {
@@ -71,6 +92,7 @@ impl Input {
         if metadata.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()).advise("Name a file in it"));
         }
+        let is_large = !metadata.is_file() && super::grow(&file);
         let regular = if metadata.is_file() {
             // Only advice: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
@@ -80,13 +102,14 @@ impl Input {
                 bytes: metadata.len().saturating_sub(position),
             })
         } else {
-            super::grow(&file);
             None
         };
+        let is_pipe = metadata.file_type().is_fifo();
         Ok(Input {
             file,
             name,
             regular,
+            pipe: is_pipe.then_some(Pipe { is_large }),
         })
     }
 
@@ -102,24 +125,37 @@ impl Input {
         self.regular.map(|regular| regular.identity)
     }
 
-    /// Waits until there is something to read, or one of `ends` is true; says whether to go on. A regular file is not waited
-    /// for.
-    pub(super) fn wait(&self, ends: [&Flag; 2]) -> Result<bool> {
+    /// Whether it is a pipe.
+    pub(super) fn is_pipe(&self) -> bool {
+        self.pipe.is_some()
+    }
+
+    /// Bytes that wait in the pipe, where more may gather; `None` where they may not.
+    pub(super) fn gathered(&self) -> Option<usize> {
+        let _ = self.pipe.filter(|pipe| pipe.is_large)?;
+        let bytes = rustix::io::ioctl_fionread(&self.file).ok()?;
+        Some(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Waits until there is something to read, one of `ends` is true, or for `limit` (`None`: for ever). A regular file is not
+    /// waited for.
+    pub(super) fn wait(&self, ends: [&Flag; 2], limit: Option<&Timespec>) -> Result<Waited> {
         while !ends.iter().any(|end| end.is_raised()) {
             if self.regular.is_some() {
-                return Ok(true);
+                return Ok(Waited::Ready);
             }
             let [first, second] =
                 ends.map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
             let mut fds = [PollFd::new(&self.file, PollFlags::IN), first, second];
-            match poll(&mut fds, None) {
+            match poll(&mut fds, limit) {
+                Ok(0) => return Ok(Waited::NotYet),
                 Ok(_) if fds[0].revents().is_empty() => {}
-                Ok(_) => return Ok(true),
+                Ok(_) => return Ok(Waited::Ready),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(cause) => return Err(self.error("waiting for bytes", cause)),
             }
         }
-        Ok(false)
+        Ok(Waited::Ended)
     }
 
     /// Reads into `room`: how many bytes; 0 at the end, `None` for "not now".
@@ -133,6 +169,13 @@ impl Input {
 
     fn error(&self, tried: &str, cause: impl Into<io::Error>) -> Error {
         Error::new(&self.name, tried).because(cause)
+    }
+}
+
+impl AsFd for Input {
+    /// To move bytes out of it in the kernel.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

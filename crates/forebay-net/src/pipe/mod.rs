@@ -2,7 +2,7 @@
 //!
 //! Two threads and nothing between them but a [`stream`]: one reads into its memory, one writes out of it,
 //! and the caller's thread supervises. It knows no packets, and imports nothing else of this crate. Read `filling` next,
-//! then `draining`; `place` has what can be named.
+//! then `draining`; `bypass` says when bytes go from pipe to pipe around all of this; `place` has what can be named.
 //!
 //! ```text
 //!  input ─┐    thread "filling"     ┌───────── the stream ──────────┐     thread "draining"   ┌─▶ output
@@ -14,6 +14,7 @@
 //! **One output fails, the others go on**: it is an error of the summary. A reader of a pipe who leaves has had enough, and
 //! that is none. When none is left, reading ends, too.
 
+mod bypass;
 mod control;
 mod digest;
 mod draining;
@@ -21,6 +22,7 @@ mod filling;
 mod input;
 mod limiter;
 mod output;
+mod pace;
 mod place;
 mod summary;
 mod supervisor;
@@ -34,6 +36,7 @@ pub use output::{Existing, Output};
 pub use place::{Place, split_port};
 pub use summary::{Outcome, Progress, Summary};
 
+use bypass::Bypass;
 use control::Flag;
 use draining::Draining;
 use filling::Filling;
@@ -163,7 +166,7 @@ pub struct Pipe {
 struct Counts {
     /// Written by the thread that fills. Relaxed, as the other: it publishes nothing but itself.
     read: AtomicU64,
-    /// Written by the thread that drains.
+    /// Written by the thread that drains, and by the other one for what goes around the buffer.
     written: AtomicU64,
     /// The thread that fills is through.
     filled: Flag,
@@ -172,7 +175,8 @@ struct Counts {
 }
 
 impl Pipe {
-    /// Makes the buffer, all of its memory present (pages of 2 MiB cost more to make than they bring here), and empties the files that are to be.
+    /// Makes the buffer, and empties the files that are to be. Its memory is made present while the pipe runs, whenever there is
+    /// nothing else to do (pages of 2 MiB cost more to make than they bring here).
     ///
     /// # Errors
     /// The configuration is out of range, an output is an input, too, or the buffer cannot be had.
@@ -185,6 +189,7 @@ impl Pipe {
         config.validate()?;
         let (writer, reader) = stream_with::<Eventfd>(&stream::Config {
             capacity_bytes: config.capacity_bytes,
+            populate: false, // the thread that fills does that when it has nothing else to do
             ..stream::Config::default()
         })?;
         let flag = || Flag::new().map_err(control::no_descriptor);
@@ -223,8 +228,10 @@ impl Pipe {
         let (config, clock) = (&self.config, &self.clock);
         let (control, counts) = (&self.control, &self.counts);
         let began = clock.now();
-        let filling = Filling::new(self.writer, config, clock.clone(), control, counts);
         let (inputs, outputs) = (self.inputs, self.outputs);
+        let bypass = Bypass::to(&outputs, config);
+        let has_bypass = bypass.is_some();
+        let filling = Filling::new(self.writer, bypass, config, clock.clone(), control, counts);
         let draining = Draining::new(self.reader, outputs, config, clock.clone(), control, counts);
         let (filled, mut drained, has_stalled) = thread::scope(|scope| {
             let start = |name: &str| thread::Builder::new().name(name.into());
@@ -246,13 +253,20 @@ impl Pipe {
             drained.outputs.iter_mut().for_each(Output::sync);
         }
         let (bytes_read, bytes_written) = counts.now();
-        let outputs = drained.outputs.into_iter().map(Output::into_outcome);
+        let outcome = |output: Output| output.into_outcome(filled.passed);
+        let outputs = drained.outputs.into_iter().map(outcome);
         Summary {
             bytes_read,
             bytes_written,
+            bytes_passed: filled.passed,
             elapsed: Duration::from_nanos(clock.now() - began),
             producer_waited: filled.waited,
-            consumer_waited: drained.waited,
+            // Who may pass bytes around the buffer waits for them, and the other one sleeps meanwhile.
+            consumer_waited: if has_bypass {
+                filled.starved
+            } else {
+                drained.waited
+            },
             outputs: outputs.collect(),
             input_error: filled.ended.err(),
             checksum: drained.hasher.map(digest::Hasher::finish),
@@ -280,12 +294,14 @@ impl Drop for Through<'_> {
     }
 }
 
-/// Makes a pipe of the kernel as large as everybody may have it, where it is smaller: fewer wake-ups. No harm if not.
-fn grow(pipe: &File) {
-    const LARGE: usize = 1 << 20;
-    if rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(|size| size < LARGE) {
-        let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGE);
-    }
+/// The size of a large pipe of the kernel: what everybody may have.
+const LARGE: usize = 1 << 20;
+
+/// Makes a pipe of the kernel large, where it is smaller: fewer wake-ups. Says whether it is; no harm if not.
+fn grow(pipe: &File) -> bool {
+    let size = rustix::pipe::fcntl_getpipe_size(pipe);
+    size.is_ok_and(|size| size >= LARGE)
+        || size.is_ok() && rustix::pipe::fcntl_setpipe_size(pipe, LARGE).is_ok()
 }
 
 /// `percent` of `whole`, rounded up.

@@ -43,7 +43,8 @@ pub struct Output {
     truncate: bool,
     /// A connection carries bytes to the end, or has failed; a pipe's reader may leave when it likes.
     is_connection: bool,
-    /// Bytes that it took.
+    is_pipe: bool,
+    /// Bytes that it took from the buffer.
     pub(super) bytes: u64,
     pub(super) end: Option<End>,
 }
@@ -52,7 +53,8 @@ pub struct Output {
 #[derive(Debug)]
 pub(super) enum End {
     ReaderLeft,
-    Failed(Error),
+    Refused(io::Error),
+    NotDurable(io::Error),
 }
 
 impl Output {
@@ -120,7 +122,8 @@ impl Output {
         let failed = |cause| Error::new(&name, "opening it").because(cause);
         let metadata = file.metadata().map_err(failed)?;
         let is_regular = metadata.is_file();
-        if metadata.file_type().is_fifo() {
+        let is_pipe = metadata.file_type().is_fifo();
+        if is_pipe {
             super::grow(&file);
         }
         Ok(Output {
@@ -133,6 +136,7 @@ impl Output {
             name,
             truncate: false,
             is_connection: false,
+            is_pipe,
             bytes: 0,
             end: None,
         })
@@ -160,6 +164,11 @@ impl Output {
         }
     }
 
+    /// Whether it is a pipe.
+    pub(super) fn is_pipe(&self) -> bool {
+        self.is_pipe
+    }
+
     /// Whether it takes bytes still.
     pub(super) fn is_open(&self) -> bool {
         self.end.is_none()
@@ -180,33 +189,36 @@ impl Output {
 
     /// It takes no more, because of `cause`.
     pub(super) fn fail(&mut self, cause: io::Error) {
-        if cause.kind() == io::ErrorKind::BrokenPipe && !self.is_connection {
-            self.end = Some(End::ReaderLeft);
-            return;
-        }
-        let error = Error::new(&self.name, "writing").because(cause);
-        let so_far = format!("{} bytes were written before", self.bytes);
-        self.end = Some(End::Failed(error.advise(so_far)));
+        let has_left = cause.kind() == io::ErrorKind::BrokenPipe && !self.is_connection;
+        self.end = Some(if has_left {
+            End::ReaderLeft
+        } else {
+            End::Refused(cause)
+        });
     }
 
     /// Makes a regular file durable.
     pub(super) fn sync(&mut self) {
         let file = self.file.as_ref().filter(|_| self.end.is_none());
         if let Some(Err(cause)) = file.map(File::sync_all) {
-            let error = Error::new(&self.name, "making it durable").because(cause);
-            self.end = Some(End::Failed(error));
+            self.end = Some(End::NotDurable(cause));
         }
     }
 
-    pub(super) fn into_outcome(self) -> Outcome {
+    /// How it fared, where `passed` bytes reached it around the buffer.
+    pub(super) fn into_outcome(self, passed: u64) -> Outcome {
+        let bytes = passed + self.bytes;
+        let failed = |tried, cause| Error::new(&self.name, tried).because(cause);
+        let so_far = format!("{bytes} bytes were written before");
         let (reader_left, error) = match self.end {
             None => (false, None),
             Some(End::ReaderLeft) => (true, None),
-            Some(End::Failed(error)) => (false, Some(error)),
+            Some(End::Refused(cause)) => (false, Some(failed("writing", cause).advise(so_far))),
+            Some(End::NotDurable(cause)) => (false, Some(failed("making it durable", cause))),
         };
         Outcome {
             name: self.name,
-            bytes: self.bytes,
+            bytes,
             reader_left,
             error,
         }

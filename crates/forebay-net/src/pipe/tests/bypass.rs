@@ -1,0 +1,228 @@
+//! Bytes that go around the buffer and through it: none is lost, none comes before its time, and all are counted.
+
+use super::*;
+use rustix::pipe::fcntl_setpipe_size;
+
+/// A configuration under which every byte goes through the buffer, and otherwise as without.
+fn through_the_buffer(capacity_bytes: usize) -> Config {
+    Config {
+        read_rate: Some(u64::MAX >> 8),
+        ..config(capacity_bytes)
+    }
+}
+
+/// Runs from `source` to `target`; tells how many bytes are written now and then, where asked.
+fn between(
+    source: impl Into<OwnedFd>,
+    target: impl Into<OwnedFd>,
+    config: Config,
+    control: &Control,
+    tell: Option<mpsc::Sender<u64>>,
+) -> JoinHandle<Summary> {
+    let [source, target] = [source.into(), target.into()].map(File::from);
+    let inputs = vec![Input::new(source, "source").unwrap()];
+    let outputs = vec![Output::new(target, "target").unwrap()];
+    let pipe = Pipe::open(inputs, outputs, config, control.clone()).unwrap();
+    thread::spawn(move || {
+        pipe.run(&mut |progress| {
+            if let Some(tell) = &tell {
+                let _ = tell.send(progress.bytes_written);
+            }
+        })
+    })
+}
+
+#[test]
+fn what_the_output_takes_goes_around_the_buffer_and_the_rest_into_it() {
+    let total = 8 << 20;
+    let mut lab = lab(config(16 << 20), 1);
+    // Nobody reads until all is taken: the pipes on both ends hold a MiB each at most.
+    assert_eq!(produce(lab.producer, noise(total)).join().unwrap(), total);
+    assert!(all_of(lab.consumers.remove(0)) == noise(total));
+    let summary = lab.running.join().unwrap();
+    assert!(summary.is_fine());
+    let (total, passed) = (total as u64, summary.bytes_passed);
+    assert_eq!((summary.bytes_read, summary.bytes_written), (total, total));
+    assert_eq!(summary.outputs[0].bytes, total);
+    assert!(passed > 0, "the output was empty at first");
+    assert!(passed <= 1 << 20, "then it was full, and {passed} passed");
+}
+
+/// Steps of a generator, to stall at random places.
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 20
+}
+
+/// Gives up the processor for up to 200 turns, every eighth time.
+fn dawdle(state: &mut u64) {
+    if random(state).is_multiple_of(8) {
+        (0..random(state) % 200).for_each(|_| thread::yield_now());
+    }
+}
+
+#[test]
+fn order_and_counts_hold_however_the_neighbours_stall() {
+    let sent = noise(6_000_000);
+    let mut passed = 0;
+    for seed in 1..=12 {
+        let mut lab = lab(config(1 << 18), 1);
+        let mut consumer = lab.consumers.remove(0);
+        if seed % 2 == 0 {
+            // Full after a page: bytes change ways all the time.
+            fcntl_setpipe_size(&consumer, 4096).unwrap();
+        }
+        let (mut producer, bytes) = (lab.producer, sent.clone());
+        let producing = thread::spawn(move || {
+            let (mut left, mut state) = (&bytes[..], seed);
+            while !left.is_empty() {
+                let most = [10, 5000, 400_000][random(&mut state) as usize % 3];
+                let size = 1 + random(&mut state) as usize % most;
+                let (piece, rest) = left.split_at(left.len().min(size));
+                producer.write_all(piece).unwrap();
+                left = rest;
+                dawdle(&mut state);
+            }
+        });
+        let (mut received, mut state) = (Vec::new(), seed << 32);
+        let mut piece = vec![0; 200_000];
+        loop {
+            let most = 1 + random(&mut state) as usize % piece.len();
+            match consumer.read(&mut piece[..most]).unwrap() {
+                0 => break,
+                bytes => received.extend_from_slice(&piece[..bytes]),
+            }
+            dawdle(&mut state);
+        }
+        assert!(received == sent, "seed {seed}");
+        producing.join().unwrap();
+        let summary = lab.running.join().unwrap();
+        let len = sent.len() as u64;
+        assert_eq!((summary.bytes_read, summary.bytes_written), (len, len));
+        assert_eq!(summary.outputs[0].bytes, len);
+        passed += summary.bytes_passed;
+    }
+    assert!(0 < passed && passed < 12 * sent.len() as u64);
+}
+
+#[test]
+fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_bypass() {
+    let closed: [&dyn Fn(&mut Config); 5] = [
+        &|config| config.hash = Some(Hash::Crc32),
+        &|config| config.block_bytes = Some(4096),
+        &|config| config.start_writing = 1,
+        &|config| config.read_rate = Some(1 << 40),
+        &|config| config.write_rate = Some(1 << 40),
+    ];
+    let passed = |config: Config, outputs| {
+        let lab = lab(config, outputs);
+        let producing = produce(lab.producer, noise(100_000));
+        for consumer in lab.consumers {
+            assert!(all_of(consumer) == noise(100_000)); // the pipe behind another one holds it meanwhile
+        }
+        producing.join().unwrap();
+        lab.running.join().unwrap().bytes_passed
+    };
+    assert!(passed(config(1 << 20), 1) > 0);
+    assert_eq!(passed(config(1 << 20), 2), 0);
+    for change in closed {
+        let mut config = config(1 << 20);
+        change(&mut config);
+        assert_eq!(passed(config.clone(), 1), 0, "{config:?}");
+    }
+}
+
+#[test]
+fn a_files_pages_are_copied_since_its_owner_may_change_them() {
+    let (control, config) = (Control::new().unwrap(), config(1 << 20));
+    let path = std::env::temp_dir().join(format!("forebay-bypass-{}", std::process::id()));
+    std::fs::write(&path, noise(500_000)).unwrap();
+    let (mut consumer, target) = pipe().unwrap();
+    let source = File::open(&path).unwrap();
+    let running = between(source, target, config.clone(), &control, None);
+    // All of it is in the pipe behind; what becomes of the file is of no account any more.
+    let summary = running.join().unwrap();
+    std::fs::write(&path, [0; 500_000]).unwrap();
+    let mut received = Vec::new();
+    consumer.read_to_end(&mut received).unwrap();
+    assert!(received == noise(500_000));
+    assert_eq!((summary.bytes_written, summary.bytes_passed), (500_000, 0));
+
+    // And writing to a file may wait, which is for the thread that drains.
+    let (source, producer) = pipe().unwrap();
+    let target = File::create(&path).unwrap();
+    let running = between(source, target, config, &control, None);
+    produce(producer, noise(500_000)).join().unwrap();
+    let summary = running.join().unwrap();
+    assert_eq!((summary.bytes_written, summary.bytes_passed), (500_000, 0));
+    assert!(std::fs::read(&path).unwrap() == noise(500_000));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn where_the_kernel_refuses_to_splice_bytes_are_copied() {
+    // From a pipe into itself, which it does refuse: what is in it goes round and round.
+    let (source, mut target) = pipe().unwrap();
+    target.write_all(&[7; 10_000]).unwrap();
+    let control = Control::new().unwrap();
+    let (tell, told) = mpsc::channel();
+    let config = Config {
+        progress_every: Some(Duration::from_millis(1)),
+        ..config(1 << 20)
+    };
+    let input = source.try_clone().unwrap();
+    let running = between(input, target, config, &control, Some(tell));
+    assert!(told.iter().any(|written| written > 100_000));
+    control.stop();
+    let summary = running.join().unwrap();
+    assert!(summary.is_fine());
+    assert_eq!(summary.bytes_passed, 0);
+    assert_eq!(summary.bytes_read, summary.bytes_written);
+    assert_eq!(all_of(source), [7; 10_000]);
+}
+
+#[test]
+fn a_reader_that_leaves_in_the_middle_is_no_error_and_took_what_is_counted() {
+    for config in [config(1 << 20), through_the_buffer(1 << 20)] {
+        let mut lab = lab(config, 1);
+        let producing = produce(lab.producer, noise(8 << 20));
+        let mut consumer = lab.consumers.remove(0);
+        let mut first = vec![0; 3_000_000];
+        consumer.read_exact(&mut first).unwrap();
+        assert!(first == noise(3_000_000));
+        drop(consumer);
+        let summary = lab.running.join().unwrap();
+        producing.join().unwrap();
+        assert!(summary.is_fine() && summary.outputs[0].reader_left);
+        assert!((3_000_000..=8 << 20).contains(&summary.outputs[0].bytes));
+        assert_eq!(summary.outputs[0].bytes, summary.bytes_written);
+        assert!(summary.bytes_written <= summary.bytes_read);
+    }
+}
+
+#[test]
+fn a_stop_at_any_moment_keeps_what_was_read_and_leaves_the_rest_where_it_was() {
+    for config in [config(1 << 16), through_the_buffer(1 << 16)] {
+        for pieces in 0..20 {
+            let (source, producer) = pipe().unwrap();
+            let (mut consumer, target) = pipe().unwrap();
+            let rest = source.try_clone().unwrap();
+            let control = Control::new().unwrap();
+            let running = between(source, target, config.clone(), &control, None);
+            let producing = produce(producer, noise(2_000_000));
+            let mut received = vec![0; pieces * 90_000];
+            consumer.read_exact(&mut received).unwrap();
+            control.stop();
+            consumer.read_to_end(&mut received).unwrap();
+            let summary = running.join().unwrap();
+            assert!(summary.is_fine());
+            assert_eq!(summary.bytes_read, received.len() as u64);
+            assert_eq!(summary.bytes_written, received.len() as u64);
+            received.extend(all_of(rest));
+            assert!(received == noise(2_000_000), "{pieces} pieces");
+            producing.join().unwrap();
+        }
+    }
+}
