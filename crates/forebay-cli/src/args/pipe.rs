@@ -22,8 +22,8 @@ unless -f or -n is given; errors and check sums are always told.
 
 One output fails: the others go on, and the exit code is 1. A reader that leaves a pipe is no error.
 
-Signals: INT, TERM and HUP end the reading and write what was read, a second one gives that up; USR1
-prints the counts.
+Signals: INT, TERM and HUP end the reading and write what was read, a second one gives that up, and a
+third ends also a write that waits; USR1 prints the counts.
 
 Exit codes: 0 fine, 1 failed at run time, 2 bad request.";
 

@@ -24,6 +24,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let pipe = Pipe::open(inputs, outputs, config, control.clone())?;
     // Until here a signal ends us, as it does anyone: nothing is read yet, and others may be waited for.
     signals::listen(&[Asked::Report], move |asked| match asked {
+        // What keeps us now is a write that waits, to a terminal or a disk, and hears nobody.
+        Asked::Stop if control.is_abandoned() => std::process::exit(1),
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),
         Asked::Flush => {}

@@ -1,0 +1,149 @@
+//! Files as inputs and outputs, and disks that are full.
+
+use super::{
+    feed, is_silent, noise, pipe, run_with,
+    support::{Folder, text},
+};
+use std::{
+    fs::{self, File},
+    process::{Command, Stdio},
+};
+
+#[test]
+fn files_are_read_in_turn_and_every_output_gets_all() {
+    let folder = Folder::new();
+    let [a, b, x, y] = ["a", "b", "x", "y"].map(|name| folder.path(name));
+    fs::write(&a, noise(100_000)).unwrap();
+    fs::write(&b, "tail").unwrap();
+    let output = run_with(
+        &["-i", &a, "-i", "-", &b, "-o", &x, "-o", "-", "-o", &y],
+        b"middle".into(),
+    );
+    is_silent(&output);
+    let all = [&noise(100_000)[..], b"middle", b"tail"].concat();
+    assert!(output.stdout == all && fs::read(x).unwrap() == all && fs::read(y).unwrap() == all);
+}
+
+#[test]
+fn a_file_with_content_is_only_touched_when_that_was_said() {
+    let folder = Folder::new();
+    let file = folder.path("kept");
+    fs::write(&file, "old ").unwrap();
+    let output = run_with(&["-o", &file], b"new".into());
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("it is there already. Choose another name, --truncate or --append"),
+        "{said}"
+    );
+    assert_eq!(fs::read(&file).unwrap(), b"old ");
+    is_silent(&run_with(
+        &["-o", &file, "--append", "--sync"],
+        b"new".into(),
+    ));
+    assert_eq!(fs::read(&file).unwrap(), b"old new");
+    is_silent(&run_with(&["-o", &file, "--truncate"], b"new".into()));
+    assert_eq!(fs::read(&file).unwrap(), b"new");
+    File::create(&file).unwrap();
+    is_silent(&run_with(
+        &["-o", &file],
+        b"empty is as good as none".into(),
+    ));
+}
+
+#[test]
+fn a_file_is_not_written_while_it_is_read() {
+    let folder = Folder::new();
+    let file = folder.path("both");
+    fs::write(&file, "precious").unwrap();
+    for flag in ["--append", "--truncate"] {
+        let output = pipe(&[&file, "-o", &file, flag]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("this is an input, too"));
+    }
+    let both = File::options().append(true).open(&file).unwrap();
+    let output = pipe(&[&file]).stdout(both).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+}
+
+#[test]
+fn a_full_device_is_told_with_what_was_written_and_the_others_go_on() {
+    let output = run_with(&["-o", "/dev/full"], noise(5000));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        text(&output.stderr),
+        "forebay: error: /dev/full: writing: no space left on device (os error 28). 0 bytes were written before\n"
+    );
+    let output = run_with(&["-o", "/dev/full", "-o", "-"], noise(3_000_000));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout == noise(3_000_000));
+}
+
+#[test]
+fn a_full_disk_keeps_what_fits_and_says_how_much_that_is() {
+    let folder = Folder::new();
+    let mount = folder.path("small");
+    fs::create_dir(&mount).unwrap();
+    let kept = folder.path("kept");
+    // A mount namespace of its own, which goes away with the process.
+    let script = format!(
+        "mount -t tmpfs -o size=1M none {mount} || exit 77
+         {} pipe -o {mount}/full; code=$?
+         cp {mount}/full {kept}; exit $code",
+        env!("CARGO_BIN_EXE_forebay"),
+    );
+    let child = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        assert!(std::env::var_os("CI").is_none(), "CI has unshare");
+        return eprintln!("skipped: needs unshare");
+    };
+    let feeding = feed(&mut child, noise(3_000_000));
+    let output = child.wait_with_output().unwrap();
+    feeding.join().unwrap();
+    let said = text(&output.stderr);
+    if output.status.code() == Some(77) || said.contains("unshare") {
+        assert!(std::env::var_os("CI").is_none(), "CI is root");
+        return eprintln!("skipped: needs the right to mount a tmpfs");
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let there = fs::read(&kept).unwrap();
+    assert!(!there.is_empty() && there == noise(3_000_000)[..there.len()]);
+    let expected = format!(
+        "writing: no space left on device (os error 28). {} bytes were written before",
+        there.len()
+    );
+    assert!(said.contains(&expected), "{said}");
+}
+
+#[test]
+fn the_file_size_limit_is_an_error_like_a_full_disk() {
+    let folder = Folder::new();
+    let file = folder.path("limited");
+    let under_limit = |memory: &str| {
+        let script = format!(
+            "ulimit -f 200; head -c 1000000 /dev/zero | {} pipe -m {memory} -o {file}",
+            env!("CARGO_BIN_EXE_forebay")
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        output
+    };
+    // To the kernel, the buffer is a file.
+    let output = under_limit("64M");
+    let said = text(&output.stderr);
+    assert!(said.contains("raise `ulimit -f`"), "{said}");
+    let output = under_limit("64k");
+    let written = fs::metadata(&file).unwrap().len();
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(&format!(
+            "file too large (os error 27). {written} bytes were written before"
+        )),
+        "{said}"
+    );
+}

@@ -1,0 +1,73 @@
+//! `forebay pipe` as its users run it: real processes, files, pipes, connections and signals.
+//!
+//! A file for each theme; what they share is here.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bytes;
+mod connections;
+mod display;
+mod files;
+mod neighbours;
+mod requests;
+mod signals;
+
+use sha2::{Digest, Sha256};
+use std::{
+    io::Write,
+    process::{Child, Command, Output, Stdio},
+    thread::JoinHandle,
+};
+use support::{subcommand, text};
+
+fn pipe(args: &[&str]) -> Command {
+    subcommand("pipe", args)
+}
+
+/// Running, with all three in pipes.
+fn started(args: &[&str]) -> Child {
+    let mut command = pipe(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Bytes that are the same in every run and in no two places.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes to its standard input from a thread of its own, until nobody reads any more.
+fn feed(child: &mut Child, bytes: Vec<u8>) -> JoinHandle<()> {
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::spawn(move || {
+        let _ = stdin.write_all(&bytes);
+    })
+}
+
+/// Runs with `bytes` as standard input.
+fn run_with(args: &[&str], bytes: Vec<u8>) -> Output {
+    let mut child = started(args);
+    let feeding = feed(&mut child, bytes);
+    let output = child.wait_with_output().unwrap();
+    feeding.join().unwrap();
+    output
+}
+
+/// It went well, and said nothing.
+fn is_silent(output: &Output) {
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -1,0 +1,196 @@
+//! Producers and consumers that are slow, leave, or are killed: around the buffer and through it.
+
+use super::{
+    feed, is_silent, noise, pipe, sha256, started,
+    support::{Folder, interrupt, text},
+};
+use std::{
+    fs::{self, File},
+    io::{Read, Write},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+#[test]
+fn a_reader_that_leaves_is_noticed_while_nothing_comes() {
+    let mut child = started(&[]);
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+/// Around the buffer, while it is empty, and always through it: a limit beyond all speed looks at every byte.
+const WAYS: [&[&str]; 2] = [&["-m", "16M"], &["-m", "16M", "-R", "900G"]];
+
+/// A summary, and hardly a line before it.
+const SUMMARY: [&str; 3] = ["-f", "-i", "1000"];
+
+/// `cat`, between two pipes of ours or of a neighbour.
+fn cat(input: Stdio) -> Child {
+    let mut command = Command::new("cat");
+    command.stdin(input).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// The bytes that its summary tells of, at the end of its standard error.
+fn summed_up(child: Child) -> usize {
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    let (_, count) = said.rsplit_once(" (").unwrap();
+    let (count, _) = count.split_once(" bytes) in ").unwrap();
+    count.parse().unwrap()
+}
+
+#[test]
+fn all_that_a_producer_wrote_before_it_was_killed_comes_out() {
+    let folder = Folder::new();
+    let file = folder.path("file");
+    fs::write(&file, noise(5_000_000)).unwrap();
+    for way in WAYS {
+        // It says so when it has written everything, keeps the pipe open, and dies.
+        let script = format!("cat {file}; echo >&2; exec sleep 1000");
+        let mut producer = Command::new("sh")
+            .args(["-c", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let child = pipe(way)
+            .stdin(producer.stdout.take().unwrap())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = producer.stderr.take().unwrap();
+        said.read_exact(&mut [0]).unwrap();
+        producer.kill().unwrap();
+        producer.wait().unwrap();
+        let output = child.wait_with_output().unwrap();
+        is_silent(&output);
+        assert!(output.stdout == noise(5_000_000), "{way:?}");
+    }
+}
+
+#[test]
+fn a_producer_killed_in_the_middle_of_a_write_ends_what_came_and_no_more() {
+    let sent = noise(24 << 20);
+    for way in WAYS.into_iter().cycle().take(8) {
+        let mut producer = cat(Stdio::piped());
+        let mut child = pipe(&[way, &SUMMARY].concat())
+            .stdin(producer.stdout.take().unwrap())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let feeding = feed(&mut producer, sent.clone());
+        let mut stdout = child.stdout.take().unwrap();
+        let mut received = vec![0; 1 << 20];
+        stdout.read_exact(&mut received).unwrap();
+        producer.kill().unwrap();
+        producer.wait().unwrap();
+        stdout.read_to_end(&mut received).unwrap();
+        assert!(sent.starts_with(&received));
+        assert_eq!(summed_up(child), received.len());
+        feeding.join().unwrap();
+    }
+}
+
+#[test]
+fn a_consumer_that_is_killed_has_had_enough() {
+    let sent = noise(24 << 20);
+    for way in WAYS.into_iter().cycle().take(8) {
+        let mut child = started(&[way, &SUMMARY].concat());
+        let mut sink = cat(child.stdout.take().unwrap().into());
+        let feeding = feed(&mut child, sent.clone());
+        let mut received = vec![0; 1 << 20];
+        let mut stdout = sink.stdout.take().unwrap();
+        stdout.read_exact(&mut received).unwrap();
+        sink.kill().unwrap();
+        sink.wait().unwrap();
+        stdout.read_to_end(&mut received).unwrap();
+        assert!(sent.starts_with(&received));
+        let written = summed_up(child);
+        assert!(
+            (received.len()..=sent.len()).contains(&written),
+            "{written}"
+        );
+        feeding.join().unwrap();
+    }
+}
+
+#[test]
+fn a_consumer_whose_disk_is_full_is_one_that_leaves() {
+    for way in WAYS {
+        let mut child = started(way);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        // Spawned where it is made: it holds the pipe open, too.
+        let sink = Command::new("cat")
+            .stdin(child.stdout.take().unwrap())
+            .stdout(full)
+            .stderr(Stdio::null())
+            .spawn();
+        let feeding = feed(&mut child, noise(32 << 20));
+        assert!(!sink.unwrap().wait().unwrap().success());
+        is_silent(&child.wait_with_output().unwrap());
+        feeding.join().unwrap();
+    }
+}
+
+#[test]
+fn a_consumer_that_is_stopped_for_a_while_gets_every_byte() {
+    for way in WAYS {
+        let mut child = started(way);
+        let mut sink = cat(child.stdout.take().unwrap().into());
+        let mut stdin = child.stdin.take().unwrap();
+        let mut received = vec![0; 1_000_000];
+        stdin.write_all(&noise(8 << 20)[..1_000_000]).unwrap();
+        let mut stdout = sink.stdout.take().unwrap();
+        stdout.read_exact(&mut received).unwrap();
+        interrupt(&sink, "-STOP");
+        // The producer is rid of all it has.
+        stdin.write_all(&noise(8 << 20)[1_000_000..]).unwrap();
+        drop(stdin);
+        interrupt(&sink, "-CONT");
+        stdout.read_to_end(&mut received).unwrap();
+        assert!(received == noise(8 << 20), "{way:?}");
+        assert!(sink.wait().unwrap().success());
+        is_silent(&child.wait_with_output().unwrap());
+    }
+}
+
+#[test]
+fn a_sink_that_sips_gets_every_byte() {
+    for way in WAYS {
+        let mut child = started(way);
+        let feeding = feed(&mut child, noise(3_000_000));
+        let mut stdout = child.stdout.take().unwrap();
+        let (mut received, mut sip) = (Vec::new(), [0; 777]);
+        loop {
+            match stdout.read(&mut sip).unwrap() {
+                0 => break,
+                bytes => received.extend_from_slice(&sip[..bytes]),
+            }
+        }
+        assert_eq!(sha256(&received), sha256(&noise(3_000_000)), "{way:?}");
+        is_silent(&child.wait_with_output().unwrap());
+        feeding.join().unwrap();
+    }
+}
+
+#[test]
+fn a_slow_reader_does_not_hold_the_producer_up_where_the_buffer_suffices() {
+    let mut child = started(&["-m", "16M"]);
+    let mut stdin = child.stdin.take().unwrap();
+    let (tell, told) = mpsc::channel();
+    let producing = std::thread::spawn(move || {
+        stdin.write_all(&noise(16 << 20)).unwrap();
+        drop(stdin);
+        tell.send(()).unwrap();
+    });
+    // Nobody has read a byte, and all of them are taken.
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    producing.join().unwrap();
+    let output = child.wait_with_output().unwrap();
+    is_silent(&output);
+    assert_eq!(sha256(&output.stdout), sha256(&noise(16 << 20)));
+}

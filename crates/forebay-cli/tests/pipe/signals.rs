@@ -1,0 +1,173 @@
+//! Stops, reports, and the watchdog.
+
+use super::{
+    noise, started,
+    support::{has, interrupt},
+};
+use std::{
+    fs,
+    io::{Read, Write},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+#[test]
+fn a_first_signal_writes_what_was_read_and_the_counts_come_when_asked_for() {
+    use std::io::{BufRead, BufReader};
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let mut child = started(&["--hash", "crc32"]);
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"all that came").unwrap();
+        let mut received = [0; 13];
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut received).unwrap();
+        interrupt(&child, "-USR1");
+        let mut lines = BufReader::new(child.stderr.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
+        let counts = lines.next().unwrap();
+        assert!(
+            counts.starts_with("forebay: 13 bytes read, 13 written, 0:00:0"),
+            "{counts}"
+        );
+        interrupt(&child, signal);
+        assert_eq!(stdout.read(&mut [0]).unwrap(), 0, "its end");
+        assert!(lines.next().unwrap().starts_with("crc32: "));
+        assert!(child.wait().unwrap().success());
+        drop(stdin); // it was open all the time
+    }
+}
+
+/// Waits until the thread of that name has ended, for at most 20 seconds.
+fn wait_for_the_end_of(thread: &str, pid: u32) {
+    let is_there = || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        let mut names = threads
+            .flatten()
+            .map(|thread| fs::read_to_string(thread.path().join("comm")));
+        names.any(|name| name.is_ok_and(|name| name.trim() == thread))
+    };
+    for _ in 0..20_000 {
+        if !is_there() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{thread} does not end");
+}
+
+#[test]
+fn a_second_signal_gives_up_a_reader_that_stands_still() {
+    let mut child = started(&["-m", "4M"]);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&noise(4 << 20)).unwrap();
+    interrupt(&child, "-INT");
+    wait_for_the_end_of("filling", child.id()); // the first one ends the reading
+    let is_waiting = child.try_wait().unwrap().is_none();
+    assert!(is_waiting, "for the reader");
+    interrupt(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let mut received = Vec::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut received)
+        .unwrap();
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(noise(4 << 20).starts_with(&received));
+    assert!(
+        said.starts_with("forebay: gave up: ") && said.contains("were read and not written"),
+        "{said}"
+    );
+}
+
+/// Whether the thread of that name is in a `write(2)`; `None` where the kernel does not tell.
+fn is_writing(thread: &str, pid: u32) -> Option<bool> {
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let path = task.ok()?.path();
+        if fs::read_to_string(path.join("comm")).ok()?.trim() == thread {
+            let call = fs::read_to_string(path.join("syscall")).ok()?;
+            return Some(call.starts_with(&format!("{} ", libc::SYS_write)));
+        }
+    }
+    Some(false)
+}
+
+#[test]
+fn a_third_signal_ends_also_a_write_that_waits() {
+    if !has("script") {
+        return;
+    }
+    // A terminal that nobody reads: `script` is one, and stopped.
+    let command = format!("exec {} pipe -q /dev/zero", env!("CARGO_BIN_EXE_forebay"));
+    let mut terminal = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0];
+    terminal
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut first)
+        .unwrap();
+    interrupt(&terminal, "-STOP");
+    let children = format!("/proc/{0}/task/{0}/children", terminal.id());
+    let pid = fs::read_to_string(children).unwrap();
+    let pid: u32 = pid.trim().parse().expect("one child");
+    let kill = |signal: &str| {
+        let kill = Command::new("kill")
+            .args([signal, pid.to_string().as_str()])
+            .status();
+        assert!(kill.unwrap().success());
+    };
+    let is_waiting = (0..20_000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        is_writing("draining", pid).map_or(Some(false), |waits| waits.then_some(true))
+    });
+    if is_waiting == Some(true) {
+        kill("-INT");
+        kill("-TERM");
+        wait_for_the_end_of("filling", pid);
+        assert_eq!(is_writing("draining", pid), Some(true), "it hears nobody");
+        kill("-INT");
+        wait_for_the_end_of("draining", pid);
+    } else {
+        println!("skipped: needs a kernel that tells what a thread waits for");
+        kill("-KILL");
+    }
+    interrupt(&terminal, "-CONT");
+    drop(terminal.stdout.take());
+    terminal.wait().unwrap();
+}
+
+#[test]
+fn the_watchdog_gives_up_what_stands_still() {
+    let mut child = started(&["--watchdog", "0.1"]);
+    let stdin = child.stdin.take().unwrap();
+    let status = child.wait().unwrap();
+    drop(stdin); // it was open all the time
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("no byte has moved for as long as --watchdog allows"),
+        "{said}"
+    );
+}
