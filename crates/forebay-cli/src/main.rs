@@ -1,6 +1,6 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` are the flags. `capture`, `info`, `pipe`, `get`, `queue` and `records` are the subcommands. In `capture` and `pipe`, `request`
+//! `args` are the flags. `capture`, `info`, `pipe`, `get`, `queue`, `records` and `repair` are the subcommands. In `capture` and `pipe`, `request`
 //! turns flags into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its
 //! relatives in, `output` is where all write, `usage` refuses.
 //!
@@ -16,6 +16,7 @@ mod output;
 mod pipe;
 mod queue;
 mod records;
+mod repair;
 mod signals;
 mod usage;
 
@@ -47,6 +48,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Get(flags) => get::run(&flags),
         args::Command::Queue(flags) => queue::run(&flags),
         args::Command::Records(flags) => records::run(&flags),
+        args::Command::Repair(flags) => repair::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
     }
 }

@@ -24,6 +24,7 @@ pub mod link;
 pub mod open;
 pub mod pipe;
 pub mod port;
+pub mod repair;
 pub mod session;
 pub mod sim;
 mod sys;

@@ -1,7 +1,8 @@
 //! The crate's only system calls, each as thin as it can be; nothing here decides anything.
 //!
 //! What it may touch: descriptors and mappings it is handed. Who uses it: [`link`](crate::link) for
-//! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring.
+//! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring, [`repair`](crate::repair) to see
+//! who else writes a file.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -107,6 +108,18 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize
     } else {
         Ok(len as usize)
     }
+}
+
+/// Whether somebody has this file open for writing, where the system can tell: it grants a lease for
+/// reading only on a file that nobody writes.
+pub(crate) fn has_writers(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: takes and keeps no memory of ours.
+    let leased = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) });
+    if leased.is_ok() {
+        // SAFETY: as above; it gives back the lease that was just had, on the same descriptor.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+    }
+    leased.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 /// A shared, readable and writable mapping; unmapped when dropped.

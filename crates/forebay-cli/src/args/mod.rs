@@ -5,12 +5,14 @@ mod get;
 mod pipe;
 mod queue;
 mod records;
+mod repair;
 
 pub use capture::Capture;
 pub use get::Get;
 pub use pipe::Pipe;
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
+pub use repair::Repair;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -30,6 +32,9 @@ pub enum Command {
     Capture(Box<Capture>),
     /// Tell what capture files hold: counts, times, rates, interfaces, losses, check sum
     Info(Info),
+    /// Cut captures that break off to what is whole in them
+    #[command(after_long_help = repair::HELP)]
+    Repair(Repair),
     /// Buffer bytes between programs: a large buffer, as in mbuffer, with pv's display
     #[command(after_long_help = pipe::HELP)]
     Pipe(Box<Pipe>),

@@ -165,10 +165,7 @@ impl File {
     /// As [`open`](File::open); a signal came while it waited.
     pub fn from_stream(stream: std::fs::File, name: impl Into<String>) -> Result<File> {
         let name = name.into();
-        let mut file = File::begin(stream, name.clone()).map_err(|broken| match broken {
-            Broken::System(e) => Error::new(name.clone(), "reading its beginning").because(e),
-            Broken::Packed(what) => Error::new(name.clone(), what),
-        })?;
+        let mut file = File::start(stream, name.clone())?;
         loop {
             match file.look() {
                 Look::Failed => return Err(file.failure.take().expect("a failed look says why")),
@@ -191,6 +188,15 @@ impl File {
         let fd = std::io::stdin().as_fd().try_clone_to_owned();
         let fd = fd.map_err(|e| Error::new(name, "it cannot be read").because(e))?;
         File::from_stream(fd.into(), name)
+    }
+
+    /// As [`from_stream`](File::from_stream), and leaves all that may be wrong behind the first bytes for
+    /// [`receive`](Port::receive) to say.
+    pub(crate) fn start(stream: std::fs::File, name: String) -> Result<File> {
+        File::begin(stream, name.clone()).map_err(|broken| match broken {
+            Broken::System(e) => Error::new(name, "reading its beginning").because(e),
+            Broken::Packed(what) => Error::new(name, what),
+        })
     }
 
     /// Reads as much as tells what it is.
@@ -316,6 +322,12 @@ impl File {
     /// The sections so far; the classic format has none.
     pub fn sections(&self) -> &[Section] {
         self.decoder.sections()
+    }
+
+    /// Up to where it was decoded, in bytes that are no longer packed: behind the last whole record,
+    /// once it has said that it breaks off.
+    pub(crate) fn offset(&self) -> u64 {
+        self.window.offset()
     }
 
     /// Blocks passed over so far.

@@ -1,0 +1,105 @@
+//! `forebay repair`: cuts captures that break off to what is whole in them, and says so.
+//!
+//! The work is done by [`forebay_net::repair`]; this tells what it found.
+
+use crate::{
+    args::Repair as Flags,
+    output::{answer, plain, say},
+};
+use anyhow::Result;
+use forebay_net::repair::Examined;
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const SCHEMA: u32 = 1;
+
+/// Repairs every file that can be; fails if one is not whole then.
+///
+/// # Errors
+/// The answer cannot be written.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let mut are_whole = true;
+    for path in &flags.files {
+        let done = repair(path, flags.dry_run);
+        are_whole &= done.as_ref().is_ok_and(|done| done.is_whole);
+        if let Err(error) = &done {
+            say(&format!("forebay: error: {}", plain(&error.to_string())));
+        }
+        let told = match (&done, flags.json) {
+            (Ok(done), false) => as_text(done),
+            (Ok(done), true) => as_json(done),
+            (Err(error), true) => {
+                let (file, error) = (path.display().to_string(), error.to_string());
+                json!({ "schema": SCHEMA, "file": file, "error": error }).to_string()
+            }
+            (Err(_), false) => continue,
+        };
+        answer(&format!("{told}\n"))?;
+    }
+    Ok(ExitCode::from(u8::from(!are_whole)))
+}
+
+/// What was found in a file, and what became of it.
+struct Done {
+    found: Examined,
+    is_whole: bool,
+    /// Where that is which was cut off.
+    rest: Option<PathBuf>,
+}
+
+fn repair(path: &Path, dry_run: bool) -> forebay::Result<Done> {
+    let found = Examined::of(path)?;
+    let is_whole = found.is_whole() || !dry_run;
+    let rest = match found.is_whole() || dry_run {
+        true => None,
+        false => found.cut()?,
+    };
+    Ok(Done {
+        found,
+        is_whole,
+        rest,
+    })
+}
+
+fn as_text(done: &Done) -> String {
+    let found = &done.found;
+    let packets = match found.packets {
+        1 => "1 packet".into(),
+        n => format!("{n} packets"),
+    };
+    let whole = format!("{packets}, {} bytes", found.whole_bytes);
+    let text = match &found.fault {
+        None => format!("{}: is whole: {whole}", found.path.display()),
+        Some(fault) => {
+            let cut = found.bytes - found.whole_bytes;
+            let action = match (done.is_whole, &done.rest) {
+                (false, _) => format!("Whole are {whole}; {cut} bytes would be cut off"),
+                (true, None) => format!("Cut to {whole}; the {cut} bytes behind it were zeros"),
+                (true, Some(rest)) => {
+                    let rest = rest.display();
+                    format!("Cut to {whole}; the {cut} bytes behind it are in {rest}")
+                }
+            };
+            format!("{fault}. {action}")
+        }
+    };
+    plain(&text).into_owned()
+}
+
+fn as_json(done: &Done) -> String {
+    let found = &done.found;
+    let object = json!({
+        "schema": SCHEMA,
+        "file": found.path.display().to_string(),
+        "packets": found.packets,
+        "bytes": found.bytes,
+        "whole_bytes": found.whole_bytes,
+        "fault": found.fault.as_ref().map(ToString::to_string),
+        "is_whole": done.is_whole,
+        "rest": done.rest.as_ref().map(|rest| rest.display().to_string()),
+    });
+    object.to_string()
+}

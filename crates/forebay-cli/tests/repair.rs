@@ -1,0 +1,209 @@
+//! `forebay repair` as its users run it, on captures that were cut, damaged and filled with zeros.
+
+mod support;
+
+use serde_json::Value;
+use std::{
+    fs,
+    process::{Command, Output},
+};
+use support::{Folder, forebay, has, interrupt, run, subcommand, text};
+
+fn repair(args: &[&str]) -> Output {
+    subcommand("repair", args).output().unwrap()
+}
+
+/// A capture of 1000 packets, and its bytes.
+fn recorded(folder: &Folder, name: &str) -> (String, Vec<u8>) {
+    let path = folder.path(name);
+    let port = "sim:clock=virtual,count=1000,size=imix";
+    let ran = run(&["-i", port, "-q", "-w", &path]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let bytes = fs::read(&path).unwrap();
+    (path, bytes)
+}
+
+fn told(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Packets that a foreign reader finds, which reads the file to its end without complaint.
+fn packets_by_tshark(path: &str) -> Option<u64> {
+    if !has("tshark") {
+        return None;
+    }
+    let output = Command::new("tshark").args(["-r", path]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Some(text(&output.stdout).lines().count() as u64)
+}
+
+#[test]
+fn wherever_a_file_is_cut_all_before_is_saved_and_nothing_is_lost() {
+    let folder = Folder::new();
+    for name in ["torn.pcapng", "torn.pcap"] {
+        let (path, bytes) = recorded(&folder, name);
+        let rest = format!("{path}.cut");
+        let (mut packets_before, mut foreign) = (0, 0);
+        for part in 1..40 {
+            let len = bytes.len() * part / 40 + part;
+            fs::write(&path, &bytes[..len]).unwrap();
+            let dry = repair(&["-n", "--json", &path]);
+            let output = repair(&["--json", &path]);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let (dry, said) = (told(&dry), told(&output));
+            assert_eq!(dry["whole_bytes"], said["whole_bytes"]);
+            let whole = said["whole_bytes"].as_u64().unwrap() as usize;
+            let packets = said["packets"].as_u64().unwrap();
+            assert!(packets >= packets_before);
+            packets_before = packets;
+            // Both parts together are what there was.
+            assert_eq!(fs::read(&path).unwrap(), bytes[..whole]);
+            if whole < len {
+                assert_eq!(said["rest"], Value::from(rest.clone()));
+                assert_eq!(fs::read(&rest).unwrap(), bytes[whole..len]);
+                assert!(len - whole < 2000, "more than a packet was cut off");
+                fs::remove_file(&rest).unwrap();
+            }
+            if part % 10 == 0
+                && let Some(found) = packets_by_tshark(&path)
+            {
+                assert_eq!(found, packets);
+                foreign += 1;
+            }
+            let again = repair(&[&path]);
+            assert!(text(&again.stdout).contains("is whole"));
+        }
+        assert!(packets_before > 900 && (foreign == 3 || !has("tshark")));
+    }
+}
+
+#[test]
+fn only_telling_changes_nothing_and_says_so_by_its_exit_code() {
+    let folder = Folder::new();
+    let (path, bytes) = recorded(&folder, "torn.pcapng");
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let output = repair(&["-n", &path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("bytes would be cut off"));
+    assert_eq!(fs::read(&path).unwrap().len(), bytes.len() / 2);
+    fs::write(&path, &bytes).unwrap();
+    let output = repair(&["-n", &path]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = format!("{path}: is whole: 1000 packets, {} bytes\n", bytes.len());
+    assert_eq!(text(&output.stdout), said);
+}
+
+#[test]
+fn zeros_behind_the_packets_are_no_packets_and_need_not_be_kept() {
+    let folder = Folder::new();
+    for name in ["room.pcapng", "room.pcap"] {
+        let (path, bytes) = recorded(&folder, name);
+        for zeros in [16, 1 << 20, (1 << 20) + 5] {
+            let mut longer = bytes.clone();
+            longer.resize(bytes.len() + zeros, 0);
+            fs::write(&path, &longer).unwrap();
+            let output = repair(&[&path]);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let said = text(&output.stdout);
+            assert!(
+                said.contains(&format!("the {zeros} bytes behind it were zeros")),
+                "{said}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+            assert!(!fs::exists(format!("{path}.cut")).unwrap());
+        }
+    }
+}
+
+#[test]
+fn damage_in_the_middle_is_cut_there_and_all_behind_it_kept() {
+    let folder = Folder::new();
+    let (path, bytes) = recorded(&folder, "damaged.pcapng");
+    let mut damaged = bytes.clone();
+    let middle = bytes.len() / 2;
+    damaged[middle..middle + 4096].fill(0xA5);
+    fs::write(&path, &damaged).unwrap();
+    let output = repair(&["--json", &path]);
+    assert_eq!(output.status.code(), Some(0));
+    let whole = told(&output)["whole_bytes"].as_u64().unwrap() as usize;
+    assert!(whole <= middle && whole > middle - 2000);
+    let rest = fs::read(format!("{path}.cut")).unwrap();
+    assert_eq!([fs::read(&path).unwrap(), rest].concat(), damaged);
+}
+
+#[test]
+fn what_cannot_be_repaired_is_left_alone_and_told() {
+    let folder = Folder::new();
+    let (path, bytes) = recorded(&folder, "torn.pcapng");
+    let half = bytes.len() / 2 + 1;
+    let refused = |path: &str, says: &str| {
+        let output = repair(&[path]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            text(&output.stderr).contains(says),
+            "{}",
+            text(&output.stderr)
+        );
+    };
+    // The name of the rest is taken.
+    fs::write(&path, &bytes[..half]).unwrap();
+    fs::write(format!("{path}.cut"), "somebody's").unwrap();
+    refused(
+        &path,
+        "torn.pcapng.cut: keeping what would be cut off: file exists",
+    );
+    assert_eq!(fs::read(&path).unwrap().len(), half);
+    assert_eq!(fs::read(format!("{path}.cut")).unwrap(), b"somebody's");
+    // Nothing whole, nothing at all, no capture, no file.
+    fs::write(&path, &bytes[..20]).unwrap();
+    refused(&path, "has not even a whole header");
+    fs::write(&path, "").unwrap();
+    refused(&path, "is empty");
+    fs::write(&path, "Dear diary, this is no capture").unwrap();
+    refused(&path, "torn.pcapng");
+    assert_eq!(fs::read(&path).unwrap().len(), 30);
+    refused("/dev/null", "is no regular file");
+    refused(&folder.path("missing"), "o such file");
+    assert_eq!(repair(&[]).status.code(), Some(2));
+    // Packed.
+    fs::write(&path, &bytes[..half]).unwrap();
+    let packed = Command::new("gzip").args(["-k", &path]).status();
+    if packed.is_ok_and(|status| status.success()) {
+        refused(
+            &format!("{path}.gz"),
+            "is packed with gzip. Unpack it first",
+        );
+    }
+    // One that fails does not keep the others from being repaired.
+    fs::remove_file(format!("{path}.cut")).unwrap();
+    let output = repair(&[&folder.path("missing"), &path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("Cut to"));
+}
+
+#[test]
+fn a_capture_that_still_runs_is_not_cut_and_one_that_was_killed_is_saved() {
+    let folder = Folder::new();
+    let path = folder.path("running.pcapng");
+    let args = ["-i", "sim", "-U", "-q", "-w", &path];
+    let mut child = forebay(&args).spawn().unwrap();
+    while fs::metadata(&path).map_or(0, |about| about.len()) < 1 << 20 {
+        std::thread::yield_now();
+    }
+    let output = repair(&[&path]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr).to_owned();
+    interrupt(&child, "-KILL");
+    child.wait().unwrap();
+    assert!(
+        said.contains("somebody is writing it. Stop that first"),
+        "{said}"
+    );
+    let len = fs::metadata(&path).unwrap().len();
+    let output = repair(&["--json", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(told(&output)["whole_bytes"].as_u64().unwrap() <= len);
+    if let Some(found) = packets_by_tshark(&path) {
+        assert_eq!(Value::from(found), told(&output)["packets"]);
+    }
+}

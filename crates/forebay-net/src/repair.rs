@@ -1,0 +1,219 @@
+//! Capture files that break off: up to where one is whole, and the cut there.
+//!
+//! ```text
+//!  FILE   │ header │ packet │ packet │ packet │ pac      a crash, a full disk, zeros allocated ahead
+//!                                             ╵
+//!  FILE   │ header │ packet │ packet │ packet │
+//!  FILE.cut                                   │ pac      unless that is nothing but zeros
+//! ```
+//! One pass with the reader that captures are read with: what it takes for whole stays. Imports `port`,
+//! `file` and `sys`. Read next: [`crate::file`], which finds the place.
+
+use crate::{
+    file::File,
+    format::Format,
+    port::{Port, Wake},
+    sys,
+};
+use forebay::{Error, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::{
+    fs,
+    io::{self, Read, Seek, SeekFrom},
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// What is whole in a capture file.
+///
+/// ```
+/// use forebay_net::{open, repair::Examined, session::{Config, Control, Output, Session}};
+///
+/// let path = std::env::temp_dir().join(format!("repair-{}.pcapng", std::process::id()));
+/// # let names = ["sim:clock=virtual,count=10".parse()?];
+/// # let clock = open::clock(&names)?;
+/// # let ports = open::ports(&names, &Default::default(), &clock)?;
+/// # let output = Output::File(path.clone());
+/// # Session::open(ports, output, Config::default(), clock, Control::new()?)?.run(&mut |_| {});
+/// let mut bytes = std::fs::read(&path).unwrap(); // ten packets of 60 bytes, and statistics
+/// bytes.truncate(bytes.len() - 150);
+/// std::fs::write(&path, bytes).unwrap();
+///
+/// let torn = Examined::of(&path)?;
+/// assert!(torn.packets < 10 && !torn.is_whole());
+/// let rest = torn.cut()?.expect("more than zeros");
+/// assert!(Examined::of(&path)?.is_whole());
+/// assert_eq!(std::fs::metadata(&rest).unwrap().len(), torn.bytes - torn.whole_bytes);
+/// # std::fs::remove_file(path).unwrap();
+/// # std::fs::remove_file(rest).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Examined {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// Bytes up to the end of its last whole block, or packet.
+    pub whole_bytes: u64,
+    /// Whole packets.
+    pub packets: u64,
+    /// What is wrong behind them, and at which byte.
+    pub fault: Option<Error>,
+}
+
+impl Examined {
+    /// Reads a file to its end, or to where it breaks off.
+    ///
+    /// # Errors
+    /// It cannot be read; it is no regular file, packed, or no capture file; somebody has it open for
+    /// writing.
+    pub fn of(path: &Path) -> Result<Examined> {
+        let name = path.display().to_string();
+        let failed = |what: &'static str| {
+            let name = name.clone();
+            move |cause: io::Error| Error::new(name, what).because(cause)
+        };
+        // Not blocking: a FIFO without a writer is refused, not waited for.
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let handle = options.open(path).map_err(failed("opening it"))?;
+        let about = handle.metadata().map_err(failed("looking at it"))?;
+        if !about.is_file() {
+            return Err(Error::new(
+                name,
+                "is no regular file: nothing can be cut there",
+            ));
+        }
+        if sys::has_writers(handle.as_fd()) {
+            return Err(Error::new(name, "somebody is writing it").advise("Stop that first"));
+        }
+        let mut file = File::start(handle, name.clone())?;
+        if let Some(packing) = file.packing() {
+            let what = format!("is packed with {packing}");
+            return Err(Error::new(name, what).advise("Unpack it first, as far as that goes"));
+        }
+        let mut empty = 0;
+        let fault = read(&mut file, &mut empty).err();
+        if let Some(cause) = fault.as_ref().and_then(Error::cause) {
+            let cause = io::Error::new(cause.kind(), cause.to_string());
+            return Err(failed("reading it")(cause));
+        }
+        // A room of zeros behind a pcap file reads as packets without a byte, a length or a time.
+        let zeros = match file.format() {
+            Format::Pcap => empty,
+            Format::Pcapng => 0,
+        };
+        let whole_bytes = file.offset() - EMPTY_RECORD * zeros;
+        let fault = fault.or_else(|| {
+            let what = format!("has nothing but zeros from byte {whole_bytes} on");
+            (zeros > 0).then(|| Error::new(name.clone(), what))
+        });
+        if whole_bytes == 0 {
+            return Err(Error::new(
+                name,
+                "has not even a whole header: nothing can be saved",
+            ));
+        }
+        Ok(Examined {
+            path: path.to_owned(),
+            bytes: about.len(),
+            whole_bytes,
+            packets: file.counts().received - zeros,
+            fault,
+        })
+    }
+
+    /// Whether nothing is to be cut.
+    pub fn is_whole(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// Cuts the file to what is whole in it. What lay behind is put beside it first, and its path
+    /// returned, unless it is all zeros; all of that is durable when this returns.
+    ///
+    /// # Errors
+    /// The file changed since; there is a file with the name of the rest; writing fails. Then the file
+    /// is as it was.
+    pub fn cut(&self) -> Result<Option<PathBuf>> {
+        let failed = |what: &'static str| {
+            move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
+        };
+        let mut options = fs::OpenOptions::new();
+        let file = options.read(true).write(true).open(&self.path);
+        let mut file = file.map_err(failed("opening it for writing"))?;
+        let bytes = file.metadata().map_err(failed("looking at it"))?.len();
+        if bytes != self.bytes {
+            let name = self.path.display().to_string();
+            return Err(Error::new(name, "has changed meanwhile: it was left alone"));
+        }
+        let seek = file.seek(SeekFrom::Start(self.whole_bytes));
+        seek.map_err(failed("finding the place"))?;
+        let rest = match is_zero(&file).map_err(failed("reading it"))? {
+            true => None,
+            false => Some(self.save(&mut file)?),
+        };
+        file.set_len(self.whole_bytes)
+            .map_err(failed("cutting it"))?;
+        file.sync_all().map_err(failed("making the cut durable"))?;
+        Ok(rest)
+    }
+
+    /// Copies what lies behind the whole part into a file of its own.
+    fn save(&self, file: &mut fs::File) -> Result<PathBuf> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".cut");
+        let path = PathBuf::from(name);
+        let mut options = fs::OpenOptions::new();
+        let made = options.write(true).create_new(true).mode(0o600).open(&path);
+        let saved = made.and_then(|mut rest| {
+            file.seek(SeekFrom::Start(self.whole_bytes))?;
+            let copied = io::copy(file, &mut rest).and_then(|_| rest.sync_all());
+            copied.inspect_err(|_| drop(fs::remove_file(&path)))
+        });
+        match saved {
+            Ok(()) => Ok(path),
+            Err(cause) => {
+                let tried = "keeping what would be cut off";
+                Err(Error::new(path.display().to_string(), tried).because(cause))
+            }
+        }
+    }
+}
+
+/// Bytes that a packet without any has in the classic format.
+const EMPTY_RECORD: u64 = 16;
+
+/// Reads to the end, or to a fault; counts the packets of zeros that nothing else follows.
+fn read(file: &mut File, empty: &mut u64) -> Result<()> {
+    loop {
+        let mut burst = file.receive(4096)?;
+        while let Some(frame) = burst.next_frame() {
+            let is_zero = frame.data.is_empty() && frame.wire_len == 0 && frame.time_ns == 0;
+            *empty = if is_zero { *empty + 1 } else { 0 };
+        }
+        drop(burst);
+        match file.arm()? {
+            Wake::End => return Ok(()),
+            Wake::Fd(fd) => {
+                // Nothing but a signal can fail here, and then we look again.
+                let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
+            }
+            Wake::Ready | Wake::At(_) => {}
+        }
+    }
+}
+
+/// Whether there is nothing but zeros from here to the end.
+fn is_zero(mut file: &fs::File) -> io::Result<bool> {
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut bytes) {
+            Ok(0) => return Ok(true),
+            Ok(n) if bytes[..n].iter().all(|&byte| byte == 0) => {}
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
