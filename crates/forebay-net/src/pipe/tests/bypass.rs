@@ -45,7 +45,8 @@ fn what_the_output_takes_goes_around_the_buffer_and_the_rest_into_it() {
     assert_eq!((summary.bytes_read, summary.bytes_written), (total, total));
     assert_eq!(summary.outputs[0].bytes, total);
     assert!(passed > 0, "the output was empty at first");
-    assert!(passed <= 1 << 20, "then it was full, and {passed} passed");
+    // Then it was full. What was in the pipe in front of us as the reading began may pass, too.
+    assert!(passed <= 2 << 20, "{passed} bytes passed");
 }
 
 /// Steps of a generator, to stall at random places.
