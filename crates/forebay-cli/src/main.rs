@@ -2,7 +2,7 @@
 //!
 //! `args` are the flags. `capture`, `info`, `pipe`, `get`, `queue`, `records` and `repair` are the subcommands. In `capture` and `pipe`, `request`
 //! turns flags into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its
-//! relatives in, `output` is where all write, `usage` refuses.
+//! relatives in, `privileges` gives up what only opening needs, `output` is where all write, `usage` refuses.
 //!
 //! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
 //! lost and `--fail-on-drop` was given.
@@ -14,6 +14,7 @@ mod get;
 mod info;
 mod output;
 mod pipe;
+mod privileges;
 mod queue;
 mod records;
 mod repair;

@@ -9,6 +9,7 @@ use std::{
     io::Read,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 use support::{ip, lab, tool};
@@ -338,12 +339,19 @@ fn as_nobody(script: &str) -> Option<std::process::Output> {
         println!("skipped: needs root, to become nobody");
         return None;
     }
-    let folder = std::env::temp_dir().join(format!("forebay-nobody-{}", std::process::id()));
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    let name = format!("forebay-nobody-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(&folder, mode).unwrap();
     let copy = folder.join("forebay");
-    std::fs::copy(env!("CARGO_BIN_EXE_forebay"), &copy).unwrap();
+    // Not by ourselves: a child of another test could inherit the descriptor, and what is being written cannot be run.
+    let copied = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_forebay").as_ref(), copy.as_os_str()])
+        .status();
+    assert!(copied.unwrap().success());
     let output = tool("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .args(["bash", "-c", script])
@@ -455,4 +463,112 @@ fn a_quiet_interface_is_slept_on() {
         assert!(count(&poll["looks"]) < 1000, "{poll}");
         assert!(said.contains("asleep "), "{said}");
     });
+}
+
+/// Of every thread of a process: its line for `label`, without blanks.
+fn of_all_threads(child: &Child, label: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    threads
+        .map(|thread| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix(label));
+            line.unwrap().trim().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn root_keeps_no_right_but_those_to_files() {
+    lab(
+        "root_keeps_no_right_but_those_to_files",
+        &["tcpreplay"],
+        || {
+            let load = Load::new("shed", "1000");
+            let file = load.path("out.pcapng");
+            let child = listening(&["-w", &file]);
+            for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"] {
+                for set in of_all_threads(&child, label) {
+                    let set = u64::from_str_radix(&set, 16).unwrap();
+                    let of_files = 1 << 1 | 1 << 2; // CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+                    assert_eq!(set & !of_files, 0, "{label} {set:x}");
+                }
+            }
+            assert!(
+                of_all_threads(&child, "NoNewPrivs:")
+                    .iter()
+                    .all(|set| set == "1")
+            );
+            load.send();
+            interrupt(&child);
+            let (code, json, _) = ended(child);
+            assert_eq!((code, count(&json["written"])), (0, 1000));
+        },
+    );
+}
+
+#[test]
+fn another_user_writes_and_has_no_right_at_all() {
+    const NAME: &str = "another_user_writes_and_has_no_right_at_all";
+    lab(NAME, &["tcpreplay"], || {
+        let all = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+        if !all.split_whitespace().eq(["0", "0", "4294967295"]) {
+            return support::skip(NAME, "root over all users");
+        }
+        let load = Load::new("become", "1000");
+        // A folder of root's is no place for nobody: said before anything is captured.
+        let output = forebay(&["-i", "vb", "-Z", "nobody", "-w", &load.path("out.pcapng")]);
+        let output = { output }.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains("out.pcapng: ") && said.contains("ermission denied"),
+            "{said}"
+        );
+
+        std::os::unix::fs::chown(&load.0, Some(65_534), Some(65_534)).unwrap();
+        let file = load.path("out.pcapng");
+        let child = listening(&["-Z", "nobody", "-w", &file]);
+        for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:", "CapBnd:"] {
+            for set in of_all_threads(&child, label) {
+                assert_eq!(u64::from_str_radix(&set, 16), Ok(0), "{label}");
+            }
+        }
+        for label in ["Uid:", "Gid:"] {
+            for ids in of_all_threads(&child, label) {
+                assert!(
+                    ids.split_whitespace().all(|id| id == "65534"),
+                    "{label} {ids}"
+                );
+            }
+        }
+        assert!(
+            of_all_threads(&child, "Groups:")
+                .iter()
+                .all(|ids| ids == "65534")
+        );
+        assert!(
+            of_all_threads(&child, "NoNewPrivs:")
+                .iter()
+                .all(|set| set == "1")
+        );
+        load.send();
+        interrupt(&child);
+        let (code, json, _) = ended(child);
+        assert_eq!((code, count(&json["written"])), (0, 1000));
+        let about = std::fs::metadata(&file).unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&about), 65_534);
+    });
+}
+
+#[test]
+fn somebody_who_is_not_there_is_refused() {
+    let output = forebay(&["-i", "sim", "-Z", "no-such-user"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("-Z no-such-user: there is no such user"),
+        "{said}"
+    );
 }

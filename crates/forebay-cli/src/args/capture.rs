@@ -87,6 +87,10 @@ pub struct Capture {
     #[arg(short = 'p')]
     pub not_promiscuous: bool,
 
+    /// Become USER once the interfaces are open, before the first file is made
+    #[arg(short = 'Z', value_name = "USER")]
+    pub user: Option<String>,
+
     /// Print the counts as one JSON object at the end (on stdout; with -w - on stderr)
     #[arg(long)]
     pub json: bool,

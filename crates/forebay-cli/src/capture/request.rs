@@ -2,6 +2,7 @@
 
 use crate::{
     args::Capture as Flags,
+    privileges::{self, Identity},
     usage::{Usage, refuse},
 };
 use anyhow::{Context, Result};
@@ -41,6 +42,7 @@ pub struct Request {
     clock: Clock,
     options: Options,
     store: store::Config,
+    user: Option<Identity>,
 }
 
 impl Request {
@@ -115,6 +117,7 @@ impl Request {
                 delay: Duration::from_millis(if flags.unbuffered { 10 } else { 100 }),
             },
             store: parse_store(&flags.store, flags.unbuffered)?,
+            user: flags.user.as_deref().map(Identity::named).transpose()?,
         };
         if request.writes_stdout() && std::io::stdout().is_terminal() {
             return refuse("-w - would write packets to your terminal. Send it into a pipe".into());
@@ -160,8 +163,17 @@ impl Request {
         self.clock.clone()
     }
 
+    /// Opens all ports. What only interfaces need is given up behind them, before threads read files.
     pub fn open_ports(&self) -> Result<Vec<Box<dyn Port>>> {
-        Ok(open::ports(&self.names, &self.options, &self.clock)?)
+        let is_live = |name: &Name| !matches!(name, Name::File(_));
+        let (live, files) = self.names.split_at(self.names.partition_point(is_live));
+        let mut ports = open::ports(live, &self.options, &self.clock)?;
+        privileges::shed(self.user.as_ref())?;
+        ports.extend(open::ports(files, &self.options, &self.clock)?);
+        if let Some(user) = &self.user {
+            user.assume()?;
+        }
+        Ok(ports)
     }
 
     /// What a filter for the first port is compiled for; Ethernet where there is none.

@@ -1,0 +1,122 @@
+//! Giving up what only opening interfaces needs, before the first packet is looked at and the first file made.
+//!
+//! ```text
+//!  interfaces are opened ─▶ shed ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
+//! ```
+//! Capabilities belong to threads: they are shed while there is one, and those that come later have none to begin
+//! with. From then on no thread can open a packet socket again, and a second output file meets the same rights as
+//! the first one.
+
+use crate::usage::refuse;
+use anyhow::{Context, Result, bail};
+use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use std::ffi::CString;
+
+/// What lets root write where it expects to: without it, it meets the rights of others as anyone does.
+const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
+/// What becoming somebody else needs, and then loses.
+const IDENTITY: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
+/// Somebody whom `-Z` names.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    name: String,
+    uid: Uid,
+    gid: Gid,
+}
+
+impl Identity {
+    /// Looks a user up by name.
+    ///
+    /// # Errors
+    /// There is none, or this process may not become another user.
+    pub fn named(name: &str) -> Result<Identity> {
+        let user = User::from_name(name).context("users cannot be looked up")?;
+        let Some(user) = user else {
+            return refuse(format!("-Z {name}: there is no such user"));
+        };
+        if !geteuid().is_root() {
+            return refuse(format!(
+                "-Z {name}: only root can become another user. Leave it out: nothing that capturing needs is kept anyway"
+            ));
+        }
+        Ok(Identity {
+            name: user.name,
+            uid: user.uid,
+            gid: user.gid,
+        })
+    }
+
+    /// Becomes it, with the groups it has, in all threads and for good.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn assume(&self) -> Result<()> {
+        let Identity { name, uid, gid } = self;
+        let groups = || -> nix::Result<()> {
+            let c_name = CString::new(name.as_str()).map_err(|_| nix::Error::EINVAL)?;
+            match uid.is_root() {
+                true => Ok(()),
+                false => setgroups(&nix::unistd::getgrouplist(&c_name, *gid)?),
+            }
+        };
+        groups()
+            .and_then(|()| setresgid(*gid, *gid, *gid))
+            .and_then(|()| setresuid(*uid, *uid, *uid))
+            .with_context(|| format!("-Z {name}: this process cannot become that user"))?;
+        if !uid.is_root() && setresuid(Uid::from_raw(0), Uid::from_raw(0), Uid::from_raw(0)).is_ok()
+        {
+            bail!("-Z {name}: the way back to root is still open");
+        }
+        let keep = if uid.is_root() {
+            FILES
+        } else {
+            CapabilitySet::empty()
+        };
+        keep_only(keep).context("capabilities cannot be given up")
+    }
+}
+
+/// Gives up every capability but root's rights to files, and what `-Z` needs yet; nothing that is executed could gain any.
+///
+/// # Errors
+/// The system refuses.
+pub fn shed(next: Option<&Identity>) -> Result<()> {
+    let files = if geteuid().is_root() {
+        FILES
+    } else {
+        CapabilitySet::empty()
+    };
+    let keep = if next.is_some() {
+        files | IDENTITY
+    } else {
+        files
+    };
+    set_no_new_privs(true)
+        .and_then(|()| keep_only(keep))
+        .context("capabilities cannot be given up")
+}
+
+fn keep_only(keep: CapabilitySet) -> rustix::io::Result<()> {
+    let now = capabilities(None)?;
+    if now.effective.contains(CapabilitySet::SETPCAP) {
+        for capability in CapabilitySet::all().iter() {
+            // One that this kernel does not know cannot be had either.
+            let _ = remove_capability_from_bounding_set(capability);
+        }
+    }
+    clear_ambient_capability_set()?;
+    let left = now.permitted & keep;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: left,
+            permitted: left,
+            inheritable: CapabilitySet::empty(),
+        },
+    )
+}
