@@ -10,8 +10,8 @@
 //!  one view:  │ 3 4 5 . . 0 1 2 │                     0…2, and then 3…5 in the next burst
 //! ```
 //!
-//! A byte offset, reduced by the memory's size, runs beside each free-running position. So the capacity is exact
-//! whatever the size of an element, and with the mirror an element itself may lie across the seam.
+//! An address, moved back by the memory's size wherever it passes the seam, runs beside each free-running position. So the
+//! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -125,10 +125,11 @@ impl<T> Slots<T> {
 
     /// The place of the slot at `offset` bytes (a place's own offset earlier, or 0).
     pub(super) fn place(&self, offset: usize) -> Place<T> {
+        let base = self.base.as_ptr();
         Place {
-            base: self.base,
+            at: base.wrapping_add(offset),
+            seam: base.wrapping_add(self.seam_bytes),
             seam_bytes: self.seam_bytes,
-            offset,
             element: PhantomData,
         }
     }
@@ -155,10 +156,11 @@ impl<T> Slots<T> {
 /// Where an end stands in the memory. It borrows nothing: whoever has one keeps the [`Slots`] alive.
 #[derive(Debug)]
 pub(super) struct Place<T> {
-    base: NonNull<u8>,
+    /// In the first view, below the seam (at it, for zero-sized elements).
+    at: *mut u8,
+    /// Where the second view begins.
+    seam: *mut u8,
     seam_bytes: usize,
-    /// Bytes from the base, below `seam_bytes` (0 for zero-sized elements).
-    offset: usize,
     element: PhantomData<*mut T>,
 }
 
@@ -169,18 +171,25 @@ impl<T> Place<T> {
     /// size less multiples of the seam, and the seam of the element's alignment.
     #[inline(always)]
     pub(super) fn slot(&self) -> *mut T {
-        self.base.as_ptr().wrapping_add(self.offset).cast()
+        self.at.cast()
     }
 
+    /// Bytes from the start of the memory, below `seam_bytes` (0 for zero-sized elements).
+    #[inline]
     pub(super) fn offset(&self) -> usize {
-        self.offset
+        self.seam_bytes - self.before_seam()
+    }
+
+    #[inline(always)]
+    fn before_seam(&self) -> usize {
+        self.seam.addr() - self.at.addr()
     }
 
     /// Of `n` slots from here on, how many lie in one piece.
     #[inline(always)]
     pub(super) fn run(&self, n: usize) -> usize {
         if ONE_VIEW && Self::BYTES > 0 {
-            n.min((self.seam_bytes - self.offset) / Self::BYTES)
+            n.min(self.before_seam() / Self::BYTES)
         } else {
             n
         }
@@ -189,15 +198,15 @@ impl<T> Place<T> {
     /// Goes `n` slots further; `n` is at most the capacity.
     #[inline(always)]
     pub(super) fn advance(&mut self, n: usize) {
-        self.offset += n * Self::BYTES;
-        if self.offset >= self.seam_bytes {
+        self.at = self.at.wrapping_add(n * Self::BYTES);
+        if self.at >= self.seam {
             // Keeps this a branch, which is foreseen, where a conditional move would make each step wait for the last.
             #[cfg(not(miri))]
             // SAFETY: it is no instruction.
             unsafe {
                 std::arch::asm!("", options(nomem, nostack, preserves_flags));
             }
-            self.offset -= self.seam_bytes;
+            self.at = self.at.wrapping_sub(self.seam_bytes);
         }
     }
 
@@ -205,7 +214,7 @@ impl<T> Place<T> {
     #[inline(always)]
     pub(super) fn settle(&self) {
         if !ONE_VIEW {
-            settle_views(self.base.as_ptr());
+            settle_views(self.at);
         }
     }
 
@@ -219,7 +228,7 @@ impl<T> Place<T> {
         if !PREFETCHES || Self::BYTES == 0 {
             return;
         }
-        let into_line = self.offset % LINE;
+        let into_line = self.at.addr() % LINE;
         let lines = (into_line + n * Self::BYTES).div_ceil(LINE) - into_line.div_ceil(LINE);
         for line in 0..lines.min(MOST_LINES) {
             self.prefetch_behind(line * LINE);
@@ -234,7 +243,7 @@ impl<T> Place<T> {
         }
         if !LINE.is_multiple_of(Self::BYTES) {
             self.prefetch(1);
-        } else if self.offset.is_multiple_of(LINE) {
+        } else if self.at.addr().is_multiple_of(LINE) {
             self.prefetch_behind(0); // such elements enter a line only where it starts
         }
     }
@@ -242,16 +251,15 @@ impl<T> Place<T> {
     #[inline(always)]
     fn prefetch_behind(&self, bytes: usize) {
         const AHEAD: usize = 16 * LINE;
-        let mut offset = self.offset + AHEAD + bytes;
-        if offset >= self.seam_bytes {
-            offset -= self.seam_bytes;
+        let mut _line = self.at.wrapping_add(AHEAD + bytes);
+        if _line >= self.seam {
+            _line = _line.wrapping_sub(self.seam_bytes);
         }
-        let _at = self.base.as_ptr().wrapping_add(offset);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written there
         // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
         unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) _at, options(nomem, nostack, preserves_flags));
+            std::arch::asm!("prefetchw [{}]", in(reg) _line, options(nomem, nostack, preserves_flags));
         }
     }
 }

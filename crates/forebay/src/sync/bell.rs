@@ -3,18 +3,18 @@
 //! It sleeps on a futex word through `sys`. Read `wait` next, which uses it.
 //!
 //! ```text
-//!   sleeper:  arm ─▶ (fence) ─▶ look again ─▶ sleep while armed        the bell: 0 quiet, 1 armed
+//!   sleeper:  arm ─▶ (fence) ─▶ look again ─▶ sleep while armed
 //!   ringer:   publish ─▶ (fence) ─▶ armed? ─▶ quiet it, wake
 //! ```
 //!
 //! | Edge | One side | Other side | What it gives |
 //! |---|---|---|---|
-//! | WAKE | `arm`: store 1, SeqCst fence, then the second look | `ring`: after the publishing store, SeqCst fence, load | One of the two sees the other: the ringer sees 1 and wakes, or the second look sees what was published. Never neither |
+//! | WAKE | `arm`: store `ARMED`, SeqCst fence, then the second look | `ring`: after the publishing store, SeqCst fence, load | One of the two sees the other: the ringer sees `ARMED` and wakes, or the second look sees what was published. Never neither |
 //!
 //! Ringers pass often and sleepers seldom. So where the kernel can make every thread fence (`membarrier`), the sleeper
 //! has it done, some 0.5 µs before a sleep, and the ringer has only to keep the compiler from moving its load. It
 //! interrupts every thread of the process that runs on another processor then, also those that have nothing to do with
-//! this bell. Elsewhere, and in models, both fence.
+//! this bell. Elsewhere, and in models, both fence; the word says so itself, so that a ringer asks one question.
 
 use super::atomic::{
     AtomicU32,
@@ -26,8 +26,15 @@ use super::planted;
 use crate::sys::membarrier;
 use std::{sync::atomic::compiler_fence, time::Duration};
 
+/// Nobody is to be woken, and no ringer need fence to know that.
 const QUIET: u32 = 0;
+/// Somebody sleeps, or is about to.
 const ARMED: u32 = 1;
+/// Ringers fence before they ask whether the bell is armed. Never changes.
+const RINGERS_FENCE: u32 = 2;
+
+/// Whether all bells are such, known to the compiler: for models, which have no kernel.
+const BOTH_FENCE: bool = cfg!(any(loom, miri));
 
 /// One sleeper, any number of ringers.
 ///
@@ -35,21 +42,24 @@ const ARMED: u32 = 1;
 /// that look rings. Without the second look the wake-up that came between look and arming would be lost.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    /// Written by the sleeper (0 or 1) and by ringers (0), read by both and by the kernel: 0 or 1.
+    /// Armed by the sleeper, disarmed by both, read by both and by the kernel: `idle`, with or without `ARMED`.
     word: AtomicU32,
-    /// Whether the sleeper fences for the ringers too. Never changes.
-    sleeper_fences_all: bool,
+    /// The word while nobody sleeps: `QUIET` or `RINGERS_FENCE`.
+    idle: u32,
 }
 
 impl Default for Bell {
     fn default() -> Bell {
         #[cfg(not(any(loom, miri)))]
-        let sleeper_fences_all = membarrier::fences_all_threads();
+        let idle = match membarrier::fences_all_threads() {
+            true => QUIET,
+            false => RINGERS_FENCE,
+        };
         #[cfg(any(loom, miri))]
-        let sleeper_fences_all = false;
+        let idle = RINGERS_FENCE;
         Bell {
-            word: AtomicU32::default(),
-            sleeper_fences_all,
+            word: AtomicU32::new(idle),
+            idle,
         }
     }
 }
@@ -59,12 +69,12 @@ impl Bell {
     pub(crate) fn arm(&self) {
         // AcqRel, as below: the word publishes nothing, and on hardware each of its values follows the last. But loom takes
         // that for granted only where one is known to the other.
-        self.word.swap(ARMED, AcqRel);
+        self.word.swap(self.idle | ARMED, AcqRel);
         if planted("bell-arm-without-fence") {
             return;
         }
         #[cfg(not(any(loom, miri)))]
-        if self.sleeper_fences_all {
+        if self.idle == QUIET {
             return membarrier::fence_all_threads(); // WAKE, both sides
         }
         fence(SeqCst); // WAKE, the sleeper's side
@@ -72,19 +82,19 @@ impl Bell {
 
     /// Takes the bell down: the second look found something, or the time is up.
     pub(crate) fn disarm(&self) {
-        // Relaxed: a ringer that still sees 1 wakes nobody, which harms nobody.
-        self.word.store(QUIET, Relaxed);
+        // Relaxed: a ringer that still sees it armed wakes nobody, which harms nobody.
+        self.word.store(self.idle, Relaxed);
     }
 
     /// Sleeps until the bell rings or `limit` is over; true unless the time was up. It may return early: look again.
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
         #[cfg(not(loom))]
-        return crate::sys::futex_wait(&self.word, ARMED, limit);
+        return crate::sys::futex_wait(&self.word, self.idle | ARMED, limit);
         #[cfg(loom)]
         {
             // A model has no clock: every limit is over at once. Who is never woken stays in this loop, and loom
             // reports that the model does not end.
-            while limit.is_none() && self.word.load(Relaxed) == ARMED {
+            while limit.is_none() && self.word.load(Relaxed) != self.idle {
                 super::thread::yield_now();
             }
             limit.is_none()
@@ -100,21 +110,24 @@ impl Bell {
     /// As [`ring`](Bell::ring), for a sleeper who sleeps elsewhere than in [`sleep`](Bell::sleep): `wake` wakes it.
     #[inline(always)]
     pub(crate) fn ring_by(&self, wake: impl FnOnce()) {
-        if self.sleeper_fences_all {
-            compiler_fence(SeqCst); // WAKE: the publishing store stays before the load
-        } else if !planted("bell-ring-without-fence") {
-            fence(SeqCst); // WAKE, the ringer's side
-        }
-        // Relaxed: ordered by the fence above, or by the sleeper's.
-        if self.word.load(Relaxed) == ARMED {
-            self.quiet_it(wake);
+        compiler_fence(SeqCst); // WAKE: the publishing store stays before the load
+        // Relaxed: ordered by the sleeper's fence; or it says that the sleeper has none for us.
+        if BOTH_FENCE || self.word.load(Relaxed) != QUIET {
+            self.ring_if_armed(wake);
         }
     }
 
     #[cold]
-    fn quiet_it(&self, wake: impl FnOnce()) {
+    fn ring_if_armed(&self, wake: impl FnOnce()) {
+        if self.idle == RINGERS_FENCE && !planted("bell-ring-without-fence") {
+            fence(SeqCst); // WAKE, the ringer's side
+        }
+        // Relaxed: ordered by the fence above, or by the sleeper's.
+        if self.word.load(Relaxed) == self.idle {
+            return;
+        }
         // Not for the sleeper, who looks at what was published with that value's own Acquire; of two ringers one wakes.
-        if self.word.swap(QUIET, AcqRel) == ARMED {
+        if self.word.swap(self.idle, AcqRel) != self.idle {
             wake();
         }
     }
@@ -179,8 +192,25 @@ mod tests {
     #[test]
     #[cfg(not(loom))]
     fn on_the_machine_too_one_of_the_two_sees_the_other() {
-        const ROUNDS: u32 = if cfg!(miri) { 10 } else { 20_000 };
-        let (bell, round) = (Bell::default(), CachePadded(AtomicU32::new(0)));
+        const ROUNDS: u32 = if cfg!(miri) { 10 } else { 10_000 };
+        for bell in both_kinds() {
+            let missed = missed_by_both(&bell, ROUNDS);
+            assert_eq!(missed, 0, "neither saw the other: {bell:?}");
+        }
+    }
+
+    /// What this machine has, and what others have.
+    #[cfg(not(loom))]
+    fn both_kinds() -> [Bell; 2] {
+        let word = AtomicU32::new(RINGERS_FENCE);
+        let idle = RINGERS_FENCE;
+        [Bell::default(), Bell { word, idle }]
+    }
+
+    /// How often neither saw the other.
+    #[cfg(not(loom))]
+    fn missed_by_both(bell: &Bell, rounds: u32) -> u32 {
+        let round = CachePadded(AtomicU32::new(0));
         let (published, rung) = (CachePadded(AtomicU32::new(0)), AtomicU32::new(0));
         let mut missed = 0;
         let until = |done: &dyn Fn() -> bool| {
@@ -196,7 +226,7 @@ mod tests {
         };
         thread::scope(|scope| {
             scope.spawn(|| {
-                for number in 1..=ROUNDS {
+                for number in 1..=rounds {
                     until(&|| round.load(Acquire) == number);
                     let mut woke = false;
                     published.store(number, Relaxed);
@@ -204,7 +234,7 @@ mod tests {
                     rung.store(2 * number + u32::from(woke), Release);
                 }
             });
-            for number in 1..=ROUNDS {
+            for number in 1..=rounds {
                 round.store(number, Release);
                 (0..number % 64).for_each(|_| std::hint::spin_loop());
                 bell.arm();
@@ -215,16 +245,17 @@ mod tests {
                 bell.disarm();
             }
         });
-        assert_eq!(missed, 0, "neither saw the other");
+        missed
     }
 
     #[test]
     #[cfg(not(loom))]
     fn a_bell_that_nobody_rings_lets_the_time_pass() {
-        let bell = Bell::default();
-        bell.arm();
-        assert!(!bell.sleep(Some(Duration::from_millis(1))));
-        bell.ring();
-        assert!(bell.sleep(None), "a quiet bell does not let anyone sleep");
+        for bell in both_kinds() {
+            bell.arm();
+            assert!(!bell.sleep(Some(Duration::from_millis(1))));
+            bell.ring();
+            assert!(bell.sleep(None), "a quiet bell does not let anyone sleep");
+        }
     }
 }

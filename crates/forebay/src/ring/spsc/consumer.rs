@@ -7,7 +7,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{DropRun, Shared};
+use super::{DropRun, Shared, leave};
 use crate::{
     memory::HugePages,
     ring::{
@@ -15,7 +15,7 @@ use crate::{
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Spin, Wait, atomic::Ordering::Relaxed},
+    sync::{Arc, Spin, Wait},
 };
 use std::{
     error, fmt, iter::FusedIterator, mem::ManuallyDrop, ops::Deref, ptr, slice, time::Duration,
@@ -150,7 +150,7 @@ impl<T, W: Wait> Consumer<T, W> {
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         let mut gone = false;
-        shared.consumer_wait.wait(limit, &mut || {
+        shared.tail.waits.wait(limit, &mut || {
             // END; read first, so that elements published before it are seen by the glance.
             gone = shared.state.has(PRODUCER_GONE);
             cursor.glance(theirs, 0) > 0 || gone
@@ -223,12 +223,12 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Where this end waits.
     #[inline]
     pub(crate) fn waits_at(&self) -> &W {
-        &self.shared.consumer_wait
+        &self.shared.tail.waits
     }
 
     /// Wakes the producer, for a reason that is not the ring's.
     pub(crate) fn wake_producer(&self) {
-        self.shared.producer_wait.wake();
+        self.shared.head.waits.wake();
     }
 
     /// Waits up to `limit` (`None`: for ever) until there is an element; says whether there is one.
@@ -254,7 +254,7 @@ impl<T, W: Wait> Consumer<T, W> {
         }
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
-        shared.consumer_wait.wait(limit, &mut || {
+        shared.tail.waits.wait(limit, &mut || {
             // END; read first, so that elements published before it are seen by the glance.
             let gone = shared.state.has(PRODUCER_GONE);
             cursor.glance(theirs, 0) > 0 || gone
@@ -319,18 +319,16 @@ impl<T, W: Wait> Consumer<T, W> {
         self.place.settle();
         self.cursor
             .publish(&self.shared.head.position, Edge::Credit);
-        self.shared.producer_wait.wake();
+        self.shared.head.waits.wake();
     }
 }
 
 impl<T, W: Wait> Drop for Consumer<T, W> {
+    #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken once, and not used any more. By value, since a function that is handed a pointer to the field
-        // would keep the whole end out of registers; first, since whoever is woken may panic.
+        // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
-        shared.head.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
-        shared.state.set(CONSUMER_GONE);
-        shared.producer_wait.wake();
+        leave(shared, CONSUMER_GONE, self.place.offset());
     }
 }
 

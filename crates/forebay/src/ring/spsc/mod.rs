@@ -39,7 +39,10 @@ mod tests;
 pub use consumer::{Consumer, Drain, Peeked, PopError};
 pub use producer::{Full, Producer, PushError, Reserved};
 
-use super::{slots::Slots, state::State};
+use super::{
+    slots::Slots,
+    state::{PRODUCER_GONE, State},
+};
 use crate::{
     Error, Result,
     memory::MapConfig,
@@ -144,11 +147,9 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
         huge_pages: config.huge_pages,
     };
     let shared = Arc::new(Shared {
-        tail: CachePadded::default(),
-        head: CachePadded::default(),
+        tail: Side::new()?,
+        head: Side::new()?,
         state: CachePadded::default(),
-        producer_wait: CachePadded(W::new()?),
-        consumer_wait: CachePadded(W::new()?),
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });
@@ -158,29 +159,54 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
 }
 
 /// What one end tells the other: its position.
-#[derive(Debug, Default)]
-struct Side {
+///
+/// Where the other end waits for it lies on the same cache lines, since whoever stores a position then asks whether
+/// anybody waits for that: a publication touches one line beside the slots.
+#[derive(Debug)]
+struct Side<W> {
     /// Written by this end, read by the other: free-running.
     position: AtomicUsize,
     /// Written by this end when it is dropped, read by whoever drops the ring: its place's offset, in bytes.
     offset: AtomicUsize,
+    /// Where the other end waits; woken by this end.
+    waits: W,
+}
+
+impl<W: Wait> Side<W> {
+    fn new() -> Result<CachePadded<Self>> {
+        Ok(CachePadded(Side {
+            position: AtomicUsize::default(),
+            offset: AtomicUsize::default(),
+            waits: W::new()?,
+        }))
+    }
 }
 
 /// What both ends own; whoever goes last drops it, and with it the elements that are left.
 #[derive(Debug)]
 struct Shared<T, W> {
-    /// The producer's side: edge PUBLISH.
-    tail: CachePadded<Side>,
-    /// The consumer's side: edge CREDIT.
-    head: CachePadded<Side>,
+    /// The producer's side: edge PUBLISH. The consumer waits here.
+    tail: CachePadded<Side<W>>,
+    /// The consumer's side: edge CREDIT. The producer waits here.
+    head: CachePadded<Side<W>>,
     /// Written by an end that ends something, read by the other: edge END.
     state: CachePadded<State>,
-    /// Where the producer waits for vacant slots; woken by the consumer.
-    producer_wait: CachePadded<W>,
-    /// Where the consumer waits for elements; woken by the producer.
-    consumer_wait: CachePadded<W>,
     capacity: usize,
     slots: Slots<T>,
+}
+
+/// The last word of an end, whose bit is `gone` and whose place stands at `offset`.
+///
+/// A call, and of values: an end of which no function is handed a pointer can live in registers, in a loop too.
+#[inline(never)]
+fn leave<T, W: Wait>(shared: Arc<Shared<T, W>>, gone: u32, offset: usize) {
+    let side = match gone {
+        PRODUCER_GONE => &shared.tail,
+        _ => &shared.head,
+    };
+    side.offset.store(offset, Relaxed); // ordered by the reference count
+    shared.state.set(gone);
+    side.waits.wake();
 }
 
 impl<T, W> Drop for Shared<T, W> {

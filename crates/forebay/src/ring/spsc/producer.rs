@@ -7,7 +7,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::Shared;
+use super::{Shared, leave};
 use crate::{
     memory::HugePages,
     ring::{
@@ -15,7 +15,7 @@ use crate::{
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Spin, Wait, atomic::Ordering::Relaxed},
+    sync::{Arc, Spin, Wait},
 };
 use std::{
     error, fmt,
@@ -181,7 +181,7 @@ impl<T, W: Wait> Producer<T, W> {
         };
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.head.position;
-        shared.producer_wait.wait(limit, &mut || {
+        shared.head.waits.wait(limit, &mut || {
             // END; read first, so that a head stored before it is seen by the glance.
             let gone = shared.state.has(CONSUMER_GONE);
             cursor.glance(theirs, shared.capacity) > 0 || gone
@@ -250,12 +250,12 @@ impl<T, W: Wait> Producer<T, W> {
     /// Where this end waits.
     #[inline]
     pub(crate) fn waits_at(&self) -> &W {
-        &self.shared.producer_wait
+        &self.shared.head.waits
     }
 
     /// Wakes the consumer, for a reason that is not the ring's.
     pub(crate) fn wake_consumer(&self) {
-        self.shared.consumer_wait.wake();
+        self.shared.tail.waits.wake();
     }
 
     /// Waits up to `limit` (`None`: for ever) until `n` slots are vacant; says whether they are.
@@ -281,7 +281,7 @@ impl<T, W: Wait> Producer<T, W> {
         }
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.head.position;
-        shared.producer_wait.wait(limit, &mut || {
+        shared.head.waits.wait(limit, &mut || {
             // END; read first, so that a head stored before it is seen by the glance.
             let gone = shared.state.has(CONSUMER_GONE);
             cursor.glance(theirs, shared.capacity) >= n || gone
@@ -338,18 +338,16 @@ impl<T, W: Wait> Producer<T, W> {
         self.place.settle();
         self.cursor
             .advance(&self.shared.tail.position, n, Edge::Publish);
-        self.shared.consumer_wait.wake();
+        self.shared.tail.waits.wake();
     }
 }
 
 impl<T, W: Wait> Drop for Producer<T, W> {
+    #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken once, and not used any more. By value, since a function that is handed a pointer to the field
-        // would keep the whole end out of registers; first, since whoever is woken may panic.
+        // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
-        shared.tail.offset.store(self.place.offset(), Relaxed); // ordered by the reference count
-        shared.state.set(PRODUCER_GONE);
-        shared.consumer_wait.wake();
+        leave(shared, PRODUCER_GONE, self.place.offset());
     }
 }
 
