@@ -56,6 +56,8 @@ mod state;
 mod tokio;
 mod writer;
 
+#[cfg(all(test, not(loom)))]
+mod course_tests;
 #[cfg(test)]
 mod models;
 #[cfg(all(test, not(loom)))]

@@ -153,29 +153,69 @@ fn a_side_that_leaves_early_is_noticed_by_the_other() {
     }
 }
 
+/// Says `n` bytes that count on from `first`: where they are more than the capacity, it waits for room.
+fn say<W: Wait>(writer: &mut Writer<W>, first: u8, n: usize) {
+    let mut bytes = [0; LONGEST];
+    (0..n).for_each(|i| bytes[i] = first.wrapping_add(i as u8));
+    assert_eq!(writer.push_wait(&bytes[..n], FOR_EVER), n, "never woken");
+}
+
+/// Hears what was said so.
+fn hear<W: Wait>(reader: &mut Reader<W>, first: u8, n: usize) {
+    let (mut bytes, mut heard) = ([0; LONGEST], 0);
+    while heard < n {
+        assert!(!reader.peek_wait(1, FOR_EVER).is_empty(), "never woken");
+        heard += reader.pop_slice(&mut bytes[heard..n]);
+    }
+    assert!((0..n).all(|i| bytes[i] == first.wrapping_add(i as u8)));
+}
+
+const LONGEST: usize = 40;
+
+/// So that a wake-up that is lost fails a test and does not hang it.
+const FOR_EVER: Option<Duration> = Some(Duration::from_secs(100));
+
 #[test]
-fn no_wake_up_is_lost_in_many_handshakes() {
-    fn handshakes<W: Wait + 'static>(n: u32) {
-        let (mut question, mut questions) = made::<W>(1);
-        let (mut answer, mut answers) = made::<W>(1);
+fn no_wake_up_is_lost_in_a_million_random_handshakes() {
+    /// About as long as an end looks before it sleeps, sometimes: these are the moments at which one could be lost.
+    fn stall(dice: &mut Dice) {
+        if dice.below(32) == 0 {
+            (0..dice.below(600)).for_each(|_| std::hint::spin_loop());
+        }
+    }
+
+    fn handshakes<W: Wait + 'static>(seed: u64, n: u32) {
+        let (mut question, mut questions) = made::<W>(32);
+        let (mut answer, mut answers) = made::<W>(32);
+        // Both roll the same lengths, and stalls of their own.
+        let length = |lengths: &mut Dice| 1 + lengths.below(LONGEST as u64) as usize;
         let echo = thread::spawn(move || {
-            while let [byte] = *questions.peek_wait(1, None) {
-                questions.pop(1);
-                assert_eq!(answer.push(&[!byte]), 1);
+            let (mut lengths, mut dice) = (Dice(seed), Dice(seed + 1));
+            for i in 0..n {
+                let n = length(&mut lengths);
+                hear(&mut questions, i as u8, n);
+                stall(&mut dice);
+                say(&mut answer, !(i as u8), n);
             }
         });
+        let (mut lengths, mut dice) = (Dice(seed), Dice(seed + 2));
         for i in 0..n {
-            assert_eq!(question.push(&[i as u8]), 1);
-            assert_eq!(answers.peek_wait(1, None), [!(i as u8)]);
-            answers.pop(1);
+            let n = length(&mut lengths);
+            say(&mut question, i as u8, n);
+            hear(&mut answers, !(i as u8), n);
+            stall(&mut dice);
         }
-        drop(question);
         echo.join().unwrap();
     }
-    let n = if ONE_VIEW { 500 } else { 20_000 };
-    handshakes::<Park>(n);
-    handshakes::<Eventfd>(n);
-    handshakes::<Task>(n);
+
+    let (many, fewer) = if ONE_VIEW {
+        (1000, 500)
+    } else {
+        (1_000_000, 20_000)
+    };
+    handshakes::<Park>(5, many);
+    handshakes::<Eventfd>(6, fewer);
+    handshakes::<Task>(7, fewer);
 }
 
 #[test]
