@@ -207,33 +207,37 @@ impl Stream for Pipe {
 }
 
 /// Ours, whose ends would wait by `W` if they waited.
-pub struct Forebay<W: Wait>(Writer<W>, Reader<W>);
+pub struct Forebay<W: Wait> {
+    pub(super) writer: Writer<W>,
+    pub(super) reader: Reader<W>,
+}
 
 impl<W: Wait> Forebay<W> {
+    #[inline(always)]
     pub fn new() -> Self {
         let config = Config {
             capacity_bytes: CAPACITY,
             ..Config::default()
         };
         let (writer, reader) = stream_with(&config).expect("32 KiB are there");
-        Forebay(writer, reader)
+        Forebay { writer, reader }
     }
 }
 
 impl<W: Wait> Stream for Forebay<W> {
     #[inline(always)]
     fn vacant(&self) -> usize {
-        self.0.available_capacity()
+        self.writer.available_capacity()
     }
     #[inline(always)]
     fn push(&mut self, bytes: &[u8]) {
-        self.0.push(bytes);
+        self.writer.push(bytes);
     }
     #[inline(always)]
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
-        let peeked = self.1.peek();
+        let peeked = self.reader.peek();
         let n = n.min(peeked.len());
         show(&peeked[..n]);
-        self.1.pop(n)
+        self.reader.pop(n)
     }
 }

@@ -1,0 +1,195 @@
+//! The text's own speed test, as the course has it: ten million random bytes, split into strings before the clock runs,
+//! pushed one after another, and appended to an output as they are read.
+//!
+//! What it measures beside the stream: strings that are freed, and the first touch of the output's pages.
+
+use super::{
+    CAPACITY, READ, Stream, WRITE, compared, ladder,
+    others::{self, Forebay},
+};
+use crate::method::{Effort, samples::Side, table::Table};
+use anyhow::{Result, ensure};
+use forebay::sync::{Park, Spin, Wait};
+use std::{collections::VecDeque, time::Instant};
+
+/// What the test asks of a stream beside its bytes.
+trait Whole: Stream {
+    fn close(&mut self);
+    fn is_closed(&self) -> bool;
+    fn is_finished(&self) -> bool;
+    fn buffered(&self) -> usize;
+}
+
+/// A stream that knows no end, with a flag beside it: as the text's.
+struct Flagged<S> {
+    stream: S,
+    closed: bool,
+}
+
+impl<S: Stream> Stream for Flagged<S> {
+    #[inline(always)]
+    fn vacant(&self) -> usize {
+        self.stream.vacant()
+    }
+    #[inline(always)]
+    fn push(&mut self, bytes: &[u8]) {
+        self.stream.push(bytes);
+    }
+    #[inline(always)]
+    fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
+        self.stream.take(n, show)
+    }
+}
+
+impl<S: Stream> Whole for Flagged<S> {
+    #[inline(always)]
+    fn close(&mut self) {
+        self.closed = true;
+    }
+    #[inline(always)]
+    fn is_closed(&self) -> bool {
+        self.closed
+    }
+    #[inline(always)]
+    fn is_finished(&self) -> bool {
+        self.closed && self.buffered() == 0
+    }
+    #[inline(always)]
+    fn buffered(&self) -> usize {
+        CAPACITY - self.stream.vacant()
+    }
+}
+
+impl<W: Wait> Whole for Forebay<W> {
+    #[inline(always)]
+    fn close(&mut self) {
+        self.writer.close();
+    }
+    #[inline(always)]
+    fn is_closed(&self) -> bool {
+        self.writer.is_closed()
+    }
+    #[inline(always)]
+    fn is_finished(&self) -> bool {
+        self.reader.is_finished()
+    }
+    #[inline(always)]
+    fn buffered(&self) -> usize {
+        self.reader.bytes_buffered()
+    }
+}
+
+/// The text's ladder, what else there is, and ours.
+///
+/// # Errors
+/// A stream that loses bytes, or no memory for one.
+pub fn run(effort: Effort) -> Result<Table> {
+    let data = &random(effort.scaled(10_000_000) as usize)[..];
+    let sides = vec![
+        flagged(
+            "deque, copied out to be read",
+            data,
+            ladder::DequeCopied::default,
+        ),
+        flagged(
+            "string, erased at the front",
+            data,
+            ladder::StringErased::default,
+        ),
+        flagged("sliding vector, loops, 2×", data, || {
+            ladder::Sliding::looping(2.0)
+        }),
+        flagged("sliding vector, block copies, 1.25×", data, || {
+            ladder::Sliding::new(1.25)
+        }),
+        flagged("sliding vector, block copies, 2×", data, || {
+            ladder::Sliding::new(2.0)
+        }),
+        flagged("sliding vector, block copies, 4×", data, || {
+            ladder::Sliding::new(4.0)
+        }),
+        flagged("VecDeque", data, others::Deque::default),
+        flagged("bytes::BytesMut", data, others::Mutable::default),
+        flagged("ringbuf", data, others::Ringbuf::default),
+        flagged("rtrb", data, others::Rtrb::default),
+        flagged("tokio's simplex", data, others::Simplex::default),
+        flagged("a pipe of the system", data, others::Pipe::new),
+        side("forebay, spinning", data, Forebay::<Spin>::new),
+        side("forebay", data, Forebay::<Park>::new),
+    ];
+    let title = format!(
+        "stream/test: the text's own, {} random bytes appended to an output; capacity {CAPACITY}, write {WRITE}, read {READ}",
+        data.len()
+    );
+    let ours = sides.len() - 1;
+    compared(title, sides, (0..6, ours), effort)
+}
+
+/// Bytes that no copy can guess (xorshift), the same in every run.
+fn random(bytes: usize) -> Vec<u8> {
+    let mut state = 789_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn flagged<'a, S: Stream + 'a>(name: &str, data: &'a [u8], make: impl Fn() -> S + 'a) -> Side<'a> {
+    side(name, data, move || Flagged {
+        stream: make(),
+        closed: false,
+    })
+}
+
+fn side<'a, S: Whole>(name: &str, data: &'a [u8], make: impl Fn() -> S + 'a) -> Side<'a> {
+    Side::timed(name, move || {
+        let (ns, output) = go(&make, data);
+        ensure!(output == data, "what came out is not what went in");
+        Ok((ns, data.len() as u64))
+    })
+}
+
+#[inline(never)]
+fn go<S: Whole>(make: impl Fn() -> S, data: &[u8]) -> (f64, Vec<u8>) {
+    /// More than malloc ever keeps: so the pages are new in each sample, as in a test that is run once.
+    const ALWAYS_MAPPED: usize = 64 << 20;
+    let mut split: VecDeque<Vec<u8>> = data.chunks(WRITE).map(<[u8]>::to_vec).collect();
+    let mut stream = make();
+    let mut output = Vec::with_capacity(ALWAYS_MAPPED.max(data.len()));
+    let begun = Instant::now();
+    while !stream.is_finished() {
+        match split.front() {
+            Some(front) if front.len() <= stream.vacant() => {
+                stream.push(front);
+                split.pop_front();
+            }
+            Some(_) => {}
+            None if !stream.is_closed() => stream.close(),
+            None => {}
+        }
+        if stream.buffered() > 0 {
+            let taken = stream.take(READ, &mut |shown| output.extend_from_slice(shown));
+            assert!(taken > 0, "a view of nothing");
+        }
+    }
+    (begun.elapsed().as_nanos() as f64, output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_bytes_come_out_of_both_kinds_of_stream() {
+        let data = random(100_000);
+        assert!(go(Forebay::<Park>::new, &data).1 == data);
+        let flagged = || Flagged {
+            stream: ladder::Sliding::new(1.25),
+            closed: false,
+        };
+        assert!(go(flagged, &data).1 == data);
+    }
+}
