@@ -22,7 +22,7 @@
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
-//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes) from processes that are not trusted |
 //! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently; [`Records`](store::Records) of one type or of bytes, in files that outlive a crash |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |

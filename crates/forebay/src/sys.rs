@@ -15,6 +15,10 @@ pub(crate) mod eventfd;
 pub(crate) mod file;
 #[cfg(not(any(loom, miri)))] // models fence on both sides
 pub(crate) mod membarrier;
+#[cfg(not(loom))] // models are of one process
+pub(crate) mod passing;
+#[cfg(not(loom))]
+pub(crate) mod sealed;
 pub(crate) mod shared;
 
 use std::{
@@ -45,6 +49,9 @@ pub(crate) fn page_size() -> usize {
 pub(crate) enum Advice {
     /// Make every page present and writable now, and say so where memory is missing.
     Populate,
+    /// Map every page that is there now, to read: for memory that is mapped to read only.
+    #[cfg_attr(loom, allow(dead_code))] // nobody hands any over
+    PopulateRead,
     /// Leave it out of children made by fork.
     DontFork,
     /// Use huge pages when a page is first touched.
@@ -162,12 +169,13 @@ impl Mapping {
         const MADV_COLLAPSE: i32 = 25;
         let advice = match advice {
             Advice::Populate => libc::MADV_POPULATE_WRITE,
+            Advice::PopulateRead => libc::MADV_POPULATE_READ,
             Advice::DontFork => libc::MADV_DONTFORK,
             Advice::Huge => libc::MADV_HUGEPAGE,
             Advice::Collapse => MADV_COLLAPSE,
         };
         let at = self.start.as_ptr().wrapping_add(part.start);
-        // SAFETY: the range is ours (asserted above), and none of these four changes what its bytes hold.
+        // SAFETY: the range is ours (asserted above), and none of these changes what its bytes hold.
         let answer = unsafe { libc::madvise(at.cast(), part.end - part.start, advice) };
         match answer {
             0 => Ok(()),

@@ -1,9 +1,9 @@
 //! A bounded queue of messages of any size, from many senders to many receivers, each delivered once and in order.
 //!
 //! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. [`spsc`] is the faster one,
-//! without locks, for exactly one of each; [`shared`] has queues between processes. This room holds the protocol; memory is
-//! `memory`'s. It imports `memory`,
-//! `ring`, `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
+//! without locks, for exactly one of each; [`shared`] has queues between processes that trust each other, and [`lanes`]
+//! those between processes that do not. This room holds the protocol; memory is `memory`'s. It imports `memory`, `ring`,
+//! `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
 //!
 //! ```text
 //!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
@@ -45,6 +45,7 @@ mod frame;
 mod futex;
 mod handles;
 mod home;
+pub mod lanes;
 mod limit;
 mod lock;
 mod peers;

@@ -1,0 +1,278 @@
+//! How a lane begins: each side makes the memory that it will write, and hands it to the other.
+//!
+//! Whatever comes is looked at before it is taken, and is refused with a reason. It imports `memory` and `sys`. Read `lane`
+//! next.
+//!
+//! ```text
+//!  sender                                                      hub
+//!  makes the lane, seals it ── note: lane, length + memfd ──▶  checks it, maps it to read
+//!  checks it, maps it ◀── note: receipt, length + memfd ─────  makes the receipt, seals it
+//!                       ◀── note: refused, why ──────────────  or does not want it
+//!
+//!  note:  │ "forebayL" │ version u32 │ what u32 │ length u64 │    in the machine's byte order, one message with one descriptor
+//! ```
+
+use super::{
+    lane::{FRONT, Inlet, Outlet, RECEIPT},
+    link::{Link, close_elsewhere, is_nothing_yet},
+    words::{Ours, Theirs, WORD},
+};
+use crate::{
+    Error, Result, memory,
+    queue::limit::Limit,
+    sys::{self, Advice, Mapping, passing, sealed},
+};
+use std::{
+    io::{self, ErrorKind},
+    os::fd::{AsFd, OwnedFd},
+};
+
+const MAGIC: [u8; 8] = *b"forebayL";
+const VERSION: u32 = 1;
+
+/// What our errors are about.
+const ON: &str = "lane";
+
+/// What a note says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum What {
+    /// With the sender's memory.
+    Lane = 1,
+    /// With the hub's memory: the sender is accepted.
+    Receipt = 2,
+    /// The hub has as many peers as it may.
+    TooMany = 3,
+    /// The lane is longer than the hub allows: so many bytes.
+    TooLong = 4,
+    /// The hub does not take the lane's memory for what it should be.
+    Unfit = 5,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    what: What,
+    len: u64,
+}
+
+impl Note {
+    const BYTES: usize = 24;
+
+    fn encode(self) -> [u8; Note::BYTES] {
+        let mut bytes = [0; Note::BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&(self.what as u32).to_ne_bytes());
+        bytes[16..].copy_from_slice(&self.len.to_ne_bytes());
+        bytes
+    }
+
+    /// `None` where it is none of this version.
+    fn decode(bytes: &[u8; Note::BYTES]) -> Option<Note> {
+        let kinds = [
+            What::Lane,
+            What::Receipt,
+            What::TooMany,
+            What::TooLong,
+            What::Unfit,
+        ];
+        let len = u64::from_ne_bytes(bytes[16..].try_into().unwrap_or_default());
+        let mut notes = kinds.into_iter().map(|what| Note { what, len });
+        notes.find(|note| note.encode() == *bytes)
+    }
+}
+
+/// A descriptor of which we know nothing yet.
+struct Stranger(Option<OwnedFd>);
+
+impl Stranger {
+    /// Maps it to read, if it is sealed memory of `len` bytes.
+    fn map(mut self, len: usize) -> Result<Mapping> {
+        let taking = || Error::new(ON, format!("taking {len} bytes of memory from the peer"));
+        let Some(file) = &self.0 else {
+            return Err(
+                taking().advise("It handed over none; connect to a peer that uses forebay's lanes")
+            );
+        };
+        sealed::check(file, len).map_err(|unfit| {
+            Error::new(
+                ON,
+                format!("taking {len} bytes of memory from the peer: {unfit}"),
+            )
+            .advise("Do not trust that peer; it is not one of forebay's, of this version")
+        })?;
+        let mapping = sealed::map(file, len).map_err(|error| memory::refused(ON, len, error))?;
+        // It is memory: closing it is quick.
+        self.0 = None;
+        // All pages are there; having them mapped as well only saves faults later.
+        let _ = mapping.advise(0..len, Advice::PopulateRead);
+        Ok(mapping)
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        if let Some(descriptor) = self.0.take() {
+            close_elsewhere(descriptor);
+        }
+    }
+}
+
+/// Makes memory of `len` bytes (whole pages) for us to write.
+fn make(len: usize) -> Result<(OwnedFd, Ours)> {
+    let refused = |error| memory::refused(ON, len, error);
+    let (file, mapping) = sealed::make(len).map_err(refused)?;
+    mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
+    memory::populate(ON, &mapping, 0..len)?;
+    Ok((file, Ours::new(mapping)))
+}
+
+fn pages(words: usize, bytes: usize) -> usize {
+    (words * WORD)
+        .saturating_add(bytes)
+        .checked_next_multiple_of(sys::page_size())
+        .unwrap_or(usize::MAX)
+}
+
+fn say(link: &Link, note: Note, file: Option<&OwnedFd>) -> Result<()> {
+    passing::send_with(link, &note.encode(), file.map(AsFd::as_fd)).map_err(|error| {
+        Error::new(ON, "greeting the peer")
+            .because(error)
+            .advise("Hand over a socket that is connected and was not used before")
+    })
+}
+
+/// Waits for the peer's note, and what came with it.
+fn hear(link: &Link, limit: &Limit) -> Result<(Note, Stranger)> {
+    let failed = || Error::new(ON, "waiting for the peer's greeting");
+    let mut bytes = [0; Note::BYTES];
+    let front = loop {
+        match passing::peek(link, &mut bytes) {
+            Ok(front) => break front,
+            Err(error) if !is_nothing_yet(&error) => return Err(failed().because(error)),
+            Err(_) if limit.is_over() => {
+                let error = failed().because(io::Error::from(ErrorKind::TimedOut));
+                return Err(error.advise("Give it more time, or look what it is doing"));
+            }
+            Err(_) => link.sleep(limit.left()),
+        }
+    };
+    let mut strangers: Vec<_> = (front.descriptors.into_iter().map(Some).map(Stranger)).collect();
+    if front.len == 0 {
+        let error = failed().because(io::Error::from(ErrorKind::UnexpectedEof));
+        return Err(error.advise("It went away; look what it said"));
+    }
+    // One message: a piece of one is as wrong as another text.
+    let note = Note::decode(&bytes).filter(|_| front.len == Note::BYTES);
+    let note = note.filter(|_| !front.more && strangers.len() <= 1).ok_or_else(|| {
+        failed().advise("It sent something else; connect to a peer that uses forebay's lanes, of this version")
+    })?;
+    let stranger = strangers.pop().unwrap_or(Stranger(None));
+    // The queue's own copy of the descriptor goes with these bytes. Not the last one: we have ours.
+    passing::take(link, &mut bytes).map_err(|error| failed().because(error))?;
+    Ok((note, stranger))
+}
+
+/// The sender's part.
+pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Result<Outlet> {
+    memory::check_all(ON, capacity_bytes)?;
+    let len = pages(FRONT, capacity_bytes);
+    let (file, lane) = make(len)?;
+    let note = Note {
+        what: What::Lane,
+        len: len as u64,
+    };
+    say(link, note, Some(&file))?;
+    let (note, stranger) = hear(link, limit)?;
+    let refused = |why: &str| Error::new(ON, format!("attaching to a hub with {len} bytes: {why}"));
+    match note.what {
+        What::Receipt if note.len == pages(RECEIPT, 0) as u64 => {
+            let receipt = stranger.map(note.len as usize)?;
+            Ok(Outlet::new(lane, Theirs::new(receipt)))
+        }
+        What::TooMany => {
+            Err(refused("it has as many peers as it may").advise("Raise its `most_peers`"))
+        }
+        What::TooLong => Err(refused(&format!("it takes {} at most", note.len))
+            .advise("Ask for a smaller capacity, or raise its `most_lane_bytes`")),
+        What::Unfit => Err(refused("it does not like the memory").advise("Look what it said")),
+        What::Lane | What::Receipt => {
+            Err(refused("it answered something else").advise("Hand the other end to a hub"))
+        }
+    }
+}
+
+/// The hub has no room for one more.
+pub(super) fn too_many() -> Error {
+    Error::new(ON, "accepting a peer: there are as many as may be")
+        .advise("Raise `most_peers`, or expel some")
+}
+
+/// The hub's part, which has room for one peer more if `has_room` says so.
+pub(super) fn accept(
+    link: &Link,
+    most_bytes: usize,
+    has_room: impl Fn() -> bool,
+    limit: &Limit,
+) -> Result<Inlet> {
+    let refuse = |what, len: usize| {
+        // The reason for a refusal is ours to tell; that the peer does not hear it is no other error.
+        let note = Note {
+            what,
+            len: len as u64,
+        };
+        let _ = say(link, note, None);
+    };
+    let (note, stranger) = hear(link, limit)?;
+    let accepting = |why: &str| Error::new(ON, format!("accepting a peer: {why}"));
+    if !has_room() {
+        refuse(What::TooMany, 0);
+        return Err(too_many());
+    }
+    if note.what != What::Lane {
+        refuse(What::Unfit, 0);
+        return Err(accepting("it offers no lane").advise("Hand the other end to a sender"));
+    }
+    let most = pages(FRONT, most_bytes);
+    let len = match usize::try_from(note.len) {
+        Ok(len) if len <= most => len,
+        _ => {
+            refuse(What::TooLong, most);
+            let why = format!("its lane has {} bytes, more than {most}", note.len);
+            return Err(accepting(&why).advise("Raise `most_lane_bytes`, or lower its capacity"));
+        }
+    };
+    if len == 0 || !len.is_multiple_of(sys::page_size()) {
+        refuse(What::Unfit, 0);
+        return Err(accepting("its lane is not of whole pages")
+            .advise("Do not trust that peer; it is not one of forebay's, of this version"));
+    }
+    let lane = stranger.map(len).inspect_err(|_| refuse(What::Unfit, 0))?;
+    let (file, receipt) = make(pages(RECEIPT, 0))?;
+    let mut inlet = Inlet::new(Theirs::new(lane), receipt);
+    inlet.arm(); // so that its first message is rung for, whoever waits already
+    let note = Note {
+        what: What::Receipt,
+        len: pages(RECEIPT, 0) as u64,
+    };
+    say(link, note, Some(&file))?;
+    Ok(inlet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_as_they_were_written_and_nothing_else_is() {
+        for what in [What::Lane, What::Receipt, What::TooMany] {
+            let note = Note { what, len: 12_345 };
+            assert_eq!(Note::decode(&note.encode()), Some(note));
+            for at in 0..16 {
+                let mut bytes = note.encode();
+                bytes[at] ^= 0x80;
+                assert_eq!(Note::decode(&bytes), None, "{at}");
+            }
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! The protocol of a lane: one sender's ring of messages, and the positions of the one who receives them.
+//!
+//! [`Outlet`] is the sender's half and [`Inlet`] the receiver's. Neither believes the other: what the other side wrote is
+//! loaded once, checked, and only then used; what a half needs to know of itself it keeps to itself. It imports `sync`. Read
+//! `sender` next.
+//!
+//! ```text
+//!  lane, written by the sender     │ tail │ left │ … │ wanted │ … │ len, number │ message, in whole words │ len, number │ …
+//!                                   0      1          16         32   one word
+//!  receipt, written by the hub     │ head │ left │ … │ asleep │ …
+//!                                   0      1          16                both mapped by the other side to read only
+//! ```
+//!
+//! Positions count words since the lane was made and never turn back, so what may be is little: `head <= tail <= head + capacity`,
+//! and a message ends at or before the tail. Anything else is a [`Fault`], and the lane is over.
+//!
+//! | Edge | Release | Acquire | What becomes visible |
+//! |---|---|---|---|
+//! | PUBLISH | sender stores tail | receiver loads tail | the words before tail |
+//! | CREDIT | receiver stores head | sender loads head | that the receiver has copied the words before head |
+//! | LEAVE | either stores `left`, after its last position | the other loads it, when the socket has ended | that last position |
+//! | ARRIVED | receiver: `asleep` stored, SeqCst fence, a look at tail | sender: tail stored, SeqCst fence, `asleep` loaded | one of the two sees the other: never does the receiver sleep over a message that nobody rings for |
+//! | ROOM | sender: `wanted` stored, SeqCst fence, a look at head | receiver: head stored, SeqCst fence, `wanted` loaded | the same, for room |
+//!
+//! `asleep` is a number that grows with each sleep, and the sender rings once for each; `wanted` is the head that makes room
+//! enough, and the receiver rings when it passes it. So a side never has more rings coming than it asked for, and knows how many
+//! that are (`link`).
+
+use super::{
+    Fault, Left,
+    words::{Ours, Theirs, WORD},
+};
+use crate::sync::{
+    atomic::{
+        Ordering::{self, Relaxed, Release, SeqCst},
+        fence,
+    },
+    planted,
+};
+
+/// Words of a lane and of a receipt: the position of its writer, and how the writer left.
+const POSITION: usize = 0;
+const LEFT: usize = 1;
+/// What its writer wants to be rung for: `wanted`, or `asleep`; 0 for nothing. 128 bytes behind the position.
+const RINGS: usize = 16;
+/// Words of a lane in front of the messages.
+pub(super) const FRONT: usize = 32;
+/// Words of a receipt, at least.
+pub(super) const RECEIPT: usize = 32;
+
+/// Words of a message with its header.
+const fn span(len: usize) -> u64 {
+    1 + len.div_ceil(WORD) as u64
+}
+
+/// Bytes of the longest message of a lane of `capacity` words; the header has 32 bits for it.
+fn largest(capacity: u64) -> usize {
+    ((capacity as usize - 1) * WORD).min(u32::MAX as usize)
+}
+
+fn header(len: usize, number: u64) -> u64 {
+    number << 32 | len as u64
+}
+
+fn release_unless(bug: &str) -> Ordering {
+    if planted(bug) { Relaxed } else { Release }
+}
+
+/// The fence of ARRIVED and ROOM, on either side.
+fn look_behind(bug: &str) {
+    if !planted(bug) {
+        fence(SeqCst);
+    }
+}
+
+/// Where the next message is, in words of the ring.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    capacity: u64,
+    offset: u64,
+}
+
+impl Place {
+    /// The word of the lane where it is.
+    fn word(self) -> usize {
+        FRONT + self.offset as usize
+    }
+
+    fn advance(&mut self, words: u64) {
+        self.offset += words;
+        if self.offset >= self.capacity {
+            self.offset -= self.capacity;
+        }
+    }
+
+    /// Where the message behind the header here begins, and how many of its bytes fit before the end of the memory; the others
+    /// begin at word [`FRONT`].
+    fn message(mut self) -> (usize, usize) {
+        self.advance(1);
+        (self.word(), (self.capacity - self.offset) as usize * WORD)
+    }
+}
+
+/// The sender's half.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    lane: Ours,
+    receipt: Theirs,
+    place: Place,
+    /// Our position; the lane has a copy.
+    tail: u64,
+    /// Theirs, as last seen and found possible.
+    head: u64,
+    sent: u64,
+    /// The last sleep that we rang for.
+    rung: u64,
+}
+
+impl Outlet {
+    pub(super) fn new(lane: Ours, receipt: Theirs) -> Outlet {
+        let capacity = (lane.len() - FRONT) as u64;
+        Outlet {
+            place: Place {
+                capacity,
+                offset: 0,
+            },
+            lane,
+            receipt,
+            tail: 0,
+            head: 0,
+            sent: 0,
+            rung: 0,
+        }
+    }
+
+    pub(super) fn largest(&self) -> usize {
+        largest(self.place.capacity)
+    }
+
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.place.capacity as usize * WORD
+    }
+
+    /// Messages sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Bytes that were not taken yet as far as we know, headers included.
+    pub(super) fn used_bytes(&self) -> usize {
+        (self.tail - self.head) as usize * WORD
+    }
+
+    /// Whether there is room for a message of `len` bytes, at most the largest.
+    ///
+    /// # Errors
+    /// The receiver says that it has taken what was never sent, or gives back what it took.
+    #[inline]
+    pub(super) fn has_room(&mut self, len: usize) -> Result<bool, Fault> {
+        let wanted = self.wanted(len);
+        if self.head >= wanted {
+            return Ok(true);
+        }
+        let head = self.receipt.load_acquire(POSITION); // CREDIT
+        if head < self.head || head > self.tail {
+            return Err(Fault::Position);
+        }
+        self.head = head;
+        Ok(head >= wanted)
+    }
+
+    /// The head from which on there is room for `len` bytes.
+    fn wanted(&self, len: usize) -> u64 {
+        (self.tail + span(len)).saturating_sub(self.place.capacity)
+    }
+
+    /// Puts `message` into the room that is there for it; says whether the receiver wants to be rung.
+    #[inline]
+    pub(super) fn put(&mut self, message: &[u8]) -> bool {
+        let (at, fits) = self.place.message();
+        let (first, second) = message.split_at(message.len().min(fits));
+        // Relaxed: PUBLISH orders it.
+        (self.lane).store(self.place.word(), header(message.len(), self.sent), Relaxed);
+        self.lane.copy_in(at, first);
+        self.lane.copy_in(FRONT, second);
+        self.place.advance(span(message.len()));
+        self.tail += span(message.len());
+        self.sent += 1;
+        let release = release_unless("lane-publish-relaxed");
+        self.lane.store(POSITION, self.tail, release); // PUBLISH
+        look_behind("lane-ring-without-fence"); // ARRIVED, the sender's side
+        let asleep = self.receipt.load(RINGS);
+        let rings = asleep != 0 && asleep != self.rung;
+        if rings {
+            self.rung = asleep;
+        }
+        rings
+    }
+
+    /// Asks for a ring when there is room for `len` bytes; the caller looks again before it sleeps.
+    pub(super) fn arm(&self, len: usize) {
+        self.lane.store(RINGS, self.wanted(len), Relaxed); // Relaxed: the fence orders it
+        look_behind("lane-want-without-fence"); // ROOM, the sender's side
+    }
+
+    /// Asks for no ring any more; one may come all the same.
+    pub(super) fn disarm(&self) {
+        self.lane.store(RINGS, 0, Relaxed); // Relaxed: a ring too many is harmless
+    }
+
+    /// Says that no more will come.
+    pub(super) fn leave(&self) {
+        self.lane.store(LEFT, Left::Closed as u64, Release); // LEAVE
+    }
+
+    /// What the receiver said when it left.
+    pub(super) fn how_it_left(&self) -> Left {
+        Left::of(self.receipt.load_acquire(LEFT)) // LEAVE
+    }
+}
+
+/// What an inlet found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// A message of so many bytes, more than the buffer has.
+    Longer(usize),
+    Message {
+        len: usize,
+        number: u64,
+        /// Whether the sender wants to be rung, since it waits for the room.
+        rings: bool,
+    },
+}
+
+/// The receiver's half.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    lane: Theirs,
+    receipt: Ours,
+    place: Place,
+    /// Our position; the receipt has a copy.
+    head: u64,
+    /// Theirs, as last seen and found possible.
+    tail: u64,
+    received: u64,
+    /// How often we fell asleep.
+    sleeps: u64,
+}
+
+impl Inlet {
+    pub(super) fn new(lane: Theirs, receipt: Ours) -> Inlet {
+        let capacity = (lane.len() - FRONT) as u64;
+        Inlet {
+            place: Place {
+                capacity,
+                offset: 0,
+            },
+            lane,
+            receipt,
+            head: 0,
+            tail: 0,
+            received: 0,
+            sleeps: 0,
+        }
+    }
+
+    /// Messages received so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Looks for the sender's tail, and gives how many words there are to take.
+    ///
+    /// # Errors
+    /// It takes back what it sent, or has sent more than fits.
+    #[inline]
+    pub(super) fn filled(&mut self) -> Result<u64, Fault> {
+        if self.tail == self.head {
+            self.look()?;
+        }
+        Ok(self.tail - self.head)
+    }
+
+    fn look(&mut self) -> Result<(), Fault> {
+        let tail = self.lane.load_acquire(POSITION); // PUBLISH
+        if tail < self.tail || tail - self.head > self.place.capacity {
+            return Err(Fault::Position);
+        }
+        self.tail = tail;
+        Ok(())
+    }
+
+    /// Bytes that are there to take, headers included; the capacity where the sender's word is impossible.
+    pub(super) fn filled_bytes(&mut self) -> usize {
+        let words = self.look().map(|()| self.tail - self.head);
+        words.unwrap_or(self.place.capacity) as usize * WORD
+    }
+
+    /// Copies the next message to `buffer`, if there is one and it fits.
+    ///
+    /// # Errors
+    /// What the sender wrote cannot be.
+    #[inline]
+    pub(super) fn take(&mut self, buffer: &mut [u8]) -> Result<Found, Fault> {
+        let filled = self.filled()?;
+        if filled == 0 {
+            return Ok(Found::Nothing);
+        }
+        // Loaded once: the sender may change it at any time, also behind the checks below.
+        let header = self.lane.load(self.place.word());
+        let (len, number) = (header as u32 as usize, (header >> 32) as u32);
+        if span(len) > filled {
+            let most = (filled as usize - 1) * WORD;
+            return Err(Fault::Len { len, most });
+        }
+        if number != self.received as u32 {
+            return Err(Fault::Number);
+        }
+        let Some(buffer) = buffer.get_mut(..len) else {
+            return Ok(Found::Longer(len));
+        };
+        let (at, fits) = self.place.message();
+        let (first, second) = buffer.split_at_mut(len.min(fits));
+        self.lane.copy_out(at, first);
+        self.lane.copy_out(FRONT, second);
+        let number = self.received;
+        self.received += 1;
+        Ok(Found::Message {
+            len,
+            number,
+            rings: self.advance(span(len)),
+        })
+    }
+
+    /// Gives the room of `words` words back; says whether the sender wants to be rung.
+    fn advance(&mut self, words: u64) -> bool {
+        self.place.advance(words);
+        self.head += words;
+        let release = release_unless("lane-credit-relaxed");
+        self.receipt.store(POSITION, self.head, release); // CREDIT
+        look_behind("lane-pass-without-fence"); // ROOM, the receiver's side
+        // Passed with this step, neither earlier nor not yet: then it rings once. 0, nothing wanted, was never passed.
+        let wanted = self.lane.load(RINGS);
+        (self.head - words < wanted) && wanted <= self.head
+    }
+
+    /// Asks for a ring at the next message. The caller calls [`settle`] and looks again before it sleeps.
+    pub(super) fn arm(&mut self) {
+        self.sleeps += 1;
+        self.receipt.store(RINGS, self.sleeps, Relaxed); // Relaxed: `settle` orders it
+    }
+
+    /// Asks for no ring any more; one may come all the same.
+    pub(super) fn disarm(&self) {
+        self.receipt.store(RINGS, 0, Relaxed); // Relaxed: a ring too many is harmless
+    }
+
+    /// Says that no more will be taken, and why.
+    pub(super) fn leave(&self, left: Left) {
+        self.receipt.store(LEFT, left as u64, Release); // LEAVE
+    }
+
+    /// What the sender said when it left. Look for its tail once more behind that.
+    pub(super) fn how_it_left(&self) -> Left {
+        Left::of(match planted("lane-leave-relaxed") {
+            true => self.lane.load(LEFT),
+            false => self.lane.load_acquire(LEFT), // LEAVE
+        })
+    }
+}
+
+/// The fence between arming any number of inlets and looking at them again: ARRIVED, the receiver's side.
+pub(super) fn settle() {
+    look_behind("lane-arm-without-fence");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{super::words, *};
+
+    const WORDS: usize = 512;
+    const CAPACITY: u64 = (WORDS - FRONT) as u64;
+
+    fn lane() -> (Outlet, Inlet) {
+        let ((lane, lane_read), (receipt, receipt_read)) =
+            (words::both(WORDS), words::both(RECEIPT));
+        (
+            Outlet::new(lane, receipt_read),
+            Inlet::new(lane_read, receipt),
+        )
+    }
+
+    #[test]
+    fn messages_of_any_length_pass_around_the_end_of_the_memory() {
+        let (mut outlet, mut inlet) = lane();
+        let mut buffer = vec![0; outlet.largest()];
+        for number in 0..2000 {
+            let len = number * 61 % (outlet.largest() + 1);
+            let message: Vec<u8> = (0..len).map(|at| (at * 7 + number) as u8).collect();
+            assert!(outlet.has_room(len).unwrap());
+            assert!(!outlet.put(&message));
+            let Found::Message { len, rings, .. } = inlet.take(&mut buffer).unwrap() else {
+                panic!("nothing came");
+            };
+            assert_eq!((&buffer[..len], rings), (&message[..], false));
+        }
+    }
+
+    #[test]
+    fn each_sleep_is_rung_for_once_and_room_when_it_is_enough() {
+        let (mut outlet, mut inlet) = lane();
+        let mut buffer = [0; 8];
+        inlet.arm();
+        settle();
+        assert!(outlet.put(b"first"));
+        assert!(!outlet.put(b"second"));
+        inlet.arm();
+        assert!(outlet.put(b"third"));
+        inlet.disarm();
+        while outlet.has_room(1).unwrap() {
+            assert!(!outlet.put(b"x"));
+        }
+        let len = 3 * WORD;
+        assert!(!outlet.has_room(len).unwrap());
+        outlet.arm(len);
+        let mut rings = Vec::new();
+        for _ in 0..4 {
+            let Found::Message { rings: ring, .. } = inlet.take(&mut buffer).unwrap() else {
+                panic!("nothing came");
+            };
+            rings.push(ring);
+        }
+        assert_eq!(rings, [false, true, false, false]);
+        assert!(outlet.has_room(len).unwrap());
+    }
+
+    #[test]
+    fn positions_that_cannot_be_are_faults() {
+        for tail in [CAPACITY + 1, u64::MAX, 1 << 63] {
+            let (outlet, mut inlet) = lane();
+            outlet.lane.store(POSITION, tail, Relaxed);
+            assert_eq!(inlet.take(&mut []), Err(Fault::Position), "{tail}");
+            assert_eq!(inlet.filled_bytes(), CAPACITY as usize * WORD);
+        }
+        let (mut outlet, mut inlet) = lane();
+        outlet.put(b"");
+        outlet.put(b"");
+        inlet.take(&mut []).unwrap();
+        assert_eq!(inlet.filled_bytes(), WORD);
+        outlet.lane.store(POSITION, 1, Relaxed);
+        inlet.take(&mut []).unwrap(); // it was there once, and is known
+        assert_eq!(inlet.take(&mut []), Err(Fault::Position));
+
+        for head in [2, u64::MAX] {
+            let (mut outlet, inlet) = lane();
+            outlet.put(b"");
+            inlet.receipt.store(POSITION, head, Relaxed);
+            let largest = outlet.largest();
+            assert_eq!(outlet.has_room(largest), Err(Fault::Position), "{head}");
+        }
+        let (mut outlet, mut inlet) = lane();
+        outlet.put(b"");
+        inlet.take(&mut []).unwrap();
+        let largest = outlet.largest();
+        assert!(outlet.has_room(largest).unwrap());
+        outlet.put(&vec![0; largest]);
+        inlet.receipt.store(POSITION, 0, Relaxed);
+        assert_eq!(outlet.has_room(0), Err(Fault::Position));
+    }
+
+    #[test]
+    fn headers_that_cannot_be_are_faults() {
+        let (mut outlet, mut inlet) = lane();
+        outlet.put(b"12345678");
+        outlet.lane.store(FRONT, header(9, 0), Relaxed);
+        let mut buffer = [0; 64];
+        let (len, most) = (9, 8);
+        assert_eq!(inlet.take(&mut buffer), Err(Fault::Len { len, most }));
+        outlet
+            .lane
+            .store(FRONT, header(u32::MAX as usize, 0), Relaxed);
+        assert!(matches!(inlet.take(&mut buffer), Err(Fault::Len { .. })));
+        outlet.lane.store(FRONT, header(8, 1), Relaxed);
+        assert_eq!(inlet.take(&mut buffer), Err(Fault::Number));
+        outlet.lane.store(FRONT, header(8, 0), Relaxed);
+        assert_eq!(inlet.take(&mut buffer[..7]), Ok(Found::Longer(8)));
+        assert!(matches!(
+            inlet.take(&mut buffer),
+            Ok(Found::Message { len: 8, .. })
+        ));
+    }
+}

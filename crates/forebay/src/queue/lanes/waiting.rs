@@ -1,0 +1,266 @@
+//! How the threads that receive from a hub sleep: one of them on all sockets, for the others.
+//!
+//! It imports `sys`. Read `link` next.
+//!
+//! ```text
+//!  leader:     arm all lanes ─▶ (fence) ─▶ look ─▶ sleep on all sockets ─▶ take the rings ─▶ arm … look ─▶ resign ─▶ next
+//!  followers:  wait until nobody leads ─────────────────────────────────────────────────────────────────▶ look, arm, …
+//! ```
+//!
+//! A ring says that there is something, not how much, and each sleep is rung for once by each peer. So rings are taken by the
+//! leader alone, who arms and looks again behind that, and whoever resigns lets the next one lead, who does the same: where
+//! there is something to take and a thread waits, one is awake.
+
+use super::{
+    Hub, Peer, RecvError,
+    hub::{Received, held},
+    lane,
+    link::Link,
+};
+use crate::{
+    Error,
+    queue::limit::Limit,
+    sys::{
+        eventfd::Signal,
+        passing::{Happening, Watch},
+    },
+};
+use std::{
+    hint, io,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+    thread,
+    time::Duration,
+};
+
+/// Looks before the first sleep: some behind a pause, then some behind giving the processor away.
+const LOOKS: u32 = 40;
+const YIELDS: u32 = 4;
+
+/// The number in [`Watch`] that is no peer's.
+const NUDGE: u64 = u64::MAX;
+
+/// What the threads of a hub wait with.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// All sockets, and `nudge`.
+    watch: Watch,
+    /// Raised for good when the hub closes.
+    nudge: Signal,
+    is_closed: AtomicBool,
+    is_led: Mutex<bool>,
+    resigned: Condvar,
+}
+
+impl Waiting {
+    pub(super) fn new() -> crate::Result<Waiting> {
+        let make = || -> io::Result<Waiting> {
+            let waiting = Waiting {
+                watch: Watch::new()?,
+                nudge: Signal::new()?,
+                is_closed: AtomicBool::new(false),
+                is_led: Mutex::new(false),
+                resigned: Condvar::new(),
+            };
+            waiting.watch.add(&waiting.nudge, NUDGE)?;
+            Ok(waiting)
+        };
+        make().map_err(|error| {
+            Error::new("hub", "making descriptors to wait on")
+                .because(error)
+                .advise("Too many files are open: close some, or raise `ulimit -n`")
+        })
+    }
+
+    pub(super) fn watch(&self, link: &Link, peer: Peer) -> io::Result<()> {
+        self.watch.add(link, peer.0)
+    }
+
+    pub(super) fn unwatch(&self, link: &Link) {
+        self.watch.remove(link);
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Release);
+        self.nudge.raise();
+        drop(held(&self.is_led)); // whoever looked before we stored waits by now
+        self.resigned.notify_all();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Acquire)
+    }
+
+    /// Waits until nobody leads, and leads; `None` if the time is over first, or the hub is closed.
+    fn lead<'a>(&'a self, hub: &'a Hub, limit: &Limit) -> Option<Leader<'a>> {
+        let mut is_led = held(&self.is_led);
+        while *is_led {
+            if self.is_closed() {
+                return None;
+            }
+            is_led = match limit.left() {
+                Some(Duration::ZERO) => return None,
+                Some(left) => {
+                    let answer = self.resigned.wait_timeout(is_led, left);
+                    answer.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => (self.resigned.wait(is_led)).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        *is_led = true;
+        Some(Leader {
+            hub,
+            is_armed: false,
+        })
+    }
+}
+
+impl AsFd for Waiting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+}
+
+/// The one thread that takes rings and sleeps on the sockets, until dropped.
+struct Leader<'a> {
+    hub: &'a Hub,
+    is_armed: bool,
+}
+
+impl Leader<'_> {
+    /// Asks all peers to ring for what they send from now on; then look.
+    fn arm(&mut self) {
+        for lane in self.hub.lanes().iter() {
+            if let Some(mut state) = lane.hold(true) {
+                state.inlet.arm();
+                state.link.expect_ring();
+            }
+        }
+        self.is_armed = true;
+        lane::settle();
+    }
+
+    /// Waits for up to `limit` until a peer rings or is gone, and sees to it.
+    fn listen(&self, limit: Option<Duration>) {
+        for happening in self.hub.waiting.watch.wait(limit) {
+            self.see_to(happening);
+        }
+    }
+
+    fn see_to(&self, happening: Happening) {
+        let Some(lane) = self.hub.lane(Peer(happening.number)) else {
+            return; // the nudge, or a lane that has just ended
+        };
+        let Some(mut state) = lane.hold(true) else {
+            return;
+        };
+        state.fault = state.fault.or(state.link.hear().err());
+        if happening.hung_up {
+            state.link.ends();
+        }
+        if state.fault.is_some() || state.link.has_ended() {
+            // It would be reported again and again, until all its messages are taken.
+            self.hub.waiting.unwatch(&state.link);
+        }
+    }
+
+    fn disarm(&mut self) {
+        for lane in self.hub.lanes().iter() {
+            if let Some(state) = lane.hold(true) {
+                state.inlet.disarm();
+            }
+        }
+        self.is_armed = false;
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        if self.is_armed {
+            self.disarm();
+        }
+        *held(&self.hub.waiting.is_led) = false;
+        self.hub.waiting.resigned.notify_one();
+    }
+}
+
+impl Hub {
+    #[cold]
+    pub(super) fn wait(&self, buffer: &mut [u8], limit: &Limit) -> Result<Received, RecvError> {
+        let waits = !limit.is_over();
+        for look in 0..LOOKS + YIELDS {
+            if !waits || self.waiting.is_closed() {
+                break;
+            }
+            match look < LOOKS {
+                true => hint::spin_loop(),
+                false => thread::yield_now(),
+            }
+            if let Some(answer) = self.look(buffer) {
+                return answer;
+            }
+        }
+        let mut leader = self.waiting.lead(self, limit);
+        loop {
+            if self.waiting.is_closed() {
+                return Err(RecvError::Closed);
+            }
+            let left = limit.left();
+            let is_over = left == Some(Duration::ZERO);
+            if let Some(leader) = &mut leader {
+                if is_over {
+                    leader.listen(left); // who is gone?
+                } else {
+                    leader.arm();
+                }
+            }
+            if let Some(answer) = self.look(buffer) {
+                return answer;
+            }
+            match &leader {
+                Some(leader) if !is_over => leader.listen(left),
+                _ if waits => return Err(RecvError::TimedOut),
+                _ => return Err(RecvError::Empty),
+            }
+        }
+    }
+
+    /// Asks for a signal at the next message, or when a peer is gone; true if there is neither yet: then poll
+    /// [`as_fd`](AsFd::as_fd) for input, and arm again before the next poll. False: receive, until there is nothing.
+    ///
+    /// A signal may come early or for nothing. It is for one thread, while no other receives.
+    ///
+    /// ```
+    /// use forebay::queue::lanes::{Config, Hub, Sender};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use std::os::unix::net::UnixStream;
+    /// let hub = Hub::new(&Config::default())?;
+    /// let (ours, theirs) = UnixStream::pair().unwrap();
+    /// std::thread::spawn(|| Sender::attach(theirs, 1, None).unwrap().send(b"hello", None));
+    /// hub.accept(ours, None)?;
+    /// if hub.arm() {
+    ///     poll(&mut [PollFd::new(&hub, PollFlags::IN)], None).unwrap(); // and others
+    /// }
+    /// assert_eq!(hub.try_recv(&mut [0; 5]).unwrap().len, 5);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn arm(&self) -> bool {
+        let Some(mut leader) = self.waiting.lead(self, &Limit::new(Some(Duration::ZERO))) else {
+            return !self.waiting.is_closed();
+        };
+        leader.listen(Some(Duration::ZERO));
+        leader.arm();
+        leader.is_armed = false; // for as long as nobody else leads
+        let has_something = |lane: &super::hub::Lane| {
+            (lane.hold(true)).is_some_and(|mut state| state.has_something())
+        };
+        let is_quiet = !self.lanes().iter().any(|lane| has_something(lane));
+        is_quiet && !self.waiting.is_closed()
+    }
+}

@@ -1,0 +1,177 @@
+//! Memory that its maker writes and everybody else can only read, whoever they are: made here, and checked here by those who
+//! are handed it.
+//!
+//! ```text
+//!  maker:  memfd ─▶ every page allocated ─▶ mapped writable ─▶ sealed ─▶ handed over
+//!                                           this mapping goes on, and there will never be another one to write by
+//!  other:  a descriptor of whatever it may be ─▶ sealed? ─▶ of that length? ─▶ every page there? ─▶ mapped read-only
+//! ```
+//!
+//! What the seals are for, as tried on Linux 6.18 and told in `fcntl(2)`: `SHRINK` keeps pages from going away, which would
+//! be `SIGBUS` for whoever touches them; `FUTURE_WRITE` (Linux 5.1) refuses `write`, new writable mappings and also holes
+//! (`FALLOC_FL_PUNCH_HOLE`, `MADV_REMOVE`: `EPERM`), which without it are allowed and give zeros, allocated by and charged to the one
+//! who reads, and `SIGBUS` where nothing can be allocated; `SEAL` makes that final.
+#![allow(unsafe_code)]
+
+use super::Mapping;
+use rustix::{
+    fs::{FallocateFlags, MemfdFlags, SealFlags},
+    io::Errno,
+};
+use std::{
+    fmt, io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    ptr::{self, NonNull},
+};
+
+/// From linux/magic.h. Memory of huge pages has seals as well; its pages come from a pool that may be empty, which is `SIGBUS`.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::FUTURE_WRITE)
+    .union(SealFlags::SEAL);
+
+/// Makes `len` bytes (whole pages) of zeroed memory that only the mapping returned can ever write.
+pub(crate) fn make(len: usize) -> io::Result<(OwnedFd, Mapping)> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Nobody shall run it as a program; kernels before 6.3 do not know how to say so.
+    let file = match rustix::fs::memfd_create("forebay-lane", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create("forebay-lane", flags),
+        answer => answer,
+    }?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
+    let mapping = Mapping::shared(&file, len, libc::PROT_READ | libc::PROT_WRITE)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS)?;
+    Ok((file, mapping))
+}
+
+/// Why a descriptor is not memory as [`make`] makes it.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// It is something else. Nothing is known of it, not even whether closing it returns.
+    Kind(io::Error),
+    /// It could still shrink, get holes, or be written by others.
+    Seals,
+    /// It is of huge pages, or of a file system.
+    Pages,
+    /// It has another length than was said.
+    Len(u64),
+    /// Not all of its pages are there.
+    Holes,
+    /// The kernel does not say.
+    Unknown(io::Error),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Kind(error) => write!(f, "it is no memory that can be sealed ({error})"),
+            Unfit::Seals => f.write_str("it is not sealed against shrinking, growing and writing"),
+            Unfit::Pages => f.write_str("it is not of ordinary pages"),
+            Unfit::Len(len) => write!(f, "it has {len} bytes"),
+            Unfit::Holes => f.write_str("not all of its pages are there"),
+            Unfit::Unknown(error) => write!(f, "the kernel does not tell its size ({error})"),
+        }
+    }
+}
+
+/// Whether `file` is memory of `len` bytes as [`make`] makes it; then it stays so.
+///
+/// Seals are asked for first: that is answered without the file's own file system, which may be a process that never
+/// answers (FUSE), and only memory has any.
+pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), Unfit> {
+    let seals = rustix::fs::fcntl_get_seals(file).map_err(|error| Unfit::Kind(error.into()))?;
+    if !seals.contains(SEALS) {
+        return Err(Unfit::Seals);
+    }
+    let unknown = |error: Errno| Unfit::Unknown(error.into());
+    if rustix::fs::fstatfs(file).map_err(unknown)?.f_type as i64 != TMPFS_MAGIC {
+        return Err(Unfit::Pages);
+    }
+    let stat = rustix::fs::fstat(file).map_err(unknown)?;
+    match stat.st_size as u64 {
+        found if found != len as u64 => Err(Unfit::Len(found)),
+        // Blocks are of 512 bytes. No hole can come later, so no touch will ever have to allocate.
+        _ if (stat.st_blocks as u64).saturating_mul(512) < len as u64 => Err(Unfit::Holes),
+        _ => Ok(()),
+    }
+}
+
+/// Maps `len` bytes of memory that was [checked](check), to read only.
+pub(crate) fn map(file: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
+    Mapping::shared(file, len, libc::PROT_READ)
+}
+
+impl Mapping {
+    fn shared(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
+        let (anywhere, flags) = (ptr::null_mut(), libc::MAP_SHARED);
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        let start = unsafe { libc::mmap(anywhere, len, protection, flags, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { start, len })
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create};
+    use std::{fs::File, os::unix::fs::FileExt};
+
+    const LEN: usize = 1 << 16;
+
+    #[test]
+    fn what_is_made_can_be_written_by_its_maker_only_and_read_by_all() {
+        let (file, mine) = make(LEN).unwrap();
+        check(&file, LEN).unwrap();
+        let theirs = map(&file, LEN).unwrap();
+        // SAFETY: the first byte of a mapping of ours, written by nobody else.
+        unsafe { mine.start().as_ptr().write_volatile(7) };
+        // SAFETY: the same byte, mapped to read.
+        assert_eq!(unsafe { theirs.start().as_ptr().read_volatile() }, 7);
+        assert!(Mapping::shared(&file, LEN, libc::PROT_READ | libc::PROT_WRITE).is_err());
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        assert_eq!(
+            rustix::fs::fallocate(&file, punch, 0, LEN as u64),
+            Err(Errno::PERM)
+        );
+        assert_eq!(ftruncate(&file, 0), Err(Errno::PERM));
+        assert!(File::from(file).write_at(b"x", 0).is_err());
+    }
+
+    #[test]
+    fn whatever_could_change_under_a_reader_is_refused() {
+        let memory = |flags| {
+            let file = memfd_create("test", MemfdFlags::CLOEXEC | flags).unwrap();
+            ftruncate(&file, LEN as u64).unwrap();
+            file
+        };
+        let pipe = rustix::pipe::pipe().unwrap().0;
+        assert!(matches!(check(&pipe, LEN), Err(Unfit::Kind(_))));
+        let program = File::open(std::env::current_exe().unwrap()).unwrap();
+        assert!(matches!(check(&program, LEN), Err(Unfit::Kind(_))));
+        let unsealed = memory(MemfdFlags::empty());
+        assert!(matches!(check(&unsealed, LEN), Err(Unfit::Seals)));
+        let writable = memory(MemfdFlags::ALLOW_SEALING);
+        fcntl_add_seals(&writable, SEALS.difference(SealFlags::FUTURE_WRITE)).unwrap();
+        assert!(matches!(check(&writable, LEN), Err(Unfit::Seals)));
+        let hollow = memory(MemfdFlags::ALLOW_SEALING);
+        fcntl_add_seals(&hollow, SEALS).unwrap();
+        assert!(matches!(check(&hollow, LEN), Err(Unfit::Holes)));
+        let huge = MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
+        match memfd_create("test", huge) {
+            Ok(huge) => {
+                fcntl_add_seals(&huge, SEALS).unwrap();
+                assert!(matches!(check(&huge, 0), Err(Unfit::Pages)));
+            }
+            Err(_) => eprintln!("skipped: needs a kernel with hugetlbfs"),
+        }
+        let (file, _mapping) = make(LEN).unwrap();
+        assert!(matches!(check(&file, 2 * LEN), Err(Unfit::Len(found)) if found == LEN as u64));
+    }
+}
