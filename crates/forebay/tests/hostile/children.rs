@@ -1,0 +1,347 @@
+//! What the children do, until it is time.
+
+use crate::{
+    by_hand::{self, Note, Paper},
+    lab::{Lab, Random},
+};
+use forebay::queue::lanes::{SendError, Sender};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use std::{
+    env,
+    fs::File,
+    io::Write,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long all this goes on.
+pub fn seconds() -> Duration {
+    let told = env::var("FOREBAY_HOSTILE_SECONDS").ok();
+    Duration::from_secs_f64(told.map_or(1.0, |told| told.parse().unwrap()))
+}
+
+/// In which hostile senders and hubs go about it.
+const WAYS: u64 = 10;
+const WAYS_OF_HUBS: u64 = 9;
+
+/// No hostile sender happens to say this.
+const HONEST: [u8; 8] = *b"honestly";
+
+/// A message of an honest sender, as it says of itself.
+#[derive(Debug)]
+pub struct Honest {
+    pub sender: u64,
+    pub number: u64,
+}
+
+impl Honest {
+    pub fn of(bytes: &[u8]) -> Option<Honest> {
+        let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        bytes.starts_with(&HONEST).then_some(())?;
+        Some(Honest {
+            sender: word(8)?,
+            number: word(16)?,
+        })
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let len = 24 + (self.number * 37 + self.sender * 11) % 700;
+        let mut bytes = HONEST.to_vec();
+        bytes.extend(self.sender.to_ne_bytes());
+        bytes.extend(self.number.to_ne_bytes());
+        bytes.resize(len as usize, self.sender as u8 ^ self.number as u8);
+        bytes
+    }
+
+    pub fn check(&self, bytes: &[u8]) {
+        assert_eq!(bytes, self.bytes());
+    }
+}
+
+/// A child's whole life.
+pub fn run() {
+    let Ok(role) = env::var("FOREBAY_ROLE") else {
+        return;
+    };
+    let number: u64 = env::var("FOREBAY_NUMBER").unwrap().parse().unwrap();
+    let child = ChildOf {
+        lab: Lab::of_child(),
+        number,
+        end: Instant::now() + seconds(),
+        random: Random::new(number + 100),
+    };
+    match role.as_str() {
+        "sender" => child.sends(),
+        "scribbler" => child.scribbles(),
+        "knocker" => child.knocks(),
+        "hub" => child.accepts_badly(),
+        _ => panic!("{role}"),
+    }
+}
+
+struct ChildOf {
+    lab: Lab,
+    number: u64,
+    end: Instant,
+    random: Random,
+}
+
+impl ChildOf {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    fn connect(&self) -> UnixStream {
+        let socket = UnixStream::connect(self.lab.socket()).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        socket
+    }
+
+    /// Sends what can be checked, as fast as it goes.
+    fn sends(self) {
+        // The hub's time limit for accepting is short, and this process may be stopped meanwhile.
+        let mut sender = loop {
+            match Sender::attach(self.connect(), 1 << 14, Some(Duration::from_secs(10))) {
+                Ok(sender) => break sender,
+                Err(error) => assert!(!self.is_over(), "{error}"),
+            }
+        };
+        let mut number = 0;
+        while !self.is_over() {
+            let message = Honest {
+                sender: self.number,
+                number,
+            };
+            match sender.send(&message.bytes(), Some(Duration::from_millis(50))) {
+                Ok(()) => number += 1,
+                Err(SendError::TimedOut) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        self.lab.tell("sender", self.number, number);
+    }
+
+    /// Has lanes accepted, and spoils them in one way after the other, each way a few times at least.
+    fn scribbles(mut self) {
+        let mut lanes = 0;
+        while !self.is_over() || lanes < 3 * WAYS {
+            let bytes = 4096 << self.random.below(6); // some messages are longer than the hub's buffer
+            let Some(mut paper) = Paper::attach(self.connect(), bytes) else {
+                continue; // all places are taken, or we were stopped for too long
+            };
+            for _ in 0..self.random.below(100) {
+                let _ = paper.send(self.random.below(200) as usize); // first it looks honest
+            }
+            for deed in 0..500 {
+                self.spoil(&mut paper, lanes % WAYS);
+                let is_awake = deed > 0 || by_hand::ring(&paper.socket, 1);
+                if !is_awake || by_hand::is_gone(&paper.socket) {
+                    break;
+                }
+            }
+            lanes += 1;
+        }
+    }
+
+    /// One bad deed.
+    fn spoil(&mut self, paper: &mut Paper, way: u64) {
+        let random = &mut self.random;
+        match way {
+            0 => {
+                for _ in 0..random.below(1000) {
+                    paper.mine.write(random.any() as usize, random.nasty());
+                }
+            }
+            1 => paper.mine.write(by_hand::POSITION, random.nasty()),
+            2 => paper.mine.write(by_hand::RINGS, random.nasty()), // the hub rings all the time
+            3 => {
+                let word = by_hand::FRONT + random.below(8) as usize;
+                paper.mine.write(word, random.nasty());
+                let tail = paper.tail + random.below(9);
+                paper.mine.write(by_hand::POSITION, tail);
+            }
+            4 => drop(by_hand::ring(&paper.socket, 1 + random.below(100))),
+            5 => {
+                let some = [paper.socket.as_fd(); 5];
+                by_hand::send(&paper.socket, &[1], &some[..random.below(6) as usize]);
+            }
+            6 => {
+                by_hand::cannot_change(&paper.mine);
+                by_hand::cannot_change(&paper.theirs);
+                paper.mine.write(random.any() as usize, random.any());
+            }
+            7 => {
+                // What is being read changes all the time; the positions are fine.
+                let _ = paper.send(random.below(90_000) as usize);
+                for _ in 0..1000 {
+                    let word = by_hand::FRONT + 1 + random.below(100) as usize;
+                    paper.mine.write(word, random.nasty());
+                }
+            }
+            8 => paper.send_header((1 << 20) + (random.any() >> 33), paper.sent),
+            _ => paper.send_header(0, paper.sent + 1 + random.below(1 << 31)),
+        }
+    }
+
+    /// Greets the hub with all that is no greeting.
+    fn knocks(mut self) {
+        let mut silent = Vec::new();
+        while !self.is_over() {
+            let socket = self.connect();
+            let random = &mut self.random;
+            let page = by_hand::PAGE;
+            let note = Note {
+                what: 1,
+                len: page as u64,
+            };
+            let fitting = by_hand::memory(page, MemfdFlags::empty(), by_hand::SEALS);
+            let fitting = fitting.unwrap();
+            let junk: Vec<u8> = (0..random.below(100)).map(|_| random.any() as u8).collect();
+            match random.below(9) {
+                0 => silent.push(socket),
+                1 => drop(by_hand::send(&socket, &junk, &[])),
+                2 => drop(by_hand::send(
+                    &socket,
+                    &note.bytes()[..random.below(24) as usize],
+                    &[],
+                )),
+                3 => {
+                    let Some(len) = [page / 2, 3 * page, 0]
+                        .get(random.below(4) as usize)
+                        .copied()
+                    else {
+                        continue;
+                    };
+                    let note = Note {
+                        what: 1,
+                        len: len as u64,
+                    };
+                    by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
+                }
+                4 => {
+                    let note = Note {
+                        what: random.any() as u32,
+                        len: random.nasty(),
+                    };
+                    by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
+                }
+                5 => {
+                    let many = vec![fitting.as_fd(); 2 + random.below(200) as usize];
+                    by_hand::send(&socket, &note.bytes(), &many);
+                }
+                6 => {
+                    let wrong = wrong_descriptor(random);
+                    by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
+                }
+                7 => {
+                    // Not sealed, or not enough; then it shrinks under the hub's eyes.
+                    let seals = SealFlags::from_bits_truncate(random.below(32) as u32);
+                    if seals.contains(by_hand::SEALS) {
+                        continue;
+                    }
+                    let weak = by_hand::memory(page, MemfdFlags::empty(), seals).unwrap();
+                    by_hand::send(&socket, &note.bytes(), &[weak.as_fd()]);
+                    let holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    let _ = rustix::fs::fallocate(&weak, holes, 0, page as u64);
+                    let _ = rustix::fs::ftruncate(&weak, 0);
+                }
+                _ => {
+                    // Right, and then it says too much before it was answered.
+                    by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
+                    by_hand::send(&socket, &junk, &[]);
+                }
+            }
+            if silent.len() > 5 {
+                silent.clear();
+            }
+        }
+    }
+
+    /// A hub that is none.
+    fn accepts_badly(mut self) {
+        let listener = UnixListener::bind(self.lab.socket()).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut silent = Vec::new();
+        let mut accepted = 0;
+        while !self.is_over() || accepted < 3 * WAYS_OF_HUBS {
+            let Ok((socket, _)) = listener.accept() else {
+                thread::sleep(Duration::from_micros(100));
+                continue;
+            };
+            socket.set_nonblocking(false).unwrap();
+            socket
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .unwrap();
+            let random = &mut self.random;
+            let note = Note {
+                what: 2,
+                len: by_hand::PAGE as u64,
+            };
+            accepted += 1;
+            match accepted % WAYS_OF_HUBS {
+                0 => silent.push(socket),
+                1 => drop((&socket).write(b"HTTP/1.0 400 Bad Request\r\n\r\n")),
+                2 => {
+                    let wrong = wrong_descriptor(random);
+                    by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
+                    silent.push(socket);
+                }
+                3 => {
+                    let note = Note {
+                        what: random.below(7) as u32,
+                        len: random.nasty(),
+                    };
+                    by_hand::send(&socket, &note.bytes(), &[]);
+                    silent.push(socket);
+                }
+                way => {
+                    if let Some(paper) = Paper::accept(socket) {
+                        by_hand::cannot_change(&paper.theirs);
+                        self.spoil_receipt(&paper, way);
+                    }
+                }
+            }
+            if silent.len() > 5 {
+                silent.clear();
+            }
+        }
+    }
+
+    /// Writes over a receipt, until the sender has had enough.
+    fn spoil_receipt(&mut self, paper: &Paper, way: u64) {
+        let begun = Instant::now();
+        // A sender that finds no room waits for 50 ms, and then goes.
+        while begun.elapsed() < Duration::from_millis(200) && !by_hand::is_gone(&paper.socket) {
+            let random = &mut self.random;
+            match way {
+                4 => paper.mine.write(random.any() as usize, random.nasty()),
+                5 => paper.mine.write(by_hand::RINGS, random.any()),
+                6 => drop(by_hand::ring(&paper.socket, 1 + random.below(50))),
+                7 => {} // it does nothing at all
+                _ => paper.mine.write(by_hand::POSITION, random.below(1 << 20)),
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// Something that is no memory, or the wrong one.
+fn wrong_descriptor(random: &mut Random) -> OwnedFd {
+    match random.below(6) {
+        0 => File::open("/dev/null").unwrap().into(),
+        1 => File::open(env::current_exe().unwrap()).unwrap().into(),
+        2 => rustix::pipe::pipe().unwrap().0,
+        3 => File::open("/proc/self/maps").unwrap().into(),
+        4 => UnixStream::pair().unwrap().0.into(),
+        _ => {
+            let huge = by_hand::memory(1 << 21, MemfdFlags::HUGETLB, by_hand::SEALS);
+            huge.unwrap_or_else(|_| File::open("/").unwrap().into())
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the tests need around them: a folder, children that do not outlive them, a watch over time and over what is open.
+
+use std::{
+    env, fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A hundredth of a second in which this process could run. So time in which somebody stopped the tests does not count.
+const TICK: Duration = Duration::from_millis(10);
+static TICKS: AtomicU64 = AtomicU64::new(0);
+
+/// Far more than any call may take, also on a machine that has much else to do: 5 s.
+const FAR_TOO_LONG: u64 = 500;
+
+/// One test at a time, since they count what this process has open; and none for ever.
+pub struct Alone {
+    _turn: MutexGuard<'static, ()>,
+    _ends: mpsc::Sender<()>,
+}
+
+/// Waits for the other test, and ends the process if this one outlasts `limit` by far: then a call did not come back.
+pub fn alone(limit: Duration) -> Alone {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let far_too_long = limit + Duration::from_secs(120);
+    let (ends, end) = mpsc::channel();
+    thread::spawn(move || {
+        for _ in 0..far_too_long.as_millis() / TICK.as_millis() {
+            if end.recv_timeout(TICK) != Err(mpsc::RecvTimeoutError::Timeout) {
+                return;
+            }
+            TICKS.fetch_add(1, Relaxed);
+        }
+        eprintln!("a call did not come back within {far_too_long:?}");
+        std::process::abort();
+    });
+    Alone {
+        _turn: turn,
+        _ends: ends,
+    }
+}
+
+/// Does something that has to come back soon.
+pub fn promptly<T>(call: impl FnOnce() -> T) -> T {
+    let begun = TICKS.load(Relaxed);
+    let answer = call();
+    let ticks = TICKS.load(Relaxed) - begun;
+    assert!(
+        ticks < FAR_TOO_LONG,
+        "a call took {:?}",
+        TICK * ticks as u32
+    );
+    answer
+}
+
+/// Numbers without a pattern that matters; the seed says which.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(0x9E37_79B9_7F4A_7C15 ^ (seed << 17))
+    }
+
+    pub fn any(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.any() % most
+    }
+
+    /// A number near the edges of something as often as anywhere.
+    pub fn nasty(&mut self) -> u64 {
+        match self.below(4) {
+            0 => self.any(),
+            1 => self.below(64),
+            2 => u64::MAX - self.below(64),
+            _ => (1 << self.below(64)) - self.below(2),
+        }
+    }
+}
+
+/// A folder for a test and its children, gone at its end.
+pub struct Lab {
+    folder: PathBuf,
+}
+
+impl Lab {
+    pub fn new(test: &str) -> Lab {
+        let folder = env::temp_dir().join(format!("forebay-{test}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Lab { folder }
+    }
+
+    /// The lab of this child.
+    pub fn of_child() -> Lab {
+        let folder = env::var_os("FOREBAY_FOLDER").unwrap().into();
+        Lab { folder }
+    }
+
+    /// This program again, as `role` number `number`.
+    pub fn child(&self, role: &str, number: u64) -> Mortal {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .env("FOREBAY_ROLE", role)
+            .env("FOREBAY_FOLDER", &self.folder)
+            .env("FOREBAY_NUMBER", number.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Mortal(child)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    /// Leaves a number for the test.
+    pub fn tell(&self, role: &str, number: u64, told: u64) {
+        let file = self.folder.join(format!("{role}-{number}"));
+        fs::write(file, told.to_string()).unwrap();
+    }
+
+    pub fn told_by(&self, role: &str, number: u64) -> u64 {
+        let file = self.folder.join(format!("{role}-{number}"));
+        fs::read_to_string(file).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // Not by children, which leave numbers there.
+        if env::var_os("FOREBAY_FOLDER").is_none() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// A child that does not outlive its test.
+pub struct Mortal(Child);
+
+impl Mortal {
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    /// Waits until it has ended by itself, and requires that it found nothing wrong.
+    pub fn ends_well(&mut self) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "a child hangs");
+            thread::sleep(Duration::from_millis(1));
+        };
+        assert!(status.success(), "{status}");
+    }
+
+    #[allow(unsafe_code)]
+    pub fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a child of ours, which nobody has waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as libc::pid_t, signal) }, 0);
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What this process has open: descriptors, and maps of lanes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Descriptors {
+    descriptors: usize,
+    maps: usize,
+}
+
+impl Descriptors {
+    pub fn now() -> Descriptors {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        Descriptors {
+            descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
+            maps: maps.lines().filter(|line| line.contains("memfd:")).count(),
+        }
+    }
+
+    /// Requires that it is as it was; what is closed elsewhere gets some time.
+    pub fn come_back(self) {
+        let begun = Instant::now();
+        while Descriptors::now() != self {
+            let now = Descriptors::now();
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "{self:?}, now {now:?}"
+            );
+            thread::yield_now();
+        }
+    }
+}

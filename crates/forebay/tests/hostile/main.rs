@@ -1,0 +1,233 @@
+//! Processes that do all they can to others by the memory, the descriptors and the socket of a lane: errors and time-outs.
+//!
+//! Each test runs this program again as its children, and says by the environment what they are to be: honest ones use
+//! the library, hostile ones do it by hand ([`by_hand`]). `FOREBAY_HOSTILE_SECONDS` says for how long, 1 unless told.
+//!
+//! ```text
+//!  senders ─────▶ hub here        two that flood, one that is stopped again and again: every message arrives
+//!  scribbler ───▶                 a lane of its own, then random words, rings, descriptors, holes
+//!  knocker ─────▶                 greetings that are none
+//!
+//!  sender here ─▶ hubs of the devil
+//! ```
+
+mod by_hand;
+mod children;
+mod lab;
+
+use children::{Honest, seconds};
+use forebay::queue::lanes::{Config, Ending, Hub, RecvError, SendError, Sender};
+use lab::{Descriptors, Lab, Mortal, Random, promptly};
+use std::{
+    collections::BTreeMap,
+    os::unix::net::{UnixListener, UnixStream},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The time limit of all calls.
+const LIMIT: Option<Duration> = Some(Duration::from_millis(50));
+/// Senders that keep to the protocol; the last one of them is stopped now and then.
+const HONEST: u64 = 3;
+
+/// What the receiving threads saw.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Of each honest sender.
+    messages: [u64; HONEST as usize],
+    foreign: u64,
+    too_long: u64,
+    timed_out: u64,
+    ends: BTreeMap<String, u64>,
+}
+
+impl Seen {
+    fn add(&mut self, other: Seen) {
+        for (mine, theirs) in self.messages.iter_mut().zip(other.messages) {
+            *mine += theirs;
+        }
+        self.foreign += other.foreign;
+        self.too_long += other.too_long;
+        self.timed_out += other.timed_out;
+        for (end, count) in other.ends {
+            *self.ends.entry(end).or_default() += count;
+        }
+    }
+}
+
+/// Accepts whoever comes, until told; gives how many were refused, and how many accepted.
+fn accept(hub: &Hub, listener: &UnixListener, is_over: &AtomicBool) -> [u64; 2] {
+    let mut counts = [0, 0];
+    while !is_over.load(Relaxed) {
+        match listener.accept() {
+            Ok((socket, _)) => {
+                let answer = promptly(|| hub.accept(socket, LIMIT));
+                counts[usize::from(answer.is_ok())] += 1;
+            }
+            Err(_) => thread::sleep(Duration::from_millis(1)), // nobody knocks
+        }
+    }
+    counts
+}
+
+/// Receives until the hub is closed; all that comes from honest senders is checked to the last byte.
+fn receive(hub: &Hub) -> Seen {
+    let mut seen = Seen::default();
+    let mut last = [None; HONEST as usize];
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match promptly(|| hub.recv(&mut buffer, LIMIT)) {
+            Ok(received) => match Honest::of(&buffer[..received.len]) {
+                Some(message) => {
+                    message.check(&buffer[..received.len]);
+                    assert_eq!(message.number, received.sequence);
+                    let last = &mut last[message.sender as usize];
+                    assert!(*last < Some(message.number), "{message:?} behind {last:?}");
+                    *last = Some(message.number);
+                    seen.messages[message.sender as usize] += 1;
+                }
+                None => seen.foreign += 1,
+            },
+            Err(RecvError::TooSmall { peer, .. }) => {
+                hub.expel(peer);
+                seen.too_long += 1;
+            }
+            Err(RecvError::TimedOut) => seen.timed_out += 1,
+            Err(RecvError::Ended { ending, .. }) => {
+                let end = match ending {
+                    Ending::Broken(fault) => format!("{fault:?}"),
+                    ending => format!("{ending:?}"),
+                };
+                let kind = end.split([' ', '{']).next().unwrap_or_default().to_owned();
+                *seen.ends.entry(kind).or_default() += 1;
+            }
+            Err(RecvError::Closed) => return seen,
+            Err(RecvError::Empty) => panic!("a call that waits says it does not"),
+        }
+    }
+}
+
+#[test]
+fn hostile_senders_cost_a_hub_errors_and_honest_ones_nothing() {
+    let _alone = lab::alone(seconds());
+    let before = Descriptors::now();
+    let lab = Lab::new("senders");
+    let listener = UnixListener::bind(lab.socket()).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let hub = Hub::new(&Config::default()).unwrap();
+    let is_over = AtomicBool::new(false);
+    let mut honest: Vec<_> = (0..HONEST)
+        .map(|number| lab.child("sender", number))
+        .collect();
+    let mut hostile: Vec<_> = (0..2)
+        .map(|number| lab.child("scribbler", number))
+        .collect();
+    hostile.push(lab.child("knocker", 0));
+    let (seen, counts) = thread::scope(|scope| {
+        let accepting = [0; 3].map(|_| scope.spawn(|| accept(&hub, &listener, &is_over)));
+        let receiving = [0; 2].map(|_| scope.spawn(|| receive(&hub)));
+        stop_and_go(&[&honest[HONEST as usize - 1], &hostile[0]]);
+        for child in honest.iter_mut().chain(&mut hostile) {
+            child.ends_well();
+        }
+        // What they sent last is still to be received.
+        while promptly(|| hub.stats())
+            .iter()
+            .any(|lane| lane.queued_bytes > 0)
+        {
+            thread::yield_now();
+        }
+        is_over.store(true, Relaxed);
+        let mut counts = [0, 0];
+        for thread in accepting {
+            let [refused, accepted] = thread.join().unwrap();
+            counts = [counts[0] + refused, counts[1] + accepted];
+        }
+        hub.close();
+        let mut seen = Seen::default();
+        for thread in receiving {
+            seen.add(thread.join().unwrap());
+        }
+        (seen, counts)
+    });
+    eprintln!("refused and accepted: {counts:?}; {seen:?}");
+    for (number, received) in seen.messages.iter().enumerate() {
+        assert_eq!(
+            *received,
+            lab.told_by("sender", number as u64),
+            "sender {number}"
+        );
+        assert!(*received > 0);
+    }
+    for end in ["Position", "Len", "Number", "Noise", "Descriptors"] {
+        assert!(seen.ends.contains_key(end), "no lane ended by {end}");
+    }
+    assert!(counts[0] > 0 && seen.foreign > 0);
+    drop((hub, listener));
+    before.come_back();
+}
+
+/// Stops processes and lets them go on, in turn, until it is time.
+fn stop_and_go(children: &[&Mortal]) {
+    let end = Instant::now() + seconds();
+    let mut random = Random::new(7);
+    while Instant::now() < end {
+        for child in children {
+            child.signal(libc::SIGSTOP);
+            thread::sleep(Duration::from_millis(random.below(60)));
+            child.signal(libc::SIGCONT);
+            thread::sleep(Duration::from_millis(random.below(20)));
+        }
+    }
+}
+
+#[test]
+fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
+    let _alone = lab::alone(seconds());
+    let before = Descriptors::now();
+    let lab = Lab::new("hubs");
+    let mut hub = lab.child("hub", 0);
+    let mut ends = BTreeMap::new();
+    let mut count = |end: String| *ends.entry(end).or_insert(0_u64) += 1;
+    let mut random = Random::new(3);
+    while !hub.has_ended() {
+        let Ok(socket) = UnixStream::connect(lab.socket()) else {
+            thread::sleep(Duration::from_millis(1)); // not there yet, or has not come round to us
+            continue;
+        };
+        let attached = promptly(|| Sender::attach(socket, 1 << 14, LIMIT));
+        let Ok(mut sender) = attached else {
+            count("refused".to_owned());
+            continue;
+        };
+        for _ in 0..2000 {
+            let message = vec![7; random.below(2000) as usize];
+            match promptly(|| sender.send(&message, LIMIT)) {
+                Ok(()) => {}
+                Err(SendError::TimedOut) => {
+                    count("timed out".to_owned());
+                    break;
+                }
+                Err(SendError::Ended(ending)) => {
+                    count(format!("{ending:?}"));
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    hub.ends_well();
+    eprintln!("{ends:?}");
+    for end in ["refused", "timed out", "Broken(Position)", "Broken(Noise)"] {
+        assert!(ends.contains_key(end), "no sender saw {end}");
+    }
+    before.come_back();
+}
+
+/// What a child does. A test of its own only so that the program can be run as one.
+#[test]
+#[ignore = "it is what the other tests run as a child"]
+fn child() {
+    children::run();
+}
