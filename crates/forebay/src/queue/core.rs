@@ -43,6 +43,7 @@ use super::{
     limit::{LastTime, Limit},
     lock::{Got, Lock},
     peers::Peers,
+    watch::Watchers,
 };
 use crate::{
     memory::MapConfig,
@@ -63,6 +64,9 @@ pub(super) struct Core {
     pub(super) redelivers: bool,
     /// When we last looked after dead peers.
     pub(super) last_burial: LastTime,
+    /// Poll loops that wait as `arrived` and `room` have it.
+    pub(super) arrived_watchers: Watchers,
+    pub(super) room_watchers: Watchers,
 }
 
 /// A frame that is ours alone: to fill (Busy) or to read (Taken). Whoever has it owes it a `commit` or `abort`, or a
@@ -134,7 +138,23 @@ impl Core {
             peers: Peers::Threads,
             redelivers: false,
             last_burial: LastTime::default(),
+            arrived_watchers: Watchers::default(),
+            room_watchers: Watchers::default(),
         })
+    }
+
+    /// Wakes a receiver, if any waits; call it after what was published.
+    #[inline(always)]
+    pub(super) fn ring_arrived(&self) {
+        let event = &self.control.arrived;
+        event.ring(|| self.arrived_watchers.signal(event));
+    }
+
+    /// Wakes the sender whose turn it is, if it waits; call it after what was published.
+    #[inline(always)]
+    pub(super) fn ring_room(&self) {
+        let event = &self.control.room;
+        event.ring(|| self.room_watchers.signal(event));
     }
 
     /// Holds the tail's lock; what a dead holder left half done is done.
@@ -358,7 +378,7 @@ impl Core {
                 }
                 Some(kind @ (Kind::Aborted | Kind::Torn)) => {
                     self.pass_over(position, kind);
-                    self.control.room.ring();
+                    self.ring_room();
                     continue;
                 }
                 Some(Kind::Busy) => No::Message,
@@ -446,7 +466,7 @@ impl Core {
             Some(kind @ (Kind::Aborted | Kind::Torn)) => self.pass_over(position, kind),
             _ => return Ok(false),
         }
-        self.control.room.ring(); // it may be more than we need
+        self.ring_room(); // it may be more than we need
         Ok(true)
     }
 
@@ -455,8 +475,8 @@ impl Core {
         let held = self.hold_tail(&Limit::new(None));
         self.control.rare.closed.store(1, Release); // CLOSE
         drop(held);
-        self.control.arrived.ring();
-        self.control.room.ring();
+        self.ring_arrived();
+        self.ring_room();
     }
 
     /// Whether the queue is closed.
@@ -475,6 +495,25 @@ impl Core {
         // Relaxed: a hint; whoever takes looks again under the lock. Sleepers have fences in front of it.
         let head = self.control.head.position.load(Relaxed);
         head != self.control.tail.position.load(Relaxed)
+    }
+
+    /// Whether a receiver would get an answer now: a message, or the end.
+    pub(super) fn has_message(&self, limit: &Limit) -> Answer<bool> {
+        let _held = self.hold_head(limit)?;
+        let position = self.control.head.position.load(Relaxed); // LOCK
+        Ok(match self.at_head(position) {
+            None => self.is_closed() && self.has_no_more(position),
+            Some(kind) => kind != Kind::Busy, // whoever fills it rings
+        })
+    }
+
+    /// Whether a sender would get an answer now: room for `len` bytes, or that the queue is closed.
+    pub(super) fn has_room(&self, len: usize, limit: &Limit) -> Answer<bool> {
+        let _held = self.hold_tail(limit)?;
+        let tail = self.control.tail.position.load(Relaxed); // LOCK
+        let needed = span(len);
+        let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed);
+        Ok(has_room || self.is_closed())
     }
 
     /// What happened so far, at one moment of the receivers' side.

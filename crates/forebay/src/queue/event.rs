@@ -62,14 +62,16 @@ impl Event {
         self.sleepers.fetch_sub(1, Relaxed); // Relaxed: a ringer that still counts us wakes nobody, or somebody early
     }
 
-    /// Wakes one sleeper, if there is any and none is on its way; call it after what was published.
+    /// Wakes one sleeper, if there is any and none is on its way, and `others`, who sleep elsewhere but have joined; call it
+    /// after what was published.
     #[inline(always)]
-    pub(super) fn ring(&self) {
+    pub(super) fn ring(&self, others: impl FnOnce()) {
         if !planted("queue-ring-without-fence") {
             fence(SeqCst); // RING, the ringer's side
         }
         // Relaxed: ordered by the fence above.
         if self.sleepers.load(Relaxed) > 0 {
+            others();
             self.wake();
         }
     }
@@ -130,7 +132,7 @@ mod tests {
         }
         event.leave();
         if published.load(Relaxed) > 0 {
-            event.ring();
+            event.ring(|| ());
         }
     }
 
@@ -142,7 +144,7 @@ mod tests {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     shared.1.fetch_add(1, Relaxed);
-                    shared.0.ring();
+                    shared.0.ring(|| ());
                 })
             });
             take(&shared.0, &shared.1);

@@ -2,8 +2,8 @@
 //!
 //! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. [`spsc`] is the faster one,
 //! without locks, for exactly one of each; [`shared`] has queues between processes that trust each other, and [`lanes`]
-//! those between processes that do not. This room holds the protocol; memory is `memory`'s. It imports `memory`, `ring`,
-//! `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
+//! those between processes that do not; poll loops [`Watch`] a queue. This room holds the protocol; memory is `memory`'s.
+//! It imports `memory`, `ring`, `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
 //!
 //! ```text
 //!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
@@ -56,6 +56,7 @@ mod sender;
 pub mod shared;
 pub mod spsc;
 mod waiting;
+mod watch;
 
 #[cfg(test)]
 mod models;
@@ -69,6 +70,7 @@ mod tests;
 pub use answers::{RecvError, SendError};
 pub use receiver::{Burst, Message, Received, Receiver};
 pub use sender::{Reserved, Sender};
+pub use watch::Watch;
 
 use crate::{Error, Result, memory::MapConfig, sync::Arc};
 use handles::Handles;

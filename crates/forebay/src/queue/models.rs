@@ -108,6 +108,42 @@ fn dropping_the_oldest_and_taking_it_is_one_or_the_other() {
     });
 }
 
+#[test]
+fn whoever_polls_is_told_of_the_message_and_of_the_end() {
+    model_of(2, || {
+        let (sender, receiver) = room_for(1);
+        let thread = thread::spawn(move || send(&sender, 7));
+        let mut watch = receiver.watch().unwrap();
+        let mut next = || {
+            while watch.arm() {
+                watch.poll();
+            }
+            receiver.try_take().map(|message| number(&message))
+        };
+        assert_eq!(next(), Ok(7));
+        assert_eq!(next(), Err(RecvError::Closed));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn whoever_polls_is_told_of_room() {
+    model_of(2, || {
+        let (sender, receiver) = room_for(1);
+        while sender.try_send(&[0; 8]).is_ok() {}
+        let thread = thread::spawn(move || {
+            drop(receiver.try_take().unwrap());
+            receiver
+        });
+        let mut watch = sender.watch(8).unwrap();
+        while watch.arm() {
+            watch.poll();
+        }
+        assert_eq!(sender.try_send(&[1; 8]), Ok(()));
+        drop(thread.join().unwrap());
+    });
+}
+
 /// The checker under which this build plants bugs finds them: loom by a failed model, ThreadSanitizer by its report.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
@@ -117,6 +153,7 @@ fn planted_bugs_are_found() {
         "models::two_senders_share_the_room_and_receivers_pass_over_what_is_given_up";
     const RECEIVERS: &str =
         "models::each_message_goes_to_one_of_two_receivers_and_neither_sleeps_on";
+    const POLL: &str = "models::whoever_polls_is_told_of_room";
     let mut plants = vec![
         ("queue-reserve-relaxed", THREE),
         ("queue-commit-relaxed", THREE),
@@ -126,6 +163,8 @@ fn planted_bugs_are_found() {
         ("queue-sleep-without-fence", THREE),
         ("queue-ring-without-fence", THREE),
         ("queue-signal-not-passed-on", RECEIVERS),
+        ("queue-arm-without-second-look", POLL),
+        ("queue-ring-without-fence", POLL),
     ];
     if cfg!(not(loom)) && std::env::var_os("TSAN_OPTIONS").is_none() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");

@@ -12,6 +12,7 @@ use super::{
     core::{Core, Frame},
     handles::Handles,
     limit::Limit,
+    watch::{For, Watch},
 };
 use crate::sync::Arc;
 use std::{fmt, ops::Deref, time::Duration};
@@ -176,6 +177,15 @@ impl Receiver {
         Ok(Message { core, frame: taken })
     }
 
+    /// A descriptor for poll loops that wait for a message, or for the end.
+    ///
+    /// # Errors
+    /// Too many files are open, or the queue is [shared](super::shared) with other processes: they have no descriptor to
+    /// signal.
+    pub fn watch(&self) -> crate::Result<Watch> {
+        Watch::new(&self.handles, For::Message)
+    }
+
     /// Lets no message in from now on, from any sender: receivers get what is left, and then the end.
     pub fn close(&self) {
         self.handles.core.close();
@@ -271,7 +281,7 @@ impl Drop for Message<'_> {
     fn drop(&mut self) {
         if let Some(frame) = self.frame.take() {
             self.core.release(frame);
-            self.core.control.room.ring();
+            self.core.ring_room();
         }
     }
 }
@@ -311,7 +321,7 @@ impl Drop for Burst<'_> {
         for frame in self.frames.drain(..) {
             self.core.release(frame);
         }
-        self.core.control.room.ring();
+        self.core.ring_room();
     }
 }
 

@@ -184,8 +184,8 @@ impl Core {
             }
         }
         if found {
-            self.control.arrived.ring();
-            self.control.room.ring();
+            self.ring_arrived();
+            self.ring_room();
         }
         Ok(())
     }

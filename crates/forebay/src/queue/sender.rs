@@ -7,7 +7,13 @@
 //!                  in the memory of the queue        └─ drop ─────▶ receivers pass over it
 //! ```
 
-use super::{SendError, Stats, core::Frame, handles::Handles, limit::Limit};
+use super::{
+    SendError, Stats,
+    core::Frame,
+    handles::Handles,
+    limit::Limit,
+    watch::{For, Watch},
+};
 use crate::sync::Arc;
 use std::{
     fmt,
@@ -108,7 +114,7 @@ impl Sender {
             reserved.copy_from_slice(message.as_ref());
             reserved.commit_without_a_word();
         }
-        core.control.arrived.ring();
+        core.ring_arrived();
         Ok(sent)
     }
 
@@ -165,6 +171,15 @@ impl Sender {
             true => Ok(()),
             false => Err(SendError::TooLong { largest }),
         }
+    }
+
+    /// A descriptor for poll loops that wait for room for a message of `len` bytes, or for the end.
+    ///
+    /// # Errors
+    /// Too many files are open, or the queue is [shared](super::shared) with other processes: they have no descriptor to
+    /// signal.
+    pub fn watch(&self, len: usize) -> crate::Result<Watch> {
+        Watch::new(&self.handles, For::Room(len))
     }
 
     /// Takes no message in from now on, from any sender: receivers get what is left, and then the end.
@@ -230,7 +245,7 @@ impl Reserved<'_> {
     pub fn commit(self) {
         let core = &self.sender.handles.core;
         self.commit_without_a_word();
-        core.control.arrived.ring();
+        core.ring_arrived();
     }
 
     /// Commits; the caller rings.
@@ -272,7 +287,7 @@ impl Drop for Reserved<'_> {
         if let Some(frame) = self.frame.take() {
             let core = &self.sender.handles.core;
             core.abort(frame);
-            core.control.arrived.ring();
+            core.ring_arrived();
         }
     }
 }

@@ -18,11 +18,15 @@
 //! random can stop the queue and spoil messages; checks of every position and length keep it from making others touch
 //! memory outside the queue. A process that shrinks the file of a named queue kills those that touch what is gone.
 //!
+//! What a receiver held that died when nobody else was attached, of an open queue or a closed one, waits for whoever
+//! attaches next: under a name for as long as that stays, without one until the last descriptor is closed. Ends cannot be
+//! [watched](super::Watch) by poll loops: a descriptor would have to reach every process that ever attaches.
+//!
 //! A peer counts as dead when it has left or its process has ended, and all children that it forked without `exec`.
 
 use super::{
     Receiver, Sender, WhenFull, bytes::Bytes, control::Control, core::Core, handles::Handles,
-    home::Home, limit::LastTime, peers::Peers,
+    home::Home, limit::LastTime, peers::Peers, watch::Watchers,
 };
 use crate::{
     Error, Result, memory,
@@ -310,6 +314,8 @@ impl Shared {
             bytes: Bytes::shared(frames, capacity),
             redelivers: preamble.after_death == AfterDeath::Redeliver,
             last_burial: LastTime::default(),
+            arrived_watchers: Watchers::default(),
+            room_watchers: Watchers::default(),
         };
         let handles = Arc::new(Handles::shared(core, preamble.when_full));
         Ok(Shared { handles, file })

@@ -171,7 +171,7 @@ impl Core {
         let answer = self.sleep_until(&self.control.arrived, limit, &mut attempt);
         // The signal that woke us may have stood for more than we took.
         if self.has_frames() && !planted("queue-signal-not-passed-on") {
-            self.control.arrived.ring();
+            self.ring_arrived();
         }
         answer.unwrap_or(Err(No::Message))
     }
@@ -209,7 +209,7 @@ impl Core {
     #[inline]
     fn arrived_if_over(&self) {
         if self.is_closed() {
-            self.control.arrived.ring();
+            self.ring_arrived();
         }
     }
 

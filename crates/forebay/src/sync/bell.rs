@@ -86,6 +86,11 @@ impl Bell {
         self.word.store(self.idle, Relaxed);
     }
 
+    /// As [`disarm`](Bell::disarm); says whether it was up: of this and a ringer, one takes it down.
+    pub(crate) fn take_down(&self) -> bool {
+        self.word.swap(QUIET, AcqRel) == ARMED // AcqRel: as in `arm`
+    }
+
     /// Sleeps until the bell rings or `limit` is over; true unless the time was up. It may return early: look again.
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
         #[cfg(not(loom))]

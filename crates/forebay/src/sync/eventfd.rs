@@ -49,6 +49,19 @@ impl Eventfd {
         self.bell.disarm();
     }
 
+    /// As [`disarm`](Eventfd::disarm); says whether a signal was still to come, which now will not.
+    pub(crate) fn take_down(&self) -> bool {
+        self.bell.take_down()
+    }
+
+    /// As [`wake`](Wait::wake), and calls `also` if it signals.
+    pub(crate) fn wake_and(&self, also: impl FnOnce()) {
+        self.bell.ring_by(|| {
+            also();
+            self.signal.raise();
+        });
+    }
+
     /// Sleeps until the signal, as a poll loop does; it may come back early.
     #[cfg(test)]
     pub(crate) fn sleep(&self) {

@@ -1,0 +1,271 @@
+//! For those who wait for several things at once: a descriptor to poll for a queue, beside sockets, timers and signals.
+//!
+//! It follows the poller's rule: arm, **look once more**, and only then sleep. Any number may watch a queue, each by a
+//! descriptor of its own; all that are armed are signalled at once. It imports `sync`. Read `sync::eventfd` next.
+//!
+//! ```text
+//!   loop {  arm() ── false ─▶ there is something: take it, begin again
+//!             └──── true ──▶ poll(this descriptor, others) ─▶ begin again  }
+//! ```
+//!
+//! An armed watch counts as a sleeper of its [`event`](super::event), so whoever rings pays nothing for watches while
+//! nobody waits, and the edge is that event's, RING. Whoever takes the bell down, the ringer or the watch itself,
+//! takes it out of that count.
+
+use super::{event::Event, handles::Handles, limit::Limit};
+use crate::{
+    Error, Result,
+    sync::{Arc, Eventfd, Wait, planted},
+};
+#[cfg(not(loom))]
+use std::os::fd::{AsFd, BorrowedFd};
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Those who watch one event of a queue, in this process.
+#[derive(Debug, Default)]
+pub(super) struct Watchers(Mutex<Vec<Arc<Eventfd>>>);
+
+impl Watchers {
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Eventfd>>)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Signals all that are armed; for whoever rings `event`, behind its fence.
+    #[cold]
+    pub(super) fn signal(&self, event: &Event) {
+        let mut all = Vec::new();
+        self.change(|watchers| all.clone_from(watchers));
+        for one in all {
+            one.wake_and(|| event.leave());
+        }
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    /// A message.
+    Message,
+    /// Room for a message of so many bytes.
+    Room(usize),
+}
+
+/// Tells a poll loop that a message may be there ([`Receiver::watch`](super::Receiver::watch)), or room for one
+/// ([`Sender::watch`](super::Sender::watch)).
+///
+/// It keeps no queue open: whoever watches also learns that it was closed.
+///
+/// ```
+/// use rustix::event::{poll, PollFd, PollFlags};
+/// let (sender, receiver) = forebay::queue::queue(4096)?;
+/// std::thread::spawn(move || sender.send(b"hello", None));
+/// let mut watch = receiver.watch()?;
+/// while watch.arm() {
+///     poll(&mut [PollFd::new(&watch, PollFlags::IN)], None).unwrap(); // and others
+/// }
+/// assert_eq!(&*receiver.try_take().unwrap(), b"hello");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub struct Watch {
+    handles: Arc<Handles>,
+    signal: Arc<Eventfd>,
+    what: For,
+}
+
+impl Watch {
+    /// # Errors
+    /// No descriptor is left, or the queue is shared with other processes.
+    pub(super) fn new(handles: &Arc<Handles>, what: For) -> Result<Watch> {
+        if handles.core.peers.may_die() {
+            let error = Error::new("queue", "watching a queue between processes");
+            return Err(error.advise(
+                "Wait in a thread of its own: the other processes have no descriptor to signal",
+            ));
+        }
+        let watch = Watch {
+            handles: handles.clone(),
+            signal: Arc::new(Eventfd::new()?),
+            what,
+        };
+        let signal = watch.signal.clone();
+        watch.watchers().change(|watchers| watchers.push(signal));
+        Ok(watch)
+    }
+
+    fn watchers(&self) -> &Watchers {
+        match self.what {
+            For::Message => &self.handles.core.arrived_watchers,
+            For::Room(_) => &self.handles.core.room_watchers,
+        }
+    }
+
+    fn event(&self) -> &Event {
+        match self.what {
+            For::Message => &self.handles.core.control.arrived,
+            For::Room(_) => &self.handles.core.control.room,
+        }
+    }
+
+    /// Asks for a signal when what is watched for may be there, or the queue was closed; true if it is not there yet: then
+    /// poll [`as_fd`](AsFd::as_fd) **for input** (it is an eventfd), and arm again before the next poll. False: try, nothing
+    /// was armed.
+    ///
+    /// A signal may come early or for nothing, and others may be faster. The descriptor stays readable until the next
+    /// `arm`.
+    ///
+    /// ```
+    /// use forebay::queue::SendError;
+    /// let (sender, receiver) = forebay::queue::queue(4096)?;
+    /// let mut watch = sender.watch(1000)?;
+    /// assert!(!watch.arm()); // there is room
+    /// while sender.try_send(&[0; 1000]) != Err(SendError::Full) {}
+    /// assert!(watch.arm());
+    /// drop(receiver.try_take()); // makes the descriptor readable
+    /// assert!(!watch.arm());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn arm(&mut self) -> bool {
+        self.disarm();
+        self.event().join();
+        self.signal.arm();
+        if !planted("queue-arm-without-second-look") && self.is_there() {
+            self.disarm();
+            return false;
+        }
+        true
+    }
+
+    /// Wants no signal any more; one may come all the same.
+    pub fn disarm(&mut self) {
+        if self.signal.take_down() {
+            self.event().leave();
+        }
+    }
+
+    /// Also where a lock is not to be had: then the caller, who tries, waits for it.
+    fn is_there(&self) -> bool {
+        let core = &self.handles.core;
+        let limit = Limit::new(Some(Duration::ZERO));
+        let answer = match self.what {
+            For::Message => core.has_message(&limit),
+            For::Room(len) => core.has_room(len, &limit),
+        };
+        answer.unwrap_or(true)
+    }
+
+    /// Sleeps as a poll loop does.
+    #[cfg(test)]
+    pub(super) fn poll(&self) {
+        self.signal.sleep();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.disarm();
+        self.watchers()
+            .change(|watchers| watchers.retain(|one| !Arc::ptr_eq(one, &self.signal)));
+    }
+}
+
+#[cfg(not(loom))]
+impl AsFd for Watch {
+    /// Readable some time after [`arm`](Watch::arm) said true. To poll, not to read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.signal.as_fd()
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("what", &self.what)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::queue::{RecvError, SendError, queue, shared};
+    use rustix::event::{PollFd, PollFlags, poll};
+    use std::thread;
+
+    /// As a poll loop that has nothing else to wait for.
+    fn wait_for(watch: &mut Watch) {
+        while watch.arm() {
+            poll(&mut [PollFd::new(&*watch, PollFlags::IN)], None).unwrap();
+        }
+    }
+
+    #[test]
+    fn poll_loops_on_both_ends_pass_every_message_and_hear_of_the_end() {
+        const MESSAGES: u64 = if cfg!(forebay_one_view) { 2000 } else { 20_000 };
+        let (sender, receiver) = queue(1).unwrap();
+        let senders: Vec<_> = (0..2)
+            .map(|_| {
+                let sender = sender.clone();
+                thread::spawn(move || {
+                    let mut watch = sender.watch(100).unwrap();
+                    for _ in 0..MESSAGES {
+                        while sender.try_send(&[1; 100]) == Err(SendError::Full) {
+                            wait_for(&mut watch);
+                        }
+                    }
+                })
+            })
+            .collect();
+        drop(sender);
+        let receive = || {
+            let mut watch = receiver.watch().unwrap();
+            let mut received = 0;
+            loop {
+                match receiver.try_take() {
+                    Ok(message) => received += u64::from(message[0]),
+                    Err(RecvError::Closed) => return received,
+                    Err(_) => wait_for(&mut watch),
+                }
+            }
+        };
+        let received = thread::scope(|scope| {
+            let other = scope.spawn(receive);
+            receive() + other.join().unwrap()
+        });
+        senders.into_iter().for_each(|one| one.join().unwrap());
+        assert_eq!(received, 2 * MESSAGES);
+    }
+
+    #[test]
+    fn a_message_that_is_being_filled_is_not_there_yet() {
+        let (sender, receiver) = queue(1).unwrap();
+        let mut watch = receiver.watch().unwrap();
+        let reserved = sender.try_reserve(1).unwrap();
+        assert!(watch.arm());
+        reserved.commit();
+        assert!(!watch.arm());
+    }
+
+    #[test]
+    fn a_watch_keeps_no_queue_open_and_nothing_of_it_stays() {
+        let (sender, receiver) = queue(1).unwrap();
+        let mut watch = receiver.watch().unwrap();
+        assert!(watch.arm());
+        let handles = watch.handles.clone();
+        drop(watch);
+        assert!(handles.core.arrived_watchers.0.lock().unwrap().is_empty());
+        let _watch = receiver.watch().unwrap();
+        drop(receiver);
+        assert_eq!(sender.try_send(b""), Err(SendError::Closed));
+    }
+
+    #[test]
+    fn a_queue_between_processes_says_that_it_cannot_be_watched() {
+        let queue = shared::create_nameless(&shared::Config::default()).unwrap();
+        let error = queue.receiver().watch().unwrap_err().to_string();
+        assert!(error.contains("between processes"), "{error}");
+    }
+}
