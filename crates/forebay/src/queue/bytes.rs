@@ -42,6 +42,8 @@ const _: () = assert!(size_of::<Header>() == HEADER && align_of::<Header>() == A
 pub(super) struct Bytes {
     base: NonNull<u8>,
     capacity: usize,
+    /// What masks a position to an offset, where the capacity is a power of two; else 0.
+    mask: u64,
     #[allow(dead_code)] // held to be dropped
     memory: Memory,
     #[cfg(loom)]
@@ -61,6 +63,14 @@ enum Memory {
 type OwnMemory = crate::memory::Mirror;
 #[cfg(any(loom, miri, forebay_one_view))]
 type OwnMemory = Box<[std::cell::UnsafeCell<u64>]>;
+
+/// See [`Bytes::mask`].
+fn mask(capacity: usize) -> u64 {
+    match capacity.is_power_of_two() {
+        true => capacity as u64 - 1,
+        false => 0,
+    }
+}
 
 // SAFETY: it is memory; who touches which bytes is `core`'s to say, which every unsafe method here asks for.
 unsafe impl Send for Bytes {}
@@ -93,6 +103,7 @@ impl Bytes {
         Ok(Bytes {
             base,
             capacity,
+            mask: mask(capacity),
             memory: Memory::Own(memory),
             #[cfg(loom)]
             shadow: (0..capacity / ALIGN).map(|_| Default::default()).collect(),
@@ -109,6 +120,7 @@ impl Bytes {
         Bytes {
             base: mapping.start(),
             capacity,
+            mask: mask(capacity),
             memory: Memory::Shared(mapping),
         }
     }
@@ -120,7 +132,11 @@ impl Bytes {
 
     #[inline(always)]
     fn offset(&self, position: u64) -> usize {
-        (position % self.capacity as u64) as usize
+        // A division takes as long as much of the rest of taking a message.
+        match self.mask {
+            0 => (position % self.capacity as u64) as usize,
+            mask => (position & mask) as usize,
+        }
     }
 
     /// The header of the frame at `position`.

@@ -354,28 +354,15 @@ impl Core {
             let why_not = match self.at_head(position) {
                 None if self.is_closed() && self.has_no_more(position) => No::Closed,
                 None => No::Message,
-                Some(Kind::Ready) => {
-                    let header = self.header(position);
-                    let len = header.len.load(Relaxed) as usize; // RESERVE
-                    if len <= fits {
-                        let frame = Frame {
-                            position,
-                            len,
-                            sequence: header.sequence.load(Relaxed), // RESERVE
-                            again: false,
-                        };
-                        if len > self.largest() {
-                            return Err(No::Broken);
-                        }
-                        let state = Kind::Taken.of_owner(self.peers.me());
-                        self.pass(position, state, &head.received);
-                        self.bytes.settle();
+                Some(Kind::Ready) => match self.take_ready(position, fits) {
+                    Ok(frame) => {
                         each(frame);
                         taken += 1;
                         continue;
                     }
-                    No::Fit(len)
-                }
+                    Err(No::Broken) => return Err(No::Broken),
+                    Err(why_not) => why_not,
+                },
                 Some(kind @ (Kind::Aborted | Kind::Torn)) => {
                     self.pass_over(position, kind);
                     self.ring_room();
@@ -390,6 +377,45 @@ impl Core {
             };
         }
         Ok(())
+    }
+
+    /// Takes the message that is next if it is there and no longer than `fits`; `None`: [`take`](Core::take) knows more.
+    #[inline]
+    pub(super) fn take_next(&self, fits: usize, limit: &Limit) -> Answer<Option<Frame>> {
+        let head = &self.control.head;
+        let _held = self.hold_head(limit)?;
+        // Relaxed: LOCK.
+        if self.peers.may_die() && head.returned.load(Relaxed) > 0 {
+            return Ok(None);
+        }
+        let position = head.position.load(Relaxed); // LOCK
+        match self.at_head(position) {
+            Some(Kind::Ready) => Ok(self.take_ready(position, fits).ok()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes the message at the head, which is Ready, if it is no longer than `fits`. Under the head's lock.
+    #[inline(always)]
+    fn take_ready(&self, position: u64, fits: usize) -> Answer<Frame> {
+        let header = self.header(position);
+        let len = header.len.load(Relaxed) as usize; // RESERVE
+        if len > fits {
+            return Err(No::Fit(len));
+        }
+        if len > self.largest() {
+            return Err(No::Broken);
+        }
+        let frame = Frame {
+            position,
+            len,
+            sequence: header.sequence.load(Relaxed), // RESERVE
+            again: false,
+        };
+        let state = Kind::Taken.of_owner(self.peers.me());
+        self.pass(position, state, &self.control.head.received);
+        self.bytes.settle();
+        Ok(frame)
     }
 
     /// The state of the frame at the head, if there is one. Under the head's lock.

@@ -39,6 +39,7 @@
 mod answers;
 mod bytes;
 mod control;
+mod copy;
 mod core;
 mod event;
 mod frame;

@@ -9,6 +9,7 @@
 
 use super::{
     RecvError, Stats,
+    copy::copy,
     core::{Core, Frame},
     handles::Handles,
     limit::Limit,
@@ -172,9 +173,11 @@ impl Receiver {
     #[inline]
     fn next(&self, fits: usize, limit: &Limit) -> super::core::Answer<Message<'_>> {
         let core = &self.handles.core;
-        let mut taken = None;
-        core.take_within(1, fits, limit, |frame| taken = Some(frame))?;
-        Ok(Message { core, frame: taken })
+        let frame = core.take_one(fits, limit)?;
+        Ok(Message {
+            core,
+            frame: Some(frame),
+        })
     }
 
     /// A descriptor for poll loops that wait for a message, or for the end.
@@ -259,7 +262,7 @@ impl Message<'_> {
     #[inline]
     fn copy_to(self, buffer: &mut [u8]) -> Received {
         let len = self.len();
-        buffer[..len].copy_from_slice(&self);
+        copy(&self, &mut buffer[..len]);
         Received {
             len,
             sequence: self.sequence(),

@@ -9,6 +9,7 @@
 
 use super::{
     SendError, Stats,
+    copy::copy,
     core::Frame,
     handles::Handles,
     limit::Limit,
@@ -74,7 +75,7 @@ impl Sender {
     #[inline]
     pub fn send(&self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
         let mut reserved = self.reserve(message.len(), limit)?;
-        reserved.copy_from_slice(message);
+        copy(message, &mut reserved);
         reserved.commit();
         Ok(())
     }
@@ -149,19 +150,14 @@ impl Sender {
         let Handles {
             core, when_full, ..
         } = &*self.handles;
-        let mut reserved = None;
-        core.reserve_within(
-            std::iter::once(len),
-            *when_full,
-            &Limit::new(limit),
-            |frame| {
-                reserved = Some(frame);
-            },
-        )
-        .map_err(|no| SendError::from_no(no, limit != Some(Duration::ZERO) && when_full.waits()))?;
+        let frame = core
+            .reserve_one(len, *when_full, &Limit::new(limit))
+            .map_err(|no| {
+                SendError::from_no(no, limit != Some(Duration::ZERO) && when_full.waits())
+            })?;
         Ok(Reserved {
             sender: self,
-            frame: reserved,
+            frame: Some(frame),
         })
     }
 

@@ -17,7 +17,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{Config, RecvError, SendError, WhenFull, receiver::Received};
+use super::{Config, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
 use crate::{
     Error,
     ring::{
@@ -34,6 +34,9 @@ const WORD: usize = size_of::<Word>();
 
 /// The length that says: no message, so many words to pass over, up to the end of the memory. Only with one view.
 const PADDING: u32 = u32::MAX;
+
+/// Bytes that a header can say.
+const LONGEST: usize = PADDING as usize - WORD;
 
 /// Makes a queue of `capacity_bytes`, rounded up to a multiple of 8, between one sender and one receiver.
 ///
@@ -100,19 +103,6 @@ fn split(header: Word) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Copies all of `from`. What fits into two registers is copied here: a call of the C library's function takes as long as
-/// all the rest of sending a word.
-#[inline(always)]
-fn copy(from: &[u8], to: &mut [u8]) {
-    match (from.first_chunk::<WORD>(), from.last_chunk::<WORD>()) {
-        (Some(first), Some(last)) if from.len() <= 2 * WORD && to.len() == from.len() => {
-            to[..WORD].copy_from_slice(first);
-            to[from.len() - WORD..].copy_from_slice(last);
-        }
-        _ => to.copy_from_slice(from),
-    }
-}
-
 /// Puts messages into a queue; there is only one. The queue closes when it is dropped.
 ///
 /// That the receiver is gone is noticed when the queue seems full: looking each time would cost more than sending.
@@ -139,8 +129,22 @@ impl Sender {
     /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
+        let (n, len) = (words(message.len()), message.len());
+        if !ONE_VIEW && len <= LONGEST {
+            let slots = self.producer.reserve(n);
+            if slots.len() == n {
+                send_in(slots, &mut self.next, message);
+                return Ok(());
+            }
+        }
+        self.send_later(message, limit)
+    }
+
+    /// Sends where there was no room, or may be none in one piece.
+    #[cold]
+    fn send_later(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
         let mut reserved = self.reserve(message.len(), limit)?;
-        copy(message, reserved.bytes());
+        reserved.bytes().copy_from_slice(message);
         reserved.commit();
         Ok(())
     }
@@ -159,7 +163,7 @@ impl Sender {
     /// assert_eq!(receiver.take(None).unwrap().sequence(), 0);
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    #[inline(always)]
+    #[inline]
     pub fn reserve(
         &mut self,
         len: usize,
@@ -212,7 +216,7 @@ impl Sender {
     /// Bytes of the longest message that the queue can hold: its capacity less 8.
     #[inline]
     pub fn largest(&self) -> usize {
-        ((self.producer.capacity() - 1) * WORD).min(PADDING as usize - WORD)
+        ((self.producer.capacity() - 1) * WORD).min(LONGEST)
     }
 }
 
@@ -263,6 +267,20 @@ impl fmt::Debug for Reserved<'_> {
             .field("len", &self.len)
             .finish_non_exhaustive()
     }
+}
+
+/// Sends `message` in `slots`, which are as many as it needs.
+#[inline(always)]
+fn send_in(slots: spsc::Reserved<'_, Word, Park>, next: &mut u64, message: &[u8]) {
+    let (sequence, len) = (*next, message.len());
+    let mut reserved = Reserved {
+        slots,
+        next,
+        sequence,
+        len,
+    };
+    copy(message, reserved.bytes());
+    reserved.commit();
 }
 
 /// Takes messages out of a queue; there is only one. The queue closes when it is dropped.

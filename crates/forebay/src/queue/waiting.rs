@@ -20,7 +20,7 @@ use super::{
     lock::Got,
 };
 use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 /// Looks before the first sleep: some behind a pause, then some behind giving the processor away. Where there are more
 /// threads than processors, it is those who have none that make room, or messages: given one, they do so for all, and a
@@ -55,6 +55,38 @@ impl Core {
         self.reserve_when_full(when_full, limit, &mut |drops| {
             self.reserve_or_drop(lens.clone(), drops, limit, &mut each)
         })
+    }
+
+    /// Reserves a frame for one message, waiting within `limit`.
+    ///
+    /// Apart from [`reserve_within`](Core::reserve_within), so that the frame need not pass through memory where there is
+    /// room.
+    #[inline]
+    pub(super) fn reserve_one(
+        &self,
+        len: usize,
+        when_full: WhenFull,
+        limit: &Limit,
+    ) -> Answer<Frame> {
+        // Relaxed: as there.
+        if self.control.rare.starving.load(Relaxed) == 0 || when_full != WhenFull::Wait {
+            let mut reserved = None;
+            match self.reserve(iter::once(len), limit, |frame| reserved = Some(frame)) {
+                Err(No::Room { .. }) => {}
+                answer => return answer.and(reserved.ok_or(No::Broken)),
+            }
+        }
+        self.reserve_one_later(len, when_full, limit)
+    }
+
+    #[cold]
+    fn reserve_one_later(&self, len: usize, when_full: WhenFull, limit: &Limit) -> Answer<Frame> {
+        let mut reserved = None;
+        self.reserve_when_full(when_full, limit, &mut |drops| {
+            let each = &mut |frame| reserved = Some(frame);
+            self.reserve_or_drop(iter::once(len), drops, limit, each)
+        })?;
+        reserved.ok_or(No::Broken)
     }
 
     #[cold]
@@ -151,6 +183,26 @@ impl Core {
         };
         self.arrived_if_over();
         answer
+    }
+
+    /// Takes one message of up to `fits` bytes, waiting within `limit`; apart from [`take_within`](Core::take_within) as
+    /// [`reserve_one`](Core::reserve_one) is.
+    #[inline]
+    pub(super) fn take_one(&self, fits: usize, limit: &Limit) -> Answer<Frame> {
+        match self.take_next(fits, limit)? {
+            Some(frame) => {
+                self.arrived_if_over();
+                Ok(frame)
+            }
+            None => self.take_one_later(fits, limit),
+        }
+    }
+
+    #[cold]
+    fn take_one_later(&self, fits: usize, limit: &Limit) -> Answer<Frame> {
+        let mut taken = None;
+        self.take_within(1, fits, limit, |frame| taken = Some(frame))?;
+        taken.ok_or(No::Broken)
     }
 
     #[cold]
