@@ -197,10 +197,29 @@ impl Outlet {
         rings
     }
 
-    /// Asks for a ring when there is room for `len` bytes; the caller looks again before it sleeps.
-    pub(super) fn arm(&self, len: usize) {
+    /// Asks for a ring when there is room for `len` bytes, and says whether there is now. If not, the caller may sleep.
+    ///
+    /// `take_rings` takes those that came. They are taken before the look: behind it, the one that was asked for might be
+    /// among them, and nobody would come.
+    ///
+    /// # Errors
+    /// As [`has_room`](Outlet::has_room), and those of `take_rings`.
+    pub(super) fn arm(
+        &mut self,
+        len: usize,
+        mut take_rings: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<bool, Fault> {
+        let late = planted("lane-rings-taken-late");
+        if !late {
+            take_rings()?;
+        }
         self.lane.store(RINGS, self.wanted(len), Relaxed); // Relaxed: the fence orders it
         look_behind("lane-want-without-fence"); // ROOM, the sender's side
+        let has_room = self.has_room(len)?;
+        if late {
+            take_rings()?;
+        }
+        Ok(has_room)
     }
 
     /// Asks for no ring any more; one may come all the same.
@@ -422,8 +441,7 @@ mod tests {
             assert!(!outlet.put(b"x"));
         }
         let len = 3 * WORD;
-        assert!(!outlet.has_room(len).unwrap());
-        outlet.arm(len);
+        assert!(!outlet.arm(len, || Ok(())).unwrap());
         let mut rings = Vec::new();
         for _ in 0..4 {
             let Found::Message { rings: ring, .. } = inlet.take(&mut buffer).unwrap() else {

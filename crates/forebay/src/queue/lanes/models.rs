@@ -14,7 +14,7 @@ use loom::sync::{Condvar, Mutex};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex};
 
-/// What a socket does for rings: they stay until somebody takes them.
+/// What a socket does for rings: they stay until they are taken, and nobody sleeps while there are any.
 #[derive(Default)]
 struct Bell {
     is_rung: Mutex<bool>,
@@ -27,12 +27,15 @@ impl Bell {
         self.rung.notify_one();
     }
 
+    fn take(&self) {
+        *self.is_rung.lock().unwrap() = false;
+    }
+
     fn sleep(&self) {
         let mut is_rung = self.is_rung.lock().unwrap();
         while !*is_rung {
             is_rung = self.rung.wait(is_rung).unwrap();
         }
-        *is_rung = false;
     }
 }
 
@@ -48,12 +51,14 @@ fn lane(messages: usize) -> (Outlet, Inlet) {
 
 /// Sends as `Sender` does.
 fn send(outlet: &mut Outlet, number: u64, arrived: &Bell, room: &Bell) {
-    while !outlet.has_room(8).unwrap() {
-        outlet.arm(8);
-        if outlet.has_room(8).unwrap() {
-            break;
+    if !outlet.has_room(8).unwrap() {
+        let take_rings = || {
+            room.take();
+            Ok(())
+        };
+        while !outlet.arm(8, take_rings).unwrap() {
+            room.sleep();
         }
-        room.sleep();
     }
     outlet.disarm();
     if outlet.put(&number.to_ne_bytes()) {
@@ -85,6 +90,7 @@ fn recv(inlets: &mut [Inlet], arrived: &Bell, room: &Bell) -> u64 {
         found = look(inlets);
         if found.is_none() {
             arrived.sleep();
+            arrived.take();
         }
     }
     inlets.iter().for_each(Inlet::disarm);
@@ -156,6 +162,7 @@ fn planted_bugs_are_found() {
         ("lane-ring-without-fence", THREE),
         ("lane-arm-without-fence", EITHER),
         ("lane-want-without-fence", THREE),
+        ("lane-rings-taken-late", THREE),
         ("lane-pass-without-fence", THREE),
         ("lane-leave-relaxed", LEFT),
     ] {

@@ -126,15 +126,19 @@ impl Sender {
             }
         }
         let answer = loop {
-            if waits {
-                self.outlet.arm(len);
-                self.link.expect_ring();
-            }
-            if self.has_room(len)? {
-                break Ok(());
-            }
-            if let Err(fault) = self.link.hear() {
-                break Err(self.broke(fault));
+            // Its rings tell of the end, too: a call that does not wait looks for that, and asks for none.
+            let link = &mut self.link;
+            let has_room = match waits {
+                true => self.outlet.arm(len, || {
+                    link.expect_ring(); // it may come also where the look finds room
+                    link.hear()
+                }),
+                false => link.hear().and_then(|()| self.outlet.has_room(len)),
+            };
+            match has_room {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(fault) => break Err(self.broke(fault)),
             }
             if self.link.has_ended() {
                 break Err(self.ends());

@@ -99,6 +99,25 @@ fn each_message_goes_to_one_of_several_threads_in_its_senders_order() {
 }
 
 #[test]
+fn neither_side_of_a_lane_that_holds_three_messages_sleeps_on() {
+    const MESSAGES: u64 = 50_000;
+    let hub = hub();
+    let (mut sender, ..) = join(&hub, 1);
+    let message = vec![7; sender.largest() / 3];
+    let sending = thread::spawn(move || {
+        for _ in 0..MESSAGES {
+            sender.send(&message, LATER).unwrap();
+        }
+        sender
+    });
+    let mut buffer = vec![0; 4096];
+    for sequence in 0..MESSAGES {
+        assert_eq!(hub.recv(&mut buffer, LATER).unwrap().sequence, sequence);
+    }
+    drop(sending.join().unwrap());
+}
+
+#[test]
 fn a_full_lane_costs_the_others_one_message_a_round() {
     let hub = hub();
     let (mut flood, noisy, _) = join(&hub, 1 << 16);
