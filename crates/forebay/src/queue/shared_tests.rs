@@ -8,7 +8,13 @@ use super::{
     *,
 };
 use crate::sync::atomic::Ordering::Relaxed;
-use std::{io::ErrorKind, mem, os::unix::fs::FileExt, time::Duration};
+use std::{
+    fs,
+    io::ErrorKind,
+    mem,
+    os::unix::fs::{FileExt, MetadataExt},
+    time::Duration,
+};
 
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
 /// Longer than it takes until somebody looks after the dead.
@@ -200,6 +206,39 @@ fn a_name_leads_to_the_same_queue_until_it_is_removed() {
     let error = attach(&name).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::NotFound);
     assert!(create("../etc", &config).is_err());
+}
+
+/// Maps and descriptors of this process that are of `file`.
+fn traces(file: &fs::Metadata) -> usize {
+    let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+    let in_maps = format!(" {major:02x}:{minor:02x} {} ", file.ino());
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+    // Other tests close theirs meanwhile.
+    let files = descriptors.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
+    let same = files.filter(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()));
+    maps.lines().filter(|line| line.contains(&in_maps)).count() + same.count()
+}
+
+#[test]
+fn no_descriptor_no_map_and_no_name_is_left() {
+    let name = format!("gone-{}", std::process::id());
+    let queue = create(&name, &Config::default()).unwrap();
+    let other = attach(&name).unwrap();
+    let (sender, receiver) = (queue.sender(), other.receiver());
+    sender.send(b"x", None).unwrap();
+    let message = receiver.take(None).unwrap();
+    let file = fs::metadata(format!("/dev/shm/forebay.{name}")).unwrap();
+    // Each has a file to hand over and one with its lock, the front mapped once, and the frames twice.
+    assert_eq!(traces(&file), 2 * 5);
+    drop(message);
+    drop((queue, other, receiver));
+    // A sender has nothing to hand over.
+    assert_eq!(traces(&file), 4);
+    drop(sender);
+    assert_eq!(traces(&file), 0);
+    remove(&name).unwrap();
+    assert!(attach(&name).is_err());
 }
 
 #[test]
