@@ -276,7 +276,7 @@ impl Core {
 
     /// Bytes behind `position`, at or beyond the tail, that are free as far as we know. Under the tail's lock.
     #[inline(always)]
-    fn vacant(&self, position: u64) -> u64 {
+    pub(super) fn vacant(&self, position: u64) -> u64 {
         let used = position.wrapping_sub(self.control.tail.free.load(Relaxed));
         (self.capacity() as u64).saturating_sub(used) // nothing where the words make no sense
     }
@@ -284,7 +284,7 @@ impl Core {
     /// Moves `free` over frames that are over, until `needed` bytes are vacant and a little more; says whether they
     /// are. Under the tail's lock.
     #[cold]
-    fn make_room(&self, position: u64, needed: u64) -> bool {
+    pub(super) fn make_room(&self, position: u64, needed: u64) -> bool {
         // So much more that this is seldom called, and not so much that the headers read here grow cold before their
         // bytes are written again.
         let aim = needed.max(self.capacity() as u64 / 8);
@@ -511,7 +511,7 @@ impl Core {
     }
 
     /// Whether the tail is still at `position`; asked after CLOSE, it stays there.
-    fn has_no_more(&self, position: u64) -> bool {
+    pub(super) fn has_no_more(&self, position: u64) -> bool {
         self.control.tail.position.load(Acquire) == position // RESERVE
     }
 
@@ -521,55 +521,5 @@ impl Core {
         // Relaxed: a hint; whoever takes looks again under the lock. Sleepers have fences in front of it.
         let head = self.control.head.position.load(Relaxed);
         head != self.control.tail.position.load(Relaxed)
-    }
-
-    /// Whether a receiver would get an answer now: a message, or the end.
-    pub(super) fn has_message(&self, limit: &Limit) -> Answer<bool> {
-        let _held = self.hold_head(limit)?;
-        let position = self.control.head.position.load(Relaxed); // LOCK
-        Ok(match self.at_head(position) {
-            None => self.is_closed() && self.has_no_more(position),
-            Some(kind) => kind != Kind::Busy, // whoever fills it rings
-        })
-    }
-
-    /// Whether a sender would get an answer now: room for `len` bytes, or that the queue is closed.
-    pub(super) fn has_room(&self, len: usize, limit: &Limit) -> Answer<bool> {
-        let _held = self.hold_tail(limit)?;
-        let tail = self.control.tail.position.load(Relaxed); // LOCK
-        let needed = span(len);
-        let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed);
-        Ok(has_room || self.is_closed())
-    }
-
-    /// What happened so far, at one moment of the receivers' side.
-    pub(super) fn stats(&self, limit: &Limit) -> Answer<super::Stats> {
-        let (head, tail) = (&self.control.head, &self.control.tail);
-        let _head = self.hold_head(limit)?;
-        let _tail = self.hold_tail(limit)?;
-        // Relaxed: LOCK, both.
-        let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
-        let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));
-        let used = tail.position.load(Relaxed) - tail.free.load(Relaxed);
-        let mut position = head.position.load(Relaxed);
-        if tail.position.load(Relaxed).wrapping_sub(position) > self.capacity() as u64 {
-            return Err(No::Broken);
-        }
-        let mut queued = 0;
-        while position < tail.position.load(Relaxed) {
-            position += self.span_at(position);
-            queued += 1;
-        }
-        Ok(super::Stats {
-            reserved,
-            received,
-            dropped,
-            aborted,
-            queued,
-            used_bytes: used as usize,
-            torn: head.torn.load(Relaxed),
-            redelivered: head.redelivered.load(Relaxed),
-            abandoned: head.abandoned.load(Relaxed),
-        })
     }
 }

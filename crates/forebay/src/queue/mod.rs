@@ -37,6 +37,7 @@
 //! ```
 
 mod answers;
+mod asking;
 mod bytes;
 mod control;
 mod copy;

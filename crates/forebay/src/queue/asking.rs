@@ -1,0 +1,63 @@
+//! Questions to a queue that change nothing in it: would there be a message, or room, and what happened so far.
+//!
+//! They look at the words of `core` under the locks that guard them. It imports `sync`. Read `watch` next.
+
+use super::{
+    Stats,
+    core::{Answer, Core, No},
+    frame::{Kind, span},
+    limit::Limit,
+};
+use crate::sync::atomic::Ordering::Relaxed;
+
+impl Core {
+    /// Whether a receiver would get an answer now: a message, or the end.
+    pub(super) fn has_message(&self, limit: &Limit) -> Answer<bool> {
+        let _held = self.hold_head(limit)?;
+        let position = self.control.head.position.load(Relaxed); // LOCK
+        Ok(match self.at_head(position) {
+            None => self.is_closed() && self.has_no_more(position),
+            Some(kind) => kind != Kind::Busy, // whoever fills it rings
+        })
+    }
+
+    /// Whether a sender would get an answer now: room for `len` bytes, or that the queue is closed.
+    pub(super) fn has_room(&self, len: usize, limit: &Limit) -> Answer<bool> {
+        let _held = self.hold_tail(limit)?;
+        let tail = self.control.tail.position.load(Relaxed); // LOCK
+        let needed = span(len);
+        let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed);
+        Ok(has_room || self.is_closed())
+    }
+
+    /// What happened so far, at one moment of the receivers' side.
+    pub(super) fn stats(&self, limit: &Limit) -> Answer<Stats> {
+        let (head, tail) = (&self.control.head, &self.control.tail);
+        let _head = self.hold_head(limit)?;
+        let _tail = self.hold_tail(limit)?;
+        // Relaxed: LOCK, both.
+        let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
+        let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));
+        let used = tail.position.load(Relaxed) - tail.free.load(Relaxed);
+        let mut position = head.position.load(Relaxed);
+        if tail.position.load(Relaxed).wrapping_sub(position) > self.capacity() as u64 {
+            return Err(No::Broken);
+        }
+        let mut queued = 0;
+        while position < tail.position.load(Relaxed) {
+            position += self.span_at(position);
+            queued += 1;
+        }
+        Ok(Stats {
+            reserved,
+            received,
+            dropped,
+            aborted,
+            queued,
+            used_bytes: used as usize,
+            torn: head.torn.load(Relaxed),
+            redelivered: head.redelivered.load(Relaxed),
+            abandoned: head.abandoned.load(Relaxed),
+        })
+    }
+}
