@@ -14,6 +14,7 @@ use crate::{
     memory::{self, HugePages},
 };
 use std::{
+    num::NonZeroUsize,
     ops::{Deref, DerefMut},
     sync::Arc,
     time::{Duration, Instant},
@@ -56,11 +57,14 @@ pub struct Appender {
     record_bytes: usize,
     /// Where the next fresh buffer's bytes go.
     end: u64,
-    accepted: u64,
+    /// Records in the buffers before the current one.
+    handed_over: u64,
     dropped: u64,
     when_full: WhenFull,
     /// Bytes that the framing keeps in front of each buffer.
     head: usize,
+    /// Bytes of each record, or 0.
+    each: usize,
     /// When the oldest byte of the current buffer was first noticed.
     waiting_since: Option<u64>,
     flush_ns: u64,
@@ -88,7 +92,8 @@ impl Appender {
         // The first one now, which also tells what pages are got; the others when they are needed.
         let mut current = Buffer::new(size, config.huge_pages, true)?;
         let head = framing.head_bytes();
-        current.restart(0, head);
+        let each = framing.record_bytes().map_or(0, NonZeroUsize::get);
+        current.restart(0, head, each);
         let huge_pages = current.huge_pages();
         let spare = (1..config.buffers)
             .map(|_| Buffer::new(size, config.huge_pages, false))
@@ -98,10 +103,11 @@ impl Appender {
             capacity: config.buffer_bytes,
             record_bytes: config.record_bytes,
             end: 0,
-            accepted: 0,
+            handed_over: 0,
             dropped: 0,
             when_full: config.when_full,
             head,
+            each,
             waiting_since: None,
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
             padding: direct.then(|| framing.least_padding()).flatten(),
@@ -121,46 +127,65 @@ impl Appender {
     /// above [`Config::record_bytes`].
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
-        if !self.has_room(len) {
+        if len > self.record_bytes || self.writer.has_failed() || !self.has_room() {
             self.check(len)?;
             if !self.renew(Duration::ZERO) {
                 return Ok(None);
             }
         }
-        Ok(Some(Reserved { store: self, len }))
+        Ok(self.reserved(len))
     }
 
     /// As [`reserve`](Appender::reserve), but where no buffer is empty [`Config::when_full`] says what happens. `None`:
     /// the record is dropped and counted.
     ///
     /// # Errors
-    /// As [`reserve`](Appender::reserve). Also, where it would have to wait for a writer that sits on a failed write,
+    /// As [`reserve`](Appender::reserve), but an earlier failure is told when a buffer is full, if nobody ticks or flushes before:
+    /// to look for it takes as long as a small record. Also, where it would have to wait for a writer that sits on a failed write,
     /// which nobody retried, or that was told to give up.
     #[inline]
     pub fn claim(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
-        self.claim_many(len, 1)
+        if len > self.record_bytes {
+            self.check(len)?;
+        }
+        self.claim_fitting(len, 1)
     }
 
-    /// As [`claim`](Appender::claim), for `records` of them at once: all are dropped, or none.
+    /// As [`claim`](Appender::claim), for `records` of them at once, of which all are dropped or none. `len` is known to
+    /// be at most [`Config::record_bytes`].
     #[inline]
-    pub(super) fn claim_many(&mut self, len: usize, records: u64) -> Result<Option<Reserved<'_>>> {
-        if !self.has_room(len) && !self.find_room(len)? {
+    pub(super) fn claim_fitting(
+        &mut self,
+        len: usize,
+        records: u64,
+    ) -> Result<Option<Reserved<'_>>> {
+        if !self.has_room() && !self.find_room()? {
             self.dropped += records;
             return Ok(None);
         }
-        Ok(Some(Reserved { store: self, len }))
+        Ok(self.reserved(len))
     }
 
     #[inline]
-    fn has_room(&self, len: usize) -> bool {
-        let has_room = matches!(&self.current, Some(buffer) if buffer.len < self.capacity);
-        has_room && len <= self.record_bytes && !self.writer.has_failed()
+    fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
+        let buffer = self.current.as_mut()?;
+        Some(Reserved {
+            len,
+            start: buffer.len,
+            counted: buffer.counted,
+            buffer,
+        })
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        matches!(&self.current, Some(buffer) if buffer.len < self.capacity)
     }
 
     #[cold]
-    fn find_room(&mut self, len: usize) -> Result<bool> {
+    fn find_room(&mut self) -> Result<bool> {
         loop {
-            self.check(len)?;
+            self.check(0)?;
             if self.renew(Duration::ZERO) {
                 return Ok(true);
             }
@@ -212,7 +237,7 @@ impl Appender {
         if let Some(full) = self.current.take() {
             self.seal(full);
         }
-        fresh.restart(self.end, self.head);
+        fresh.restart(self.end, self.head, self.each);
         self.current = Some(fresh);
         true
     }
@@ -225,16 +250,15 @@ impl Appender {
                 gap += BLOCK;
             }
             if gap > 0 {
-                self.framing.pad(full.vacant_mut(gap));
-                full.accept(gap, 0);
-                full.padding = gap;
+                full.pad(gap, &*self.framing);
             }
         }
         self.hand_over(full);
     }
 
     fn hand_over(&mut self, mut buffer: Buffer) {
-        buffer.first = self.accepted - buffer.records;
+        buffer.first = self.handed_over;
+        self.handed_over += buffer.records();
         self.end = buffer.end();
         self.waiting_since = None;
         self.writer.hand_over(buffer);
@@ -311,10 +335,10 @@ impl Appender {
     /// As [`claim`](Appender::claim); or the sync failed, and then nobody knows what the device has.
     pub fn wait_for(&mut self, stage: Stage, limit: Duration) -> Result<Stage> {
         self.check(0)?;
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now().checked_add(limit);
         let mut is_asked = stage == Stage::Accepted;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(STEP, |at| at.saturating_duration_since(Instant::now()));
             if !is_asked {
                 let then = Then {
                     sync: stage == Stage::Durable,
@@ -414,7 +438,11 @@ impl Appender {
 
     /// The counts so far.
     pub fn totals(&self) -> Totals {
-        self.writer.counts().totals(self.accepted, self.dropped)
+        self.writer.counts().totals(self.accepted(), self.dropped)
+    }
+
+    fn accepted(&self) -> u64 {
+        self.handed_over + self.current.as_ref().map_or(0, Buffer::records)
     }
 
     /// What was got, which need not be what was asked for.
@@ -431,7 +459,7 @@ impl Appender {
     /// Hands over what is left and accepts nothing more.
     pub fn close(mut self) -> Closing {
         Closing {
-            accepted: self.accepted,
+            accepted: self.accepted(),
             dropped: self.dropped,
             ending: self.end(),
         }
@@ -447,7 +475,7 @@ impl Drop for Appender {
     /// Writes what is left, as a [`close`](Appender::close) whose result nobody wants to know.
     fn drop(&mut self) {
         let closing = Closing {
-            accepted: self.accepted,
+            accepted: self.accepted(),
             dropped: self.dropped,
             ending: self.end(),
         };
@@ -456,20 +484,30 @@ impl Drop for Appender {
 }
 
 /// Bytes for one record, in place.
+///
+/// It remembers where the buffer stands: the compiler has to take the record for a write to anything, and would read the
+/// buffer's counts again behind it, each time waiting for its own last store.
 pub struct Reserved<'a> {
-    store: &'a mut Appender,
+    buffer: &'a mut Buffer,
+    /// Where they begin in the buffer.
+    start: usize,
     len: usize,
+    /// Records in front of them.
+    counted: u64,
 }
 
 impl Reserved<'_> {
     /// Accepts the bytes as a whole that counts for `records` records (0 for a header).
     #[inline]
     pub fn commit(self, records: u64) {
-        let Some(buffer) = &mut self.store.current else {
-            return;
-        };
-        buffer.accept(self.len, records);
-        self.store.accepted += records;
+        self.buffer.len = self.start + self.len;
+        self.buffer.counted = self.counted + records;
+    }
+
+    /// Accepts the bytes, as records that are counted by their length.
+    #[inline]
+    pub(super) fn commit_counted_by_length(self) {
+        self.buffer.len = self.start + self.len;
     }
 }
 
@@ -477,19 +515,13 @@ impl Deref for Reserved<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        match &self.store.current {
-            Some(buffer) => buffer.vacant(self.len),
-            None => &[],
-        }
+        self.buffer.part(self.start, self.len)
     }
 }
 
 impl DerefMut for Reserved<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.store.current {
-            Some(buffer) => buffer.vacant_mut(self.len),
-            None => &mut [],
-        }
+        self.buffer.part_mut(self.start, self.len)
     }
 }

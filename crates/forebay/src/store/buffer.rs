@@ -9,6 +9,7 @@
 //! A record may begin at any byte below the capacity and run over into the overhang, so no record
 //! is ever split between two buffers.
 
+use super::framing::Framing;
 use crate::{
     Result,
     memory::{HugePages, MapConfig, Region},
@@ -39,8 +40,10 @@ pub(super) struct Buffer {
     pub then: Then,
     /// Where the first byte goes in the output.
     pub start: u64,
-    /// Records in it.
-    pub records: u64,
+    /// Records counted in it.
+    pub counted: u64,
+    /// Bytes of each record; 0 where they are counted one by one.
+    each: usize,
 }
 
 impl Buffer {
@@ -58,18 +61,28 @@ impl Buffer {
             first: 0,
             then: Then::default(),
             start: 0,
-            records: 0,
+            counted: 0,
+            each: 0,
         })
     }
 
-    /// Empty again, for bytes that will go to `start`, behind a head of `head` bytes.
-    pub fn restart(&mut self, start: u64, head: usize) {
+    /// Empty again, for bytes that will go to `start`, behind a head of `head` bytes, of records with `each` bytes (0: any).
+    pub fn restart(&mut self, start: u64, head: usize, each: usize) {
         self.len = head;
         self.head = head;
         self.padding = 0;
         self.then = Then::default();
         self.start = start;
-        self.records = 0;
+        self.counted = 0;
+        self.each = each;
+    }
+
+    /// Records in it.
+    pub fn records(&self) -> u64 {
+        match self.each {
+            0 => self.counted,
+            each => ((self.len - self.head - self.padding) / each) as u64,
+        }
     }
 
     /// Whether nothing was accepted into it.
@@ -81,6 +94,7 @@ impl Buffer {
     /// Without its head: it carries nothing but what is to happen behind the buffers before it.
     pub fn clear(&mut self) {
         self.len = 0;
+        self.head = 0;
     }
 
     /// Where the byte after the last filled one goes.
@@ -96,22 +110,22 @@ impl Buffer {
         &mut self.bytes[..self.len]
     }
 
-    /// The `len` bytes behind what is filled.
+    /// `len` bytes from `start` on.
     #[inline]
-    pub fn vacant(&self, len: usize) -> &[u8] {
-        &self.bytes[self.len..self.len + len]
+    pub fn part(&self, start: usize, len: usize) -> &[u8] {
+        &self.bytes[start..start + len]
     }
 
     #[inline]
-    pub fn vacant_mut(&mut self, len: usize) -> &mut [u8] {
-        &mut self.bytes[self.len..self.len + len]
+    pub fn part_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
+        &mut self.bytes[start..start + len]
     }
 
-    /// The next `len` bytes are a whole run of `records` records.
-    #[inline]
-    pub fn accept(&mut self, len: usize, records: u64) {
-        self.len += len;
-        self.records += records;
+    /// Puts `gap` bytes behind the records that readers skip.
+    pub fn pad(&mut self, gap: usize, framing: &dyn Framing) {
+        framing.pad(self.part_mut(self.len, gap));
+        self.len += gap;
+        self.padding = gap;
     }
 
     pub fn huge_pages(&self) -> HugePages {

@@ -92,7 +92,7 @@ impl Drain {
         if self.done == 0 && !self.is_counted && !buffer.is_empty() {
             let seal = Seal {
                 first: buffer.first,
-                records: buffer.records,
+                records: buffer.records(),
                 padding: buffer.padding,
             };
             self.framing.seal(buffer.filled_mut(), &seal);
@@ -102,7 +102,7 @@ impl Drain {
         if !self.is_counted && !bytes.is_empty() {
             self.is_counted = true;
             self.whole = buffer.end();
-            self.records += buffer.records;
+            self.records += buffer.records();
             self.unsynced_since.get_or_insert(self.now);
         }
         if self.policy == SyncPolicy::Always {

@@ -1,5 +1,7 @@
 //! What the store has to know of the bytes it carries: where records end, and what belongs around them.
 
+use std::num::NonZeroUsize;
+
 /// How a record format is cut, padded and sealed.
 ///
 /// ```
@@ -27,6 +29,12 @@ pub trait Framing: Send + Sync {
     /// Fills `gap`, at least [`least_padding`](Framing::least_padding) bytes, with what readers
     /// skip. Where all records have a multiple of 4 bytes, so has the gap.
     fn pad(&self, _gap: &mut [u8]) {}
+
+    /// Bytes of every record, where all have as many: then the store counts them by their length, which costs less than one
+    /// by one. Every reservation is then for a multiple of it, and what [`commit`](super::Reserved::commit) is told is not heard.
+    fn record_bytes(&self) -> Option<NonZeroUsize> {
+        None
+    }
 
     /// Bytes in front of the first record of each buffer, less than 4096, for [`seal`](Framing::seal).
     fn head_bytes(&self) -> usize {

@@ -20,7 +20,10 @@ use crate::{
     Error, Result,
     store::{Config, Framing, Seal, Whole},
 };
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    num::NonZeroUsize,
+};
 
 /// Bytes of a block's head.
 pub(super) const HEAD: usize = 64;
@@ -184,6 +187,13 @@ impl Framing for Blocks {
         gap.fill(0);
     }
 
+    fn record_bytes(&self) -> Option<NonZeroUsize> {
+        match self.shape {
+            Shape::Fixed(bytes) => NonZeroUsize::new(bytes as usize),
+            Shape::Varying => None,
+        }
+    }
+
     fn head_bytes(&self) -> usize {
         HEAD
     }
@@ -208,14 +218,22 @@ impl Framing for Blocks {
 }
 
 /// Nothing but records: of so many bytes, or of lengths that only they know.
-pub(super) struct Plain(pub Option<usize>);
+pub(super) struct Plain(pub Option<NonZeroUsize>);
 
 impl Framing for Plain {
+    fn record_bytes(&self) -> Option<NonZeroUsize> {
+        self.0
+    }
+
     fn last_whole(&self, bytes: &[u8]) -> Whole {
         // Where records end inside of a buffer of bytes nobody knows here; a buffer ends with one.
-        self.0.map_or(Whole::default(), |each| Whole {
-            bytes: bytes.len() / each * each,
-            records: (bytes.len() / each) as u64,
-        })
+        let Some(each) = self.0 else {
+            return Whole::default();
+        };
+        let records = bytes.len() / each;
+        Whole {
+            bytes: records * each.get(),
+            records: records as u64,
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     Result,
     store::{Config, Sink},
 };
-use std::sync::Arc;
+use std::{num::NonZeroUsize, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What may be a record: any bytes make one, all of its bytes are initialised (so it has no gaps), and nothing in it
@@ -42,7 +42,7 @@ impl<T: Record> Records<T> {
     /// Those of [`Appender::new`](crate::store::Appender::new).
     pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
         let () = Self::FITS;
-        let framing = Arc::new(Plain(Some(size_of::<T>())));
+        let framing = Arc::new(Plain(NonZeroUsize::new(size_of::<T>())));
         Records::new(sink, framing, size_of::<T>().max(STEP), 0, config)
     }
 
@@ -65,12 +65,12 @@ impl<T: Record> Records<T> {
     /// Those of [`Appender::claim`](crate::store::Appender::claim).
     #[inline]
     pub fn append_with(&mut self, fill: impl FnOnce(&mut T)) -> Result<bool> {
-        let Some(mut slot) = self.store.claim(size_of::<T>())? else {
+        let Some(mut slot) = self.store.claim_fitting(size_of::<T>(), 1)? else {
             return Ok(false);
         };
         let record = T::mut_from_bytes(&mut slot);
         fill(record.expect("buffers hold whole, aligned records"));
-        slot.commit(1);
+        slot.commit_counted_by_length();
         Ok(true)
     }
 
@@ -80,11 +80,11 @@ impl<T: Record> Records<T> {
     /// Those of [`Appender::claim`](crate::store::Appender::claim).
     #[inline]
     pub fn append(&mut self, record: &T) -> Result<bool> {
-        let Some(mut slot) = self.store.claim(size_of::<T>())? else {
+        let Some(mut slot) = self.store.claim_fitting(size_of::<T>(), 1)? else {
             return Ok(false);
         };
         slot.copy_from_slice(record.as_bytes());
-        slot.commit(1);
+        slot.commit_counted_by_length();
         Ok(true)
     }
 
@@ -104,10 +104,10 @@ impl<T: Record> Records<T> {
         let mut accepted = 0;
         for step in records.chunks((STEP / size_of::<T>()).max(1)) {
             let bytes = step.as_bytes();
-            match self.store.claim_many(bytes.len(), step.len() as u64)? {
+            match self.store.claim_fitting(bytes.len(), step.len() as u64)? {
                 Some(mut slot) => {
                     slot.copy_from_slice(bytes);
-                    slot.commit(step.len() as u64);
+                    slot.commit_counted_by_length();
                     accepted += step.len();
                 }
                 None => continue,
