@@ -3,6 +3,7 @@
 //! A room of the library is a module here; each gives tables. How things are measured is in [`method`]. Start with
 //! `pool`, the shortest.
 
+mod append;
 mod descriptor;
 mod driver;
 mod header;
@@ -51,6 +52,8 @@ enum Room {
     Descriptor,
     /// Streams of bytes in one thread and in two
     Stream,
+    /// Entries of 28 and 32 bytes appended to a buffer that is flushed when it is full
+    Append,
     /// Queues of messages between threads and between processes
     Queue,
     /// Everything
@@ -58,12 +61,13 @@ enum Room {
 }
 
 impl Room {
-    const EACH: [Room; 6] = [
+    const EACH: [Room; 7] = [
         Room::Driver,
         Room::Pool,
         Room::Header,
         Room::Descriptor,
         Room::Stream,
+        Room::Append,
         Room::Queue,
     ];
 
@@ -74,6 +78,7 @@ impl Room {
             Room::Header => header::run(effort),
             Room::Descriptor => descriptor::run(effort),
             Room::Stream => stream::run(effort),
+            Room::Append => append::run(effort),
             Room::Queue => queue::run(effort),
             Room::All => unreachable!("it stands for the others"),
         }

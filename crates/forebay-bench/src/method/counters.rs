@@ -1,21 +1,53 @@
 //! What the processor counts of this thread, where the machine lets it be read: many guests do not.
 
-use perf_event::{Builder, Counter, events::Hardware};
+use perf_event::{
+    Builder, Counter,
+    events::{Event, Hardware, Raw},
+};
+use std::fs;
 
 /// Counts cache misses of the thread that began it.
 pub struct Misses(Option<Counter>);
 
+/// Counts loads of the thread that began it whose bytes lay in stores that were still on their way, and could not be had from
+/// there: the load waits until all of them have arrived. Store-forwarding, blocked, as text 002 has it.
+pub struct Blocked(Option<Counter>);
+
+/// The maker of a processor, and its event: Intel's `ld_blocks.store_forward`, AMD's bad status 2 on Zen.
+const BLOCKED: [(&str, u64); 2] = [("GenuineIntel", 0x0203), ("AuthenticAMD", 0x0224)];
+
+fn begin(event: impl Event) -> Option<Counter> {
+    let mut counter = Builder::new(event).build().ok()?;
+    counter.enable().ok()?;
+    Some(counter)
+}
+
+fn end(counter: Option<Counter>) -> Option<u64> {
+    counter?.read().ok()
+}
+
 impl Misses {
     /// Begins to count.
     pub fn begin() -> Misses {
-        let begun = Builder::new(Hardware::CACHE_MISSES)
-            .build()
-            .and_then(|mut counter| counter.enable().map(|()| counter));
-        Misses(begun.ok())
+        Misses(begin(Hardware::CACHE_MISSES))
     }
 
     /// How many there were; `None` where this machine does not tell.
-    pub fn end(mut self) -> Option<u64> {
-        self.0.as_mut()?.read().ok()
+    pub fn end(self) -> Option<u64> {
+        end(self.0)
+    }
+}
+
+impl Blocked {
+    /// Begins to count.
+    pub fn begin() -> Blocked {
+        let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let event = BLOCKED.iter().find(|(maker, _)| told.contains(maker));
+        Blocked(event.and_then(|&(_, event)| begin(Raw::new(event))))
+    }
+
+    /// How many there were; `None` where this machine does not tell.
+    pub fn end(self) -> Option<u64> {
+        end(self.0)
     }
 }

@@ -1,0 +1,281 @@
+//! Text 002's experiment: a hundred thousand entries of 28 or of 32 bytes, appended to a buffer that is flushed when it is
+//! full, and what else does that.
+//!
+//! ```text
+//!  caller's stack ── by value ──▶ callee's copy ── 16 + 16 bytes, overlapping ──▶ buffer     the text's: read back too early
+//!  fields ── in place ──▶ buffer                                                             ours
+//! ```
+//! `entry` has the entries, `textbook` the text's buffer, `others` what the standard library offers, `target` where all of it
+//! goes. A file is written over from its beginning again for each hundred thousand, as in the text, by every side.
+
+mod entry;
+mod others;
+mod target;
+mod textbook;
+
+use crate::method::{
+    Effort,
+    counters::Blocked,
+    machine,
+    samples::{Side, contest},
+    table::{Cell, Table},
+};
+use anyhow::{Context, Result};
+use entry::{Entry, Entry28, Entry32, Strided};
+use forebay::store::{Config, Records, SyncPolicy, WhenFull};
+use std::hint::black_box;
+use target::{Flushes, Target};
+use textbook::Textbook;
+
+/// Entries an iteration, as in the text.
+const ENTRIES: u64 = 100_000;
+
+/// What appends so many entries, and says how many.
+type Work = Box<dyn FnMut() -> u64>;
+
+/// One of those compared, before it is measured.
+struct Way {
+    name: &'static str,
+    work: Work,
+    flushes: Flushes,
+}
+
+/// Three targets for each size of entry with the text's buffer, then larger buffers.
+///
+/// # Errors
+/// A file cannot be made, or no memory be had.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    for target in Target::ALL {
+        tables.push(compare::<Entry28>(target, 16 << 10, effort)?);
+        tables.push(compare::<Entry32>(target, 16 << 10, effort)?);
+    }
+    tables.push(compare::<Strided>(Target::Null, 16 << 10, effort)?);
+    for buffer_bytes in [64 << 10, 256 << 10] {
+        tables.push(compare::<Entry28>(Target::File, buffer_bytes, effort)?);
+        tables.push(compare::<Entry28>(Target::Null, buffer_bytes, effort)?);
+    }
+    Ok(tables)
+}
+
+fn compare<T: Entry>(target: Target, buffer_bytes: usize, effort: Effort) -> Result<Table> {
+    let iterations = effort.scaled(20);
+    let mut ways = textbook_ways::<T>(target, buffer_bytes, iterations)?;
+    ways.extend(others::ways::<T>(target, buffer_bytes, iterations)?);
+    let first_of_ours = ways.len();
+    ways.extend(our_ways::<T>(target, buffer_bytes, iterations)?);
+    let (mut blocked, mut flushes) = (Vec::new(), Vec::new());
+    for way in &mut ways {
+        let before = way.flushes.get();
+        let counter = Blocked::begin();
+        let entries = (way.work)();
+        let counted = counter.end();
+        let per = |count: u64| count as f64 / entries as f64;
+        blocked.push(counted.map_or(Cell::Unknown, |count| Cell::number(per(count), 2)));
+        flushes.push(per(way.flushes.get() - before) * ENTRIES as f64);
+    }
+    let mut sides: Vec<_> = ways
+        .into_iter()
+        .map(|way| Side::new(way.name, way.work))
+        .collect();
+    let times = contest(&mut sides, effort.rounds)?;
+    let ours = times
+        .get(first_of_ours)
+        .context("a side of ours")?
+        .ns
+        .median;
+    let mut table = Table::new(
+        format!(
+            "append/{}/{} bytes, a buffer of {} KiB, to {target}: an entry",
+            T::NAME,
+            size_of::<T>(),
+            buffer_bytes >> 10,
+        ),
+        &[
+            "ns",
+            "cycles",
+            "flushes in 100,000",
+            "blocked",
+            "times ours in place",
+        ],
+    );
+    for (((side, time), flushes), blocked) in sides.iter().zip(&times).zip(flushes).zip(blocked) {
+        let cells = vec![
+            Cell::spread(Some(time.ns), 2),
+            Cell::spread(time.cycles, 1),
+            Cell::number(flushes, 0),
+            blocked,
+            Cell::number(time.ns.median / ours, 2),
+        ];
+        table.row(&side.name, cells);
+    }
+    table.note("blocked: store-forwards blocked an entry, by the processor's counter; – where this machine does not let it be read");
+    Ok(table)
+}
+
+/// A loop around `append`, `iterations` times a hundred thousand entries with `flush` behind each.
+fn rounds<S>(
+    iterations: u64,
+    mut state: S,
+    append: impl Fn(&mut S, u64),
+    flush: impl Fn(&mut S),
+) -> impl FnMut() -> u64 {
+    move || {
+        for _ in 0..iterations {
+            for number in 0..ENTRIES {
+                append(&mut state, number);
+            }
+            flush(&mut state);
+        }
+        iterations * ENTRIES
+    }
+}
+
+const FAILED: &str = "the target takes it";
+
+fn textbook_ways<T: Entry>(
+    target: Target,
+    buffer_bytes: usize,
+    iterations: u64,
+) -> Result<Vec<Way>> {
+    let mut ways = Vec::new();
+    let mut way = |name, work: fn(u64, Textbook<T>) -> Work| -> Result<()> {
+        let (sink, flushes) = target.open::<T>()?;
+        let work = work(iterations, Textbook::new(sink, buffer_bytes));
+        ways.push(Way {
+            name,
+            work,
+            flushes,
+        });
+        Ok(())
+    };
+    way("the text's, entry hoisted, by value", |n, book| {
+        let entry = black_box(T::new(7));
+        let append = move |book: &mut Textbook<T>, _| book.append(entry).expect(FAILED);
+        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+    })?;
+    way("the text's, built in the loop, by value", |n, book| {
+        let append = |book: &mut Textbook<T>, i| book.append(T::new(i)).expect(FAILED);
+        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+    })?;
+    way("the text's, built in the loop, inlined", |n, book| {
+        let append = |book: &mut Textbook<T>, i| book.append_inlined(T::new(i)).expect(FAILED);
+        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+    })?;
+    Ok(ways)
+}
+
+fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> Result<Vec<Way>> {
+    let config = |thread, buffer_bytes| Config {
+        buffers: if thread { 8 } else { 2 },
+        buffer_bytes,
+        thread,
+        sync: SyncPolicy::None,
+        when_full: WhenFull::Wait,
+        huge_pages: false,
+        ..Config::default()
+    };
+    let inline = config(false, buffer_bytes);
+    let mut ways = Vec::new();
+    let mut way =
+        |name, blocks, config: &Config, work: fn(u64, Records<T>) -> Work| -> Result<()> {
+            let (sink, flushes) = target.open::<T>()?;
+            let log = match blocks {
+                false => Records::<T>::plain(Box::new(sink), config)?,
+                true => Records::<T>::in_blocks(Box::new(sink), config)?,
+            };
+            let work = work(iterations, log);
+            ways.push(Way {
+                name,
+                work,
+                flushes,
+            });
+            Ok(())
+        };
+    let in_place = |n, log| -> Work {
+        let append = |log: &mut Records<T>, i| {
+            log.append_with(|slot| slot.build(i)).expect(FAILED);
+        };
+        Box::new(rounds(n, log, append, |log| log.flush().expect(FAILED)))
+    };
+    way("ours, built in place", false, &inline, in_place)?;
+    way(
+        "ours, entry hoisted, ready bytes",
+        false,
+        &inline,
+        |n, log| {
+            let entry = black_box(T::new(7));
+            let append = move |log: &mut Records<T>, _| {
+                log.append(black_box(&entry)).expect(FAILED);
+            };
+            Box::new(rounds(n, log, append, |log| log.flush().expect(FAILED)))
+        },
+    )?;
+    way("ours, a hundred at once", false, &inline, |n, mut log| {
+        let many: Vec<T> = (0..100).map(T::new).collect();
+        Box::new(move || {
+            for _ in 0..n {
+                for _ in 0..ENTRIES / 100 {
+                    log.append_all(black_box(&many)).expect(FAILED);
+                }
+                log.flush().expect(FAILED);
+            }
+            n * ENTRIES
+        })
+    })?;
+    way(
+        "ours, built in place, in blocks with check sums",
+        true,
+        &inline,
+        in_place,
+    )?;
+    if let [first, second, ..] = machine::processors()?[..] {
+        // The writer inherits where its maker may run.
+        machine::pin(second)?;
+        let made = way(
+            "ours, built in place, a writer thread, 8 × 1 MiB",
+            false,
+            &config(true, 1 << 20),
+            |n, mut log| {
+                Box::new(move || {
+                    for i in 0..n * ENTRIES {
+                        log.append_with(|slot| slot.build(i)).expect(FAILED);
+                    }
+                    n * ENTRIES
+                })
+            },
+        );
+        machine::pin(first)?;
+        made?;
+    }
+    Ok(ways)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_writes_the_same_entries() {
+        fn written<T: Entry>(ways: Vec<Way>, len: usize) {
+            for mut way in ways {
+                assert_eq!((way.work)(), ENTRIES, "{}", way.name);
+                let flushes = way.flushes.get();
+                drop(way.work); // a writer thread ends
+                let bytes = way.flushes.bytes();
+                assert_eq!(bytes, (ENTRIES as usize * len) as u64, "{}", way.name);
+                assert!(flushes > 0 || way.name.contains("thread"), "{}", way.name);
+            }
+        }
+        let kib = 16 << 10;
+        written::<Entry28>(textbook_ways::<Entry28>(Target::Null, kib, 1).unwrap(), 28);
+        written::<Entry28>(others::ways::<Entry28>(Target::Null, kib, 1).unwrap(), 28);
+        let ours = our_ways::<Entry32>(Target::Null, kib, 1).unwrap();
+        written::<Entry32>(
+            ours.into_iter()
+                .filter(|way| !way.name.contains("blocks"))
+                .collect(),
+            32,
+        );
+    }
+}
