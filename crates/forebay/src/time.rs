@@ -33,15 +33,17 @@ enum Line {
     Virtual(Arc<AtomicU64>),
 }
 
+fn unix_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_nanos() as u64
+}
+
 impl Clock {
     /// The machine's monotonic clock, with the wall time read once, now.
     pub fn real() -> Self {
-        let epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
         Clock(Line::Real {
             start: Instant::now(),
-            epoch_ns: epoch.as_nanos() as u64,
+            epoch_ns: unix_now(),
         })
     }
 
@@ -68,6 +70,21 @@ impl Clock {
         match &self.0 {
             Line::Real { epoch_ns, .. } => epoch_ns + now,
             Line::Virtual(_) => VIRTUAL_EPOCH_NS + now,
+        }
+    }
+
+    /// Nanoseconds since the Unix epoch as everybody else tells them just now: where somebody sets the machine's clock, this
+    /// jumps with it, which [`wall`](Clock::wall) never does.
+    ///
+    /// ```
+    /// use forebay::time::{Clock, VIRTUAL_EPOCH_NS};
+    /// assert_eq!(Clock::virtual_time().wall_now(), VIRTUAL_EPOCH_NS);
+    /// assert!(Clock::real().wall_now() > VIRTUAL_EPOCH_NS);
+    /// ```
+    pub fn wall_now(&self) -> u64 {
+        match &self.0 {
+            Line::Real { .. } => unix_now(),
+            Line::Virtual(_) => self.wall(self.now()),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{Error, Result, store::buffer::BLOCK, sys::file as sys};
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -65,6 +65,9 @@ impl FileSink {
     /// Creates or empties `path` (mode 0600). A FIFO or device that is there already becomes a
     /// [`StreamSink`]. `direct` asks for writes past the page cache.
     ///
+    /// What is there is opened wherever a link leads, `/dev/stdout` included; what is not there is
+    /// never made behind one.
+    ///
     /// ```
     /// use forebay::store::{FileSink, Sink};
     /// let mut sink = FileSink::create("/dev/null".as_ref(), true)?;
@@ -88,41 +91,49 @@ impl FileSink {
     /// # Errors
     /// The path cannot be created or written.
     pub fn create_with(path: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
-        let failed = |cause: io::Error| {
-            let advice = match cause.kind() {
-                io::ErrorKind::NotFound => "Make the folder first",
-                io::ErrorKind::PermissionDenied => "Choose a folder that you may write",
-                io::ErrorKind::IsADirectory => "Name a file in it",
-                _ => "",
-            };
-            Error::new(path.display().to_string(), "creating the file")
-                .because(cause)
-                .advise(advice)
+        let file = match create_new(path) {
+            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => open_what_is_there(path),
+            answer => answer,
         };
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
+        let file = file.map_err(|cause| not_created(path, cause))?;
+        FileSink::over(file, path, path, config)
+    }
+
+    /// Creates `path` (mode 0600), at which nothing may be yet, no link either. Messages say `name`, the one that the
+    /// file is going to have.
+    ///
+    /// ```
+    /// use forebay::store::{FileConfig, FileSink, Sink};
+    /// let name = std::env::temp_dir().join(format!("forebay-doc-new-{}", std::process::id()));
+    /// let part = name.with_extension("part");
+    /// let sink = FileSink::create_new(&part, &name, &FileConfig::default())?;
+    /// assert_eq!(sink.name(), name.display().to_string());
+    /// assert!(FileSink::create_new(&part, &name, &FileConfig::default()).is_err());
+    /// # std::fs::remove_file(&part).unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is something, or it cannot be created.
+    pub fn create_new(path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
+        let file = create_new(path).map_err(|cause| not_created(path, cause))?;
+        FileSink::over(file, path, name, config)
+    }
+
+    fn over(file: File, path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
+        let failed = |cause| not_created(path, cause);
         if !file.metadata().map_err(failed)?.is_file() {
             return Ok(Box::new(StreamSink::new(file)));
         }
+        file.set_len(0).map_err(failed)?;
         let direct = (config.direct && sys::writes_direct(&file, BLOCK))
-            .then(|| {
-                OpenOptions::new()
-                    .write(true)
-                    .custom_flags(libc::O_DIRECT)
-                    .open(path)
-                    .ok()
-            })
+            .then(|| open_direct(path, &file))
             .flatten();
         let real = path.canonicalize().map_err(failed)?;
         Ok(Box::new(FileSink {
             file,
             direct,
-            name: path.into(),
+            name: name.into(),
             folder: real.parent().unwrap_or(Path::new("/")).into(),
             is_folder_synced: false,
             allocate_bytes: config.allocate_bytes,
@@ -141,6 +152,42 @@ impl FileSink {
             }
         }
     }
+}
+
+/// The kernel follows no link here.
+fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Without making anything: a link that leads nowhere stays one.
+fn open_what_is_there(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+/// The second descriptor, unless the path leads to another file by now.
+fn open_direct(path: &Path, file: &File) -> Option<File> {
+    let mut options = OpenOptions::new();
+    let flags = options.write(true).custom_flags(libc::O_DIRECT);
+    let direct = flags.open(path).ok()?;
+    let identity = |file: &File| file.metadata().map(|it| (it.dev(), it.ino())).ok();
+    (identity(&direct)? == identity(file)?).then_some(direct)
+}
+
+fn not_created(path: &Path, cause: io::Error) -> Error {
+    let is_link = || path.symlink_metadata().is_ok_and(|it| it.is_symlink());
+    let advice = match cause.kind() {
+        io::ErrorKind::NotFound if is_link() => {
+            "It is a link that leads nowhere: remove it, or name the file itself"
+        }
+        io::ErrorKind::NotFound => "Make the folder first",
+        io::ErrorKind::PermissionDenied => "Choose a folder that you may write",
+        io::ErrorKind::IsADirectory => "Name a file in it",
+        _ => "",
+    };
+    Error::new(path.display().to_string(), "creating the file")
+        .because(cause)
+        .advise(advice)
 }
 
 impl Sink for FileSink {
