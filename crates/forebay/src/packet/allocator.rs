@@ -8,7 +8,10 @@
 //! ```
 
 use super::{Counts, Foreign, Handle, Leaks, Packet, Pool, PoolConfig, Supply};
-use crate::{Result, sync::Arc};
+use crate::{
+    Result,
+    sync::{Arc, held},
+};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A [`Pool`] that several threads allocate from, each through an [`Allocator`] of its own.
@@ -84,9 +87,8 @@ impl SharedPool {
         }
     }
 
-    /// What it guards is whole between any two steps, so a panic elsewhere is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.pool)
     }
 }
 

@@ -15,15 +15,11 @@
 use super::{event::Event, handles::Handles, limit::Limit};
 use crate::{
     Error, Result,
-    sync::{Arc, Eventfd, Wait, planted},
+    sync::{Arc, Eventfd, Wait, held, planted},
 };
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Mutex, time::Duration};
 
 /// Those who watch one event of a queue, in this process.
 #[derive(Debug, Default)]
@@ -31,7 +27,7 @@ pub(super) struct Watchers(Mutex<Vec<Arc<Eventfd>>>);
 
 impl Watchers {
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Eventfd>>)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut held(&self.0));
     }
 
     /// Signals all that are armed; for whoever rings `event`, behind its fence.

@@ -4,10 +4,13 @@ use super::{
     tests::{Dice, Lengths, append, config, records},
     *,
 };
-use crate::Result;
+use crate::{Result, sync::held};
 use std::{
     io,
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -30,7 +33,7 @@ pub(super) struct Disk(Arc<Mutex<Platter>>);
 
 impl Disk {
     fn platter(&self) -> MutexGuard<'_, Platter> {
-        self.0.lock().unwrap()
+        held(&self.0)
     }
 
     /// The file as a machine finds it after a power cut: of what was not synced, any sectors.
@@ -302,20 +305,18 @@ fn what_cannot_be_promised_is_not_waited_for() {
 #[derive(Clone, Default)]
 struct Gated {
     disk: Disk,
-    gate: Arc<(Mutex<bool>, Condvar)>,
+    is_open: Arc<AtomicBool>,
 }
 
 impl Gated {
     fn open(&self) {
-        *self.gate.0.lock().unwrap() = true;
-        self.gate.1.notify_all();
+        self.is_open.store(true, Relaxed);
     }
 }
 
 impl Sink for Gated {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        let is_open = self.gate.0.lock().unwrap();
-        drop(self.gate.1.wait_while(is_open, |open| !*open).unwrap());
+        wait_until(|| self.is_open.load(Relaxed));
         self.disk.write(bytes, at)
     }
     fn sync(&mut self) -> io::Result<bool> {

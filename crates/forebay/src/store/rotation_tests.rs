@@ -4,7 +4,7 @@ use super::{
     tests::{Dice, Lengths, append, config, records},
     *,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, sync::held};
 use std::{
     io,
     os::unix::fs::MetadataExt,
@@ -29,7 +29,7 @@ struct Shelves(Arc<Mutex<Shelf>>);
 
 impl Shelves {
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.0.lock().unwrap()
+        held(&self.0)
     }
 }
 

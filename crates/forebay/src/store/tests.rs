@@ -1,7 +1,7 @@
 //! What users rely on: the bytes in order, nothing lost silently, counts that add up.
 
 use super::*;
-use crate::{Result, time::Clock};
+use crate::{Result, sync::held, time::Clock};
 use std::{
     collections::VecDeque,
     io,
@@ -60,7 +60,7 @@ struct Recorder(Arc<Mutex<Tape>>);
 
 impl Recorder {
     fn tape(&self) -> MutexGuard<'_, Tape> {
-        self.0.lock().unwrap()
+        held(&self.0)
     }
 }
 

@@ -19,12 +19,12 @@ use super::{
 use crate::{
     Error, Result,
     ring::spsc::{self, Consumer, PopError, Producer},
-    sync::{Bell, Park},
+    sync::{Bell, Park, held},
 };
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{
             AtomicBool, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
@@ -69,7 +69,7 @@ pub(super) struct Shared {
 
 impl Shared {
     fn error(&self) -> MutexGuard<'_, Option<Error>> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.error)
     }
 
     /// A buffer was not written.

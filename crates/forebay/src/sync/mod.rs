@@ -22,7 +22,10 @@ pub use task::Task;
 pub(crate) use wait::Deadline;
 pub use wait::{Park, Spin, Wait};
 
-use std::ops::{Deref, DerefMut};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+};
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -60,6 +63,19 @@ impl<T> DerefMut for CachePadded<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
+}
+
+/// Locks, also behind a thread that panicked: what this crate's locks guard is whole between any two steps.
+pub(crate) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    // ThreadSanitizer does not see who hands a lock to one that sleeps for it, inside the standard library.
+    while cfg!(forebay_one_view) {
+        match lock.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the bug of this name is to be committed, so that a test can prove that it would be found.

@@ -7,10 +7,10 @@
 //!   ringer:   publish ─▶ armed? ─▶ quiet the bell, take the waker, wake
 //! ```
 
-use super::{Bell, Wait, planted, wait::wait_asleep};
+use super::{Bell, Wait, held, planted, wait::wait_asleep};
 use crate::Result;
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     task::{Context, Waker},
     time::Duration,
 };
@@ -56,7 +56,7 @@ impl Task {
     }
 
     fn replace(&self, waker: Option<Waker>) -> Option<Waker> {
-        let mut place = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = held(&self.waker);
         std::mem::replace(&mut *place, waker)
     }
 }

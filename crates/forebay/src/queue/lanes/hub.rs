@@ -13,7 +13,7 @@ use super::{
     link::Link,
     waiting::Waiting,
 };
-use crate::{Error, queue::limit::Limit};
+use crate::{Error, queue::limit::Limit, sync::held};
 use std::{
     os::{
         fd::{AsFd, BorrowedFd},
@@ -66,10 +66,6 @@ pub struct Received {
     pub peer: Peer,
     /// How many this peer sent before it.
     pub sequence: u64,
-}
-
-pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {

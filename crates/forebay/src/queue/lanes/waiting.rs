@@ -11,15 +11,11 @@
 //! leader alone, who arms and looks again behind that, and whoever resigns lets the next one lead, who does the same: where
 //! there is something to take and a thread waits, one is awake.
 
-use super::{
-    Hub, Peer, RecvError,
-    hub::{Received, held},
-    lane,
-    link::Link,
-};
+use super::{Hub, Peer, RecvError, hub::Received, lane, link::Link};
 use crate::{
     Error,
     queue::limit::Limit,
+    sync::held,
     sys::{
         eventfd::Signal,
         passing::{Happening, Watch},

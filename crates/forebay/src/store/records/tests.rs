@@ -1,7 +1,10 @@
 //! What users rely on: what was written whole comes back whole, and of everything else it is said what it was.
 
 use super::*;
-use crate::store::tests::{Dice, config};
+use crate::{
+    store::tests::{Dice, config},
+    sync::held,
+};
 use std::{
     io,
     io::IoSlice,
@@ -36,7 +39,7 @@ struct Memory {
 
 impl Memory {
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap()
+        held(&self.bytes)
     }
 }
 
