@@ -88,7 +88,7 @@ impl Bell {
 
     /// As [`disarm`](Bell::disarm); says whether it was up: of this and a ringer, one takes it down.
     pub(crate) fn take_down(&self) -> bool {
-        self.word.swap(QUIET, AcqRel) == ARMED // AcqRel: as in `arm`
+        self.word.swap(self.idle, AcqRel) != self.idle // AcqRel: as in `arm`
     }
 
     /// Sleeps until the bell rings or `limit` is over; true unless the time was up. It may return early: look again.
@@ -251,6 +251,25 @@ mod tests {
             }
         });
         missed
+    }
+
+    #[test]
+    #[cfg(not(loom))]
+    fn of_the_sleeper_and_a_ringer_one_takes_the_bell_down() {
+        for bell in both_kinds() {
+            let rings = || {
+                let mut rings = false;
+                bell.ring_by(|| rings = true);
+                rings
+            };
+            bell.arm();
+            assert!(bell.take_down());
+            assert!(!bell.take_down() && !rings(), "it was down: {bell:?}");
+            bell.arm();
+            assert!(rings());
+            assert!(!bell.take_down() && !rings(), "it was down: {bell:?}");
+            assert_eq!(bell.word.load(Relaxed), bell.idle);
+        }
     }
 
     #[test]
