@@ -103,9 +103,11 @@ pub(crate) fn shut_down(socket: &impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both); // it fails where the other end is gone
 }
 
-/// Asks that no credentials come with bytes: they would look like descriptors.
-pub(crate) fn without_credentials(socket: &impl AsFd) -> io::Result<()> {
-    Ok(rustix::net::sockopt::set_socket_passcred(socket, false)?)
+/// Asks for nothing but bytes and descriptors, all in the order of the queue: no credentials, which would look like
+/// descriptors, and nothing out of band (Linux 5.15), which a look passes over, and taking what lies behind it closes.
+pub(crate) fn plainly(socket: &impl AsFd) -> io::Result<()> {
+    rustix::net::sockopt::set_socket_passcred(socket, false)?;
+    Ok(rustix::net::sockopt::set_socket_oobinline(socket, true)?)
 }
 
 /// Waits for up to `limit` until there is something to read, or the other end is gone; it may return early.

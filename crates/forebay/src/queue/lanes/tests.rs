@@ -1,5 +1,9 @@
 use super::*;
 use crate::sys::{page_size, passing, sealed};
+use rustix::{
+    io::Errno,
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+};
 use std::{
     io::{ErrorKind, Write},
     mem,
@@ -245,12 +249,20 @@ fn refusal(hub: &Hub, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> crate::Err
 }
 
 fn send_all(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    send_flagged(socket, bytes, descriptors, SendFlags::empty()).unwrap();
+}
+
+fn send_flagged(
+    socket: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> rustix::io::Result<usize> {
     let mut space = vec![mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
     let bytes = [std::io::IoSlice::new(bytes)];
-    sendmsg(socket, &bytes, &mut control, SendFlags::empty()).unwrap();
+    sendmsg(socket, &bytes, &mut control, flags)
 }
 
 #[test]
@@ -344,6 +356,34 @@ fn a_peer_whose_socket_says_too_much_loses_its_lane_and_no_other() {
     );
     calm.try_send(b"calm").unwrap();
     assert_eq!(hub.try_recv(&mut [0; 4]).unwrap().len, 4);
+}
+
+#[test]
+fn a_byte_out_of_band_is_a_byte_like_any_other_and_hides_nothing() {
+    let hub = hub();
+    let (_sender, generous, socket) = join(&hub, 1);
+    if send_flagged(&socket, b"x", &[socket.as_fd()], SendFlags::OOB) == Err(Errno::OPNOTSUPP) {
+        eprintln!("skipped: needs a kernel with out-of-band bytes over Unix sockets");
+        return;
+    }
+    let (peer, ending, _) = ended(&hub);
+    assert_eq!(
+        (peer, ending),
+        (generous, Ending::Broken(Fault::Descriptors))
+    );
+    let (_sender, noisy, socket) = join(&hub, 1);
+    for _ in 0..10 {
+        send_flagged(&socket, b"x", &[], SendFlags::OOB).unwrap();
+    }
+    let (peer, ending, _) = ended(&hub);
+    assert_eq!((peer, ending), (noisy, Ending::Broken(Fault::Noise)));
+    // In front of a greeting, where it would be closed unseen with it.
+    let (lane, _mapping) = sealed::make(page_size()).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    send_flagged(&theirs, b"x", &[theirs.as_fd()], SendFlags::OOB).unwrap();
+    send_all(&theirs, &note(page_size()), &[lane.as_fd()]);
+    let error = hub.accept(ours, LATER).unwrap_err().to_string();
+    assert!(error.contains("something else"), "{error}");
 }
 
 #[test]
