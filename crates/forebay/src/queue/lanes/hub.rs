@@ -107,18 +107,12 @@ impl Hub {
         let most = self.config.most_lane_bytes;
         let inlet = handshake::accept(&link, most, has_room, &Limit::new(limit))?;
         link.expect_ring();
-        let peer = Peer(self.accepted.fetch_add(1, Relaxed)); // Relaxed: only the number matters
-        self.waiting.watch(&link, peer).map_err(failed)?;
         let state = State {
             inlet,
             link,
             fault: None,
             received_bytes: 0,
             is_over: false,
-        };
-        let lane = Lane {
-            peer,
-            state: Mutex::new(state),
         };
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
         if self.waiting.is_closed() {
@@ -127,7 +121,11 @@ impl Hub {
         if lanes.len() >= self.config.most_peers {
             return Err(handshake::too_many()); // others were accepted meanwhile
         }
-        lanes.push(Arc::new(lane));
+        let peer = Peer(self.accepted.fetch_add(1, Relaxed)); // Relaxed: only the number matters
+        // Last: what is watched is watched until its lane is over, whenever its socket is closed.
+        self.waiting.watch(&state.link, peer).map_err(failed)?;
+        let state = Mutex::new(state);
+        lanes.push(Arc::new(Lane { peer, state }));
         Ok(peer)
     }
 

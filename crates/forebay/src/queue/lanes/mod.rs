@@ -22,8 +22,9 @@
 //! writers, all pages allocated; anything else is refused). What comes from the other side is loaded once, by atomics,
 //! checked, and then used; nothing is tried again because of it. Nothing is written to a descriptor that a peer
 //! could make block, and no descriptor from a peer is closed by a thread that is to come back. What a peer still
-//! can do: have its rings cost us a system call a message, have [`Hub::accept`] take as long as it may, and have two of our descriptors
-//! in use while it does.
+//! can do: have its rings cost us a system call a message, or each a wake-up; have [`Hub::accept`] take as long as it may, and two of
+//! our descriptors be in use while it does; and leave as many with us, each time that it comes, for as long as closing takes what it
+//! sent. Who accepts strangers limits how often one may come.
 //!
 //! A process counts as gone when all descriptors of its socket are closed, also those in children that it forked without
 //! `exec`.
