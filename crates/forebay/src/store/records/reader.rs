@@ -124,7 +124,7 @@ impl<'a> Block<'a> {
 /// let mut reader = Reader::new(&b"this is no record file"[..]);
 /// assert!(reader.next_block()?.is_none());
 /// let cut = reader.finish()?.cut.expect("all of it");
-/// assert_eq!((cut.at, cut.bytes, cut.fault), (0, 22, Fault::Torn));
+/// assert_eq!((cut.at, cut.bytes, cut.fault), (0, 22, Fault::NoBlock));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Reader<R> {
@@ -187,12 +187,16 @@ impl<R: Read> Reader<R> {
         if self.head.is_empty() {
             return Ok(Ok(None));
         }
+        if self.head.iter().all(|&byte| byte == 0) {
+            return Ok(Err(Fault::Zeros));
+        }
+        let begun = self.head.len().min(MAGIC.len());
+        if self.head[..begun] != MAGIC[..begun] {
+            return Ok(Err(Fault::NoBlock));
+        }
         let Ok(head) = <&[u8; HEAD]>::try_from(&self.head[..]) else {
             return Ok(Err(Fault::Torn));
         };
-        if head.iter().all(|&byte| byte == 0) {
-            return Ok(Err(Fault::Zeros));
-        }
         let Some(head) = Head::parse(head) else {
             return Ok(Err(Fault::NoBlock));
         };

@@ -250,6 +250,10 @@ fn zeros_missing_blocks_and_blocks_of_others_are_told_apart() {
     let behind = |more: &[u8]| [&bytes[..], more].concat();
     let len = bytes.len() as u64;
     assert_eq!(fault(&behind(&[0; 5000])), Some((len, Fault::Zeros)));
+    // A few bytes are enough to tell, but for those that a block would begin with.
+    assert_eq!(fault(&behind(&[0; 5])), Some((len, Fault::Zeros)));
+    assert_eq!(fault(&behind(b"text\n")), Some((len, Fault::NoBlock)));
+    assert_eq!(fault(&behind(&bytes[..5])), Some((len, Fault::Torn)));
     let (others, _) = three_blocks();
     assert_eq!(fault(&behind(&others)), Some((len, Fault::Foreign)));
     let missing = [&bytes[..ends[1]], &bytes[ends[2]..]].concat();
