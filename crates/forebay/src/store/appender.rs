@@ -85,9 +85,8 @@ impl Appender {
         let drain = Drain::new(sink, framing.clone(), config.sync);
         let direct = drain.is_direct();
         // Room for a record that begins at the last byte, and for the padding after it.
-        let size = config
-            .buffer_bytes
-            .saturating_add(config.record_bytes + 2 * BLOCK);
+        let overhang = config.record_bytes.saturating_add(2 * BLOCK);
+        let size = config.buffer_bytes.saturating_add(overhang);
         memory::check_all("store", size.saturating_mul(config.buffers))?;
         // The first one now, which also tells what pages are got; the others when they are needed.
         let mut current = Buffer::new(size, config.huge_pages, true)?;

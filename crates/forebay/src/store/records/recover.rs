@@ -3,7 +3,7 @@
 use super::reader::{Reader, Recovered};
 use crate::{Error, Result};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     path::Path,
 };
@@ -19,7 +19,8 @@ pub fn check(path: &Path) -> Result<Recovered> {
 }
 
 /// Cuts off what a crash left behind the last whole block of the file at `path`, and says what that was. Afterwards the
-/// file holds what is reported, durably, and nothing else.
+/// file holds what is reported, durably, and nothing else. Nobody may write it any more: whatever comes meanwhile may be cut
+/// off, too.
 ///
 /// ```
 /// use forebay::store::{Config, FileSink, Records, recover};
@@ -39,24 +40,37 @@ pub fn check(path: &Path) -> Result<Recovered> {
 /// ```
 ///
 /// # Errors
-/// It cannot be opened, read, cut or synced. Also, nothing is cut of a file without a single whole block: it may be none of
-/// ours.
+/// It is no regular file; it cannot be opened for writing, read, cut or synced. Also, nothing is cut of a file without a single
+/// whole block: it may be none of ours.
 pub fn recover(path: &Path) -> Result<Recovered> {
-    let found = check(path)?;
-    if found.cut.is_none() {
-        return Ok(found);
-    }
-    if found.blocks == 0 {
+    // Not before it is known to be a file: a FIFO would be waited for, and read to an end that never comes.
+    let about = fs::metadata(path).map_err(|cause| failed(path, "opening", cause))?;
+    if !about.is_file() {
+        let name = path.display().to_string();
         return Err(Error::new(
-            path.display().to_string(),
-            "cutting: there is no whole block in front",
-        )
-        .advise("If it is a record file, it holds nothing: remove it"));
+            name,
+            "is no regular file: nothing can be cut there",
+        ));
     }
-    let file = OpenOptions::new().write(true).open(path);
-    let file = file.map_err(|cause| failed(path, "opening", cause))?;
-    let cut = file.set_len(found.bytes).and_then(|()| file.sync_all());
-    cut.map_err(|cause| failed(path, "cutting", cause))?;
+    // One descriptor for all of it: what is cut is what was read, whoever gives the name to another file meanwhile.
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.map_err(|cause| failed(path, "opening for writing", cause))?;
+    let found = Reader::new(&file).finish();
+    let found = found.map_err(|error| error.about(path.display().to_string()))?;
+    if found.cut.is_some() {
+        if found.blocks == 0 {
+            return Err(Error::new(
+                path.display().to_string(),
+                "cutting: there is no whole block in front",
+            )
+            .advise("If it is a record file, it holds nothing: remove it"));
+        }
+        file.set_len(found.bytes)
+            .map_err(|cause| failed(path, "cutting", cause))?;
+    }
+    // Also where all is whole: who died may have written it, and not synced.
+    file.sync_all()
+        .map_err(|cause| failed(path, "syncing", cause))?;
     Ok(found)
 }
 

@@ -297,6 +297,18 @@ fn nothing_is_cut_of_a_file_that_is_none_of_ours() {
     assert_eq!(std::fs::read(&path).unwrap(), [7; 1000]);
     std::fs::remove_file(&path).unwrap();
     assert!(check(&path).unwrap_err().to_string().contains("opening"));
+    let refused = recover("/dev/null".as_ref()).unwrap_err().to_string();
+    assert!(refused.contains("no regular file"), "{refused}");
+}
+
+#[test]
+fn records_that_no_buffer_could_hold_are_refused() {
+    let config = Config {
+        record_bytes: usize::MAX,
+        ..config(false)
+    };
+    let refused = Records::<[u8]>::plain(Box::new(Memory::default()), &config);
+    assert!(refused.err().unwrap().to_string().contains("mapping"));
 }
 
 #[test]
