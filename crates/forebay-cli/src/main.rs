@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     match signals::survive_the_file_size_limit().and_then(|()| run(args.command)) {
         Ok(code) => code,
         Err(error) => {
-            output::say(&format!("forebay: {}", told(&error)));
+            output::say(&format!("forebay: {}", output::told(&error)));
             ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
         }
     }
@@ -52,16 +52,4 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Repair(flags) => repair::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
     }
-}
-
-/// An error with its causes. One of the library has told of its own already.
-fn told(error: &anyhow::Error) -> String {
-    let mut texts = Vec::new();
-    for cause in error.chain() {
-        texts.push(cause.to_string());
-        if cause.is::<forebay::Error>() {
-            break;
-        }
-    }
-    texts.join(": ")
 }

@@ -22,6 +22,18 @@ pub fn answer(text: &str) -> Result<()> {
     }
 }
 
+/// An error with its causes, in one line. One of the library has told of its own already.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut texts = Vec::new();
+    for cause in error.chain() {
+        texts.push(cause.to_string());
+        if cause.is::<forebay::Error>() {
+            break;
+        }
+    }
+    texts.join(": ")
+}
+
 /// Text out of a file, without what would move a cursor or begin a line.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {

@@ -4,7 +4,7 @@
 
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
-    output::{answer, plain, say},
+    output::{answer, plain, say, told},
 };
 use anyhow::{Context, Result};
 use forebay::store::records::{Fault, Reader, Recovered, Shape};
@@ -49,10 +49,11 @@ fn check(flags: &Check) -> Result<bool> {
         let found = open(path).and_then(|reader| reader.finish().with_context(unread(path)));
         match found {
             Err(error) => {
-                say(&format!("forebay: error: {error:#}"));
+                let error = told(&error);
+                say(&format!("forebay: error: {}", plain(&error)));
                 are_whole = false;
                 if flags.json {
-                    let (file, error) = (path.display().to_string(), format!("{error:#}"));
+                    let file = path.display().to_string();
                     let object = json!({ "schema": SCHEMA, "file": file, "error": error });
                     answer(&format!("{object}\n"))?;
                 }
@@ -147,7 +148,8 @@ fn dump(flags: &Dump) -> Result<bool> {
     let mut text = Vec::new();
     while let Some(block) = reader.next_block().with_context(unread(&flags.file))? {
         text.clear();
-        for (number, record) in (block.first()..).zip(block.records()) {
+        // In this order: behind the last number that there is, none is asked for.
+        for (record, number) in block.records().zip(block.first()..) {
             lay_out(flags, number, record, &mut text)?;
         }
         match out.write_all(&text).and_then(|()| out.flush()) {
@@ -158,10 +160,11 @@ fn dump(flags: &Dump) -> Result<bool> {
     let found = reader.finish().with_context(unread(&flags.file))?;
     if let Some(cut) = found.cut {
         let (file, at, bytes) = (flags.file.display(), cut.at, cut.bytes);
-        say(&format!(
-            "forebay: {file}: {bytes} bytes from byte {at} on are left out: {}",
+        let text = format!(
+            "{file}: {bytes} bytes from byte {at} on are left out: {}",
             cut.fault
-        ));
+        );
+        say(&format!("forebay: {}", plain(&text)));
     }
     Ok(found.cut.is_none())
 }

@@ -159,9 +159,41 @@ fn what_is_no_record_file_and_what_is_not_there_are_told() {
         "the other one is told"
     );
     assert_eq!(records(&["dump", &missing]).status.code(), Some(1));
+    // A folder: the cause is told, once.
+    for command in ["check", "dump"] {
+        let output = records(&[command, &folder.path("")]);
+        let said = text(&output.stderr).to_lowercase();
+        assert_eq!(said.matches("is a directory").count(), 1, "{said}");
+    }
     assert_eq!(
         records(&["dump", "--raw", "--framed", &path]).status.code(),
         Some(2)
+    );
+}
+
+#[test]
+fn the_last_number_that_there_is_is_a_number_like_any_other() {
+    let folder = Folder::new();
+    let path = folder.path("last");
+    // A block of one record of a byte, whose number is the largest but one.
+    let mut block = [0; 65];
+    block[..8].copy_from_slice(b"fbrecs\x01\xfb");
+    block[24..32].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    for at in [32, 36, 40] {
+        block[at] = 1;
+    }
+    let content = crc32c::crc32c(&block[64..]).to_le_bytes();
+    block[12..16].copy_from_slice(&content);
+    let head = crc32c::crc32c(&block[12..64]).to_le_bytes();
+    block[8..12].copy_from_slice(&head);
+    fs::write(&path, block).unwrap();
+    let output = records(&["dump", &path]);
+    assert_eq!(text(&output.stdout), "18446744073709551614 00\n");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&records(&["check", &path]).stdout).to_owned();
+    assert!(
+        said.contains("18446744073709551614 to 18446744073709551614"),
+        "{said}"
     );
 }
 
