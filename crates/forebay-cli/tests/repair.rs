@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::{
     fs,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 use support::{Folder, forebay, has, interrupt, run, subcommand, text};
 
@@ -113,6 +113,53 @@ fn zeros_behind_the_packets_are_no_packets_and_need_not_be_kept() {
             assert!(!fs::exists(format!("{path}.cut")).unwrap());
         }
     }
+}
+
+#[test]
+fn what_is_cut_off_is_durable_before_it_is_cut() {
+    if !has("strace") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, bytes) = recorded(&folder, "torn.pcapng");
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let log = folder.path("log");
+    let status = Command::new("strace")
+        .args(["-f", "-y", "-e", "trace=fsync,ftruncate", "-o", &log])
+        .args([env!("CARGO_BIN_EXE_forebay"), "repair", &path])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let log = fs::read_to_string(&log).unwrap();
+    let calls = log.lines().filter_map(|line| {
+        let (call, rest) = line.split_once('(')?;
+        let name = rest.split_once('<')?.1.split_once('>')?.0;
+        Some((call.rsplit(' ').next()?, name.rsplit('/').next()?))
+    });
+    let folder = folder.path("");
+    let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap();
+    assert_eq!(
+        calls.collect::<Vec<_>>(),
+        [
+            ("fsync", "torn.pcapng.cut"),
+            ("fsync", folder),
+            ("ftruncate", "torn.pcapng"),
+            ("fsync", "torn.pcapng")
+        ]
+    );
+}
+
+#[test]
+fn zeros_that_break_off_are_told_as_zeros() {
+    let folder = Folder::new();
+    let (path, mut bytes) = recorded(&folder, "torn.pcap");
+    let len = bytes.len();
+    bytes.resize(len + 1000, 0); // 62 packets of nothing and a half
+    fs::write(&path, &bytes).unwrap();
+    let said = text(&repair(&[&path]).stdout).to_owned();
+    let expected = format!("has zeros in place of packets from byte {len} on. Cut to 1000 packets");
+    assert!(said.contains(&expected), "{said}");
 }
 
 #[test]

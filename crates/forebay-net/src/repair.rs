@@ -20,7 +20,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom},
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -60,6 +63,15 @@ pub struct Examined {
     pub packets: u64,
     /// What is wrong behind them, and at which byte.
     pub fault: Option<Error>,
+    version: Version,
+}
+
+/// A file as it was at a moment: device, inode, length, and when it was changed last, in seconds and nanoseconds.
+type Version = (u64, u64, u64, i64, i64);
+
+fn version(about: &fs::Metadata) -> Version {
+    let (seconds, nanoseconds) = (about.mtime(), about.mtime_nsec());
+    (about.dev(), about.ino(), about.len(), seconds, nanoseconds)
 }
 
 impl Examined {
@@ -105,10 +117,13 @@ impl Examined {
             Format::Pcapng => 0,
         };
         let whole_bytes = file.offset() - EMPTY_RECORD * zeros;
-        let fault = fault.or_else(|| {
-            let what = format!("has nothing but zeros from byte {whole_bytes} on");
-            (zeros > 0).then(|| Error::new(name.clone(), what))
-        });
+        let fault = match zeros {
+            0 => fault,
+            _ => {
+                let what = format!("has zeros in place of packets from byte {whole_bytes} on");
+                Some(Error::new(name.clone(), what))
+            }
+        };
         if whole_bytes == 0 {
             return Err(Error::new(
                 name,
@@ -121,6 +136,7 @@ impl Examined {
             whole_bytes,
             packets: file.counts().received - zeros,
             fault,
+            version: version(&about),
         })
     }
 
@@ -133,8 +149,8 @@ impl Examined {
     /// returned, unless it is all zeros; all of that is durable when this returns.
     ///
     /// # Errors
-    /// The file changed since; there is a file with the name of the rest; writing fails. Then the file
-    /// is as it was.
+    /// The file changed since, or the name has another one; there is a file with the name of the rest; writing fails.
+    /// Then the file is as it was.
     pub fn cut(&self) -> Result<Option<PathBuf>> {
         let failed = |what: &'static str| {
             move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
@@ -142,8 +158,8 @@ impl Examined {
         let mut options = fs::OpenOptions::new();
         let file = options.read(true).write(true).open(&self.path);
         let mut file = file.map_err(failed("opening it for writing"))?;
-        let bytes = file.metadata().map_err(failed("looking at it"))?.len();
-        if bytes != self.bytes {
+        let about = file.metadata().map_err(failed("looking at it"))?;
+        if version(&about) != self.version {
             let name = self.path.display().to_string();
             return Err(Error::new(name, "has changed meanwhile: it was left alone"));
         }
@@ -169,7 +185,9 @@ impl Examined {
         let saved = made.and_then(|mut rest| {
             file.seek(SeekFrom::Start(self.whole_bytes))?;
             let copied = io::copy(file, &mut rest).and_then(|_| rest.sync_all());
-            copied.inspect_err(|_| drop(fs::remove_file(&path)))
+            // The name as well: else a power cut might leave neither the rest nor where it was.
+            let named = copied.and_then(|()| fs::File::open(folder_of(&path))?.sync_all());
+            named.inspect_err(|_| drop(fs::remove_file(&path)))
         });
         match saved {
             Ok(()) => Ok(path),
@@ -178,6 +196,13 @@ impl Examined {
                 Err(Error::new(path.display().to_string(), tried).because(cause))
             }
         }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
     }
 }
 
@@ -215,5 +240,30 @@ fn is_zero(mut file: &fs::File) -> io::Result<bool> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_took_the_name_meanwhile_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("repair-swap-{}.pcap", std::process::id()));
+        let mut torn = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0];
+        torn.resize(16, 0);
+        torn.extend([0, 0, 4, 0, 1, 0, 0, 0]); // snapshot length, link type
+        torn.extend([1; 30]);
+        fs::write(&path, &torn).unwrap();
+        let examined = Examined::of(&path).unwrap();
+        assert_eq!((examined.packets, examined.whole_bytes), (0, 24));
+        let other = path.with_extension("other");
+        let whole = vec![7; torn.len()];
+        fs::write(&other, &whole).unwrap();
+        fs::rename(&other, &path).unwrap();
+        let refused = examined.cut().unwrap_err().to_string();
+        assert!(refused.contains("changed meanwhile"), "{refused}");
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        fs::remove_file(&path).unwrap();
     }
 }
