@@ -5,6 +5,7 @@ mod support;
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     process::{Command, Output, Stdio},
 };
 use support::{Folder, forebay, has, interrupt, run, subcommand, text};
@@ -226,6 +227,40 @@ fn what_cannot_be_repaired_is_left_alone_and_told() {
     let output = repair(&[&folder.path("missing"), &path]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("Cut to"));
+}
+
+#[test]
+fn a_file_of_somebody_else_who_may_be_writing_it_is_not_cut() {
+    let folder = Folder::new();
+    let is_root = fs::metadata(folder.path("")).unwrap().uid() == 0;
+    if !is_root || !has("setpriv") {
+        println!("skipped: needs root and setpriv, to become nobody");
+        return;
+    }
+    let all = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(folder.path(""), all.clone()).unwrap();
+    let (path, bytes) = recorded(&folder, "torn.pcapng");
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    fs::set_permissions(&path, all).unwrap();
+    // A copy that nobody can run, and not by ourselves: what a child of another test has open to write cannot be run.
+    let copy = folder.path("forebay");
+    let copied = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_forebay"), &copy])
+        .status();
+    assert!(copied.unwrap().success());
+    let _writing = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let as_nobody = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", &copy]);
+        command.arg("repair").args(args).output().unwrap()
+    };
+    let dry = as_nobody(&["-n", &path]);
+    assert!(text(&dry.stdout).contains("would be cut off"));
+    let output = as_nobody(&[&path]);
+    let said = text(&output.stderr);
+    assert!(said.contains("is another user's: "), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(fs::read(&path).unwrap(), bytes[..bytes.len() / 2]);
 }
 
 #[test]

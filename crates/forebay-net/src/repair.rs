@@ -64,6 +64,8 @@ pub struct Examined {
     /// What is wrong behind them, and at which byte.
     pub fault: Option<Error>,
     version: Version,
+    /// It is not ours, and we are not told whether somebody is writing it.
+    is_untold: bool,
 }
 
 /// A file as it was at a moment: device, inode, length, and when it was changed last, in seconds and nanoseconds.
@@ -97,9 +99,14 @@ impl Examined {
                 "is no regular file: nothing can be cut there",
             ));
         }
-        if sys::has_writers(handle.as_fd()) {
-            return Err(Error::new(name, "somebody is writing it").advise("Stop that first"));
-        }
+        let is_untold = match sys::has_writers(handle.as_fd()) {
+            Ok(true) => {
+                return Err(Error::new(name, "somebody is writing it").advise("Stop that first"));
+            }
+            Ok(false) => false,
+            // Where there are no leases, nobody is ever told.
+            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        };
         let mut file = File::start(handle, name.clone())?;
         if let Some(packing) = file.packing() {
             let what = format!("is packed with {packing}");
@@ -137,6 +144,7 @@ impl Examined {
             packets: file.counts().received - zeros,
             fault,
             version: version(&about),
+            is_untold,
         })
     }
 
@@ -149,12 +157,17 @@ impl Examined {
     /// returned, unless it is all zeros; all of that is durable when this returns.
     ///
     /// # Errors
-    /// The file changed since, or the name has another one; there is a file with the name of the rest; writing fails.
+    /// It is somebody else's, of which only they and root can see that nobody is writing it; it changed since, or the name has another one; there is a file with the name of the rest; writing fails.
     /// Then the file is as it was.
     pub fn cut(&self) -> Result<Option<PathBuf>> {
         let failed = |what: &'static str| {
             move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
         };
+        if self.is_untold {
+            let name = self.path.display().to_string();
+            let what = "is another user's: whether somebody is writing it cannot be seen";
+            return Err(Error::new(name, what).advise("Run this as that user, or as root"));
+        }
         let mut options = fs::OpenOptions::new();
         let file = options.read(true).write(true).open(&self.path);
         let mut file = file.map_err(failed("opening it for writing"))?;

@@ -110,16 +110,21 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize
     }
 }
 
-/// Whether somebody has this file open for writing, where the system can tell: it grants a lease for
-/// reading only on a file that nobody writes.
-pub(crate) fn has_writers(fd: BorrowedFd<'_>) -> bool {
+/// Whether somebody has this file open for writing: the system grants a lease for reading only on a file that nobody
+/// writes.
+///
+/// # Errors
+/// As `fcntl(2)` for `F_SETLEASE`: the file is somebody else's, or its file system knows no leases.
+pub(crate) fn has_writers(fd: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: takes and keeps no memory of ours.
-    let leased = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) });
-    if leased.is_ok() {
-        // SAFETY: as above; it gives back the lease that was just had, on the same descriptor.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+    match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) }) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+        Err(error) => return Err(error),
     }
-    leased.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    // SAFETY: as above; it gives back the lease that was just had, on the same descriptor.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+    Ok(false)
 }
 
 /// A shared, readable and writable mapping; unmapped when dropped.

@@ -10,7 +10,7 @@ Examples:
 
 A capture that was killed, or whose disk was full or lost its power, may end in the middle of a block, or in
 zeros: many programs then read none of it. Nothing is thrown away but zeros. A file that somebody still writes is
-refused; so is a packed one.
+refused; so is a packed one, and that of another user, who may be writing it.
 
 Exit codes: 0 whole now; 1 something failed, or with -n something is to be cut; 2 bad request.";
 
