@@ -9,10 +9,9 @@ use crate::{
         Format,
         read::{Section, Skipped},
     },
-    port::{Frame, Interface, Port, Statistics, Wake},
+    port::{Frame, Interface, Port, Statistics},
 };
 use forebay::{Error, Result};
-use rustix::event::{PollFd, PollFlags, poll};
 use sha2::{Digest, Sha256};
 use std::{fs, io, path::Path, thread};
 
@@ -166,7 +165,7 @@ impl Counting {
 
 fn read(mut file: File) -> Info {
     let mut counting = Counting::default();
-    let error = count(&mut file, &mut counting).err();
+    let error = file.each_frame(|frame| counting.add(frame)).err();
     let interfaces = file.interfaces().iter().enumerate();
     let of_one = |(at, interface): (usize, &Interface)| OneInterface {
         interface: interface.clone(),
@@ -185,23 +184,5 @@ fn read(mut file: File) -> Info {
         sections: file.sections().to_vec(),
         skipped: file.skipped(),
         error,
-    }
-}
-
-fn count(file: &mut File, counting: &mut Counting) -> Result<()> {
-    loop {
-        let mut burst = file.receive(4096)?;
-        while let Some(frame) = burst.next_frame() {
-            counting.add(&frame);
-        }
-        drop(burst);
-        match file.arm()? {
-            Wake::End => return Ok(()),
-            Wake::Fd(fd) => {
-                // Nothing but a signal can fail here, and then we look again.
-                let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
-            }
-            Wake::Ready | Wake::At(_) => {}
-        }
     }
 }

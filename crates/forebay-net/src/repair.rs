@@ -9,14 +9,8 @@
 //! One pass with the reader that captures are read with: what it takes for whole stays. Imports `port`,
 //! `file` and `sys`. Read next: [`crate::file`], which finds the place.
 
-use crate::{
-    file::File,
-    format::Format,
-    port::{Port, Wake},
-    sys,
-};
+use crate::{file::File, format::Format, port::Port, sys};
 use forebay::{Error, Result};
-use rustix::event::{PollFd, PollFlags, poll};
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom},
@@ -112,8 +106,13 @@ impl Examined {
             let what = format!("is packed with {packing}");
             return Err(Error::new(name, what).advise("Unpack it first, as far as that goes"));
         }
+        // Packets of zeros that nothing else follows.
         let mut empty = 0;
-        let fault = read(&mut file, &mut empty).err();
+        let read = file.each_frame(|frame| {
+            let is_zero = frame.data.is_empty() && frame.wire_len == 0 && frame.time_ns == 0;
+            empty = if is_zero { empty + 1 } else { 0 };
+        });
+        let fault = read.err();
         if let Some(cause) = fault.as_ref().and_then(Error::cause) {
             let cause = io::Error::new(cause.kind(), cause.to_string());
             return Err(failed("reading it")(cause));
@@ -221,26 +220,6 @@ fn folder_of(path: &Path) -> &Path {
 
 /// Bytes that a packet without any has in the classic format.
 const EMPTY_RECORD: u64 = 16;
-
-/// Reads to the end, or to a fault; counts the packets of zeros that nothing else follows.
-fn read(file: &mut File, empty: &mut u64) -> Result<()> {
-    loop {
-        let mut burst = file.receive(4096)?;
-        while let Some(frame) = burst.next_frame() {
-            let is_zero = frame.data.is_empty() && frame.wire_len == 0 && frame.time_ns == 0;
-            *empty = if is_zero { *empty + 1 } else { 0 };
-        }
-        drop(burst);
-        match file.arm()? {
-            Wake::End => return Ok(()),
-            Wake::Fd(fd) => {
-                // Nothing but a signal can fail here, and then we look again.
-                let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
-            }
-            Wake::Ready | Wake::At(_) => {}
-        }
-    }
-}
 
 /// Whether there is nothing but zeros from here to the end.
 fn is_zero(mut file: &fs::File) -> io::Result<bool> {

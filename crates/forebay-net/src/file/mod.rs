@@ -25,7 +25,10 @@ use crate::format::{
 use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
 use forebay::{Error, Result};
 use packed::{Broken, Read, Stream};
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{Mode, OFlags},
+};
 use source::Source;
 use std::{fmt, os::fd::AsFd, path::Path};
 use window::Window;
@@ -322,6 +325,25 @@ impl File {
     /// The sections so far; the classic format has none.
     pub fn sections(&self) -> &[Section] {
         self.decoder.sections()
+    }
+
+    /// Shows every frame to `each`, to the end or to a fault; a pipe is waited for.
+    pub(crate) fn each_frame(&mut self, mut each: impl FnMut(&Frame<'_>)) -> Result<()> {
+        loop {
+            let mut burst = self.receive(4096)?;
+            while let Some(frame) = burst.next_frame() {
+                each(&frame);
+            }
+            drop(burst);
+            match self.arm()? {
+                Wake::End => return Ok(()),
+                Wake::Fd(fd) => {
+                    // Nothing but a signal can fail here, and then we look again.
+                    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
+                }
+                Wake::Ready | Wake::At(_) => {}
+            }
+        }
     }
 
     /// Up to where it was decoded, in bytes that are no longer packed: behind the last whole record,
