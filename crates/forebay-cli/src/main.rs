@@ -33,7 +33,9 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match signals::survive_the_file_size_limit().and_then(|()| run(args.command)) {
+    let ready =
+        privileges::refuse_to_be_lent().and_then(|()| signals::survive_the_file_size_limit());
+    match ready.and_then(|()| run(args.command)) {
         Ok(code) => code,
         Err(error) => {
             output::say(&format!("forebay: {}", output::told(&error)));

@@ -9,7 +9,9 @@
 
 use crate::usage::refuse;
 use anyhow::{Context, Result, bail};
-use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
+use nix::unistd::{
+    Gid, Uid, User, getegid, geteuid, getgid, getuid, setgroups, setresgid, setresuid,
+};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -20,6 +22,20 @@ use std::ffi::CString;
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 /// What becoming somebody else needs, and then loses.
 const IDENTITY: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
+/// Refuses to act with another user's rights than those of whoever started us: a program with the set-user-ID bit would read
+/// and write any file for anybody.
+///
+/// # Errors
+/// It was started so.
+pub fn refuse_to_be_lent() -> Result<()> {
+    if geteuid() == getuid() && getegid() == getgid() {
+        return Ok(());
+    }
+    bail!(
+        "this program is set-user-ID or set-group-ID, and would open any file for anybody. Take that back, and give it what capturing needs: chmod ug-s FILE; setcap cap_net_raw,cap_net_admin+ep FILE"
+    );
+}
 
 /// Somebody whom `-Z` names.
 #[derive(Clone, Debug)]

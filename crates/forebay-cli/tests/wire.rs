@@ -334,6 +334,11 @@ fn behind_a_filter_overload_is_counted_and_marked_all_the_same() {
 
 /// Runs `script` as nobody, with `$0` a copy of the command that nobody can run.
 fn as_nobody(script: &str) -> Option<std::process::Output> {
+    as_nobody_of(env!("CARGO_BIN_EXE_forebay"), 0o755, script)
+}
+
+/// As [`as_nobody`], with `$0` a copy of `program` that has this mode.
+fn as_nobody_of(program: &str, mode: u32, script: &str) -> Option<std::process::Output> {
     // SAFETY: it reads a number of this process.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: needs root, to become nobody");
@@ -344,14 +349,16 @@ fn as_nobody(script: &str) -> Option<std::process::Output> {
     let name = format!("forebay-nobody-{}-{number}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(&folder, mode).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&folder, open).unwrap();
     let copy = folder.join("forebay");
     // Not by ourselves: a child of another test could inherit the descriptor, and what is being written cannot be run.
     let copied = Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_forebay").as_ref(), copy.as_os_str()])
+        .args([program.as_ref(), copy.as_os_str()])
         .status();
     assert!(copied.unwrap().success());
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&copy, mode).unwrap();
     let output = tool("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .args(["bash", "-c", script])
@@ -376,6 +383,28 @@ fn without_rights_the_message_says_what_to_do() {
         "unshare -rn",
     ] {
         assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn nobody_is_lent_roots_rights_to_files() {
+    let Some(output) = as_nobody_of("/usr/bin/id", 0o4755, "$0 -u") else {
+        return;
+    };
+    if output.stdout != b"0\n" {
+        println!("skipped: needs a file system that heeds set-user-ID bits");
+        return;
+    }
+    let forebay = env!("CARGO_BIN_EXE_forebay");
+    for command in ["pipe -i /etc/shadow", "capture -r /etc/shadow"] {
+        let script = format!("exec $0 {command}");
+        let output = as_nobody_of(forebay, 0o4755, &script).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        assert!(
+            said.contains("set-user-ID") && said.contains("setcap"),
+            "{said}"
+        );
     }
 }
 
