@@ -413,7 +413,7 @@ fn in_a_namespace_of_its_own_anybody_captures() {
     let script = "unshare -rn true || exit 77
         unshare -rn bash -c 'ip link set lo up
             $0 capture -i lo -c 2 -w got.pcapng --json udp port 9 2>said & child=$!
-            until grep -q polling said; do sleep 0.01; done
+            until grep -q polling said; do kill -0 $child || exit 1; sleep 0.01; done
             echo x >/dev/udp/127.0.0.1/10; echo y >/dev/udp/127.0.0.1/9; echo z >/dev/udp/127.0.0.1/9
             wait $child' $0";
     let Some(output) = as_nobody(script) else {
