@@ -10,12 +10,14 @@ use std::sync::{Arc, atomic::AtomicBool};
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// INT, TERM or HUP: come to an end; the second time: now.
+    /// INT, TERM, and HUP if it means nothing else: come to an end; the second time: now.
     Stop,
     /// USR1: tell the counts.
     Report,
     /// USR2: hand over what is buffered.
     Flush,
+    /// HUP: go on to the next file.
+    Rotate,
 }
 
 /// The file size limit becomes an error of the write, where it would kill us otherwise. It holds for buffers, too: they are
@@ -36,7 +38,9 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
     let mut heard = vec![SIGINT, SIGTERM];
     heard.extend(wanted.contains(&Asked::Report).then_some(SIGUSR1));
     heard.extend(wanted.contains(&Asked::Flush).then_some(SIGUSR2));
-    if !is_ignored(SIGHUP) {
+    // Where it asks for nothing but a file, it is heard under nohup too.
+    let rotates = wanted.contains(&Asked::Rotate);
+    if rotates || !is_ignored(SIGHUP) {
         heard.push(SIGHUP);
     }
     let mut signals = Signals::new(heard).context("cannot listen for signals")?;
@@ -47,6 +51,7 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
                 match signal {
                     SIGUSR1 => act(Asked::Report),
                     SIGUSR2 => act(Asked::Flush),
+                    SIGHUP if rotates => act(Asked::Rotate),
                     _ => act(Asked::Stop),
                 }
             }

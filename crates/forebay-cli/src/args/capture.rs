@@ -11,13 +11,15 @@ Examples:
   forebay capture -i eth0 -w - | tshark -r -         into a pipe
   forebay capture -i eth0 -w web.pcapng tcp port 80  only what the filter lets pass
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
+  forebay capture -i eth0 -w a.pcapng -b duration:3600 -b files:24   the last 24 hours, one file each
+  forebay capture -i eth0 -w day-%d.pcap -G 86400    a file a day, named as tcpdump does
 
 The simulated card: sim:KEY=VALUE,…
   rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
   stall=LENGTH@PERIOD  clock=real|virtual  cost=TIME (a frame, on the virtual clock)
 
 Signals: INT, TERM and HUP finish cleanly, a second one gives up what is not written yet; USR1
-prints the counts; USR2 flushes.
+prints the counts; USR2 flushes. Where there are several files HUP goes on to the next one.
 
 Exit codes: 0 fine, 1 failed at run time, 2 bad request, 3 packets lost under --fail-on-drop.";
 
@@ -50,6 +52,35 @@ pub struct Capture {
         hide_default_value = true
     )]
     pub snaplen: String,
+
+    /// Go on to another file when one has SIZE million bytes, or with a unit (100MB): FILE, FILE1, FILE2, …
+    #[arg(short = 'C', value_name = "SIZE")]
+    pub file_size: Option<String>,
+
+    /// Go on to another file every SECONDS; strftime's % in FILE become the time, and with -C a number follows
+    #[arg(short = 'G', value_name = "SECONDS")]
+    pub rotate_seconds: Option<String>,
+
+    /// With -C keep COUNT files, FILE0 … and again; with -G stop after COUNT files
+    #[arg(short = 'W', value_name = "COUNT")]
+    pub file_count: Option<String>,
+
+    /// When to go on to another file, NAME_00001_20261121143000.pcapng and so on; may be repeated
+    ///
+    /// duration:SECONDS, interval:SECONDS (when the clock shows a multiple of it), filesize:KB, packets:COUNT; and what
+    /// to keep: files:COUNT, total:KB.
+    #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE")]
+    pub ring_buffer: Vec<String>,
+
+    /// When to stop; may be repeated
+    ///
+    /// duration:SECONDS, packets:COUNT, filesize:KB, and where there are several, files:COUNT.
+    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE")]
+    pub autostop: Vec<String>,
+
+    /// When to make durable what is written: none, interval[:SECONDS], file (at the end of each), always
+    #[arg(long, value_name = "POLICY", default_value = "file")]
+    pub sync: String,
 
     /// Size of the ring that the source fills while we are busy, in KiB or with a unit (64M)
     #[arg(short = 'B', value_name = "SIZE")]

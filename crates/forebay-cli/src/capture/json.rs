@@ -37,8 +37,11 @@ pub fn progress(progress: &Progress) -> Value {
         "taken": progress.taken,
         "filtered": progress.filtered,
         "written": progress.written,
+        "durable": progress.durable,
         "dropped": { "kernel": progress.dropped },
+        "file": progress.file,
         "bytes": progress.written_bytes,
+        "durable_bytes": progress.durable_bytes,
         "seconds": progress.elapsed.as_secs_f64(),
         "packets_per_second": progress.packets_per_second,
         "bits_per_second": progress.bits_per_second,
@@ -82,27 +85,32 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
     // Unknown only where nobody counts; what was counted is a part of the law.
     let is_unknown = summary.filters_uncounted && ledger.filtered == 0;
     let filtered = (!is_unknown).then_some(ledger.filtered);
-    let files: Vec<_> = request
-        .write
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let totals = &summary.totals;
+    // A stream was written to, too, and is called as it was asked for.
+    let stream = request.write.iter().filter(|_| summary.files.written == 0);
+    let stream = stream.filter(|_| request.rotation.is_none());
+    let files = summary.files.last.iter().chain(stream);
+    let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
     json!({
         "schema": SCHEMA,
         "running": false,
         "received": ledger.received,
         "written": ledger.written,
         "counted": ledger.counted,
-        "durable": if summary.durable { ledger.written } else { 0 },
+        "durable": totals.durable,
         "filtered": filtered,
         "unread": ledger.unread,
         "dropped": dropped,
         "interface_dropped": ledger.interface_dropped,
         "gaps": summary.gaps,
         "bytes": summary.bytes,
+        "durable_bytes": totals.durable_bytes,
         "seconds": summary.elapsed.as_secs_f64(),
         "cpu_seconds": summary.cpu.as_secs_f64(),
         "files": files,
+        "files_written": summary.files.written,
+        "files_removed": summary.files.removed,
+        "syncs": { "count": totals.syncs, "slowest_seconds": totals.slowest_sync.as_secs_f64() },
         "poll": {
             "busy_seconds": summary.modes.busy.as_secs_f64(),
             "asleep_seconds": summary.modes.asleep.as_secs_f64(),

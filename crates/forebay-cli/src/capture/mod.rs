@@ -4,6 +4,7 @@ mod dump;
 mod json;
 mod list;
 mod request;
+mod rotation;
 mod text;
 
 use crate::{
@@ -31,10 +32,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     // Until here a signal ends us, as it does anyone: nothing is captured yet, and a FIFO without a
     // reader may be waiting to be opened.
     let heard = control.clone();
-    signals::listen(&[Asked::Report, Asked::Flush], move |asked| match asked {
+    let mut wanted = vec![Asked::Report, Asked::Flush];
+    wanted.extend(request.rotation.is_some().then_some(Asked::Rotate));
+    signals::listen(&wanted, move |asked| match asked {
         Asked::Stop => heard.stop(),
         Asked::Report => heard.report(),
         Asked::Flush => heard.flush(),
+        Asked::Rotate => heard.rotate(),
     })?;
     let screen = Screen::new(&request);
     screen.start(&session);

@@ -1,17 +1,21 @@
 //! Raw flags become resolved ones, and each refusal names its flag.
 
+use super::rotation::Limits;
 use crate::{
     args::Capture as Flags,
     privileges::{self, Identity},
     usage::{Usage, refuse},
 };
 use anyhow::{Context, Result};
-use forebay::{store, time::Clock};
+use forebay::{
+    store::{self, SyncPolicy},
+    time::Clock,
+};
 use forebay_net::{
     filter::{Filter, View},
     open::{self, Name, Options},
     port::{LinkType, Port},
-    session::{Config, Output},
+    session::{Config, Output, Rotation},
     units,
 };
 use std::{
@@ -31,6 +35,7 @@ const LONGEST_EXPRESSION: u64 = 256 << 10;
 /// A request for a capture, understood.
 pub struct Request {
     pub write: Option<PathBuf>,
+    pub rotation: Option<Rotation>,
     pub count: Option<u64>,
     pub snaplen: u32,
     pub quiet: bool,
@@ -43,6 +48,8 @@ pub struct Request {
     options: Options,
     store: store::Config,
     user: Option<Identity>,
+    stop_after: Option<Duration>,
+    file_bytes: Option<u64>,
 }
 
 impl Request {
@@ -95,6 +102,9 @@ impl Request {
                 }
             },
         };
+        let limits = Limits::from_flags(flags)?;
+        let mut store = parse_store(&flags.store, flags.unbuffered)?;
+        store.sync = parse_sync(&flags.sync)?;
         let names = parse_names(flags)?;
         let filter = parse_filter(flags)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
@@ -102,7 +112,8 @@ impl Request {
             names,
             clock,
             write: flags.write.clone(),
-            count,
+            rotation: limits.rotation,
+            count: count.into_iter().chain(limits.packets).min(),
             snaplen,
             quiet: flags.quiet,
             json: flags.json,
@@ -116,13 +127,16 @@ impl Request {
                 snaplen,
                 delay: Duration::from_millis(if flags.unbuffered { 10 } else { 100 }),
             },
-            store: parse_store(&flags.store, flags.unbuffered)?,
             user: flags.user.as_deref().map(Identity::named).transpose()?,
+            store,
+            stop_after: limits.stop_after,
+            file_bytes: limits.file_bytes,
         };
         if request.writes_stdout() && std::io::stdout().is_terminal() {
             return refuse("-w - would write packets to your terminal. Send it into a pipe".into());
         }
         request.refuse_reading_what_is_written()?;
+        request.refuse_rotating_what_is_no_file()?;
         Ok(request)
     }
 
@@ -155,6 +169,18 @@ impl Request {
         Ok(())
     }
 
+    fn refuse_rotating_what_is_no_file(&self) -> Result<()> {
+        match &self.rotation {
+            Some(Rotation { path, .. }) if path.metadata().is_ok_and(|it| !it.is_file()) => {
+                let path = path.display();
+                refuse(format!(
+                    "-w {path} is no file, and -b, -C and -G need files. Name one with -w"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn writes_stdout(&self) -> bool {
         self.write.as_deref() == Some(Path::new("-"))
     }
@@ -185,6 +211,9 @@ impl Request {
     }
 
     pub fn output(&self) -> Result<Output> {
+        if let Some(rotation) = &self.rotation {
+            return Ok(Output::Series(rotation.clone()));
+        }
         Ok(match &self.write {
             None => Output::Count,
             Some(_) if self.writes_stdout() => {
@@ -202,6 +231,8 @@ impl Request {
             snaplen: self.snaplen,
             filter: self.filter.clone(),
             count: self.count,
+            stop_after: self.stop_after,
+            file_bytes: self.file_bytes,
             store: self.store.clone(),
             progress_every: self.stats_interval.unwrap_or(shortest).min(shortest),
             ..Config::default()
@@ -286,5 +317,23 @@ fn parse_store(text: &str, unbuffered: bool) -> Result<store::Config> {
     match config.validate() {
         Ok(()) => Ok(config),
         Err(error) => refuse(format!("--store {text}: {error}")),
+    }
+}
+
+fn parse_sync(text: &str) -> Result<SyncPolicy> {
+    let time = |text| units::duration(text).filter(|time| !time.is_zero());
+    let (policy, value) = match text.split_once(':') {
+        Some((policy, value)) => (policy, Some(value)),
+        None => (text, None),
+    };
+    match (policy, value, value.and_then(time)) {
+        ("none", None, _) => Ok(SyncPolicy::None),
+        ("file", None, _) => Ok(SyncPolicy::File),
+        ("always", None, _) => Ok(SyncPolicy::Always),
+        ("interval", None, _) => Ok(SyncPolicy::Interval(Duration::from_secs(1))),
+        ("interval", Some(_), Some(every)) => Ok(SyncPolicy::Interval(every)),
+        _ => refuse(format!(
+            "--sync {text} is no policy. Use none, interval, interval:SECONDS, file or always"
+        )),
     }
 }

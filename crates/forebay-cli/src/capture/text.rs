@@ -191,6 +191,9 @@ fn progress_line(progress: &Progress, writes: bool) -> String {
             progress.fill * 100.0,
             units::scaled(progress.written_bytes as f64)
         );
+        if progress.file > 0 {
+            line += &format!(", file {}", progress.file);
+        }
     }
     line
 }
@@ -263,15 +266,7 @@ fn causes(dropped: &Dropped) -> String {
 fn run_line(summary: &Summary) -> String {
     let mut parts = Vec::new();
     if summary.store.is_some() {
-        let promise = if summary.durable {
-            "durable"
-        } else {
-            "written"
-        };
-        parts.push(format!(
-            "({}B, {promise})",
-            units::scaled(summary.bytes as f64)
-        ));
+        parts.push(format!("({})", kept(summary)));
     }
     parts.push(format!("{:.2} s", summary.elapsed.as_secs_f64()));
     let taken = summary.ledger.received - summary.ledger.dropped.kernel.unwrap_or(0);
@@ -284,6 +279,30 @@ fn run_line(summary: &Summary) -> String {
         parts.push(format!("busy {busy:.1} %  asleep {:.1} %", 100.0 - busy));
     }
     parts.join("   ")
+}
+
+/// `480 MB, durable`, or how much of it is; with the files, where there were several.
+fn kept(summary: &Summary) -> String {
+    let size = |bytes: u64| format!("{}B", units::scaled(bytes as f64));
+    let mut text = size(summary.bytes);
+    text += &match summary.totals.durable_bytes {
+        _ if summary.durable => ", durable".into(),
+        0 => ", written".into(),
+        some => format!(" written, {} of it durable", size(some)),
+    };
+    let files = &summary.files;
+    // More than one a file: then it says what a power cut takes besides the interval.
+    if summary.totals.syncs > files.written.max(1) {
+        let slowest = summary.totals.slowest_sync.as_secs_f64() * 1e3;
+        text += &format!(", slowest sync {slowest:.0} ms");
+    }
+    if files.written > 1 || files.removed > 0 {
+        text += &format!(", {} files", files.written);
+    }
+    if files.removed > 0 {
+        text += &format!(", {} of them removed for newer ones", files.removed);
+    }
+    text
 }
 
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {

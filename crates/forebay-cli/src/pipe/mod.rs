@@ -28,7 +28,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Stop if control.is_abandoned() => std::process::exit(1),
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),
-        Asked::Flush => {}
+        Asked::Flush | Asked::Rotate => {}
     })?;
     screen.expect(request.size.or(pipe.bytes()));
     let summary = pipe.run(&mut |progress| screen.show(progress));

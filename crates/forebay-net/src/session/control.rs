@@ -28,6 +28,7 @@ struct Inner {
     stops: AtomicU32,
     report: AtomicBool,
     flush: AtomicBool,
+    rotate: AtomicBool,
     abandon: Abandon,
     wake: OwnedFd,
 }
@@ -45,6 +46,7 @@ impl Control {
             stops: AtomicU32::new(0),
             report: AtomicBool::new(false),
             flush: AtomicBool::new(false),
+            rotate: AtomicBool::new(false),
             abandon: Abandon::default(),
             wake,
         })))
@@ -75,6 +77,12 @@ impl Control {
         self.wake();
     }
 
+    /// Go on to the next file now, where there are several.
+    pub fn rotate(&self) {
+        self.0.rotate.store(true, Relaxed);
+        self.wake();
+    }
+
     /// Whether a stop was asked for.
     pub fn is_stopping(&self) -> bool {
         self.0.stops.load(Relaxed) > 0
@@ -98,6 +106,11 @@ impl Control {
     /// Whether a flush was asked for since the last call.
     pub(super) fn take_flush(&self) -> bool {
         self.0.flush.load(Relaxed) && self.0.flush.swap(false, Relaxed)
+    }
+
+    /// Whether the next file was asked for since the last call.
+    pub(super) fn take_rotate(&self) -> bool {
+        self.0.rotate.load(Relaxed) && self.0.rotate.swap(false, Relaxed)
     }
 
     /// Readable while there is something that the session has not looked at.

@@ -43,6 +43,14 @@ impl Lane {
     }
 }
 
+/// What of a port's packets is told in one file, or in all so far.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    delivered: u64,
+    dropped: u64,
+    interface_dropped: u64,
+}
+
 /// A port and what came from it.
 pub(super) struct Feed {
     pub port: Box<dyn Port>,
@@ -55,8 +63,11 @@ pub(super) struct Feed {
     /// Frames it held that nobody took, and those that nobody could take any more.
     pub unread: u64,
     pub refused: u64,
-    /// Gaps marked on a frame.
+    /// Gaps marked on a frame, and the losses they tell of.
     pub gaps: u64,
+    pub marked: u64,
+    /// What files before this one told.
+    told: Share,
     /// The filter, if it falls to us.
     programs: Option<Programs>,
     /// It is read to its end before the next one is looked at.
@@ -76,6 +87,8 @@ impl Feed {
             unread: 0,
             refused: 0,
             gaps: 0,
+            marked: 0,
+            told: Share::default(),
             in_turn: port.got().in_turn,
             has_ended: false,
             port,
@@ -126,11 +139,48 @@ impl Feed {
         Ok(true)
     }
 
-    /// What is known of each of its interfaces at the end of a capture from `begin` to `end`.
+    /// What is to be told of each of its interfaces in a file from `begin` to `end` behind which others follow: its
+    /// own packets, and the losses that they tell of. What a file that is read says of itself is told in the last one.
+    pub fn share(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
+        if self.in_turn {
+            return Vec::new();
+        }
+        let counts = self.port.counts();
+        let so_far = Share {
+            delivered: self.taken,
+            dropped: self.marked,
+            interface_dropped: counts.interface_dropped.unwrap_or(0),
+        };
+        let told = std::mem::replace(&mut self.told, so_far);
+        let delivered = so_far.delivered - told.delivered;
+        let dropped = so_far.dropped - told.dropped;
+        let interface_dropped = so_far
+            .interface_dropped
+            .saturating_sub(told.interface_dropped);
+        let share = Statistics {
+            time_ns: end,
+            began_ns: Some(begin),
+            ended_ns: Some(end),
+            interface_received: None,
+            interface_dropped: counts.interface_dropped.map(|_| interface_dropped),
+            received: Some(delivered + dropped),
+            dropped: counts.dropped.map(|_| dropped),
+            delivered: Some(delivered),
+        };
+        self.lanes
+            .iter()
+            .map(|lane| (lane.described, share))
+            .collect()
+    }
+
+    /// What is known of each of its interfaces at the end of a capture, less what was told before. The last file, or the
+    /// only one, is from `begin` to `end`.
     pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         let counts = self.port.counts();
         // What nobody took, no filter of ours has seen.
         let unseen = if self.filters() { self.unread } else { 0 };
+        let told = self.told;
+        let received = counts.received - self.filtered - unseen;
         let is_recorded = self.in_turn;
         let of_lane = |(number, lane): (usize, &Lane)| {
             let known = if is_recorded {
@@ -141,14 +191,19 @@ impl Feed {
                     began_ns: Some(begin),
                     ended_ns: Some(end),
                     interface_received: None,
-                    interface_dropped: counts.interface_dropped,
-                    received: Some(counts.received - self.filtered - unseen),
-                    dropped: counts.dropped,
-                    delivered: Some(self.taken),
+                    interface_dropped: less(counts.interface_dropped, told.interface_dropped),
+                    received: less(Some(received), told.delivered + told.dropped),
+                    dropped: less(counts.dropped, told.dropped),
+                    delivered: less(Some(self.taken), told.delivered),
                 }
             };
             Some((lane.described, known))
         };
         self.lanes.iter().enumerate().filter_map(of_lane).collect()
     }
+}
+
+/// A count without what was told of it; a mark may tell of a loss before its source counts it.
+fn less(count: Option<u64>, told: u64) -> Option<u64> {
+    Some(count?.saturating_sub(told))
 }

@@ -43,8 +43,12 @@ pub(super) struct Intake {
     /// The last look found no empty buffer.
     is_blocked: bool,
     wire_bytes: u64,
-    /// When the first packet came.
+    /// When the first packet of this file came.
     first_ns: Option<u64>,
+    /// When this file began, on the wall.
+    file_began: u64,
+    /// The time of the last file that there may be is over.
+    is_time_up: bool,
     sleeper: Sleeper,
     clock: Clock,
     deadline: u64,
@@ -69,6 +73,8 @@ impl Intake {
             is_blocked: false,
             wire_bytes: 0,
             first_ns: None,
+            file_began: clock.wall(clock.now()),
+            is_time_up: false,
             sleeper,
             // The first tick sets it.
             deadline: clock.now(),
@@ -89,15 +95,19 @@ impl Intake {
             }
         };
         let writing = self.writing.as_mut();
-        let (took, stop) = if filters {
-            taking::take::<true>(&mut burst, &mut feed.lanes, writing, self.left)
-        } else {
-            taking::take::<false>(&mut burst, &mut feed.lanes, writing, self.left)
+        let is_limited = writing.as_ref().is_some_and(|it| it.is_limited());
+        let take = match (filters, is_limited) {
+            (false, false) => taking::take::<false, false>,
+            (false, true) => taking::take::<false, true>,
+            (true, false) => taking::take::<true, false>,
+            (true, true) => taking::take::<true, true>,
         };
+        let (took, stop) = take(&mut burst, &mut feed.lanes, writing, self.left);
         drop(burst);
         feed.taken += took.packets;
         feed.filtered += took.filtered;
         feed.gaps += took.gaps;
+        feed.marked += took.marked;
         self.left -= took.packets;
         self.wire_bytes += took.wire_bytes;
         if took.packets > 0 {
@@ -106,6 +116,7 @@ impl Intake {
         let has_no_room = match stop {
             Stop::AtEnd => false,
             Stop::NoRoom => true,
+            Stop::Full => !self.leave_full_file().map_err(Broken::Store)?,
             Stop::Failed(error) => return Err(Broken::Store(error)),
             Stop::UnknownInterface => {
                 let introduced = feed.introduce(self.writing.as_mut());
@@ -115,8 +126,81 @@ impl Intake {
         Ok(((took.packets + took.filtered) as usize, has_no_room))
     }
 
+    /// The file has enough: goes on to the next one, or is satisfied. `false`: the output has no room for that.
+    fn leave_full_file(&mut self) -> Result<bool, Error> {
+        match &self.writing {
+            Some(writing) if writing.may_turn() => self.turn(false),
+            _ => {
+                self.left = 0;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Ends this file and begins the next one; `false`: the output has no room for that yet.
+    fn turn(&mut self, by_time: bool) -> Result<bool, Error> {
+        let Some(writing) = &mut self.writing else {
+            return Ok(true);
+        };
+        let now = self.clock.now();
+        let end = self.clock.wall(now);
+        let begin = std::mem::replace(&mut self.file_began, end);
+        let begin = self.first_ns.take().map_or(begin, |first| first.min(begin));
+        let of_feed = |feed: &mut Feed| feed.share(begin, end);
+        let shares: Vec<_> = self.feeds.iter_mut().flat_map(of_feed).collect();
+        writing.turn(&shares, (now, self.clock.wall_now()), by_time)?;
+        writing.settle()
+    }
+
+    /// Goes on to the next file if it is time for that, or `is_asked`.
+    pub fn keep_rotation(&mut self, now: u64, is_asked: bool) -> std::result::Result<(), Broken> {
+        let Some(writing) = &mut self.writing else {
+            return Ok(());
+        };
+        if self.discarding.is_some() || writing.is_turning() {
+            return Ok(());
+        }
+        let may_turn = writing.may_turn();
+        let Some(course) = writing.course() else {
+            return Ok(());
+        };
+        if !is_asked && !course.is_due(now, &self.clock) {
+            return Ok(());
+        }
+        if may_turn {
+            return self.turn(true).map(drop).map_err(Broken::Store);
+        }
+        self.is_time_up |= !course.may_turn();
+        course.postpone(now, &self.clock);
+        Ok(())
+    }
+
+    #[inline]
+    fn is_turning(&self) -> bool {
+        self.writing.as_ref().is_some_and(Writing::is_turning)
+    }
+
+    /// Sees to what is left to do between two files; `false`: the output has no room for that.
+    #[inline]
+    fn settle(&mut self) -> std::result::Result<bool, Broken> {
+        match &mut self.writing {
+            Some(writing) if writing.is_turning() => writing.settle().map_err(Broken::Store),
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether the time of the last file is over.
+    pub fn is_time_up(&self) -> bool {
+        self.is_time_up
+    }
+
     /// Tells the output of every interface that there is by now; `false`: it has no room.
     pub fn introduce_all(&mut self) -> Result<bool, Error> {
+        if let Some(writing) = &mut self.writing
+            && !writing.settle()?
+        {
+            return Ok(false);
+        }
         for feed in &mut self.feeds {
             if !feed.introduce(self.writing.as_mut())? {
                 return Ok(false);
@@ -212,6 +296,9 @@ impl Intake {
             if let Some(due) = writing.store.due_at().filter(|&due| due > now) {
                 self.deadline = next.min(due);
             }
+            if let Some(course) = writing.course() {
+                self.deadline = self.deadline.min(course.due_at(now, &self.clock));
+            }
         }
         Ok(())
     }
@@ -237,7 +324,10 @@ impl Intake {
             let totals = writing.store.totals();
             progress.written = totals.written;
             progress.written_bytes = totals.written_bytes;
+            progress.durable = totals.durable;
+            progress.durable_bytes = totals.durable_bytes;
             progress.accepted_bytes = writing.accepted_bytes;
+            progress.file = writing.course().map_or(0, |course| course.number());
             progress.fill = writing.store.fill_level();
             let all = writing.store.got().bytes as f64;
             progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;
@@ -279,9 +369,15 @@ impl Intake {
         }
     }
 
-    /// What is known of each interface at the end, for the end of the file. What ports know came
-    /// between `begin` and `end`; one may have received before we began to look.
-    pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
+    /// Files begin now.
+    pub fn begin(&mut self, now: u64) {
+        self.file_began = self.clock.wall(now);
+    }
+
+    /// What is known of each interface at the `end`, for the end of the file. A port may have received before we began to
+    /// look.
+    pub fn statistics(&mut self, end: u64) -> Vec<(Described, Statistics)> {
+        let begin = self.file_began;
         let begin = self.first_ns.map_or(begin, |first| first.min(begin));
         let of_feed = |feed: &mut Feed| feed.statistics(begin, end);
         self.feeds.iter_mut().flat_map(of_feed).collect()
@@ -320,6 +416,10 @@ impl poll::Source for Intake {
     fn look(&mut self, budget: usize) -> std::result::Result<usize, Broken> {
         let mut found = 0;
         self.is_blocked = false;
+        if self.discarding.is_none() && !self.settle()? {
+            self.is_blocked = true;
+            return Ok(0);
+        }
         let mut is_reading = false;
         let has_others = self.feeds.len() > 1;
         for at in 0..self.feeds.len() {
@@ -338,6 +438,9 @@ impl poll::Source for Intake {
             let (taken, is_blocked) = self.take(at, budget)?;
             found += taken;
             self.is_blocked |= is_blocked;
+            if is_blocked && self.is_turning() {
+                break;
+            }
             let feed = &mut self.feeds[at];
             if feed.in_turn {
                 // Others may be so busy that the poller never arms: then the end has to be asked for.

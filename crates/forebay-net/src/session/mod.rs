@@ -13,6 +13,7 @@ mod control;
 mod feed;
 mod intake;
 mod output;
+mod rotation;
 mod sleeper;
 mod summary;
 mod taking;
@@ -22,6 +23,7 @@ mod watch;
 
 pub use control::Control;
 pub use output::Output;
+pub use rotation::{Files, Names, Rotation};
 pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
@@ -51,6 +53,10 @@ pub struct Config {
     pub filter: Option<Filter>,
     /// Packets after which the session stops.
     pub count: Option<u64>,
+    /// The session stops after this time; what its sources have then is written.
+    pub stop_after: Option<Duration>,
+    /// Bytes after which a single output gets no more packets and the session stops; a series has [`Rotation::bytes`].
+    pub file_bytes: Option<u64>,
     /// Most packets of one port that one look takes.
     pub budget: usize,
     /// The buffers between taking and writing; `record_bytes` is seen to.
@@ -67,6 +73,8 @@ impl Default for Config {
             snaplen: 262_144,
             filter: None,
             count: None,
+            stop_after: None,
+            file_bytes: None,
             budget: 256,
             store: store::Config::default(),
             progress_every: Duration::from_millis(250),
@@ -90,6 +98,9 @@ impl Config {
         }
         if self.count == Some(0) {
             return bad("a count of 0 captures nothing", "Use 1 or more");
+        }
+        if self.stop_after == Some(Duration::ZERO) || self.file_bytes == Some(0) {
+            return bad("a limit of 0 captures nothing", "Use 1 or more");
         }
         self.store.validate()
     }
@@ -140,9 +151,12 @@ impl Session {
         for feed in &mut feeds {
             feed.check()?;
         }
+        if let Output::Series(rotation) = &output {
+            rotation.validate()?;
+        }
         let name = output.name();
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
-        let writing = Writing::open(output, &interfaces, &config)?;
+        let writing = Writing::open(output, &interfaces, &config, &clock)?;
         let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
         intake.introduce_all()?;
         Ok(Session {
@@ -166,6 +180,7 @@ impl Session {
         let began = self.clock.now();
         let mut poller = Poller::new(self.config.budget, self.clock.clone());
         let mut watch = Watch::new(began, &self.config);
+        self.intake.begin(began);
         let mut troubles = Troubles::default();
         if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
             troubles.note(broken);
@@ -195,7 +210,11 @@ impl Session {
         watch: &mut Watch,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> std::result::Result<(), Broken> {
-        while !self.control.is_stopping() && !self.intake.is_satisfied() && !self.intake.is_ended()
+        while !self.control.is_stopping()
+            && !self.intake.is_satisfied()
+            && !self.intake.is_ended()
+            && !self.intake.is_time_up()
+            && !watch.is_time_up
         {
             poller.turn(&mut self.intake)?;
             self.housekeeping(watch, observe)?;
@@ -224,7 +243,12 @@ impl Session {
             observe(Event::Progress(&progress));
             watch.next = now + watch.every;
         }
-        self.intake.tick(now, watch.next)
+        watch.is_time_up |= now >= watch.stop_at;
+        let is_asked = self.control.take_rotate();
+        if !watch.is_time_up {
+            self.intake.keep_rotation(now, is_asked)?;
+        }
+        self.intake.tick(now, watch.next_look())
     }
 
     /// Interfaces that no packet came from belong into the output too.
@@ -248,8 +272,7 @@ impl Session {
     ) -> Summary {
         let modes = poller.modes();
         self.introduce_the_rest(troubles.store.is_some());
-        let (begin, end) = (self.clock.wall(began), self.clock.wall(ended));
-        let statistics = self.intake.statistics(begin, end);
+        let statistics = self.intake.statistics(self.clock.wall(ended));
         let mut ledger = Ledger {
             counted: self.intake.counted(),
             filtered: self.intake.filtered(),
@@ -273,14 +296,17 @@ impl Session {
         let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
         let store = self.intake.store_got();
-        let (mut durable, mut bytes) = (false, 0);
+        let (mut durable, mut totals) = (false, store::Totals::default());
+        let mut files = Files::default();
         if let Some(writing) = self.intake.into_writing() {
             let has_failed = troubles.store.is_some();
+            let register = writing.register();
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control);
             let finished = wait(closing, &self.control);
             refused += finished.totals.accepted - finished.totals.written;
             ledger.written = finished.totals.written;
-            (durable, bytes) = (finished.durable, finished.totals.written_bytes);
+            (durable, totals) = (finished.durable, finished.totals);
+            files = register.files();
             troubles.store = troubles.store.or(error).or(finished.error);
         }
         let store_error = troubles.store.map(|error| error.about(self.output));
@@ -295,7 +321,9 @@ impl Session {
             ledger,
             filters_uncounted,
             durable,
-            bytes,
+            bytes: totals.written_bytes,
+            totals,
+            files,
             elapsed: Duration::from_nanos(ended - began),
             cpu: cpu_time().saturating_sub(cpu_began),
             modes,

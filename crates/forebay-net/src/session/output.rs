@@ -1,13 +1,17 @@
 //! Where a session's packets go, and the composing of each one there.
 
-use super::{Config, Control};
+use super::{
+    Config, Control,
+    rotation::{Course, Register, Rotation, Shelf, Step},
+};
 use crate::{
     format::{Described, Format},
     port::{Frame, Interface, Statistics},
 };
 use forebay::{
     Error, Result,
-    store::{Appender, Closing, FileSink, StreamSink},
+    store::{self, Appender, Closing, FileSink, Sink, StreamSink},
+    time::Clock,
 };
 use std::{fs::File, path::PathBuf, time::Duration};
 
@@ -23,6 +27,8 @@ pub enum Output {
     Count,
     /// They go to this path, which is made or emptied; a name in `.pcap` chooses the classic format.
     File(PathBuf),
+    /// They go to several files, one after another.
+    Series(Rotation),
     /// They go to an open descriptor, under this name, as pcapng.
     Stream(File, String),
 }
@@ -33,6 +39,7 @@ impl Output {
         match self {
             Output::Count => String::new(),
             Output::File(path) => path.display().to_string(),
+            Output::Series(rotation) => rotation.path.display().to_string(),
             Output::Stream(_, name) => name.clone(),
         }
     }
@@ -41,6 +48,7 @@ impl Output {
     fn format(&self) -> Format {
         match self {
             Output::File(path) => Format::of_path(path),
+            Output::Series(rotation) => Format::of_path(&rotation.path),
             Output::Count | Output::Stream(..) => Format::Pcapng,
         }
     }
@@ -56,6 +64,31 @@ pub(super) struct Writing {
     /// Interfaces that the output knows.
     known: u32,
     pub accepted_bytes: u64,
+    limits: Limits,
+    /// Where there are several files.
+    course: Option<Course>,
+    register: Register,
+}
+
+/// When a file has enough. Without limits no packet pays for asking.
+#[derive(Default)]
+struct Limits {
+    is_limited: bool,
+    bytes: u64,
+    packets: u64,
+    /// Packets in the file so far.
+    packets_in_file: u64,
+}
+
+impl Limits {
+    fn new(bytes: Option<u64>, packets: Option<u64>) -> Self {
+        Limits {
+            is_limited: bytes.is_some() || packets.is_some(),
+            bytes: bytes.unwrap_or(u64::MAX),
+            packets: packets.unwrap_or(u64::MAX),
+            packets_in_file: 0,
+        }
+    }
 }
 
 impl Writing {
@@ -65,6 +98,7 @@ impl Writing {
         output: Output,
         interfaces: &[&Interface],
         config: &Config,
+        clock: &Clock,
     ) -> Result<Option<Self>> {
         let format = output.format();
         let name = output.name();
@@ -74,10 +108,24 @@ impl Writing {
                 refuse_other_link(first, other).map_err(|error| error.about(&name))?;
             }
         }
-        let sink = match output {
+        let mut limits = Limits::new(config.file_bytes, None);
+        let register = Register::default();
+        let mut course = None;
+        let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
-            Output::File(path) => FileSink::create(&path, true)?,
+            Output::File(path) => {
+                let sink = FileSink::create(&path, true)?;
+                register.finished(&path);
+                sink
+            }
             Output::Stream(file, _) => Box::new(StreamSink::new(file)),
+            Output::Series(rotation) => {
+                limits = Limits::new(rotation.bytes, rotation.packets);
+                let (now, wall) = (clock.now(), clock.wall_now());
+                course = Some(Course::new(&rotation, register.clone(), now, wall)?);
+                let shelf = Shelf::new(&rotation, register.clone(), config.store.sync);
+                Box::new(store::Files::open(shelf)?)
+            }
         };
         let mut store_config = config.store.clone();
         store_config.record_bytes = format.longest_record(config.snaplen);
@@ -89,8 +137,11 @@ impl Writing {
             first,
             known: 0,
             accepted_bytes: 0,
+            limits,
+            course,
+            register,
         };
-        writing.append(&format.header(&config.application))?;
+        writing.begin(&format.header(&config.application))?;
         Ok(Some(writing))
     }
 
@@ -106,6 +157,15 @@ impl Writing {
         slot.commit(0);
         self.accepted_bytes += bytes.len() as u64;
         Ok(true)
+    }
+
+    /// Appends what every file begins with; `false`: no buffer is empty.
+    fn begin(&mut self, bytes: &[u8]) -> Result<bool> {
+        let is_appended = self.append(bytes)?;
+        if is_appended && let Some(course) = &mut self.course {
+            course.begins_with(bytes);
+        }
+        Ok(is_appended)
     }
 
     /// Tells of an interface, before its first packet; `None`: no buffer is empty.
@@ -125,11 +185,30 @@ impl Writing {
         };
         let described = self.format.describe(decides, self.known);
         let block = self.format.interface(decides, &described, self.snaplen);
-        if !self.append(&block)? {
+        if !self.begin(&block)? {
             return Ok(None);
         }
         self.known += 1;
         Ok(Some(described))
+    }
+
+    /// Whether any limit says when a file has enough.
+    pub fn is_limited(&self) -> bool {
+        self.limits.is_limited
+    }
+
+    /// Whether the file has enough. As with tcpdump, what goes over the limit is in it, and one packet always is.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        let limits = &self.limits;
+        limits.packets_in_file >= limits.packets
+            || limits.packets_in_file > 0 && self.store.output_bytes() >= limits.bytes
+    }
+
+    /// A packet was put into it.
+    #[inline]
+    pub fn count_in_file(&mut self) {
+        self.limits.packets_in_file += 1;
     }
 
     /// Composes `frame` in place; `false`: no buffer is empty, and nothing was taken.
@@ -168,6 +247,70 @@ impl Writing {
         Ok(true)
     }
 
+    /// The series, where there is one.
+    pub fn course(&mut self) -> Option<&mut Course> {
+        self.course.as_mut()
+    }
+
+    /// Whether it is between two files.
+    #[inline]
+    pub fn is_turning(&self) -> bool {
+        self.course.as_ref().is_some_and(Course::is_turning)
+    }
+
+    /// Whether another file can follow. A classic one without an interface cannot even begin, and lasts on.
+    pub fn may_turn(&self) -> bool {
+        let can_end = self.known > 0 || self.format == Format::Pcapng;
+        can_end && self.course.as_ref().is_some_and(Course::may_turn)
+    }
+
+    /// Ends this file with `statistics`, and has the next one begin; [`settle`](Self::settle) does it.
+    ///
+    /// # Errors
+    /// The next one cannot be named.
+    pub fn turn(
+        &mut self,
+        statistics: &[(Described, Statistics)],
+        (now, wall): (u64, u64),
+        by_time: bool,
+    ) -> Result<()> {
+        let blocks = statistics.iter();
+        let end = blocks.map(|(described, counts)| self.format.statistics(counts, described));
+        let end = end.collect();
+        if let Some(course) = &mut self.course {
+            course.turn(end, now, wall, by_time)?;
+            self.limits.packets_in_file = 0;
+        }
+        Ok(())
+    }
+
+    /// Does what is to be done between two files; `false`: there is no room for all of it.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn settle(&mut self) -> Result<bool> {
+        let Some(mut course) = self.course.take() else {
+            return Ok(true);
+        };
+        let mut done = Ok(true);
+        while let (Ok(true), Some(step)) = (&done, course.step()) {
+            done = match step {
+                Step::Append(bytes) => self.append(bytes),
+                Step::NextOutput => self.store.next_output(),
+            };
+            if let Ok(true) = done {
+                course.did();
+            }
+        }
+        self.course = Some(course);
+        done
+    }
+
+    /// The files so far: the only one, or those of a series that are complete.
+    pub fn register(&self) -> Register {
+        self.register.clone()
+    }
+
     /// Whether the output has a place for gaps.
     pub fn marks_gaps(&self) -> bool {
         self.format == Format::Pcapng
@@ -190,6 +333,7 @@ impl Writing {
     }
 
     fn put_end(&mut self, statistics: &[(Described, Statistics)], control: &Control) -> Result<()> {
+        self.patiently(control, Self::settle)?;
         if self.known == 0 && self.format == Format::Pcap {
             // Even an empty capture has to begin as one.
             let nothing = Interface::default();

@@ -2,6 +2,7 @@
 //!
 //! All of it is plain data; the command's `text` and `json` turn it into lines.
 
+use super::Files;
 use crate::{
     ledger::Ledger,
     port::{Got, Interface, LinkType},
@@ -57,8 +58,14 @@ pub struct Progress {
     pub written: u64,
     /// Bytes up to the end of the last of these.
     pub written_bytes: u64,
+    /// Of those written, how many a power cut cannot take any more.
+    pub durable: u64,
+    /// Bytes up to the end of the last of these.
+    pub durable_bytes: u64,
     /// Bytes composed.
     pub accepted_bytes: u64,
+    /// The file that packets go to, 1 first; 0 where there are not several.
+    pub file: u64,
     /// How full the store's buffers are, 0 to 1.
     pub fill: f64,
     /// Bytes that still fit.
@@ -124,8 +131,12 @@ pub struct Summary {
     pub filters_uncounted: bool,
     /// Whether all that was written is durable.
     pub durable: bool,
-    /// Bytes written, up to the last whole record.
+    /// Bytes written, up to the last whole record, in all files.
     pub bytes: u64,
+    /// All that the store counted; zeros where there was no output.
+    pub totals: store::Totals,
+    /// The files.
+    pub files: Files,
     /// From the first look to the last packet taken, on the session's clock.
     pub elapsed: Duration,
     /// Processor time of all threads, closing included.

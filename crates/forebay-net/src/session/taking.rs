@@ -13,6 +13,8 @@ pub(super) struct Took {
     pub filtered: u64,
     /// Frames that tell of a loss before them.
     pub gaps: u64,
+    /// The losses that they tell of.
+    pub marked: u64,
     /// Bytes that those kept had on the wire.
     pub wire_bytes: u64,
     /// When the first of these came, if there is one.
@@ -25,17 +27,20 @@ pub(super) enum Stop {
     AtEnd,
     /// No buffer is empty.
     NoRoom,
+    /// The file has enough.
+    Full,
     /// The output failed.
     Failed(Error),
     /// The next frame is of an interface without a lane.
     UnknownInterface,
 }
 
-/// Takes at most `most` frames. `FILTERS` is whether they have to pass a filter of ours.
+/// Takes at most `most` frames. `FILTERS` is whether they have to pass a filter of ours, `LIMITED` whether a file may have
+/// enough of them.
 ///
 /// What is not taken is given back: the frame that met no room is the first of the next burst.
 #[inline(never)]
-pub(super) fn take<const FILTERS: bool>(
+pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     burst: &mut Burst<'_>,
     lanes: &mut [Lane],
     mut writing: Option<&mut Writing>,
@@ -65,8 +70,12 @@ pub(super) fn take<const FILTERS: bool>(
             }
         }
         let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
-        let follows_gap = frame.dropped_before > 0;
+        let dropped_before = frame.dropped_before;
         if let Some(writing) = &mut writing {
+            if LIMITED && writing.is_full() {
+                burst.put_back();
+                return (took, Stop::Full);
+            }
             match writing.put(frame, &lane.described) {
                 Ok(true) => {}
                 Ok(false) => {
@@ -78,6 +87,9 @@ pub(super) fn take<const FILTERS: bool>(
                     return (took, Stop::Failed(error));
                 }
             }
+            if LIMITED {
+                writing.count_in_file();
+            }
         }
         if FILTERS {
             lane.owed = 0;
@@ -86,7 +98,10 @@ pub(super) fn take<const FILTERS: bool>(
             took.first_ns = time_ns;
         }
         took.packets += 1;
-        took.gaps += u64::from(follows_gap);
+        if dropped_before > 0 {
+            took.gaps += 1;
+            took.marked += dropped_before;
+        }
         took.wire_bytes += u64::from(wire_len);
     }
     (took, Stop::AtEnd)

@@ -13,6 +13,9 @@ pub(super) struct Watch {
     pub every: u64,
     /// When the next report is due.
     pub next: u64,
+    /// When the session is to stop.
+    pub stop_at: u64,
+    pub is_time_up: bool,
     is_warned: bool,
     /// The last report, and when it was.
     last: (u64, Progress),
@@ -24,12 +27,25 @@ impl Watch {
             .progress_every
             .as_nanos()
             .clamp(1, u64::MAX as u128 / 4) as u64;
+        let stop_after = config.stop_after.map_or(u64::MAX, |after| {
+            u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)
+        });
         Watch {
             began,
             every,
             next: began + every,
+            stop_at: began.saturating_add(stop_after),
+            is_time_up: false,
             is_warned: false,
             last: (began, Progress::default()),
+        }
+    }
+
+    /// When there is something to look at, whatever comes.
+    pub fn next_look(&self) -> u64 {
+        match self.is_time_up {
+            true => self.next,
+            false => self.next.min(self.stop_at),
         }
     }
 

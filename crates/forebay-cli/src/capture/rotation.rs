@@ -1,0 +1,209 @@
+//! `-C -G -W`, `-b` and `-a`: when a file is over, and when the capture is.
+//!
+//! tcpdump's letters name files as tcpdump does, and `-b` as dumpcap does, so the two do not mix. What `-a` says holds
+//! beside either.
+
+use crate::{args::Capture as Flags, usage::refuse};
+use anyhow::Result;
+use forebay_net::{
+    session::{Names, Rotation},
+    units,
+};
+use std::{path::Path, time::Duration};
+
+/// What was said of the end of files, and of the capture.
+#[derive(Default)]
+pub struct Limits {
+    pub rotation: Option<Rotation>,
+    pub stop_after: Option<Duration>,
+    pub file_bytes: Option<u64>,
+    pub packets: Option<u64>,
+}
+
+/// The criteria of `-b` or of `-a`, each at most once.
+#[derive(Default)]
+struct Criteria {
+    duration: Option<Duration>,
+    interval: Option<Duration>,
+    filesize: Option<u64>,
+    packets: Option<u64>,
+    files: Option<u64>,
+    total: Option<u64>,
+}
+
+impl Limits {
+    pub fn from_flags(flags: &Flags) -> Result<Self> {
+        let turn = criteria("-b", &flags.ring_buffer, &["interval", "total"])?;
+        let stop = criteria("-a", &flags.autostop, &[])?;
+        let mut limits = Limits {
+            stop_after: stop.duration,
+            file_bytes: stop.filesize,
+            packets: stop.packets,
+            rotation: None,
+        };
+        let is_tcpdump = flags.file_size.is_some() || flags.rotate_seconds.is_some();
+        if (is_tcpdump || flags.file_count.is_some()) && !flags.ring_buffer.is_empty() {
+            return refuse("-b cannot be used beside -C, -G and -W: their files have other names. Use -b for all of it".into());
+        }
+        if flags.file_count.is_some() && !is_tcpdump {
+            return refuse("-W counts files: say with -C or -G when one is over".into());
+        }
+        let Some(path) = several(flags, is_tcpdump || !flags.ring_buffer.is_empty())? else {
+            if stop.files.is_some() {
+                return refuse(
+                    "-a files: there is only one file. Say with -b, -C or -G when it is over"
+                        .into(),
+                );
+            }
+            if stop.filesize.is_some() && flags.write.is_none() {
+                return refuse("-a filesize: there is no file. Name one with -w".into());
+            }
+            return Ok(limits);
+        };
+        let mut rotation = if is_tcpdump {
+            tcpdump(flags, path, &limits)?
+        } else {
+            dumpcap(turn, path, limits.file_bytes)?
+        };
+        limits.file_bytes = None;
+        rotation.stop_after = rotation.stop_after.into_iter().chain(stop.files).min();
+        if let Err(error) = rotation.validate() {
+            return refuse(error.to_string());
+        }
+        limits.rotation = Some(rotation);
+        Ok(limits)
+    }
+}
+
+/// What several files are called after, if there are to be several.
+fn several(flags: &Flags, is_asked: bool) -> Result<Option<&Path>> {
+    if !is_asked {
+        return Ok(None);
+    }
+    match flags.write.as_deref() {
+        None => refuse("-b, -C and -G rotate files: name one with -w".into()),
+        Some(path) if path == Path::new("-") => {
+            refuse("-w - is one stream, and -b, -C and -G need files. Name one with -w".into())
+        }
+        Some(path) => Ok(Some(path)),
+    }
+}
+
+/// `-C`, `-G` and `-W`. A time makes the name, a size only numbers it.
+fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
+    if stop.file_bytes.is_some() {
+        return refuse("-a filesize cannot be used beside -C and -G. Use -C".into());
+    }
+    let bytes = match &flags.file_size {
+        None => None,
+        Some(text) => Some(size("-C", text, 1_000_000)?),
+    };
+    let every = match &flags.rotate_seconds {
+        None => None,
+        Some(text) => Some(time("-G", text)?),
+    };
+    let files = match &flags.file_count {
+        None => None,
+        Some(text) => Some(number("-W", text)?),
+    };
+    if bytes.and(every).and(files).is_some() {
+        return refuse("-W beside both -C and -G could mean either: a ring, or the end. Use -b files or -a files".into());
+    }
+    let names = match every {
+        Some(_) => Names::Timed,
+        None => Names::Numbered,
+    };
+    Ok(Rotation {
+        every,
+        steady: true,
+        bytes,
+        keep_files: files.filter(|_| every.is_none()),
+        stop_after: files.filter(|_| every.is_some()),
+        ..Rotation::of(path, names)
+    })
+}
+
+/// `-b`. As with dumpcap `-a filesize` is one of these criteria then.
+fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotation> {
+    if turn.filesize.is_some() && filesize.is_some() {
+        return refuse("-a filesize means -b filesize here, and both were given. Use one".into());
+    }
+    let bytes = turn.filesize.or(filesize);
+    let is_over = bytes.or(turn.packets).is_some() || turn.duration.or(turn.interval).is_some();
+    if !is_over {
+        return refuse("-b files and -b total keep files: say with -b duration, interval, filesize or packets when one is over".into());
+    }
+    if let Some(all) = turn.total
+        && bytes.is_none_or(|each| each > all / 2)
+    {
+        return refuse(
+            "-b total needs room for two files: give -b filesize, at most half of it".into(),
+        );
+    }
+    Ok(Rotation {
+        every: turn.duration,
+        interval: turn.interval,
+        bytes,
+        packets: turn.packets,
+        keep_files: turn.files,
+        keep_bytes: turn.total,
+        ..Rotation::of(path, Names::Dumpcap)
+    })
+}
+
+/// Reads `KEY:VALUE`s; `more` are the keys that only this flag has.
+fn criteria(flag: &str, texts: &[String], more: &[&str]) -> Result<Criteria> {
+    let mut all = Criteria::default();
+    for text in texts {
+        let (key, value) = text.split_once(':').unwrap_or((text, ""));
+        let named = format!("{flag} {key}");
+        let is_new = match key {
+            "duration" => all.duration.replace(time(&named, value)?).is_none(),
+            "filesize" => all.filesize.replace(size(&named, value, 1000)?).is_none(),
+            "packets" => all.packets.replace(number(&named, value)?).is_none(),
+            "files" => all.files.replace(number(&named, value)?).is_none(),
+            "interval" if more.contains(&key) => {
+                all.interval.replace(time(&named, value)?).is_none()
+            }
+            "total" if more.contains(&key) => {
+                all.total.replace(size(&named, value, 1000)?).is_none()
+            }
+            _ => {
+                let keys = [&["duration", "filesize", "packets", "files"], more].concat();
+                return refuse(format!(
+                    "{flag} {text}: no such criterion. Use KEY:VALUE with one of {}",
+                    keys.join(", ")
+                ));
+            }
+        };
+        if !is_new {
+            return refuse(format!("{named} was given twice. Use one"));
+        }
+    }
+    Ok(all)
+}
+
+fn time(flag: &str, text: &str) -> Result<Duration> {
+    match units::duration(text).filter(|time| !time.is_zero()) {
+        Some(time) => Ok(time),
+        None => refuse(format!(
+            "{flag}: '{text}' is no time. Use one such as 60 or 500ms"
+        )),
+    }
+}
+
+fn size(flag: &str, text: &str, bare: u64) -> Result<u64> {
+    match units::bytes(text, bare).filter(|&bytes| bytes > 0) {
+        Some(bytes) => Ok(bytes),
+        None => refuse(format!(
+            "{flag}: '{text}' is no size. Use one such as 100 or 64M"
+        )),
+    }
+}
+
+fn number(flag: &str, text: &str) -> Result<u64> {
+    match units::count(text).filter(|&count| count > 0) {
+        Some(count) => Ok(count),
+        None => refuse(format!("{flag}: '{text}' is no count. Use one such as 10")),
+    }
+}

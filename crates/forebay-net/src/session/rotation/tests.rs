@@ -1,0 +1,177 @@
+//! Names and times, which are pure; whole series are tested as captures.
+
+use super::*;
+use jiff::{Timestamp, tz::TimeZone};
+
+const SECOND: u64 = 1_000_000_000;
+/// 2026-11-21 14:30:00, in the machine's time zone.
+fn afternoon() -> u64 {
+    let time: jiff::civil::DateTime = "2026-11-21T14:30:00".parse().unwrap();
+    let time: Timestamp = time.to_zoned(TimeZone::system()).unwrap().timestamp();
+    time.as_nanosecond() as u64
+}
+
+/// The names of files that begin so many seconds after the afternoon, by time or for another reason.
+fn names(rotation: &Rotation, files: &[(u64, bool)]) -> Vec<String> {
+    let mut namer = Namer::new(rotation);
+    let name = |&(second, by_time): &(u64, bool)| {
+        let name = namer.next(afternoon() + second * SECOND, by_time).unwrap();
+        name.to_str().unwrap().to_owned()
+    };
+    files.iter().map(name).collect()
+}
+
+fn sized(path: &str, names: Names) -> Rotation {
+    Rotation {
+        bytes: Some(1000),
+        ..Rotation::of(path, names)
+    }
+}
+
+#[test]
+fn a_size_numbers_files_as_tcpdump_does() {
+    let files = [(0, true), (5, false), (9, false)];
+    let plain = sized("x/a.pcapng", Names::Numbered);
+    assert_eq!(
+        names(&plain, &files),
+        ["x/a.pcapng", "x/a.pcapng1", "x/a.pcapng2"]
+    );
+    let ring = |files| Rotation {
+        keep_files: Some(files),
+        ..plain.clone()
+    };
+    assert_eq!(
+        names(&ring(2), &files),
+        ["x/a.pcapng0", "x/a.pcapng1", "x/a.pcapng0"]
+    );
+    assert_eq!(names(&ring(10), &files)[2], "x/a.pcapng2");
+    assert_eq!(names(&ring(11), &files)[2], "x/a.pcapng02");
+    assert_eq!(names(&ring(1), &files), ["x/a.pcapng"; 3]);
+}
+
+#[test]
+fn a_time_makes_the_name_and_a_size_numbers_it() {
+    let files = [(0, true), (5, false), (9, false), (60, true), (61, false)];
+    let timed = sized("%Y/a-%H%M%S.pcap", Names::Timed);
+    let expected = [
+        "2026/a-143000.pcap",
+        "2026/a-143000.pcap1",
+        "2026/a-143000.pcap2",
+        "2026/a-143100.pcap",
+        "2026/a-143100.pcap1",
+    ];
+    assert_eq!(names(&timed, &files), expected);
+    assert_eq!(names(&sized("100%%", Names::Timed), &files[..1]), ["100%"]);
+    assert_eq!(names(&sized("a%H", Names::Numbered), &files[..1]), ["a%H"]);
+    let wrong = sized("a-%!", Names::Timed).validate().unwrap_err();
+    assert!(wrong.to_string().contains("%%"), "{wrong}");
+}
+
+#[test]
+fn number_and_time_stand_before_the_extension_as_dumpcap_has_them() {
+    let files = [(0, true), (5, false)];
+    let expected = [
+        "x.y/a.b_00001_20261121143000.pcapng",
+        "x.y/a.b_00002_20261121143005.pcapng",
+    ];
+    assert_eq!(
+        names(&sized("x.y/a.b.pcapng", Names::Dumpcap), &files),
+        expected
+    );
+    let bare = names(&sized("x.y/a", Names::Dumpcap), &files);
+    assert_eq!(bare[1], "x.y/a_00002_20261121143005");
+}
+
+fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> Turns {
+    let seconds = |time: Option<u64>| time.map(Duration::from_secs);
+    let rotation = Rotation {
+        every: seconds(every),
+        interval: seconds(interval),
+        steady,
+        ..Rotation::of("a", Names::Timed)
+    };
+    Turns::new(&rotation, 0, wall * SECOND)
+}
+
+#[test]
+fn a_period_goes_on_from_when_it_was_due_and_not_from_when_it_was_seen() {
+    let mut every = turns(Some(10), None, false, 0);
+    assert!(!every.is_due(10 * SECOND - 1, 0));
+    assert_eq!(every.due_in(9 * SECOND, 0), SECOND);
+    assert!(every.is_due(11 * SECOND, 0));
+    every.turned(11 * SECOND, 0, true);
+    assert_eq!(every.due_in(11 * SECOND, 0), 9 * SECOND);
+    // Whoever slept through some does not make them up with files of no time at all.
+    assert!(every.is_due(47 * SECOND, 0));
+    every.turned(47 * SECOND, 0, true);
+    assert_eq!(every.due_in(47 * SECOND, 0), 3 * SECOND);
+}
+
+#[test]
+fn a_full_file_begins_the_period_anew_unless_it_is_steady() {
+    for (steady, left) in [(false, 10), (true, 4)] {
+        let mut every = turns(Some(10), None, steady, 0);
+        every.turned(6 * SECOND, 0, false);
+        assert_eq!(every.due_in(6 * SECOND, 0), left * SECOND);
+    }
+    let mut asked = turns(Some(10), None, true, 0);
+    asked.turned(6 * SECOND, 0, true);
+    assert_eq!(asked.due_in(6 * SECOND, 0), 10 * SECOND);
+}
+
+#[test]
+fn an_interval_follows_the_wall_clock_wherever_it_jumps() {
+    let mut hourly = turns(None, Some(3600), false, 1000);
+    assert_eq!(hourly.due_in(0, 1000 * SECOND), 2600 * SECOND);
+    assert!(!hourly.is_due(0, 3599 * SECOND));
+    assert!(hourly.is_due(0, 3600 * SECOND));
+    hourly.turned(0, 3600 * SECOND, true);
+    // Back by a little: not the same hour's end again. Back by a day: on with the hours of that day.
+    assert!(!hourly.is_due(0, 3590 * SECOND) && !hourly.is_due(0, 3601 * SECOND));
+    assert_eq!(hourly.due_in(0, 3601 * SECOND), 3599 * SECOND);
+    let day = 24 * 3600;
+    let mut later = turns(None, Some(3600), false, day + 100);
+    assert!(!later.is_due(0, 200 * SECOND));
+    assert_eq!(later.due_in(0, 200 * SECOND), 3400 * SECOND);
+    // Ahead by a day: once, and on from there.
+    assert!(later.is_due(0, (day + 50) * SECOND));
+    later.turned(0, (day + 50) * SECOND, true);
+    assert_eq!(later.due_in(0, (day + 50) * SECOND), 3550 * SECOND);
+    // A period does not look at the wall at all.
+    assert!(!turns(Some(10), None, false, 1000).is_due(0, u64::MAX));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let good = sized("a", Names::Dumpcap);
+    assert!(good.validate().is_ok());
+    let bad = [
+        Rotation {
+            bytes: None,
+            ..good.clone()
+        },
+        Rotation {
+            bytes: Some(0),
+            ..good.clone()
+        },
+        Rotation {
+            every: Some(Duration::ZERO),
+            ..good.clone()
+        },
+        Rotation {
+            keep_files: Some(0),
+            ..good.clone()
+        },
+        Rotation {
+            keep_bytes: Some(1999),
+            ..good.clone()
+        },
+        Rotation {
+            stop_after: Some(0),
+            ..good.clone()
+        },
+    ];
+    for rotation in bad {
+        assert!(rotation.validate().is_err(), "{rotation:?}");
+    }
+}
