@@ -1,0 +1,318 @@
+//! Captures that are killed with `kill -9`, and captures whose disk is full, each at random moments: what was reported is
+//! there, what is there is whole, and what is missing is told.
+//!
+//! `FOREBAY_MOMENTS` says how many moments of each kind to try; a few, if nobody says. For the full disk this program runs
+//! itself again, as the child that has a small disk of its own.
+
+use found::{Found, read};
+use serde_json::Value;
+use std::{
+    env,
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use support::{Folder, count, forebay, has, subcommand, summary, text};
+
+#[path = "../../forebay-net/tests/support/found.rs"]
+mod found;
+mod support;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const POLICIES: [&str; 4] = ["none", "interval:20ms", "file", "always"];
+
+fn moments() -> u64 {
+    let said = env::var("FOREBAY_MOMENTS").ok();
+    said.map_or(8, |text| text.parse().expect("FOREBAY_MOMENTS is a number"))
+}
+
+/// Numbers without a pattern that matters; the seed says which.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+
+    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// A child that does not outlive its test.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The files of a folder whose names begin so, in the order of a series: shorter names first.
+fn files(folder: &Path, prefix: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let ours = entries.filter(|entry| entry.file_name().to_str().unwrap().starts_with(prefix));
+    let mut paths: Vec<_> = ours
+        .map(|entry| entry.path().to_str().unwrap().to_owned())
+        .collect();
+    paths.sort_by_key(|path| (path.trim_end_matches(".part").len(), path.clone()));
+    paths
+}
+
+fn len(path: &str) -> u64 {
+    fs::metadata(path).unwrap().len()
+}
+
+/// Packets of all these files by `capinfos`, which reads each to its end.
+fn by_capinfos(paths: &[String]) -> u64 {
+    let output = Command::new("capinfos")
+        .args(["-TMcr"])
+        .args(paths)
+        .output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let counts = text(&output.stdout).lines().map(|line| {
+        let (_, count) = line.rsplit_once('\t').unwrap();
+        count.parse::<u64>().unwrap()
+    });
+    counts.sum()
+}
+
+/// Packets by `tshark`, which has nothing to complain about.
+fn by_tshark(path: &str) -> u64 {
+    let args = ["-r", path, "-T", "fields", "-e", "frame.number"];
+    let output = Command::new("tshark").args(args).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().count() as u64
+}
+
+/// All packets of a series of files; every one is where its number and the marks of losses before it say.
+fn in_order(paths: &[String]) -> u64 {
+    let packets = paths
+        .iter()
+        .flat_map(|path| read(File::open(path).unwrap()).packets);
+    let all = Found {
+        packets: packets.collect(),
+        ..Found::default()
+    };
+    let last = all.packets.last().map_or(0, |packet| packet.sequence + 1);
+    all.gaps(last);
+    all.packets.len() as u64
+}
+
+/// What a capture said last before it was killed, of what was read by then and what was not; the line that it was
+/// saying just then is none.
+fn last_said(before: &str, stdout: impl BufRead) -> Option<Value> {
+    let lines = [before.to_owned()].into_iter();
+    let lines = lines.chain(stdout.lines().map_while(Result::ok));
+    lines
+        .filter_map(|line| serde_json::from_str(&line).ok())
+        .last()
+}
+
+#[test]
+fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
+    let mut random = Random(0xC0FF_EE11);
+    let (mut torn, mut silent, mut most_files, mut lost) = (0, 0, 0, 0);
+    for moment in 0..moments() * POLICIES.len() as u64 {
+        let folder = Folder::new();
+        let policy = POLICIES[moment as usize % POLICIES.len()];
+        let is_series = moment as usize / POLICIES.len() % 2 == 1;
+        let (buffers, buffer_bytes) = [(4, 16 << 10), (4, 256 << 10)][random.below(2) as usize];
+        let store = format!("{buffers}x{buffer_bytes}");
+        let path = folder.path("a.pcapng");
+        let mut args = vec!["-i", "sim:rate=400M", "-w", &path, "-q", "--json", "--sync"];
+        args.extend([policy, "--store", &store, "--stats-interval", "2ms"]);
+        if is_series {
+            args.extend(["-b", "duration:30ms", "-b", "filesize:2000"]);
+        }
+        if random.below(3) == 0 {
+            args.push("-U");
+        }
+        let mut child = Mortal(
+            forebay(&args)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
+        // The moment: so many reports, and a little.
+        let begun = Instant::now();
+        let mut line = String::new();
+        for _ in 0..random.below(80) {
+            line.clear();
+            stdout.read_line(&mut line).unwrap();
+            assert!(begun.elapsed() < LIMIT, "it stands still");
+        }
+        for _ in 0..random.below(300_000) {
+            std::hint::spin_loop();
+        }
+        drop(child);
+        let Some(said) = last_said(&line, stdout) else {
+            silent += 1; // it was not under way yet
+            continue;
+        };
+        let [taken, written, durable] =
+            ["taken", "written", "durable"].map(|key| count(&said[key]));
+        let paths = files(folder.path("").as_ref(), "a");
+        most_files = most_files.max(paths.len());
+        let packets = in_order(&paths);
+        let what = format!("{policy}, {args:?}: {said}, {packets} in {paths:?}");
+        assert!(durable <= written && written <= packets, "{what}");
+        // A packet of 60 bytes takes 92, and one may run over the end of a buffer.
+        let most_lost = buffers * (buffer_bytes / 92 + 1);
+        assert!(taken <= packets + most_lost, "{what}");
+        lost += taken.saturating_sub(packets);
+        if is_series {
+            assert_eq!(count(&said["file"]).min(1), 1, "{what}");
+        }
+        let (last, complete) = paths.split_last().unwrap();
+        assert!(
+            complete.iter().all(|path| !path.ends_with(".part")),
+            "{what}"
+        );
+        torn += u64::from(repaired(last, packets - in_order(complete), is_series));
+        if has("capinfos") {
+            let some: Vec<_> = paths.iter().filter(|path| len(path) > 0).cloned().collect();
+            assert!(some.is_empty() || by_capinfos(&some) == packets, "{what}");
+        }
+    }
+    println!(
+        "{torn} of the files were torn, {silent} captures said nothing; up to {most_files} files; \
+         {lost} packets were taken, reported as such, and not written"
+    );
+}
+
+/// Has a file repaired that holds so many whole packets; whether anything was cut off.
+fn repaired(path: &str, packets: u64, may_be_empty: bool) -> bool {
+    let before = len(path);
+    if before == 0 && may_be_empty {
+        return false;
+    }
+    let output = subcommand("repair", &["--json", path]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = summary(&output.stdout);
+    assert_eq!(count(&said["packets"]), packets, "{said}");
+    let (whole, rest) = (count(&said["whole_bytes"]), &said["rest"]);
+    assert_eq!((count(&said["bytes"]), whole), (before, len(path)));
+    let cut = rest.as_str().map_or(0, len);
+    assert_eq!(whole + cut, before, "what was cut off is beside it");
+    cut > 0
+}
+
+/// What a full disk left.
+fn check_full(output: &Output, mount: &Path, flags: &[&str], random: &mut Random) {
+    let (said, json) = (text(&output.stderr), summary(&output.stdout));
+    let what = format!("{flags:?}: {json}\n{said}");
+    assert_eq!(output.status.code(), Some(1), "{what}");
+    assert!(said.contains("no space left on device"), "{what}");
+    assert!(said.contains(mount.join("a").to_str().unwrap()), "{what}");
+    assert_eq!(json["law_holds"], true, "{what}");
+    let [written, bytes] = ["written", "bytes"].map(|key| count(&json[key]));
+    assert!(count(&json["dropped"]["disk"]) > 0, "{what}");
+    assert!(
+        said.contains(&format!("received = {written} written")),
+        "{what}"
+    );
+    let mut paths = files(mount, "a");
+    assert!(paths.iter().all(|path| !path.ends_with(".part")), "{what}");
+    assert_eq!(count(&json["files_written"]), paths.len() as u64, "{what}");
+    assert_eq!(
+        paths.iter().map(|path| len(path)).sum::<u64>(),
+        bytes,
+        "{what}"
+    );
+    // Only where not even a header fits, and the file was there before we knew.
+    paths.retain(|path| len(path) > 0);
+    if !paths
+        .iter()
+        .any(|path| path.contains(".pcap") && !path.contains(".pcapng"))
+    {
+        assert_eq!(in_order(&paths), written, "{what}");
+    }
+    if !paths.is_empty() && has("capinfos") && has("tshark") {
+        assert_eq!(by_capinfos(&paths), written, "{what}");
+        let one = &paths[random.below(paths.len() as u64) as usize];
+        assert_eq!(
+            by_tshark(one),
+            by_capinfos(std::slice::from_ref(one)),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "it is what another test runs as a child, with a small disk of its own"]
+fn filler() {
+    let Some(mount) = env::var_os("FOREBAY_FOLDER") else {
+        return;
+    };
+    let mount = Path::new(&mount);
+    let mut random = Random(0x0DD_B1A5);
+    for moment in 0..moments() {
+        for path in files(mount, "") {
+            fs::remove_file(path).unwrap();
+        }
+        // How much room there is decides when it is used up.
+        let ballast = (3 << 20) - random.below(2 << 20);
+        fs::write(mount.join("ballast"), vec![1; ballast as usize]).unwrap();
+        let name = random.one_of(&["a.pcapng", "a.pcapng", "a.pcapng", "a.pcap"]);
+        let path = mount.join(name).display().to_string();
+        let store = random.one_of(&["4x16KiB", "4x64KiB", "2x256KiB", "3x1MiB"]);
+        let port = random.one_of(&["sim:rate=max", "sim:rate=2G", "sim:clock=virtual"]);
+        let mut flags = vec!["-i", port, "-c", "1M", "-w", &path, "--json", "--sync"];
+        flags.extend([random.one_of(&POLICIES), "--store", store]);
+        // Every second one rotates.
+        if moment % 2 == 1 {
+            let way = random.one_of(&[
+                "-C 100kB",
+                "-C 7kB",
+                "-b filesize:300",
+                "-b duration:1ms",
+                "-b packets:999",
+            ]);
+            flags.extend(way.split(' '));
+        }
+        if random.below(3) == 0 {
+            flags.push("-U");
+        }
+        let output = forebay(&flags).output().unwrap();
+        check_full(&output, mount, &flags, &mut random);
+    }
+    println!("done");
+}
+
+#[test]
+fn a_full_disk_costs_what_is_counted_and_leaves_what_readers_find_whole() {
+    let folder = Folder::new();
+    // A mount namespace of its own, which goes away with the process.
+    let script = "mount -t tmpfs -o size=3M none \"$FOREBAY_FOLDER\" || exit 77; exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "filler", "--ignored", "--nocapture"])
+        .env("FOREBAY_FOLDER", folder.path(""))
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        return skip("unshare");
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) || said.contains("unshare") {
+        return skip("the right to mount a tmpfs");
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("done"));
+}
+
+fn skip(what: &str) {
+    assert!(env::var_os("CI").is_none(), "CI has {what}");
+    println!("skipped: needs {what}");
+}
