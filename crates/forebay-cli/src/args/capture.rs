@@ -82,6 +82,10 @@ pub struct Capture {
     #[arg(long, value_name = "POLICY", default_value = "file")]
     pub sync: String,
 
+    /// Compress files as they are finished, NAME.zst for NAME, on a thread of low priority: zstd, or zstd:LEVEL, 1 to 19
+    #[arg(long, value_name = "zstd[:LEVEL]")]
+    pub compress: Option<String>,
+
     /// Size of the ring that the source fills while we are busy, in KiB or with a unit (64M)
     #[arg(short = 'B', value_name = "SIZE")]
     pub ring: Option<String>,

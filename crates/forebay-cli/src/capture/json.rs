@@ -21,10 +21,9 @@ pub fn print(value: &Value, request: &Request) -> Result<()> {
 /// What broke, in one string; `null` if nothing did.
 fn errors(summary: &Summary) -> Option<String> {
     let errors = [&summary.port_error, &summary.store_error];
-    let texts: Vec<_> = errors
-        .into_iter()
-        .flatten()
-        .map(|e| e.to_string())
+    let texts = errors.into_iter().flatten().map(|e| e.to_string());
+    let texts: Vec<_> = texts
+        .chain(summary.files.compressed.error.clone())
         .collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }
@@ -86,6 +85,7 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
     let is_unknown = summary.filters_uncounted && ledger.filtered == 0;
     let filtered = (!is_unknown).then_some(ledger.filtered);
     let totals = &summary.totals;
+    let compressed = &summary.files.compressed;
     // A stream was written to, too, and is called as it was asked for.
     let stream = request.write.iter().filter(|_| summary.files.written == 0);
     let stream = stream.filter(|_| request.rotation.is_none());
@@ -110,6 +110,13 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
         "files": files,
         "files_written": summary.files.written,
         "files_removed": summary.files.removed,
+        "compressed": {
+            "files": compressed.files,
+            "bytes_before": compressed.bytes_before,
+            "bytes": compressed.bytes,
+            "left": compressed.left,
+            "failed": compressed.failed,
+        },
         "syncs": { "count": totals.syncs, "slowest_seconds": totals.slowest_sync.as_secs_f64() },
         "poll": {
             "busy_seconds": summary.modes.busy.as_secs_f64(),

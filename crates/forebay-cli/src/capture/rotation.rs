@@ -1,4 +1,4 @@
-//! `-C -G -W`, `-b` and `-a`: when a file is over, and when the capture is.
+//! `-C -G -W`, `-b` and `-a`: when a file is over, and when the capture is; `--compress`: what becomes of it then.
 //!
 //! tcpdump's letters name files as tcpdump does, and `-b` as dumpcap does, so the two do not mix. What `-a` says holds
 //! beside either.
@@ -55,6 +55,9 @@ impl Limits {
                         .into(),
                 );
             }
+            if flags.compress.is_some() {
+                return refuse("--compress packs files as they are finished. Say with -b, -C or -G when one is, or pipe -w - into zstd".into());
+            }
             if stop.filesize.is_some() && flags.write.is_none() {
                 return refuse("-a filesize: there is no file. Name one with -w".into());
             }
@@ -67,6 +70,7 @@ impl Limits {
         };
         limits.file_bytes = None;
         rotation.stop_after = rotation.stop_after.into_iter().chain(stop.files).min();
+        rotation.compress = flags.compress.as_deref().map(level).transpose()?;
         if let Err(error) = rotation.validate() {
             return refuse(error.to_string());
         }
@@ -181,6 +185,17 @@ fn criteria(flag: &str, texts: &[String], more: &[&str]) -> Result<Criteria> {
         }
     }
     Ok(all)
+}
+
+/// How hard to compress: `zstd`, which is `zstd:3`, or with another level.
+fn level(text: &str) -> Result<i32> {
+    let (codec, level) = text.split_once(':').unwrap_or((text, "3"));
+    match level.parse() {
+        Ok(level @ 1..=19) if codec == "zstd" => Ok(level),
+        _ => refuse(format!(
+            "--compress {text} is no way to compress. Use zstd, or zstd:1 to zstd:19"
+        )),
+    }
 }
 
 fn time(flag: &str, text: &str) -> Result<Duration> {

@@ -88,6 +88,16 @@ impl Screen {
         self.bar.tick();
     }
 
+    /// All is captured, and some files are not compressed yet.
+    pub fn compressing(&self, files: usize) {
+        if !self.quiet {
+            self.line(&format!(
+                "forebay: compressing what is finished, {}; interrupt to leave it as it is",
+                some_files(files as u64)
+            ));
+        }
+    }
+
     /// The counts, on request.
     pub fn counts(&self, progress: &Progress) {
         self.line(&format!(
@@ -120,6 +130,9 @@ impl Screen {
         }
         if summary.abandoned {
             say("forebay: gave up before all was written");
+        }
+        if let Some(error) = &summary.files.compressed.error {
+            say(&format!("forebay: error: {error}"));
         }
         closing_lines(summary).iter().for_each(|line| say(line));
         if let Err(violation) = summary.ledger.check() {
@@ -227,6 +240,11 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
     if lost > 0 {
         lines.push(format!("forebay: {}", loss(ledger, summary, lost)));
     }
+    let compressed = &summary.files.compressed;
+    if let files @ 1.. = compressed.left + compressed.failed {
+        let files = some_files(files);
+        lines.push(format!("forebay: not compressed, and whole: {files}"));
+    }
     lines
 }
 
@@ -281,6 +299,13 @@ fn run_line(summary: &Summary) -> String {
     parts.join("   ")
 }
 
+fn some_files(count: u64) -> String {
+    match count {
+        1 => "1 file".into(),
+        count => format!("{count} files"),
+    }
+}
+
 /// `480 MB, durable`, or how much of it is; with the files, where there were several.
 fn kept(summary: &Summary) -> String {
     let size = |bytes: u64| format!("{}B", units::scaled(bytes as f64));
@@ -301,6 +326,11 @@ fn kept(summary: &Summary) -> String {
     }
     if files.removed > 0 {
         text += &format!(", {} of them removed for newer ones", files.removed);
+    }
+    let compressed = &files.compressed;
+    if compressed.files > 0 {
+        let share = share(compressed.bytes, compressed.bytes_before);
+        text += &format!(", {} compressed to {share:.0} %", compressed.files);
     }
     text
 }

@@ -88,6 +88,11 @@ impl Control {
         self.0.stops.load(Relaxed) > 0
     }
 
+    /// How often a stop was asked for.
+    pub(super) fn stops(&self) -> u32 {
+        self.0.stops.load(Relaxed)
+    }
+
     /// Whether a second stop was asked for.
     pub fn is_abandoned(&self) -> bool {
         self.0.abandon.is_set()

@@ -23,7 +23,7 @@ mod watch;
 
 pub use control::Control;
 pub use output::Output;
-pub use rotation::{Files, Names, Rotation};
+pub use rotation::{Compressed, Files, Names, Rotation};
 pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
@@ -201,7 +201,7 @@ impl Session {
             }
         }
         let ended = self.clock.now();
-        self.account(troubles, poller, (began, ended), cpu_began)
+        self.account(troubles, poller, (began, ended), cpu_began, observe)
     }
 
     fn capture(
@@ -269,6 +269,7 @@ impl Session {
         poller: Poller,
         (began, ended): (u64, u64),
         cpu_began: Duration,
+        observe: &mut dyn FnMut(Event<'_>),
     ) -> Summary {
         let modes = poller.modes();
         self.introduce_the_rest(troubles.store.is_some());
@@ -298,14 +299,18 @@ impl Session {
         let store = self.intake.store_got();
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut files = Files::default();
-        if let Some(writing) = self.intake.into_writing() {
+        if let Some(mut writing) = self.intake.into_writing() {
             let has_failed = troubles.store.is_some();
-            let register = writing.register();
+            let (register, compressor) = (writing.register(), writing.take_compressor());
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control);
             let finished = wait(closing, &self.control);
             refused += finished.totals.accepted - finished.totals.written;
             ledger.written = finished.totals.written;
             (durable, totals) = (finished.durable, finished.totals);
+            if let Some(compressor) = compressor {
+                let tell = |files| observe(Event::Compressing { files });
+                compressor.finish(&self.control, tell);
+            }
             files = register.files();
             troubles.store = troubles.store.or(error).or(finished.error);
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Config, Control,
-    rotation::{Course, Register, Rotation, Shelf, Step},
+    rotation::{self, Compressor, Course, Register, Rotation, Step},
 };
 use crate::{
     format::{Described, Format},
@@ -68,6 +68,7 @@ pub(super) struct Writing {
     /// Where there are several files.
     course: Option<Course>,
     register: Register,
+    compressor: Option<Compressor>,
 }
 
 /// When a file has enough. Without limits no packet pays for asking.
@@ -110,7 +111,7 @@ impl Writing {
         }
         let mut limits = Limits::new(config.file_bytes, None);
         let register = Register::default();
-        let mut course = None;
+        let (mut course, mut compressor) = (None, None);
         let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
             Output::File(path) => {
@@ -123,8 +124,9 @@ impl Writing {
                 limits = Limits::new(rotation.bytes, rotation.packets);
                 let (now, wall) = (clock.now(), clock.wall_now());
                 course = Some(Course::new(&rotation, register.clone(), now, wall)?);
-                let shelf = Shelf::new(&rotation, register.clone(), config.store.sync);
-                Box::new(store::Files::open(shelf)?)
+                let shelf = rotation::shelf(&rotation, register.clone(), config.store.sync)?;
+                compressor = shelf.1;
+                Box::new(store::Files::open(shelf.0)?)
             }
         };
         let mut store_config = config.store.clone();
@@ -140,6 +142,7 @@ impl Writing {
             limits,
             course,
             register,
+            compressor,
         };
         writing.begin(&format.header(&config.application))?;
         Ok(Some(writing))
@@ -309,6 +312,11 @@ impl Writing {
     /// The files so far: the only one, or those of a series that are complete.
     pub fn register(&self) -> Register {
         self.register.clone()
+    }
+
+    /// Whoever compresses finished files, for the end.
+    pub fn take_compressor(&mut self) -> Option<Compressor> {
+        self.compressor.take()
     }
 
     /// Whether the output has a place for gaps.

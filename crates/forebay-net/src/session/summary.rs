@@ -22,6 +22,7 @@ use std::time::Duration;
 /// session.run(&mut |event| match event {
 ///     Event::Progress(progress) => rates.push(progress.packets_per_second),
 ///     Event::Behind(behind) => eprintln!("{:.0} % full", behind.fill * 100.0),
+///     Event::Compressing { files } => eprintln!("{files} files to compress"),
 /// });
 /// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
 /// assert!(rates.iter().all(|rate| (rate - 1_488_095.0).abs() < 2_000.0), "{rates:?}");
@@ -33,6 +34,12 @@ pub enum Event<'a> {
     Progress(&'a Progress),
     /// The writer falls behind; drops will follow.
     Behind(&'a Behind),
+    /// The capture is over and written, and so many finished files are still to be compressed: the session ends when they
+    /// are, or at the next [`Control::stop`](super::Control::stop).
+    Compressing {
+        /// How many.
+        files: usize,
+    },
 }
 
 /// The counts so far.
@@ -167,6 +174,11 @@ impl Summary {
     /// Whether the capture did what it was asked to.
     pub fn is_fine(&self) -> bool {
         let store_is_fine = self.store_error.is_none() || self.reader_left();
-        store_is_fine && self.port_error.is_none() && !self.abandoned && self.ledger.check().is_ok()
+        let is_compressed = self.files.compressed.failed == 0;
+        store_is_fine
+            && is_compressed
+            && self.port_error.is_none()
+            && !self.abandoned
+            && self.ledger.check().is_ok()
     }
 }

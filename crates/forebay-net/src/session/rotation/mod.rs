@@ -5,12 +5,16 @@
 //!  turns: is it time? ─▶ names: what is it called? ─▶ shelf: NAME.part ─ written ─▶ NAME ─▶ kept ─▶ removed
 //!           │                       └────────────── register ──────────────┘
 //!           └─▶ end of this file │ order │ beginning of the next        (in the store's buffers)
+//!                                                  compressor's thread:  NAME ─▶ NAME.zst
 //! ```
 //! [`Rotation`] is what was asked for. `turns` and `names` are pure arithmetic on times and numbers; the `course` has them
 //! and knows what belongs between the last packet of one file and the first of the next. Only the `shelf` touches files,
 //! between two buffers, so a file system that takes its time stops nobody but the writer; the `register` is between them.
+//! What is complete is `kept`, until a newer file takes its place, and the `compressor` makes less of it.
 
+mod compressor;
 mod course;
+mod kept;
 mod names;
 mod register;
 mod shelf;
@@ -19,16 +23,18 @@ mod tests;
 mod turns;
 
 pub use names::Names;
-pub use register::Files;
+pub use register::{Compressed, Files};
 
+pub(super) use compressor::Compressor;
 pub(super) use course::{Course, Step};
 pub(super) use register::Register;
-pub(super) use shelf::Shelf;
+use shelf::Shelf;
 
+use kept::Kept;
 use names::Namer;
 use turns::Turns;
 
-use forebay::{Error, Result};
+use forebay::{Error, Result, store::SyncPolicy};
 use std::{path::PathBuf, time::Duration};
 
 /// A capture in several files.
@@ -70,6 +76,9 @@ pub struct Rotation {
     pub keep_bytes: Option<u64>,
     /// The capture stops behind so many files.
     pub stop_after: Option<u64>,
+    /// Finished files are compressed with zstd at this level, 1 to 19, by a thread of its own: `NAME.zst` takes the place
+    /// of `NAME`.
+    pub compress: Option<i32>,
 }
 
 impl Rotation {
@@ -86,6 +95,7 @@ impl Rotation {
             keep_files: None,
             keep_bytes: None,
             stop_after: None,
+            compress: None,
         }
     }
 
@@ -108,6 +118,12 @@ impl Rotation {
         if times.contains(&Some(Duration::ZERO)) || limits.iter().chain(&counts).any(is_zero) {
             return bad("a limit of 0 leaves nothing", "Use 1 or more");
         }
+        if self
+            .compress
+            .is_some_and(|level| !(1..=19).contains(&level))
+        {
+            return bad("the compression level is out of range", "Use 1 to 19");
+        }
         if let Some(all) = self.keep_bytes
             && self.bytes.is_none_or(|each| each > all / 2)
         {
@@ -118,4 +134,21 @@ impl Rotation {
         }
         Namer::new(self).next(0, true).map(drop)
     }
+}
+
+/// What stands where a series is written, and the thread that compresses what is finished, if that is asked for.
+///
+/// # Errors
+/// That thread cannot be had.
+pub(super) fn shelf(
+    rotation: &Rotation,
+    register: Register,
+    sync: SyncPolicy,
+) -> Result<(Shelf, Option<Compressor>)> {
+    let syncs = sync != SyncPolicy::None;
+    let is_ring = rotation.keep_files.or(rotation.keep_bytes).is_some();
+    let kept = Kept::new(register.clone(), is_ring, rotation.compress.is_some());
+    let start = |level| Compressor::start(kept.clone(), level, syncs);
+    let compressor = rotation.compress.map(start).transpose()?;
+    Ok((Shelf::new(rotation, register, kept, syncs), compressor))
 }

@@ -1,5 +1,6 @@
 //! What session and writer tell each other of files.
 
+use forebay::Error;
 use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
@@ -23,6 +24,30 @@ pub struct Files {
     pub removed: u64,
     /// The newest of those that are left, in order, at most 16.
     pub last: VecDeque<PathBuf>,
+    /// What became of those that were to be compressed.
+    pub compressed: Compressed,
+}
+
+/// Finished files that were to be compressed.
+///
+/// ```
+/// let none = forebay_net::session::Compressed::default(); // nobody asked for it
+/// assert!(none.files == 0 && none.left == 0 && none.error.is_none());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Compressed {
+    /// Files that were compressed.
+    pub files: u64,
+    /// Bytes that they had before.
+    pub bytes_before: u64,
+    /// Bytes that they have since.
+    pub bytes: u64,
+    /// Files that stayed as they were, because too many waited already, or whoever stopped would not wait for them.
+    pub left: u64,
+    /// Files that stayed as they were, because compressing them failed.
+    pub failed: u64,
+    /// The first of these failures, told whole.
+    pub error: Option<String>,
 }
 
 /// Names on their way to the writer, and the files that came of them; clones are the same one.
@@ -56,7 +81,7 @@ impl Register {
         self.inner().ordered.pop_front();
     }
 
-    /// A file is complete, and has its name: whoever wants to do something with finished files begins here.
+    /// A file is complete, and has its name.
     pub fn finished(&self, path: &Path) {
         let mut inner = self.inner();
         inner.files.written += 1;
@@ -71,6 +96,29 @@ impl Register {
         let mut inner = self.inner();
         inner.files.removed += 1;
         inner.files.last.retain(|last| last != path);
+    }
+
+    /// In the place of `path`, of `before` bytes, there is another file now, of `bytes`.
+    pub fn compressed(&self, path: &Path, by: &Path, before: u64, bytes: u64) {
+        let files = &mut self.inner().files;
+        files.compressed.files += 1;
+        files.compressed.bytes_before += before;
+        files.compressed.bytes += bytes;
+        if let Some(last) = files.last.iter_mut().find(|last| **last == path) {
+            *last = by.into();
+        }
+    }
+
+    /// So many files are not going to be compressed.
+    pub fn left(&self, files: u64) {
+        self.inner().files.compressed.left += files;
+    }
+
+    /// A file could not be.
+    pub fn not_compressed(&self, error: &Error) {
+        let compressed = &mut self.inner().files.compressed;
+        compressed.failed += 1;
+        compressed.error.get_or_insert_with(|| error.to_string());
     }
 
     pub fn files(&self) -> Files {

@@ -1,12 +1,15 @@
 //! Where the files of a series stand: made under a name of their own, named when complete, removed for newer ones.
 
-use super::{Names, Register, Rotation, names::behind};
+use super::{
+    Names, Register, Rotation,
+    kept::{Kept, packed, part, remove},
+    names::behind,
+};
 use forebay::{
     Error, Result,
-    store::{FileConfig, FileSink, Series, Sink, SyncPolicy},
+    store::{FileConfig, FileSink, Series, Sink},
 };
 use std::{
-    collections::VecDeque,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -14,55 +17,40 @@ use std::{
 
 pub(in crate::session) struct Shelf {
     register: Register,
+    kept: Kept,
     /// Names may be those of files that are there.
     replaces: bool,
     keep_files: u64,
+    /// Of complete files: what is left for them when the one being written has its size.
     keep_bytes: u64,
-    file_bytes: u64,
-    /// Complete files with their sizes, oldest first, where it matters.
-    kept: VecDeque<(PathBuf, u64)>,
     /// What the file being written is going to be called.
     name: PathBuf,
     syncs: bool,
 }
 
 impl Shelf {
-    pub fn new(rotation: &Rotation, register: Register, sync: SyncPolicy) -> Self {
+    pub(super) fn new(rotation: &Rotation, register: Register, kept: Kept, syncs: bool) -> Self {
+        let each = rotation.bytes.unwrap_or(0);
+        let keep_bytes = rotation.keep_bytes.map(|all| all.saturating_sub(each));
         Shelf {
             register,
             replaces: rotation.names == Names::Numbered,
             keep_files: rotation.keep_files.unwrap_or(u64::MAX),
-            keep_bytes: rotation.keep_bytes.unwrap_or(u64::MAX),
-            file_bytes: rotation.bytes.unwrap_or(0),
-            kept: VecDeque::new(),
+            keep_bytes: keep_bytes.unwrap_or(u64::MAX),
+            kept,
             name: PathBuf::new(),
-            syncs: sync != SyncPolicy::None,
+            syncs,
         }
-    }
-
-    fn is_ring(&self) -> bool {
-        self.keep_files.min(self.keep_bytes) < u64::MAX
-    }
-
-    /// Removes the oldest files, so that there is room for another one.
-    fn make_room(&mut self) -> Result<()> {
-        let bytes = |kept: &VecDeque<(PathBuf, u64)>| kept.iter().map(|(_, len)| len).sum::<u64>();
-        while self.kept.len() as u64 >= self.keep_files
-            || bytes(&self.kept).saturating_add(self.file_bytes) > self.keep_bytes
-        {
-            let Some((oldest, _)) = self.kept.front() else {
-                break;
-            };
-            remove(oldest)?;
-            self.register.removed(oldest);
-            self.kept.pop_front();
-        }
-        Ok(())
     }
 
     /// A name of a time is given to one file only.
     fn free(&self, name: PathBuf) -> PathBuf {
-        let is_taken = |name: &Path| is_there(name) || is_there(&part(name));
+        let is_taken = |name: &Path| {
+            let packed = packed(name);
+            let is_packed =
+                self.kept.compresses() && (is_there(&packed) || is_there(&part(&packed)));
+            is_packed || is_there(name) || is_there(&part(name))
+        };
         if self.replaces || !is_taken(&name) {
             return name;
         }
@@ -74,14 +62,14 @@ impl Shelf {
 
 impl Series for Shelf {
     fn open(&mut self, _number: u64) -> Result<Box<dyn Sink>> {
-        self.make_room()?;
+        self.kept.make_room(self.keep_files, self.keep_bytes)?;
         let name = self.free(self.register.ordered());
         refuse_what_is_no_file(&name)?;
         let part = part(&name);
         if self.replaces {
             // What a capture left that was killed; and a ring has no room for what it replaces.
             remove(&part)?;
-            if self.is_ring() {
+            if self.kept.is_ring() {
                 remove(&name)?;
             }
         }
@@ -107,16 +95,13 @@ impl Series for Shelf {
         if self.syncs {
             sync_folder(&self.name).map_err(failed)?;
         }
-        if self.is_ring() {
-            self.kept.push_back((self.name.clone(), len));
+        if self.replaces && self.kept.compresses() {
+            // That of an earlier capture.
+            remove(&packed(&self.name))?;
         }
-        self.register.finished(&self.name);
+        self.kept.add(&self.name, len);
         Ok(())
     }
-}
-
-fn part(name: &Path) -> PathBuf {
-    behind(name, ".part")
 }
 
 /// Also where it is a link that leads nowhere.
@@ -135,19 +120,8 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Where nothing is, nothing is to be done. A link is removed itself.
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            let what = "removing it for a newer file";
-            Err(Error::new(path.display().to_string(), what).because(error))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Makes the name durable; a folder that may be written but not read cannot be opened for that.
-fn sync_folder(name: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
     let folder = match name.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

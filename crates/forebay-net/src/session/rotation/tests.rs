@@ -167,6 +167,10 @@ fn what_makes_no_sense_is_refused() {
             ..good.clone()
         },
         Rotation {
+            compress: Some(20),
+            ..good.clone()
+        },
+        Rotation {
             stop_after: Some(0),
             ..good.clone()
         },

@@ -1,0 +1,211 @@
+//! Finished files that are compressed while the capture goes on: nothing is lost by it, whatever comes between.
+
+use found::{Packet, read};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::MetadataExt,
+    process::{Output, Stdio},
+};
+use support::{Folder, count, forebay, interrupt, run, subcommand, summary, text};
+
+#[allow(dead_code)] // others ask for gaps
+#[path = "../../forebay-net/tests/support/found.rs"]
+mod found;
+mod support;
+
+const VIRTUAL: &str = "sim:clock=virtual";
+
+/// The names in a folder: those of a series in order.
+fn names(folder: &Folder) -> Vec<String> {
+    let entries = fs::read_dir(folder.path("")).unwrap();
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut names: Vec<_> = entries.map(|entry| name(entry.unwrap())).collect();
+    names.sort_by_key(|name| (name.trim_end_matches(".zst").len(), name.clone()));
+    names
+}
+
+fn capture(folder: &Folder, name: &str, flags: &[&str]) -> Output {
+    let name = folder.path(name);
+    run(&[&["-i", VIRTUAL, "-w", &name, "--json"], flags].concat())
+}
+
+#[track_caller]
+fn fine(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json = summary(&output.stdout);
+    assert_eq!(json["law_holds"], true);
+    json
+}
+
+/// The packets of these files, packed or not.
+fn packets(folder: &Folder, names: &[String]) -> Vec<Packet> {
+    let unpacked = |name: &String| {
+        let output = run(&["-r", &folder.path(name), "-w", "-", "-q"]);
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+        read(&output.stdout[..]).packets
+    };
+    names.iter().flat_map(unpacked).collect()
+}
+
+fn sequences(packets: &[Packet]) -> Vec<u64> {
+    packets.iter().map(|packet| packet.sequence).collect()
+}
+
+#[test]
+fn every_finished_file_becomes_a_small_one_that_holds_the_same() {
+    for (level, sync) in [("zstd", "file"), ("zstd:1", "none"), ("zstd:9", "always")] {
+        let [plain, small] = [Folder::new(), Folder::new()];
+        let flags = ["-b", "packets:500", "-c", "10k", "--sync", sync];
+        fine(&capture(&plain, "a.pcapng", &flags));
+        let flags = [&flags[..], &["--compress", level]].concat();
+        let output = capture(&small, "a.pcapng", &flags);
+        let json = fine(&output);
+        let (whole, packed) = (names(&plain), names(&small));
+        let expected: Vec<_> = whole.iter().map(|name| format!("{name}.zst")).collect();
+        assert_eq!(packed, expected);
+        assert_eq!(packets(&small, &packed), packets(&plain, &whole));
+        let lens = |folder: &Folder, names: &[String]| -> u64 {
+            let about = names
+                .iter()
+                .map(|name| fs::metadata(folder.path(name)).unwrap());
+            about
+                .inspect(|about| assert_eq!(about.mode() & 0o777, 0o600))
+                .map(|about| about.len())
+                .sum()
+        };
+        let told = &json["compressed"];
+        assert_eq!(count(&told["files"]), 20);
+        assert_eq!(count(&told["bytes_before"]), lens(&plain, &whole));
+        assert_eq!(count(&told["bytes"]), lens(&small, &packed));
+        assert_eq!(
+            (&told["left"], &told["failed"]),
+            (&Value::from(0), &Value::from(0))
+        );
+        assert_eq!(json["files"][15], small.path(packed.last().unwrap()));
+        assert!(text(&output.stderr).contains("20 files, 20 compressed to"));
+        // What is there by now is told by others, too.
+        let output = subcommand("info", &[&small.path(&packed[3])])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_ring_holds_the_newest_files_whatever_their_state() {
+    // Names that come again, too: what is being compressed may be a file that is gone by then.
+    for flags in [
+        "-b files:3 -b packets:200",
+        "-C 20kB -W 3",
+        "-b total:60 -b filesize:20",
+    ] {
+        let folder = Folder::new();
+        let mut all: Vec<_> = flags.split(' ').collect();
+        all.extend(["-c", "40k", "--compress", "zstd"]);
+        let json = fine(&capture(&folder, "a.pcapng", &all));
+        let left = names(&folder);
+        assert!((2..50).contains(&left.len()), "{flags}: {left:?}");
+        assert!(left.iter().all(|name| name.ends_with(".zst")), "{left:?}");
+        let [written, removed] = ["files_written", "files_removed"].map(|key| count(&json[key]));
+        assert_eq!(written - removed, left.len() as u64, "{flags}: {json}");
+        let mut newest = sequences(&packets(&folder, &left));
+        newest.sort_unstable();
+        let from = 40_000 - newest.len() as u64;
+        assert_eq!(newest, (from..40_000).collect::<Vec<_>>(), "{flags}");
+        let bytes = left
+            .iter()
+            .map(|name| fs::metadata(folder.path(name)).unwrap().len());
+        assert!(bytes.sum::<u64>() <= 60_000, "{flags}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_compressed_stays_and_is_told() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("a.pcapng2.zst.part")).unwrap();
+    let output = capture(
+        &folder,
+        "a.pcapng",
+        &["-C", "20kB", "-c", "1000", "--compress", "zstd"],
+    );
+    let (said, json) = (text(&output.stderr), summary(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("a.pcapng2: compressing it: "), "{said}");
+    assert!(said.contains("not compressed, and whole: 1 file"), "{said}");
+    assert_eq!(
+        (&json["compressed"]["failed"], &json["written"]),
+        (&Value::from(1), &Value::from(1000))
+    );
+    fs::remove_dir(folder.path("a.pcapng2.zst.part")).unwrap();
+    let left = names(&folder);
+    let packed: Vec<_> = left.iter().map(|name| name.ends_with(".zst")).collect();
+    assert_eq!(packed, [true, true, false, true, true], "{left:?}");
+    assert_eq!(
+        sequences(&packets(&folder, &left)),
+        (0..1000).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn more_files_than_can_wait_stay_as_they_are() {
+    let folder = Folder::new();
+    let flags = [
+        "-b",
+        "packets:1",
+        "-c",
+        "3000",
+        "--compress",
+        "zstd:19",
+        "--sync",
+        "none",
+    ];
+    let json = fine(&capture(&folder, "a.pcapng", &flags));
+    let left = names(&folder);
+    let [packed, plain] = ["files", "left"].map(|key| count(&json["compressed"][key]));
+    assert_eq!(packed + plain, 3000, "{json}");
+    let is_packed = |name: &&String| name.ends_with(".zst");
+    assert_eq!(left.iter().filter(is_packed).count() as u64, packed);
+    assert_eq!(left.len(), 3000);
+}
+
+#[test]
+fn whoever_will_not_wait_for_it_keeps_plain_files() {
+    let folder = Folder::new();
+    let name = folder.path("a.pcapng");
+    let mut args = vec!["-i", VIRTUAL, "-w", &name, "--json", "-b", "filesize:1000"];
+    args.extend(["-c", "300k", "--compress", "zstd:19"]);
+    let mut command = forebay(&args);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("compressing what is finished") {
+        line.clear();
+        assert!(
+            said.read_line(&mut line).unwrap() > 0,
+            "it said nothing of it"
+        );
+    }
+    interrupt(&child, "-INT");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let json = fine(&output);
+    let left = names(&folder);
+    let plain = left.iter().filter(|name| name.ends_with(".pcapng")).count();
+    assert_eq!(count(&json["compressed"]["left"]), plain as u64);
+    assert!(
+        plain > 1 && rest.contains(&format!("and whole: {plain} files")),
+        "{rest}"
+    );
+    assert!(!left.iter().any(|name| name.ends_with(".part")), "{left:?}");
+    assert_eq!(
+        sequences(&packets(&folder, &left)),
+        (0..300_000).collect::<Vec<_>>()
+    );
+}

@@ -1,0 +1,213 @@
+//! The thread that compresses finished files, when nobody else wants the processor.
+//!
+//! ```text
+//!  NAME ──zstd──▶ NAME.zst.part ─▶ synced, as the policy asks ─▶ NAME.zst ─▶ folder synced ─▶ NAME removed
+//! ```
+//! At any moment one of the two is whole: a crash leaves both, never none. The capture does not wait for it: files wait
+//! in [`Kept`], and where too many do, the next ones stay as they are.
+
+use super::{
+    super::Control,
+    kept::{Kept, packed, part, remove},
+    shelf::sync_folder,
+};
+use forebay::{Error, Result};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    thread::JoinHandle,
+    time::Duration,
+};
+use zstd_safe::{
+    CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, zstd_sys::ZSTD_EndDirective as Then,
+};
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 128 << 10;
+
+pub(in crate::session) struct Compressor {
+    kept: Kept,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Compressor {
+    /// Compresses what is `kept`, at this level.
+    ///
+    /// # Errors
+    /// There is no memory, or no thread to be had.
+    pub(super) fn start(kept: Kept, level: i32, syncs: bool) -> Result<Self> {
+        let failed = |cause| Error::new("compression", "starting a thread").because(cause);
+        let mut worker = Worker {
+            kept: kept.clone(),
+            context: context(level).map_err(failed)?,
+            input: vec![0; CHUNK],
+            output: vec![0; CCtx::out_size()],
+            syncs,
+        };
+        let thread = std::thread::Builder::new()
+            .name("forebay-zstd".into())
+            .spawn(move || worker.run())
+            .map_err(failed)?;
+        Ok(Compressor {
+            kept,
+            thread: Some(thread),
+        })
+    }
+
+    /// Waits for what is left, which `observe` hears of, until it is done or somebody asks to stop once more.
+    pub fn finish(mut self, control: &Control, observe: impl FnOnce(usize)) {
+        let left = self.kept.end();
+        let stops = control.stops();
+        if left > 0 && !control.is_abandoned() {
+            observe(left);
+        }
+        while self.thread.as_ref().is_some_and(|it| !it.is_finished()) {
+            if control.is_abandoned() || control.stops() > stops {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.kept.end();
+        self.kept.give_up();
+        if let Some(thread) = self.thread.take() {
+            // A panic of its own was printed; the files are there.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Worker {
+    kept: Kept,
+    context: CCtx<'static>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    syncs: bool,
+}
+
+impl Worker {
+    fn run(&mut self) {
+        // Of this thread only. Where it is refused, packing competes with capturing.
+        let _ = rustix::process::setpriority_process(None, 19);
+        while let Some(path) = self.kept.next() {
+            if let Err(cause) = self.pack(&path) {
+                let error = Error::new(path.display().to_string(), "compressing it").because(cause);
+                self.kept
+                    .failed(&error.advise("The file is whole, and stays as it is"));
+            }
+        }
+    }
+
+    fn pack(&mut self, path: &Path) -> io::Result<()> {
+        let name = packed(path);
+        let part = part(&name);
+        let done = self.write(path, &part).and_then(|written| {
+            let Some((before, len)) = written else {
+                return Ok(());
+            };
+            if self.kept.name(&part, &name)? {
+                if self.syncs {
+                    sync_folder(&name)?;
+                }
+                self.kept.replace(&name, before, len)?;
+            }
+            Ok(())
+        });
+        // What has its name is not called so any more.
+        let _ = remove(&part);
+        if done.is_err() {
+            let _ = remove(&name);
+        }
+        done
+    }
+
+    /// Compresses `path` into `part`; says how many bytes were read and written, or that nobody wants it any more.
+    fn write(&mut self, path: &Path, part: &Path) -> io::Result<Option<(u64, u64)>> {
+        let mut options = OpenOptions::new();
+        let mut from = options
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
+        // What a capture left that was killed.
+        let _ = remove(part);
+        let mut options = OpenOptions::new();
+        let mut to = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(part)?;
+        // The last frame may have been left in its middle.
+        let reset = self.context.reset(ResetDirective::SessionOnly);
+        reset.map_err(zstd_failed)?;
+        let (mut before, mut after) = (0, 0);
+        loop {
+            let read = match from.read(&mut self.input) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            before += read as u64;
+            after += self.put(read, &mut to)?;
+            if !self.kept.is_wanted() {
+                return Ok(None);
+            }
+            if read == 0 {
+                break;
+            }
+        }
+        if self.syncs {
+            to.sync_data()?;
+        }
+        Ok(Some((before, after)))
+    }
+
+    /// Compresses the first `read` bytes of the input, or ends the frame where there are none; says how many came of it.
+    fn put(&mut self, read: usize, to: &mut File) -> io::Result<u64> {
+        let mut input = InBuffer::around(&self.input[..read]);
+        let then = match read {
+            0 => Then::ZSTD_e_end,
+            _ => Then::ZSTD_e_continue,
+        };
+        let mut written = 0;
+        loop {
+            let mut output = OutBuffer::around(&mut self.output[..]);
+            let left = self
+                .context
+                .compress_stream2(&mut output, &mut input, then)
+                .map_err(zstd_failed)?;
+            let some = output.as_slice();
+            to.write_all(some)?;
+            written += some.len() as u64;
+            if read == 0 && left == 0 || read > 0 && input.pos() == read {
+                return Ok(written);
+            }
+        }
+    }
+}
+
+/// Packs at `level`, with a check sum behind each file.
+fn context(level: i32) -> io::Result<CCtx<'static>> {
+    let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
+    let mut context = CCtx::try_create().ok_or_else(no_memory)?;
+    for parameter in [
+        CParameter::CompressionLevel(level),
+        CParameter::ChecksumFlag(true),
+    ] {
+        context.set_parameter(parameter).map_err(zstd_failed)?;
+    }
+    Ok(context)
+}
+
+fn zstd_failed(code: usize) -> io::Error {
+    io::Error::other(zstd_safe::get_error_name(code).to_lowercase())
+}

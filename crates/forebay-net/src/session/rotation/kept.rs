@@ -1,0 +1,209 @@
+//! Files that are complete: which of them are kept, and which wait to be compressed.
+//!
+//! ```text
+//!  writer's thread                                         compressor's thread
+//!  complete ─▶ add ─▶ │ oldest …        … newest │ ─▶ next ─▶ NAME.zst.part ─▶ NAME.zst
+//!                       │ make_room                                              │ replace: NAME goes
+//!                       ▼ removed
+//! ```
+//! One lock is between the two. It is held while a file is renamed or removed, so that neither does that to a file of the
+//! other's; never while one is read, written or synced. The session's thread does not know it.
+
+use super::{Register, names::behind};
+use forebay::{Error, Result};
+use std::{
+    collections::VecDeque,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// Most files that wait to be compressed; what is finished then stays as it is.
+const MOST_WAITING: usize = 256;
+
+/// The complete files of a series; clones are the same one.
+#[derive(Clone)]
+pub(super) struct Kept(Arc<Shared>);
+
+struct Shared {
+    inner: Mutex<Inner>,
+    /// A file waits, or none ever will again.
+    changed: Condvar,
+    register: Register,
+    /// Whether files are to be compressed.
+    compresses: bool,
+    /// Whether old files are removed for new ones.
+    is_ring: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Files and their sizes, oldest first, where old ones are removed.
+    files: VecDeque<(PathBuf, u64)>,
+    waiting: VecDeque<PathBuf>,
+    /// What is being compressed. It is taken away where the file goes, or nobody wants to wait for it.
+    in_hand: Option<PathBuf>,
+    is_over: bool,
+}
+
+impl Kept {
+    pub fn new(register: Register, is_ring: bool, compresses: bool) -> Self {
+        Kept(Arc::new(Shared {
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+            register,
+            compresses,
+            is_ring,
+        }))
+    }
+
+    pub fn is_ring(&self) -> bool {
+        self.0.is_ring
+    }
+
+    pub fn compresses(&self) -> bool {
+        self.0.compresses
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file is complete, and has its name.
+    pub fn add(&self, path: &Path, len: u64) {
+        let mut inner = self.inner();
+        self.0.register.finished(path);
+        if self.0.is_ring {
+            inner.files.push_back((path.into(), len));
+        }
+        if !self.0.compresses {
+            return;
+        }
+        if inner.waiting.len() == MOST_WAITING {
+            self.0.register.left(1);
+            return;
+        }
+        inner.waiting.push_back(path.into());
+        self.0.changed.notify_all();
+    }
+
+    /// Removes the oldest files until there are fewer than `files`, and no more than `bytes` in them.
+    ///
+    /// # Errors
+    /// One cannot be removed.
+    pub fn make_room(&self, files: u64, bytes: u64) -> Result<()> {
+        let mut inner = self.inner();
+        while inner.files.len() as u64 >= files || inner.bytes() > bytes {
+            let Some((oldest, _)) = inner.files.front().cloned() else {
+                break;
+            };
+            inner.waiting.retain(|waiting| *waiting != oldest);
+            if inner.in_hand.as_ref() == Some(&oldest) {
+                // It may have the other name already, and not be without this one yet.
+                inner.in_hand = None;
+                remove(&packed(&oldest))?;
+            }
+            remove(&oldest)?;
+            self.0.register.removed(&oldest);
+            inner.files.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Waits for a file to compress; `None`: there will be no more.
+    pub fn next(&self) -> Option<PathBuf> {
+        let inner = self.inner();
+        let waits = |inner: &mut Inner| inner.waiting.is_empty() && !inner.is_over;
+        let inner = self.0.changed.wait_while(inner, waits);
+        let mut inner = inner.unwrap_or_else(PoisonError::into_inner);
+        inner.in_hand = inner.waiting.pop_front();
+        inner.in_hand.clone()
+    }
+
+    /// Whether the file in hand is still to be compressed.
+    pub fn is_wanted(&self) -> bool {
+        self.inner().in_hand.is_some()
+    }
+
+    /// Gives what the file in hand became its name, if it is still wanted.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn name(&self, part: &Path, name: &Path) -> io::Result<bool> {
+        let inner = self.inner();
+        if inner.in_hand.is_some() {
+            fs::rename(part, name)?;
+        }
+        Ok(inner.in_hand.is_some())
+    }
+
+    /// Removes the file in hand, in whose place another one is, of `len` bytes.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn replace(&self, by: &Path, before: u64, len: u64) -> io::Result<()> {
+        let mut inner = self.inner();
+        let Some(path) = inner.in_hand.clone() else {
+            return Ok(());
+        };
+        fs::remove_file(&path)?;
+        inner.in_hand = None;
+        if let Some(file) = inner.files.iter_mut().find(|(file, _)| *file == path) {
+            *file = (by.into(), len);
+        }
+        self.0.register.compressed(&path, by, before, len);
+        Ok(())
+    }
+
+    /// No more files will come. Says how many are still to be compressed.
+    pub fn end(&self) -> usize {
+        let mut inner = self.inner();
+        inner.is_over = true;
+        self.0.changed.notify_all();
+        inner.waiting.len() + usize::from(inner.in_hand.is_some())
+    }
+
+    /// Those that are not compressed yet stay as they are.
+    pub fn give_up(&self) {
+        let mut inner = self.inner();
+        let left = inner.waiting.len() + usize::from(inner.in_hand.is_some());
+        inner.waiting.clear();
+        inner.in_hand = None;
+        self.0.register.left(left as u64);
+    }
+
+    /// The file in hand could not be compressed.
+    pub fn failed(&self, error: &Error) {
+        // Where it was removed meanwhile, that is why.
+        if self.inner().in_hand.take().is_some() {
+            self.0.register.not_compressed(error);
+        }
+    }
+}
+
+impl Inner {
+    fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, len)| len).sum()
+    }
+}
+
+/// What `path` is called when it is compressed.
+pub(super) fn packed(path: &Path) -> PathBuf {
+    behind(path, ".zst")
+}
+
+/// What `name` is called until it is complete.
+pub(super) fn part(name: &Path) -> PathBuf {
+    behind(name, ".part")
+}
+
+/// Where nothing is, nothing is to be done. A link is removed itself.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let what = "removing it for a newer file";
+            Err(Error::new(path.display().to_string(), what).because(error))
+        }
+        _ => Ok(()),
+    }
+}
