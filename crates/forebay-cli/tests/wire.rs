@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::{
     fs::File,
     io::Read,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
@@ -586,6 +586,93 @@ fn another_user_writes_and_has_no_right_at_all() {
         assert_eq!((code, count(&json["written"])), (0, 1000));
         let about = std::fs::metadata(&file).unwrap();
         assert_eq!(std::os::unix::fs::MetadataExt::uid(&about), 65_534);
+    });
+}
+
+/// Complete files of a folder, in order, with how each ends.
+fn complete(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_ours = |path: &PathBuf| path.to_str().unwrap().contains(".pcapng");
+    let is_part = |path: &PathBuf| path.extension().is_some_and(|end| end == "part");
+    let mut paths: Vec<_> = paths
+        .filter(|path| is_ours(path) && !is_part(path))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn what_another_user_may_for_file_one_it_may_for_file_two_and_no_more() {
+    const NAME: &str = "what_another_user_may_for_file_one_it_may_for_file_two_and_no_more";
+    lab(NAME, &["tcpreplay"], || {
+        let all = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+        if !all.split_whitespace().eq(["0", "0", "4294967295"]) {
+            return support::skip(NAME, "root over all users");
+        }
+        let load = Load::new("second", "1000");
+        let owned_by = |user| std::os::unix::fs::chown(&load.0, Some(user), Some(user)).unwrap();
+        for (number, (user, compress)) in [("nobody", false), ("nobody", true), ("root", true)]
+            .into_iter()
+            .enumerate()
+        {
+            for path in complete(&load.0) {
+                std::fs::remove_file(path).unwrap();
+            }
+            owned_by(65_534);
+            let file = load.path(&format!("{number}.pcapng"));
+            let mut args = vec!["-Z", user, "-w", &file, "-C", "20kB", "-U"];
+            args.extend(if compress {
+                &["--compress", "zstd"][..]
+            } else {
+                &[]
+            });
+            let child = listening(&args);
+            load.send();
+            // Several files on, with all threads that there will ever be.
+            while complete(&load.0).len() < 3 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let of_files = if user == "root" { 1 << 1 | 1 << 2 } else { 0 };
+            for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:", "CapBnd:"] {
+                for set in of_all_threads(&child, label) {
+                    let set = u64::from_str_radix(&set, 16).unwrap();
+                    // Without CAP_NET_RAW nobody opens a raw socket.
+                    let allowed = if label == "CapBnd:" { 0 } else { of_files };
+                    assert_eq!(set & !allowed, 0, "{label} {set:x}");
+                }
+            }
+            interrupt(&child);
+            let (code, json, said) = ended(child);
+            assert_eq!((code, count(&json["written"])), (0, 1000), "{said}");
+            let paths = complete(&load.0);
+            assert_eq!(paths.len() as u64, count(&json["files_written"]));
+            for path in &paths {
+                use std::os::unix::fs::MetadataExt;
+                let about = std::fs::metadata(path).unwrap();
+                let owner = if user == "root" { 0 } else { 65_534 };
+                assert_eq!((about.uid(), about.mode() & 0o777), (owner, 0o600));
+                assert_eq!(path.extension().unwrap() == "zst", compress);
+            }
+        }
+
+        // The folder is taken away from it: then there is no file two, and that is said.
+        owned_by(65_534);
+        let file = load.path("taken.pcapng");
+        let child = listening(&["-Z", "nobody", "-w", &file, "-C", "20kB", "-U"]);
+        owned_by(0);
+        load.send();
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 1, "{said}");
+        assert!(
+            said.contains("taken.pcapng") && said.contains("ermission denied"),
+            "{said}"
+        );
+        assert_eq!(json["law_holds"], true, "{json}");
+        assert!(said.contains("whole, under that name"), "{said}");
+        let part = load.path("taken.pcapng.part");
+        let found = read(File::open(part).unwrap());
+        assert_eq!(found.packets.len() as u64, count(&json["written"]));
     });
 }
 

@@ -83,7 +83,8 @@ impl Series for Shelf {
         let part = part(&self.name);
         let failed = |cause| {
             let tried = format!("giving {} its final name", part.display());
-            Error::new(self.name.display().to_string(), tried).because(cause)
+            let error = Error::new(self.name.display().to_string(), tried).because(cause);
+            error.advise("What is written is whole, under that name")
         };
         let len = fs::symlink_metadata(&part).map_err(failed)?.len();
         if len == 0 {
@@ -93,7 +94,10 @@ impl Series for Shelf {
         refuse_what_is_no_file(&self.name)?;
         fs::rename(&part, &self.name).map_err(failed)?;
         if self.syncs {
-            sync_folder(&self.name).map_err(failed)?;
+            sync_folder(&self.name).map_err(|cause| {
+                let tried = "making its final name durable";
+                Error::new(self.name.display().to_string(), tried).because(cause)
+            })?;
         }
         if self.replaces && self.kept.compresses() {
             // That of an earlier capture.
