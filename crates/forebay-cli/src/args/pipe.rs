@@ -95,6 +95,10 @@ pub struct Pipe {
     #[arg(long)]
     pub sync: bool,
 
+    /// Copy every byte: for a producer that writes again into pages which it lent to its pipe (vmsplice)
+    #[arg(short = 'C', long)]
+    pub no_splice: bool,
+
     /// Give up when no byte moves for so long (mbuffer's -W)
     #[arg(long, value_name = "SECONDS")]
     pub watchdog: Option<String>,

@@ -124,6 +124,7 @@ impl Request {
             sync: flags.sync,
             progress_every: None,
             watchdog,
+            splice: !flags.no_splice,
         };
         config
             .validate()

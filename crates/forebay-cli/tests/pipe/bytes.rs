@@ -100,3 +100,27 @@ fn blocks_are_written_whole_but_for_the_last() {
         .collect();
     assert_eq!(sizes, [&["10240"; 9][..], &["7841"]].concat());
 }
+
+#[test]
+fn pages_are_handed_on_from_pipe_to_pipe_but_where_copies_are_asked_for() {
+    if !has("strace") {
+        return;
+    }
+    let folder = Folder::new();
+    for (flag, expected) in [("-q", true), ("-C", false), ("--no-splice", false)] {
+        let log = folder.path("log");
+        let mut child = Command::new("strace")
+            .args(["-f", "-e", "trace=splice", "-o", &log])
+            .args([env!("CARGO_BIN_EXE_forebay"), "pipe", flag])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let feeding = feed(&mut child, noise(100_000));
+        let output = child.wait_with_output().unwrap();
+        feeding.join().unwrap();
+        assert!(output.stdout == noise(100_000));
+        let log = fs::read_to_string(&log).unwrap();
+        assert_eq!(log.contains("splice("), expected, "{flag}");
+    }
+}

@@ -15,10 +15,11 @@
 //! The bypass only ever says how many bytes it moved. All that goes wrong is left to be met again by those who report it:
 //! the reading of the input, and the drainer, which writes to the output and watches whether its reader is there.
 //!
-//! **Where it is open.** Pages in a pipe belong to nobody else, so handing them on changes nothing for anyone. Pages of a
-//! file do: who writes to the file would change what is under way. And writing to a file may wait, which holds up the
+//! **Where it is open.** Pages in a pipe belong to nobody else as a rule, so handing them on changes nothing for anyone. Pages of
+//! a file do: who writes to the file would change what is under way. And writing to a file may wait, which holds up the
 //! reading. So it goes from pipes to a pipe; and only where each byte may go as it comes: no other output, check sum, limit,
-//! watermark or block size.
+//! watermark or block size. The exception to the rule nobody can see from here: pages that the producer lent to the pipe
+//! (`vmsplice`), and writes into again once the pipe is empty. For those there is [`Config::splice`].
 
 use super::{Config, Input, Output};
 use rustix::{
@@ -36,7 +37,8 @@ pub(super) struct Bypass {
 impl Bypass {
     /// The way to `outputs`, where `config` leaves it open; `None` where there is none.
     pub fn to(outputs: &[Output], config: &Config) -> Option<Bypass> {
-        let passes_as_it_comes = config.block_bytes.is_none()
+        let passes_as_it_comes = config.splice
+            && config.block_bytes.is_none()
             && config.start_writing == 0
             && config.read_rate.is_none()
             && config.write_rate.is_none()

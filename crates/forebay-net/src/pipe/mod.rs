@@ -79,6 +79,9 @@ pub struct Config {
     pub progress_every: Option<Duration>,
     /// Give up when no byte moves for so long.
     pub watchdog: Option<Duration>,
+    /// Let the kernel hand pages on from pipe to pipe while the buffer is empty. A producer that lends its own to the pipe
+    /// (`vmsplice(2)`), and writes into them again once the pipe is empty, changes what is still under way then.
+    pub splice: bool,
 }
 
 impl Default for Config {
@@ -94,6 +97,7 @@ impl Default for Config {
             sync: false,
             progress_every: None,
             watchdog: None,
+            splice: true,
         }
     }
 }

@@ -110,7 +110,8 @@ fn order_and_counts_hold_however_the_neighbours_stall() {
 
 #[test]
 fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_bypass() {
-    let closed: [&dyn Fn(&mut Config); 5] = [
+    let closed: [&dyn Fn(&mut Config); 6] = [
+        &|config| config.splice = false,
         &|config| config.hash = Some(Hash::Crc32),
         &|config| config.block_bytes = Some(4096),
         &|config| config.start_writing = 1,
