@@ -198,7 +198,7 @@ fn what_cannot_be_repaired_is_left_alone_and_told() {
     fs::write(format!("{path}.cut"), "somebody's").unwrap();
     refused(
         &path,
-        "torn.pcapng.cut: keeping what would be cut off: file exists",
+        "torn.pcapng.cut: keeping what would be cut off: file exists (os error 17). It is of an earlier repair",
     );
     assert_eq!(fs::read(&path).unwrap().len(), half);
     assert_eq!(fs::read(format!("{path}.cut")).unwrap(), b"somebody's");

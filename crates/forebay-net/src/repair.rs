@@ -205,7 +205,12 @@ impl Examined {
             Ok(()) => Ok(path),
             Err(cause) => {
                 let tried = "keeping what would be cut off";
-                Err(Error::new(path.display().to_string(), tried).because(cause))
+                let advice = match cause.kind() {
+                    io::ErrorKind::AlreadyExists => "It is of an earlier repair: move it away",
+                    _ => "",
+                };
+                let error = Error::new(path.display().to_string(), tried);
+                Err(error.because(cause).advise(advice))
             }
         }
     }

@@ -205,12 +205,26 @@ pub fn ring(socket: &UnixStream, rings: u64) -> bool {
 
 /// Sends bytes with descriptors, if that is possible now; false once the other end is gone.
 pub fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+    send_flagged(socket, bytes, descriptors, SendFlags::empty())
+}
+
+/// As [`send`], and where the kernel does so, with the last byte out of band.
+pub fn send_urgently(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+    send_flagged(socket, bytes, descriptors, SendFlags::OOB)
+}
+
+fn send_flagged(
+    socket: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> bool {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
     }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let sent = sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags);
     !matches!(sent, Err(Errno::PIPE | Errno::CONNRESET))
 }

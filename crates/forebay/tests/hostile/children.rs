@@ -169,7 +169,11 @@ impl ChildOf {
             4 => drop(by_hand::ring(&paper.socket, 1 + random.below(100))),
             5 => {
                 let some = [paper.socket.as_fd(); 5];
-                by_hand::send(&paper.socket, &[1], &some[..random.below(6) as usize]);
+                let some = &some[..random.below(6) as usize];
+                match random.below(2) {
+                    0 => by_hand::send(&paper.socket, &[1], some),
+                    _ => by_hand::send_urgently(&paper.socket, &[1], some),
+                };
             }
             6 => {
                 by_hand::cannot_change(&paper.mine);
@@ -203,6 +207,9 @@ impl ChildOf {
             let fitting = by_hand::memory(page, MemfdFlags::empty(), by_hand::SEALS);
             let fitting = fitting.unwrap();
             let junk: Vec<u8> = (0..random.below(100)).map(|_| random.any() as u8).collect();
+            if random.below(8) == 0 {
+                by_hand::send_urgently(&socket, &[1], &[fitting.as_fd()]);
+            }
             match random.below(9) {
                 0 => silent.push(socket),
                 1 => drop(by_hand::send(&socket, &junk, &[])),
