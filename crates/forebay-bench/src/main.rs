@@ -10,6 +10,7 @@ mod header;
 mod method;
 mod pool;
 mod queue;
+mod ring;
 mod stream;
 
 use anyhow::Result;
@@ -44,6 +45,8 @@ struct Args {
 enum Room {
     /// A textbook's network driver, and each step away from it
     Driver,
+    /// Numbers of eight bytes from thread to thread
+    Ring,
     /// Buffers taken and returned by one thread
     Pool,
     /// A header added to packets and removed
@@ -61,8 +64,9 @@ enum Room {
 }
 
 impl Room {
-    const EACH: [Room; 7] = [
+    const EACH: [Room; 8] = [
         Room::Driver,
+        Room::Ring,
         Room::Pool,
         Room::Header,
         Room::Descriptor,
@@ -74,6 +78,7 @@ impl Room {
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
         match self {
             Room::Driver => driver::run(effort),
+            Room::Ring => ring::run(effort),
             Room::Pool => pool::run(effort),
             Room::Header => header::run(effort),
             Room::Descriptor => descriptor::run(effort),

@@ -75,6 +75,9 @@ impl Native {
             .with_context(|| format!("needs {compiler}"))?;
         if !compiled.status.success() {
             let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+            if said.contains("No such file or directory") {
+                bail!("{}", needs()); // a header that is not there
+            }
             bail!("{} does not compile: {}", recipe.file, said.trim());
         }
         let mut child = Command::new(&program)
@@ -159,6 +162,9 @@ mod tests {
         recipe.source = "not C";
         let wrong = Native::start(&recipe).err().unwrap().to_string();
         assert!(wrong.contains("does not compile"), "{wrong}");
+        recipe.source = "#include <no-such-header-anywhere.h>\n";
+        let missing = Native::start(&recipe).err().unwrap().to_string();
+        assert_eq!(missing, "needs gcc");
         recipe.pkg_config = Some("no-such-package-anywhere");
         let missing = Native::start(&recipe).err().unwrap().to_string();
         assert!(missing.starts_with("needs "), "{missing}");

@@ -1,0 +1,341 @@
+//! Rings between two threads, eight bytes a number: text 003's list and ring, those of Rust, C and C++, ours, and the limit.
+//!
+//! `ends` has the trait and ours, `text` and `rivals` the others in Rust, `lines` the limit, `runs` what is done with a
+//! ring. Those in C++ are programs of their own: `harness.hpp` does there what `runs` does here.
+//!
+//! ```text
+//!   pass    one processor ── 0 1 2 3 … ──▶ the other          1 Ki and 64 Ki slots, one by one and in bursts of 32
+//!   trips   one ── 0 ──▶ the other ── 0 ──▶ one, 1 …          two rings
+//!   alone   in and out again, one processor
+//! ```
+
+mod ends;
+mod lines;
+mod rivals;
+mod runs;
+mod text;
+
+use crate::method::{
+    Effort,
+    line::{self, Mode},
+    machine::processors,
+    native::{Native, Recipe},
+    samples::{self, Side, Summary},
+    table::{Cell, Table},
+    two::{Samples, in_turn},
+};
+use anyhow::{Result, anyhow, bail};
+use ends::{Forebay, Ring};
+use rivals::{Crossbeam, Kanal, Rigtorp, Ringbuf, Rtrb, Std};
+use runs::{BURST, Task, run as run_task};
+use text::{Listed, Textbook};
+
+/// Slots of the rings that numbers pass.
+const CAPACITIES: [usize; 2] = [1 << 10, 1 << 16];
+
+/// Two processors.
+type Cpus = (usize, usize);
+
+/// Does a task with so many numbers, trying again with pauses or without; the nanoseconds.
+type Work = Box<dyn FnMut(Task, bool, Cpus, u64) -> Result<f64>>;
+
+/// One of those compared.
+struct Entrant {
+    name: &'static str,
+    work: Work,
+}
+
+impl Entrant {
+    fn new<R: Ring>(name: &'static str) -> Entrant {
+        let work = |task, pauses, cpus, numbers| match pauses {
+            true => run_task::<R, true>(task, cpus, numbers),
+            false => run_task::<R, false>(task, cpus, numbers),
+        };
+        Entrant {
+            name,
+            work: Box::new(work),
+        }
+    }
+
+    fn native(name: &'static str, mut program: Native) -> Entrant {
+        let work = move |task: Task, pauses: bool, (one, other): Cpus, numbers| {
+            let what = format!("{} {} {one} {other}", task.words(), u8::from(pauses));
+            program.sample(&what, numbers)
+        };
+        Entrant {
+            name,
+            work: Box::new(work),
+        }
+    }
+
+    fn limit() -> Entrant {
+        let work = |task, _, cpus: Cpus, numbers| match task {
+            Task::Pass { capacity, .. } => lines::pass(cpus, capacity, numbers),
+            Task::Trips => Ok(line::round_trip(cpus.0, cpus.1)? * numbers as f64),
+            Task::Alone { .. } => bail!("needs a second thread"),
+        };
+        Entrant {
+            name: "the limit: bare cache lines",
+            work: Box::new(work),
+        }
+    }
+}
+
+/// Rivals in C++: what a row calls them, and how to make them.
+fn recipes() -> [(&'static str, Recipe<'static>); 3] {
+    let header_only = |file, source, debian| Recipe {
+        file,
+        source,
+        pkg_config: None,
+        debian,
+    };
+    [
+        (
+            "boost's spsc_queue",
+            header_only(
+                "boost.cpp",
+                concat!(include_str!("harness.hpp"), include_str!("boost.cpp")),
+                "libboost-dev and g++",
+            ),
+        ),
+        (
+            "moodycamel's ReaderWriterQueue",
+            header_only(
+                "moodycamel.cpp",
+                concat!(include_str!("harness.hpp"), include_str!("moodycamel.cpp")),
+                "libreaderwriterqueue-dev and g++",
+            ),
+        ),
+        (
+            "DPDK's rte_ring",
+            Recipe {
+                pkg_config: Some("libdpdk"),
+                ..header_only(
+                    "rte_ring.cpp",
+                    concat!(include_str!("harness.hpp"), include_str!("rte_ring.cpp")),
+                    "libdpdk-dev, pkg-config and g++",
+                )
+            },
+        ),
+    ]
+}
+
+/// All of them, ours first, and those that are not to be had here, with the reason.
+fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
+    let mut here = vec![
+        Entrant::new::<Forebay<false>>("forebay"),
+        Entrant::new::<Forebay<true>>("forebay, latency: true"),
+        Entrant::new::<Listed>("a list and a spinlock (text 003)"),
+        Entrant::new::<Textbook>("a ring (text 003)"),
+        Entrant::new::<Rigtorp>("rigtorp's SPSCQueue"),
+        Entrant::new::<Rtrb>("rtrb"),
+        Entrant::new::<Ringbuf>("ringbuf"),
+        Entrant::new::<Crossbeam>("crossbeam's ArrayQueue"),
+        Entrant::new::<Kanal>("kanal's channel"),
+        Entrant::new::<Std>("std's sync_channel"),
+    ];
+    let mut missing = Vec::new();
+    for (name, recipe) in recipes() {
+        match Native::start(&recipe) {
+            Ok(program) => here.push(Entrant::native(name, program)),
+            Err(why) => missing.push((name, why)),
+        }
+    }
+    here.push(Entrant::limit());
+    (here, missing)
+}
+
+/// One table for each size and way, one of round trips, one of what it costs within a thread.
+///
+/// # Errors
+/// No memory for a ring.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let cpus = processors()?;
+    let &[first, second, ..] = &cpus[..] else {
+        let mut table = Table::new("ring", &["M numbers/s"]);
+        table.skipped("all", &anyhow!("needs two processors"));
+        return Ok(vec![table]);
+    };
+    let (mut entrants, missing) = entrants();
+    let mut tables = Vec::new();
+    for in_bursts in [false, true] {
+        for capacity in CAPACITIES {
+            let task = Task::Pass {
+                capacity,
+                in_bursts,
+            };
+            let how = if in_bursts {
+                "in bursts of 32"
+            } else {
+                "one by one"
+            };
+            let title = format!(
+                "ring/pass/{capacity} slots, {how}: numbers of 8 bytes from thread to thread, millions a second"
+            );
+            tables.push(between_threads(
+                title,
+                task,
+                &mut entrants,
+                effort,
+                (first, second),
+            )?);
+        }
+    }
+    let title = "ring/trips: a number there and back, 1024 slots each way, ns".into();
+    tables.push(between_threads(
+        title,
+        Task::Trips,
+        &mut entrants,
+        effort,
+        (first, second),
+    )?);
+    tables.push(alone(&mut entrants, effort, (first, second))?);
+    for table in &mut tables {
+        for (name, why) in &missing {
+            table.skipped(*name, why);
+        }
+    }
+    Ok(tables)
+}
+
+/// Numbers of the next sample, so that it lasts as long as it should.
+fn next_numbers(numbers: u64, took_ns: f64, effort: Effort) -> u64 {
+    let goal_ns = effort.scaled(30_000_000) as f64;
+    let next = (numbers as f64 * goal_ns / took_ns) as u64;
+    next.clamp(1000, 100 * numbers)
+        .next_multiple_of(BURST as u64)
+}
+
+fn between_threads(
+    title: String,
+    task: Task,
+    entrants: &mut [Entrant],
+    effort: Effort,
+    cpus: Cpus,
+) -> Result<Table> {
+    // Of each entrant two sides: one that pauses before it tries again, and one that does not.
+    let mut numbers = vec![20_000; 2 * entrants.len()];
+    let samples = in_turn(numbers.len(), effort.rounds, cpus, |side| {
+        let ns = (entrants[side / 2].work)(task, side % 2 == 1, cpus, numbers[side])?;
+        let each = ns / numbers[side] as f64;
+        numbers[side] = next_numbers(numbers[side], ns, effort);
+        Ok(each)
+    })?;
+    let better = |both: &[Samples<f64>], mode: Mode| {
+        let of = |one: &Samples<f64>| one.by_mode.get(&mode).cloned().and_then(Summary::of);
+        let all = both.iter().filter_map(of);
+        all.min_by(|a, b| a.median.total_cmp(&b.median))
+    };
+    let is_speed = matches!(task, Task::Pass { .. });
+    let mut table = Table::new(title, &["NEAR", "forebay = 1", "FAR", "forebay = 1"]);
+    for (entrant, both) in entrants.iter().zip(samples.chunks_exact(2)) {
+        let mut cells = Vec::new();
+        for mode in [Mode::Near, Mode::Far] {
+            let (each, ours) = (better(both, mode), better(&samples[..2], mode));
+            cells.push(match is_speed {
+                true => Cell::spread(each.map(millions), 0),
+                false => Cell::spread(each, 0),
+            });
+            cells.push(match each.zip(ours) {
+                Some((each, ours)) if is_speed => Cell::number(ours.median / each.median, 2),
+                Some((each, ours)) => Cell::number(each.median / ours.median, 2),
+                None => Cell::Unknown,
+            });
+        }
+        table.row(entrant.name, cells);
+    }
+    table.note(format!(
+        "each the better of two ways to try again, with a pause instruction and without; up to 1.2 times is a tie. NEAR and \
+         FAR: how far apart the two processors were (–: not sampled); {} samples dropped because that changed",
+        samples.iter().map(|one| one.flipped).sum::<usize>()
+    ));
+    Ok(table)
+}
+
+/// Nanoseconds a number as millions a second.
+fn millions(ns: Summary) -> Summary {
+    Summary {
+        median: 1e3 / ns.median,
+        low: 1e3 / ns.high,
+        high: 1e3 / ns.low,
+        samples: ns.samples,
+    }
+}
+
+fn alone(entrants: &mut [Entrant], effort: Effort, cpus: Cpus) -> Result<Table> {
+    let numbers = effort.scaled(1_600_000).next_multiple_of(BURST as u64);
+    let mut table = Table::new(
+        "ring/alone: a number in and out again by one thread, 1024 slots",
+        &["ns", "cycles", "in bursts of 32: ns", "cycles"],
+    );
+    let rings = entrants.len() - 1; // the limit is none
+    let mut ways = Vec::new();
+    for in_bursts in [false, true] {
+        let task = Task::Alone { in_bursts };
+        let mut sides = Vec::new();
+        for Entrant { name, work } in &mut entrants[..rings] {
+            let sample = move || Ok((work(task, false, cpus, numbers)?, numbers));
+            sides.push(Side::timed(*name, sample));
+        }
+        ways.push(samples::contest(&mut sides, effort.rounds)?);
+    }
+    for (which, entrant) in entrants[..rings].iter().enumerate() {
+        let cells = ways.iter().flat_map(|times| {
+            [
+                Cell::spread(Some(times[which].ns), 2),
+                Cell::spread(times[which].cycles, 1),
+            ]
+        });
+        table.row(entrant.name, cells.collect());
+    }
+    table.note("up to 1.1 times is a tie");
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ring_carries_every_number_in_every_way() {
+        let cpus = match processors().unwrap()[..] {
+            [first, second, ..] => (first, second),
+            _ => return eprintln!("skipped: needs two processors"),
+        };
+        let (mut entrants, missing) = entrants();
+        for (name, why) in missing {
+            eprintln!("skipped: {name}: {why:#}");
+        }
+        for Entrant { name, work } in &mut entrants {
+            for in_bursts in [false, true] {
+                let capacity = 64;
+                let mut tasks = vec![Task::Pass {
+                    capacity,
+                    in_bursts,
+                }];
+                if !name.contains("limit") {
+                    tasks.extend([Task::Trips, Task::Alone { in_bursts }]);
+                }
+                for task in tasks {
+                    for pauses in [false, true] {
+                        // Whoever carries them looks at their sum.
+                        let ns = work(task, pauses, cpus, 3200).unwrap();
+                        assert!(ns > 0.0, "{name} {task:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_is_made_as_long_as_it_should_be() {
+        let effort = Effort {
+            rounds: 1,
+            quick: true,
+        };
+        assert_eq!(next_numbers(32_000, 3_000_000.0, effort), 32_000);
+        assert_eq!(next_numbers(32_000, 6_000_000.0, effort), 16_000);
+        assert_eq!(next_numbers(32_000, 1.0, effort), 3_200_000);
+        assert_eq!(next_numbers(3200, 1e12, effort), 1024);
+    }
+}

@@ -1,0 +1,211 @@
+//! What is done with a ring: numbers from one thread to another, one there and one back, and both in one thread.
+//!
+//! Whoever finds no room, or nothing, tries again, with a pause instruction before that (`PAUSES`) or without: some rings
+//! are faster so, some otherwise, and what is reported is the better.
+
+use super::ends::{Pops, Pushes, Ring};
+use crate::method::two::run_pair;
+use anyhow::Result;
+use std::{
+    hint::{self, black_box},
+    time::Instant,
+};
+
+/// Numbers of a burst.
+pub const BURST: usize = 32;
+
+/// Slots of those rings that carry single numbers there and back, or numbers within one thread.
+const SMALL: usize = 1024;
+
+/// How numbers travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// From one thread to another.
+    Pass {
+        /// Slots of the ring.
+        capacity: usize,
+        /// In bursts of [`BURST`], or one by one.
+        in_bursts: bool,
+    },
+    /// One there, through one ring, and then it back, through another.
+    Trips,
+    /// In and out again by one thread.
+    Alone {
+        /// In bursts of [`BURST`], or one by one.
+        in_bursts: bool,
+    },
+}
+
+impl Task {
+    /// As a program in C++ is told: what, the capacity, how many at once.
+    pub fn words(self) -> String {
+        let (what, capacity, in_bursts) = match self {
+            Task::Pass {
+                capacity,
+                in_bursts,
+            } => ("pass", capacity, in_bursts),
+            Task::Trips => ("trips", SMALL, false),
+            Task::Alone { in_bursts } => ("alone", SMALL, in_bursts),
+        };
+        format!("{what} {capacity} {}", if in_bursts { BURST } else { 1 })
+    }
+}
+
+/// Does `task` with so many numbers, a multiple of [`BURST`]; the nanoseconds.
+///
+/// # Errors
+/// No memory for a ring; a thread may not run there.
+pub fn run<R: Ring, const PAUSES: bool>(
+    task: Task,
+    cpus: (usize, usize),
+    numbers: u64,
+) -> Result<f64> {
+    match task {
+        Task::Pass {
+            capacity,
+            in_bursts,
+        } => {
+            let (producer, consumer) = R::new(capacity)?;
+            run_pair(
+                cpus,
+                || match in_bursts {
+                    true => produce_bursts::<PAUSES>(producer, numbers),
+                    false => produce::<PAUSES>(producer, numbers),
+                },
+                || {
+                    let sum = match in_bursts {
+                        true => consume_bursts::<PAUSES>(consumer, numbers),
+                        false => consume::<PAUSES>(consumer, numbers),
+                    };
+                    assert_eq!(sum, numbers * (numbers - 1) / 2);
+                },
+            )
+        }
+        Task::Trips => {
+            let (there, away) = R::new(SMALL)?;
+            let (back, home) = R::new(SMALL)?;
+            run_pair(
+                cpus,
+                || ask::<PAUSES>(there, home, numbers),
+                || answer::<PAUSES>(away, back, numbers),
+            )
+        }
+        Task::Alone { in_bursts } => {
+            let (producer, consumer) = R::new(SMALL)?;
+            let begun = Instant::now();
+            let sum = match in_bursts {
+                true => both_bursts(producer, consumer, numbers),
+                false => both(producer, consumer, numbers),
+            };
+            let elapsed = begun.elapsed();
+            assert_eq!(sum, numbers * (numbers - 1) / 2);
+            Ok(elapsed.as_nanos() as f64)
+        }
+    }
+}
+
+#[inline(always)]
+fn wait<const PAUSES: bool>() {
+    if PAUSES {
+        hint::spin_loop();
+    }
+}
+
+#[inline(always)]
+fn pop<const PAUSES: bool>(consumer: &mut impl Pops) -> u64 {
+    loop {
+        match consumer.pop() {
+            Some(number) => return number,
+            None => wait::<PAUSES>(),
+        }
+    }
+}
+
+#[inline(always)]
+fn push<const PAUSES: bool>(producer: &mut impl Pushes, number: u64) {
+    while !producer.push(number) {
+        wait::<PAUSES>();
+    }
+}
+
+// The loops are never inlined, so that each ring has some of its own to read, and never mixed.
+
+#[inline(never)]
+fn produce<const PAUSES: bool>(mut producer: impl Pushes, numbers: u64) {
+    for number in 0..numbers {
+        push::<PAUSES>(&mut producer, number);
+    }
+}
+
+#[inline(never)]
+fn produce_bursts<const PAUSES: bool>(mut producer: impl Pushes, numbers: u64) {
+    for first in (0..numbers).step_by(BURST) {
+        let burst: [u64; BURST] = std::array::from_fn(|place| first + place as u64);
+        let mut rest = &burst[..];
+        while !rest.is_empty() {
+            match producer.push_burst(rest) {
+                0 => wait::<PAUSES>(),
+                pushed => rest = &rest[pushed..],
+            }
+        }
+    }
+}
+
+#[inline(never)]
+fn consume<const PAUSES: bool>(mut consumer: impl Pops, numbers: u64) -> u64 {
+    (0..numbers).fold(0, |sum, _| sum + pop::<PAUSES>(&mut consumer))
+}
+
+#[inline(never)]
+fn consume_bursts<const PAUSES: bool>(mut consumer: impl Pops, numbers: u64) -> u64 {
+    let mut burst = [0; BURST];
+    let (mut sum, mut taken) = (0, 0);
+    while taken < numbers {
+        let popped = consumer.pop_burst(&mut burst);
+        if popped == 0 {
+            wait::<PAUSES>();
+        }
+        sum += burst[..popped].iter().sum::<u64>();
+        taken += popped as u64;
+    }
+    sum
+}
+
+#[inline(never)]
+fn ask<const PAUSES: bool>(mut there: impl Pushes, mut home: impl Pops, numbers: u64) {
+    for number in 0..numbers {
+        push::<PAUSES>(&mut there, number);
+        assert_eq!(pop::<PAUSES>(&mut home), number);
+    }
+}
+
+#[inline(never)]
+fn answer<const PAUSES: bool>(mut away: impl Pops, mut back: impl Pushes, numbers: u64) {
+    for _ in 0..numbers {
+        let number = pop::<PAUSES>(&mut away);
+        push::<PAUSES>(&mut back, number);
+    }
+}
+
+#[inline(never)]
+fn both(mut producer: impl Pushes, mut consumer: impl Pops, numbers: u64) -> u64 {
+    let mut sum = 0;
+    for number in 0..numbers {
+        black_box(producer.push(number));
+        sum += black_box(consumer.pop()).unwrap_or(0);
+    }
+    sum
+}
+
+#[inline(never)]
+fn both_bursts(mut producer: impl Pushes, mut consumer: impl Pops, numbers: u64) -> u64 {
+    let mut taken = [0; BURST];
+    let mut sum = 0;
+    for first in (0..numbers).step_by(BURST) {
+        let burst: [u64; BURST] = std::array::from_fn(|place| first + place as u64);
+        black_box(producer.push_burst(black_box(&burst)));
+        let popped = consumer.pop_burst(&mut taken);
+        sum += black_box(&taken)[..popped].iter().sum::<u64>();
+    }
+    sum
+}
