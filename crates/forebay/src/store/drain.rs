@@ -246,6 +246,11 @@ impl Drain {
         Some(self.unsynced_since?.saturating_add(ns))
     }
 
+    /// Keeps what could not be told now.
+    pub fn tell_later(&mut self, trouble: Error) {
+        self.trouble.get_or_insert(trouble);
+    }
+
     /// What went wrong without keeping anything from being written, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
         self.trouble.take()

@@ -23,6 +23,7 @@ struct Platter {
     dirty: Vec<bool>,
     syncs: u32,
     failing_syncs: u32,
+    failing_writes: u32,
     /// Bytes that one write takes at most; 0 for no limit.
     most: usize,
     written: u64,
@@ -57,6 +58,10 @@ impl Disk {
 impl Sink for Disk {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
         let mut platter = self.platter();
+        if platter.failing_writes > 0 {
+            platter.failing_writes -= 1;
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
         let most = match platter.most {
             0 => bytes.len(),
             most => most.min(bytes.len()),
@@ -261,6 +266,26 @@ fn after_a_failed_sync_no_later_one_is_believed() {
         assert!(!end.durable && end.error.is_none(), "it was told before");
         let platter = disk.platter();
         assert_ne!(platter.kept, platter.seen, "so it is");
+    }
+}
+
+#[test]
+fn a_sync_and_a_write_that_fail_together_are_both_told() {
+    for thread in [false, true] {
+        let disk = Disk::default();
+        let policy = SyncPolicy::Interval(Duration::from_secs(3600));
+        let mut store = store(&disk, policy, thread);
+        append(&mut store, 100, 0).unwrap();
+        store.wait_for(Stage::Written, LONG).unwrap();
+        (disk.platter().failing_writes, disk.platter().failing_syncs) = (1, 1);
+        append(&mut store, 100, 1).unwrap();
+        // What was written is synced before the writer waits for an answer, and that fails, too.
+        let told = store.wait_for(Stage::Written, LONG).unwrap_err();
+        assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
+        store.retry();
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.durable), (2, false));
+        assert_eq!(end.error.unwrap().raw_os_error(), Some(libc::EIO));
     }
 }
 

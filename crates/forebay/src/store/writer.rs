@@ -72,11 +72,26 @@ impl Shared {
         held(&self.error)
     }
 
-    /// A buffer was not written.
-    fn post(&self, error: Error) {
-        *self.error() = Some(error);
+    /// A buffer was not written. Gives back what was to be told and was not taken yet, which has to wait.
+    fn post(&self, error: Error) -> Option<Error> {
+        let untold = self.error().replace(error);
         self.failed.store(true, Relaxed);
         self.stuck.store(true, Release); // STUCK
+        untold
+    }
+
+    /// As [`post`](Self::post), of the writer thread itself: nobody is left to tell anything later.
+    fn post_death(&self) {
+        drop(self.post(died()));
+    }
+
+    /// What a failed write comes to: syncs what is due some time, before a wait of unknown length, and tells.
+    fn fail(&self, drain: &mut Drain, error: Error) {
+        drain.sync_ahead();
+        self.tell(drain);
+        if let Some(untold) = self.post(error) {
+            drain.tell_later(untold);
+        }
     }
 
     /// Tells the counts, and what went wrong without keeping anything from being written.
@@ -90,7 +105,11 @@ impl Shared {
         let slowest = counts.slowest_sync.as_nanos() as u64;
         self.slowest_sync_ns.store(slowest, Relaxed);
         if let Some(trouble) = drain.take_trouble() {
-            self.error().get_or_insert(trouble);
+            let mut error = self.error();
+            match *error {
+                Some(_) => drain.tell_later(trouble),
+                None => *error = Some(trouble),
+            }
             self.failed.store(true, Relaxed);
         }
     }
@@ -218,7 +237,7 @@ impl Writer {
                 // The ring has a slot for every buffer, so only a writer that is gone refuses.
                 let is_gone = full.push(buffer).is_err() || full.consumer_is_gone();
                 if is_gone && !self.shared.abandon.is_set() {
-                    self.shared.post(died());
+                    self.shared.post_death();
                 }
             }
             Place::Inline { stuck, .. } => {
@@ -239,11 +258,7 @@ impl Writer {
         while let Some(buffer) = stuck.front_mut() {
             match drain.write(buffer, &self.shared.abandon) {
                 Ok(()) => self.spare.extend(stuck.pop_front()),
-                Err(Stopped::Failed(error)) => {
-                    drain.sync_ahead();
-                    self.shared.tell(drain);
-                    return self.shared.post(error);
-                }
+                Err(Stopped::Failed(error)) => return self.shared.fail(drain, error),
                 Err(Stopped::Abandoned) => return,
             }
             self.shared.tell(drain);
@@ -296,7 +311,7 @@ impl Writer {
                 Ok(buffer) => self.spare.push(buffer),
                 Err(PopError::TimedOut) => {}
                 Err(PopError::Closed) if self.shared.abandon.is_set() => {}
-                Err(PopError::Closed) => self.shared.post(died()),
+                Err(PopError::Closed) => self.shared.post_death(),
             }
         }
     }
@@ -460,9 +475,7 @@ fn run(
             match drain.write(&mut buffer, &shared.abandon) {
                 Ok(()) => break,
                 Err(Stopped::Failed(error)) => {
-                    drain.sync_ahead();
-                    shared.tell(&mut drain);
-                    shared.post(error);
+                    shared.fail(&mut drain, error);
                     if shared.wait_for_answer() {
                         continue;
                     }
