@@ -119,7 +119,7 @@ impl Writing {
                 register.finished(&path);
                 sink
             }
-            Output::Stream(file, _) => Box::new(StreamSink::new(file)),
+            Output::Stream(file, name) => Box::new(StreamSink::named(file, name)),
             Output::Series(rotation) => {
                 limits = Limits::new(rotation.bytes, rotation.packets);
                 let (now, wall) = (clock.now(), clock.wall_now());

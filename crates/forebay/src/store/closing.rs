@@ -114,7 +114,7 @@ impl Abandon {
 ///     }
 /// };
 /// assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
-/// assert!(end.error.unwrap().to_string().contains("no space left on device"));
+/// assert!(end.error.unwrap().to_string().starts_with("/dev/full: writing: no space left on device"));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Closing {

@@ -123,7 +123,8 @@ impl FileSink {
     fn over(file: File, path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
         let failed = |cause| not_created(path, cause);
         if !file.metadata().map_err(failed)?.is_file() {
-            return Ok(Box::new(StreamSink::new(file)));
+            let name = name.display().to_string();
+            return Ok(Box::new(StreamSink::named(file, name)));
         }
         file.set_len(0).map_err(failed)?;
         let direct = (config.direct && sys::writes_direct(&file, BLOCK))

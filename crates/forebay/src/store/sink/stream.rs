@@ -32,6 +32,7 @@ use std::{
 pub struct StreamSink {
     file: File,
     manner: Manner,
+    name: String,
 }
 
 /// How not to block.
@@ -49,27 +50,24 @@ enum Manner {
 const PIPE_PAGE: usize = 4096;
 
 impl StreamSink {
-    /// A sink over an open descriptor.
+    /// A sink over an open descriptor, without a name.
     pub fn new(file: File) -> Self {
+        StreamSink::named(file, String::new())
+    }
+
+    /// A sink over an open descriptor, which messages call `name`.
+    pub fn named(file: File, name: impl Into<String>) -> Self {
+        let name = name.into();
         let kind = file.metadata().map(|meta| meta.file_type()).ok();
-        if kind.is_some_and(|kind| kind.is_socket()) {
-            let manner = Manner::Socket;
-            return StreamSink { file, manner };
-        }
-        if !kind.is_some_and(|kind| kind.is_fifo()) {
-            let manner = Manner::Plain;
-            return StreamSink { file, manner };
-        }
-        match sys::reopen_without_blocking(&file) {
-            Some(file) => StreamSink {
-                file,
-                manner: Manner::Reopened,
+        let (file, manner) = match kind {
+            Some(kind) if kind.is_socket() => (file, Manner::Socket),
+            Some(kind) if kind.is_fifo() => match sys::reopen_without_blocking(&file) {
+                Some(file) => (file, Manner::Reopened),
+                None => (file, Manner::PageByPage),
             },
-            None => StreamSink {
-                file,
-                manner: Manner::PageByPage,
-            },
-        }
+            _ => (file, Manner::Plain),
+        };
+        StreamSink { file, manner, name }
     }
 }
 
@@ -94,5 +92,9 @@ impl Sink for StreamSink {
 
     fn wait(&mut self, limit: Duration) -> io::Result<()> {
         sys::wait_writable(&self.file, limit).map(drop)
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
     }
 }
