@@ -137,6 +137,8 @@ pub struct Reader<R> {
     found: Recovered,
     fault: Option<Fault>,
     is_over: bool,
+    /// The input could not be read; where it goes on nobody knows.
+    failed: Option<io::ErrorKind>,
 }
 
 impl<R: Read> Reader<R> {
@@ -150,18 +152,24 @@ impl<R: Read> Reader<R> {
             found: Recovered::default(),
             fault: None,
             is_over: false,
+            failed: None,
         }
     }
 
     /// The next block; `None`: that was all, or the rest cannot be relied on: [`finish`](Reader::finish) says which.
     ///
     /// # Errors
-    /// The input cannot be read.
+    /// The input cannot be read, now or before: then this and [`finish`](Reader::finish) say nothing else any more.
     pub fn next_block(&mut self) -> Result<Option<Block<'_>>> {
+        if let Some(kind) = self.failed {
+            return Err(unread(kind.into()));
+        }
         if self.is_over {
             return Ok(None);
         }
-        match self.read_block().map_err(unread)? {
+        let read = self.read_block();
+        self.failed = read.as_ref().err().map(io::Error::kind);
+        match read.map_err(unread)? {
             Ok(Some(head)) => {
                 self.found.blocks += 1;
                 self.found.records += u64::from(head.records);

@@ -222,6 +222,35 @@ fn a_file_cut_anywhere_gives_the_blocks_before_it() {
 }
 
 #[test]
+fn behind_an_input_that_failed_nothing_is_said_of_the_rest() {
+    /// Fails once, as a disk may.
+    struct Failing<'a>(&'a [u8], Option<&'a [u8]>);
+    impl io::Read for Failing<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer) {
+                Ok(0) => match self.1.take() {
+                    Some(rest) => {
+                        self.0 = rest;
+                        Err(io::Error::from_raw_os_error(libc::EIO))
+                    }
+                    None => Ok(0),
+                },
+                answer => answer,
+            }
+        }
+    }
+    let (bytes, ends) = three_blocks();
+    let (before, rest) = bytes.split_at(ends[1] + 70);
+    let mut reader = Reader::new(Failing(before, Some(rest)));
+    assert_eq!(reader.next_block().unwrap().unwrap().len(), 1);
+    for _ in 0..2 {
+        let error = reader.next_block().unwrap_err();
+        assert!(error.to_string().contains("reading records"), "{error}");
+    }
+    assert!(reader.finish().is_err());
+}
+
+#[test]
 fn a_changed_bit_is_noticed_wherever_it_is() {
     let (bytes, ends) = three_blocks();
     for bit in 0..bytes.len() * 8 {
