@@ -385,6 +385,11 @@ fn each_wrong_request_gets_its_own_clear_answer() {
             2,
             "--stats-interval 0",
         ),
+        (
+            &["-i", "sim", "-c", "5M", "--stats-interval", "1ns"],
+            2,
+            "--stats-interval 1ns",
+        ),
         (&["-i", "nosuch0"], 1, "no interface 'nosuch0'"),
         (&["-i", "sim:rate=fast"], 2, "rate is bits a second"),
         (&["-i", "sim:ring=0"], 2, "1 or more"),

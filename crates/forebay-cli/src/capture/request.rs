@@ -93,11 +93,12 @@ impl Request {
         };
         let stats_interval = match &flags.stats_interval {
             None => None,
-            Some(text) => match units::duration(text).filter(|every| !every.is_zero()) {
-                Some(every) => Some(every),
-                None => {
+            // More often, and reports would be all that is done.
+            Some(text) => match units::duration(text) {
+                Some(every) if every >= Duration::from_millis(1) => Some(every),
+                _ => {
                     return refuse(format!(
-                        "--stats-interval {text} is no time. Use one such as 5"
+                        "--stats-interval {text} is no time of a millisecond or more. Use one such as 5"
                     ));
                 }
             },
