@@ -6,9 +6,9 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read},
     os::unix::fs::MetadataExt,
-    process::{Output, Stdio},
+    process::{Command, Output, Stdio},
 };
-use support::{Folder, count, forebay, interrupt, run, subcommand, summary, text};
+use support::{Folder, count, forebay, has, interrupt, run, subcommand, summary, text};
 
 #[allow(dead_code)] // others ask for gaps
 #[path = "../../forebay-net/tests/support/found.rs"]
@@ -208,4 +208,61 @@ fn whoever_will_not_wait_for_it_keeps_plain_files() {
         sequences(&packets(&folder, &left)),
         (0..300_000).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn the_plain_file_goes_when_the_other_is_safe_from_a_power_cut() {
+    if !has("strace") {
+        return;
+    }
+    for (sync, waits) in [("none", false), ("file", true), ("interval:1", true)] {
+        let folder = Folder::new();
+        let log = folder.path("log");
+        let calls = "trace=fdatasync,fsync,rename,renameat,renameat2,unlink,unlinkat";
+        let status = Command::new("strace")
+            .args([
+                "-f",
+                "-y",
+                "-e",
+                calls,
+                "-o",
+                &log,
+                env!("CARGO_BIN_EXE_forebay"),
+                "capture",
+            ])
+            .args([
+                "-i",
+                VIRTUAL,
+                "-c",
+                "1000",
+                "-q",
+                "-w",
+                &folder.path("a.pcapng"),
+            ])
+            .args(["-C", "20kB", "--compress", "zstd", "--sync", sync])
+            .status();
+        assert!(status.unwrap().success());
+        let log = fs::read_to_string(&log).unwrap();
+        let packed = format!("\"{}\"", folder.path("a.pcapng2.zst"));
+        let plain = packed.replace(".zst", "");
+        let place = |call: &str, name: &str| {
+            let is_it = |line: &str| line.contains(call) && line.contains(name);
+            log.lines().position(is_it).unwrap()
+        };
+        let (named, gone) = (place("rename", &packed), place("unlink", &plain));
+        assert!(named < gone, "{log}");
+        // The writer syncs its own files meanwhile.
+        let (thread, _) = log.lines().nth(named).unwrap().split_once(' ').unwrap();
+        let syncs = |lines: std::ops::Range<usize>, what: &str| {
+            let lines = log.lines().skip(lines.start).take(lines.len());
+            let ours = lines.filter(|line| line.starts_with(thread));
+            let syncs = ours.filter(|line| line.contains("sync(") && line.contains(what));
+            syncs.count() as u32
+        };
+        let of_both = [
+            syncs(0..named, "a.pcapng2.zst.part"),
+            syncs(named..gone, "fsync("),
+        ];
+        assert_eq!(of_both, [u32::from(waits); 2], "{log}");
+    }
 }
