@@ -625,6 +625,38 @@ fn what_is_durable_is_told_for_each_policy() {
 }
 
 #[test]
+fn what_was_understood_is_said_at_the_start() {
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &[
+                "-b",
+                "duration:1.5",
+                "-b",
+                "filesize:2000",
+                "-b",
+                "files:24",
+            ],
+            "a new file every 1.5s or at 2 MB, the newest 24 are kept",
+        ),
+        (
+            &["-b", "interval:60", "-b", "packets:1k", "-a", "files:9"],
+            "a new file at each multiple of 60s or at 1000 packets, the end behind 9",
+        ),
+        (
+            &["-C", "64M", "--compress", "zstd:7"],
+            "a new file at 67.11 MB, compressed with zstd:7",
+        ),
+    ];
+    for (flags, expected) in cases {
+        let folder = Folder::new();
+        let name = folder.path("a.pcapng");
+        let output = run(&[&["-i", VIRTUAL, "-c", "1", "-w", &name], *flags].concat());
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("forebay: {expected}\n")), "{said}");
+    }
+}
+
+#[test]
 fn what_contradicts_itself_is_refused_before_anything_is_made() {
     let cases: &[(&[&str], &str)] = &[
         (&["-w", "-", "-C", "1"], "one stream"),

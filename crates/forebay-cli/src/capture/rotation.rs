@@ -187,6 +187,41 @@ fn criteria(flag: &str, texts: &[String], more: &[&str]) -> Result<Criteria> {
     Ok(all)
 }
 
+/// What was understood of it all: `a new file every 60s or at 64 MB, the newest 24 are kept, compressed with zstd:3`.
+pub fn described(rotation: &Rotation) -> String {
+    let size = |bytes| format!("{}B", units::scaled(bytes as f64));
+    let ends = [
+        rotation.every.map(|every| format!("every {every:?}")),
+        rotation
+            .interval
+            .map(|of| format!("at each multiple of {of:?}")),
+        rotation.bytes.map(|bytes| format!("at {}", size(bytes))),
+        rotation
+            .packets
+            .map(|packets| format!("at {packets} packets")),
+    ];
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    let more = [
+        rotation
+            .keep_files
+            .map(|files| format!("the newest {files} are kept")),
+        rotation
+            .keep_bytes
+            .map(|bytes| format!("{} are kept", size(bytes))),
+        rotation
+            .stop_after
+            .map(|files| format!("the end behind {files}")),
+        rotation
+            .compress
+            .map(|level| format!("compressed with zstd:{level}")),
+    ];
+    let mut text = format!("a new file {}", ends.join(" or "));
+    for more in more.into_iter().flatten() {
+        text += &format!(", {more}");
+    }
+    text
+}
+
 /// How hard to compress: `zstd`, which is `zstd:3`, or with another level.
 fn level(text: &str) -> Result<i32> {
     let (codec, level) = text.split_once(':').unwrap_or((text, "3"));

@@ -1,7 +1,7 @@
 //! What people read: start lines, a progress line on a terminal, warnings, and the three lines
 //! that tcpdump ends with, followed by ours. All of it goes to stderr.
 
-use super::request::Request;
+use super::{request::Request, rotation};
 use crate::output::{plain, say};
 use forebay::memory::HugePages;
 use forebay_net::{
@@ -17,6 +17,7 @@ pub struct Screen {
     quiet: bool,
     writes: bool,
     snaplen: u32,
+    series: Option<String>,
 }
 
 /// `1.488 Mpps`, `0.95 Gb/s`.
@@ -44,6 +45,7 @@ impl Screen {
             quiet: request.quiet,
             writes: request.write.is_some(),
             snaplen: request.snaplen,
+            series: request.rotation.as_ref().map(rotation::described),
         }
     }
 
@@ -78,6 +80,9 @@ impl Screen {
             units::binary(store.bytes as u64),
             units::binary(store.buffer_bytes as u64),
         ));
+        if let Some(series) = &self.series {
+            self.line(&format!("forebay: {series}"));
+        }
     }
 
     pub fn progress(&self, progress: &Progress) {
