@@ -20,7 +20,7 @@ use support::{Folder, count, forebay, has, subcommand, summary, text};
 mod found;
 mod support;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 const BUFFERS: u64 = 4;
 const POLICIES: [&str; 4] = ["none", "interval:20ms", "file", "always"];
 

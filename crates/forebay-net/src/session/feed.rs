@@ -17,6 +17,9 @@ pub(super) struct Lane {
     program: Option<Arc<Program>>,
     /// Losses that rejected packets told of; the next one that passes tells of them.
     pub owed: u64,
+    /// Gaps marked on a frame of it, and the losses they tell of.
+    pub gaps: u64,
+    pub marked: u64,
 }
 
 impl Lane {
@@ -63,9 +66,6 @@ pub(super) struct Feed {
     /// Frames it held that nobody took, and those that nobody could take any more.
     pub unread: u64,
     pub refused: u64,
-    /// Gaps marked on a frame, and the losses they tell of.
-    pub gaps: u64,
-    pub marked: u64,
     /// What files before this one told.
     told: Share,
     /// The filter, if it falls to us.
@@ -86,8 +86,6 @@ impl Feed {
             filtered: 0,
             unread: 0,
             refused: 0,
-            gaps: 0,
-            marked: 0,
             told: Share::default(),
             in_turn: port.got().in_turn,
             has_ended: false,
@@ -99,6 +97,11 @@ impl Feed {
     /// now, and to nobody else it is more than a wake-up too many.
     pub fn is_at_end(&mut self) -> Result<bool> {
         Ok(matches!(self.port.arm()?, Wake::End))
+    }
+
+    /// Gaps marked on its frames.
+    pub fn gaps(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.gaps).sum()
     }
 
     /// Whether its frames have to pass a filter of ours.
@@ -134,6 +137,8 @@ impl Feed {
                 described,
                 program: programs.map(|programs| programs.of(interface.link)),
                 owed: 0,
+                gaps: 0,
+                marked: 0,
             });
         }
         Ok(true)
@@ -148,7 +153,7 @@ impl Feed {
         let counts = self.port.counts();
         let so_far = Share {
             delivered: self.taken,
-            dropped: self.marked,
+            dropped: self.lanes.iter().map(|lane| lane.marked).sum(),
             interface_dropped: counts.interface_dropped.unwrap_or(0),
         };
         let told = std::mem::replace(&mut self.told, so_far);

@@ -106,8 +106,6 @@ impl Intake {
         drop(burst);
         feed.taken += took.packets;
         feed.filtered += took.filtered;
-        feed.gaps += took.gaps;
-        feed.marked += took.marked;
         self.left -= took.packets;
         self.wire_bytes += took.wire_bytes;
         if took.packets > 0 {
@@ -364,7 +362,7 @@ impl Intake {
     /// Gaps that are marked in the output.
     pub fn gaps(&self) -> u64 {
         match &self.writing {
-            Some(writing) if writing.marks_gaps() => self.feeds.iter().map(|feed| feed.gaps).sum(),
+            Some(writing) if writing.marks_gaps() => self.feeds.iter().map(Feed::gaps).sum(),
             _ => 0,
         }
     }

@@ -11,10 +11,6 @@ pub(super) struct Took {
     pub packets: u64,
     /// Frames that the filter rejected.
     pub filtered: u64,
-    /// Frames that tell of a loss before them.
-    pub gaps: u64,
-    /// The losses that they tell of.
-    pub marked: u64,
     /// Bytes that those kept had on the wire.
     pub wire_bytes: u64,
     /// When the first of these came, if there is one.
@@ -70,7 +66,7 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
             }
         }
         let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
-        let dropped_before = frame.dropped_before;
+        let follows_gap = frame.dropped_before > 0;
         if let Some(writing) = &mut writing {
             if LIMITED && writing.is_full() {
                 burst.put_back();
@@ -98,9 +94,9 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
             took.first_ns = time_ns;
         }
         took.packets += 1;
-        if dropped_before > 0 {
-            took.gaps += 1;
-            took.marked += dropped_before;
+        if follows_gap {
+            lane.gaps += 1;
+            lane.marked += frame.dropped_before;
         }
         took.wire_bytes += u64::from(wire_len);
     }
