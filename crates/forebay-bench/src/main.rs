@@ -8,6 +8,7 @@ mod descriptor;
 mod driver;
 mod header;
 mod method;
+mod mirror;
 mod pool;
 mod queue;
 mod ring;
@@ -59,12 +60,14 @@ enum Room {
     Append,
     /// Queues of messages between threads and between processes
     Queue,
+    /// Messages through a circular buffer, also where they straddle its end
+    Mirror,
     /// Everything
     All,
 }
 
 impl Room {
-    const EACH: [Room; 8] = [
+    const EACH: [Room; 9] = [
         Room::Driver,
         Room::Ring,
         Room::Pool,
@@ -73,6 +76,7 @@ impl Room {
         Room::Stream,
         Room::Append,
         Room::Queue,
+        Room::Mirror,
     ];
 
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
@@ -85,6 +89,7 @@ impl Room {
             Room::Stream => stream::run(effort),
             Room::Append => append::run(effort),
             Room::Queue => queue::run(effort),
+            Room::Mirror => mirror::run(effort),
             Room::All => unreachable!("it stands for the others"),
         }
     }

@@ -17,7 +17,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
+//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory; [`Fifo`](memory::Fifo), bytes through one thread |
 //! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order it |
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |

@@ -126,6 +126,7 @@ impl Mirror {
     }
 
     /// Bytes of memory: what was asked for, rounded up. Never 0.
+    #[inline]
     #[allow(clippy::len_without_is_empty)] // a mirror is never empty
     pub fn len(&self) -> usize {
         self.len
@@ -136,6 +137,7 @@ impl Mirror {
     /// The compiler takes the two views for different memory: between a write through one and an access through the
     /// other, code of one thread needs a point that the compiler cannot see through, such as an empty `asm!` that is
     /// given this address. [`view`](Mirror::view) and [`view_mut`](Mirror::view_mut) have it.
+    #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.mapping.start()
     }
@@ -154,6 +156,7 @@ impl Mirror {
     ///
     /// # Panics
     /// If `at >= self.len()` or `len > self.len()`.
+    #[inline]
     pub fn view(&self, at: usize, len: usize) -> &[u8] {
         let start = self.place(at, len);
         // SAFETY: `place` checked that the bytes lie in the two views; they are initialised (zeroed by the kernel), and
@@ -165,6 +168,7 @@ impl Mirror {
     ///
     /// # Panics
     /// If `at >= self.len()` or `len > self.len()`.
+    #[inline]
     pub fn view_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
         let start = self.place(at, len);
         // SAFETY: `place` checked that the bytes lie in the two views and none is there twice (len <= self.len()); the
@@ -172,6 +176,7 @@ impl Mirror {
         unsafe { slice::from_raw_parts_mut(start, len) }
     }
 
+    #[inline]
     fn place(&self, at: usize, len: usize) -> *mut u8 {
         assert!(
             at < self.len && len <= self.len,

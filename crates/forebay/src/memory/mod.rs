@@ -1,6 +1,6 @@
-//! Memory that knows what it is: a mirror for rings, a region for buffers and pools.
+//! Memory that knows what it is: a mirror for rings, a region for buffers and pools; and a queue of bytes for one thread.
 //!
-//! Both are mapped here, through `sys` only, and given back when dropped. Sizes are bytes, rounded up to whole pages
+//! The first two are mapped here, through `sys` only, and given back when dropped. Sizes are bytes, rounded up to whole pages
 //! and reported. What the kernel gave is asked of the kernel, never assumed. Read [`Mirror`] first, then
 //! `ring::spsc`, which lives on it.
 //!
@@ -9,12 +9,16 @@
 //!  Region:  │ 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 │   zeroed private bytes, aligned to a page or to 2 MiB
 //! ```
 
+mod copy;
+mod fifo;
 mod mirror;
 mod region;
 
 #[cfg(all(test, not(miri)))]
 mod tests;
 
+pub(crate) use copy::copy;
+pub use fifo::Fifo;
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;
 pub use region::Region;

@@ -158,6 +158,10 @@ impl Cursor {
 /// The pause doubles when the first look after a success finds less than the target, up to 64 pause instructions
 /// (about 1.6 µs on a Zen 5), and halves otherwise. If half the way up has not doubled what a look finds, it is given
 /// up for the next 100 looks, then for 200, and up to 1600 until it does help. An end that finds nothing, or one item at a time, never pauses.
+///
+/// Having found less some time ago is no proof: where both ends are in one thread, nothing comes while it pauses, however
+/// much is put in each time. So before it goes to the top, and now and then there, it looks once without a pause, and gives up
+/// if that finds more than two thirds as much.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looker {
     pauses: u32,
@@ -168,6 +172,10 @@ pub(super) struct Looker {
     looks_given_up: u32,
     /// For how many looks it will be given up next time.
     next_given_up: u32,
+    /// What the last look found, with a pause, if the next one is to be without; else 0.
+    with: u32,
+    /// Looks at the top until one is to be without a pause.
+    doubt_in: u32,
     /// Items that make a look worth its price; 0: never pause.
     target: u32,
 }
@@ -176,6 +184,8 @@ impl Looker {
     const MOST_PAUSES: u32 = 64;
     /// Looks without another try, at first and at most.
     const GIVEN_UP: (u32, u32) = (100, 1600);
+    /// Looks with most pauses until one without.
+    const DOUBTED: u32 = 256;
 
     /// For a ring of `capacity` slots; `latency` = without pauses.
     pub(super) fn new(capacity: usize, latency: bool) -> Self {
@@ -184,8 +194,10 @@ impl Looker {
             pauses: 0,
             after_success: true,
             without: 0,
-            looks_given_up: 0,
+            looks_given_up: if pauses_help { 0 } else { u32::MAX },
             next_given_up: Self::GIVEN_UP.0,
+            with: 0,
+            doubt_in: 0,
             target: if pauses_help {
                 (capacity / 4).min(512) as u32
             } else {
@@ -220,6 +232,11 @@ impl Looker {
                 self.pauses = 0;
                 self.after_success = true;
             }
+            // No pauses then, and nothing to learn: one thread gets here each time.
+            _ if self.looks_given_up > 0 => {
+                self.looks_given_up -= 1;
+                self.after_success = true;
+            }
             _ => *self = self.learned(newly.min(u32::MAX as usize) as u32),
         }
     }
@@ -227,10 +244,17 @@ impl Looker {
     /// Takes and returns values, not references, so that an end in a loop can live in registers.
     #[inline(never)]
     fn learned(mut self, newly: u32) -> Looker {
-        if !self.after_success || newly >= 2 * self.target {
+        if self.with > 0 {
+            if self.with >= newly.saturating_add(newly / 2) {
+                self.pauses = Self::MOST_PAUSES;
+                self.doubt_in = Self::DOUBTED;
+                self.next_given_up = Self::GIVEN_UP.0;
+            } else {
+                self.give_up();
+            }
+            self.with = 0;
+        } else if !self.after_success || newly >= 2 * self.target {
             self.pauses /= 2;
-        } else if self.looks_given_up > 0 {
-            self.looks_given_up -= 1;
         } else if newly < self.target {
             self.pause_longer(newly);
         }
@@ -239,23 +263,30 @@ impl Looker {
     }
 
     fn pause_longer(&mut self, newly: u32) {
+        const HALF_WAY: u32 = Looker::MOST_PAUSES / 2;
         match self.pauses {
             0 => {
                 self.pauses = 1;
                 self.without = newly;
             }
-            pauses if pauses == Self::MOST_PAUSES / 2 && newly < self.without * 2 => {
-                self.pauses = 0;
-                self.looks_given_up = self.next_given_up;
-                self.next_given_up = (2 * self.next_given_up).min(Self::GIVEN_UP.1);
-            }
-            pauses => {
-                if pauses == Self::MOST_PAUSES / 2 {
-                    self.next_given_up = Self::GIVEN_UP.0;
-                }
-                self.pauses = (pauses * 2).min(Self::MOST_PAUSES);
-            }
+            HALF_WAY if newly < self.without.saturating_mul(2) => self.give_up(),
+            HALF_WAY => self.doubt(newly),
+            Self::MOST_PAUSES if self.doubt_in == 0 => self.doubt(newly),
+            Self::MOST_PAUSES => self.doubt_in -= 1,
+            pauses => self.pauses = pauses * 2,
         }
+    }
+
+    /// The next look will be without a pause.
+    fn doubt(&mut self, with: u32) {
+        self.with = with;
+        self.pauses = 0;
+    }
+
+    fn give_up(&mut self) {
+        self.pauses = 0;
+        self.looks_given_up = self.next_given_up;
+        self.next_given_up = (2 * self.next_given_up).min(Self::GIVEN_UP.1);
     }
 }
 
@@ -315,7 +346,8 @@ mod tests {
         looker.found(3);
         assert_eq!(looker.pauses, 1);
         // Where it helps it stays, up to 64, until a look finds plenty, a single item or nothing.
-        for found in [4, 8, 16, 32, 64, 64] {
+        // The last of them is the look without.
+        for found in [4, 8, 16, 32, 64, 64, 5] {
             looker.found(found);
         }
         assert_eq!((looker.pauses, looker.next_given_up), (64, 100));
@@ -323,6 +355,34 @@ mod tests {
         assert_eq!(looker.pauses, 32);
         looker.found(1);
         assert_eq!(looker.pauses, 0);
+    }
+
+    #[test]
+    fn messages_that_grow_are_not_taken_for_pauses_that_help() {
+        // In one thread each look finds a message, whatever the pause: here three elements once, and then eight.
+        let mut looker = Looker::new(1024, false);
+        looker.found(3);
+        for pauses in [1, 2, 4, 8, 16, 32, 0] {
+            assert_eq!(looker.pauses, pauses);
+            looker.found(8);
+        }
+        assert_eq!((looker.pauses, looker.looks_given_up), (0, 100));
+    }
+
+    #[test]
+    fn at_the_top_it_looks_without_a_pause_now_and_then() {
+        let mut looker = Looker::new(1024, false);
+        for found in [3, 4, 8, 16, 32, 64, 64, 3] {
+            looker.found(found);
+        }
+        for _ in 0..Looker::DOUBTED {
+            assert_eq!(looker.pauses, Looker::MOST_PAUSES);
+            looker.found(64);
+        }
+        looker.found(64);
+        assert_eq!((looker.pauses, looker.with), (0, 64));
+        looker.found(50);
+        assert_eq!((looker.pauses, looker.looks_given_up), (0, 100));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::{Shared, leave};
 use crate::{
-    memory::HugePages,
+    memory::{HugePages, copy},
     ring::{
         cursor::{Cursor, Edge, Looker},
         slots::{ONE_VIEW, Place},
@@ -139,7 +139,7 @@ impl<T, W: Wait> Producer<T, W> {
     /// assert_eq!(&*consumer.peek(100), [1, 2, 3]);
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
         let n = n.min(self.capacity);
         let mut known = self.cursor.known();
@@ -210,7 +210,7 @@ impl<T, W: Wait> Producer<T, W> {
             self.shared.slots.will_write(self.cursor.position(), n);
             let slots = self.place.slot();
             // SAFETY: as in `copy_from_slice`.
-            unsafe { slots.copy_from_nonoverlapping(source[put..].as_ptr(), n) };
+            unsafe { copy(source[put..].as_ptr(), slots, n) };
             self.publish(n);
             put += n;
         }
@@ -414,7 +414,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         let slots = self.producer.place.slot();
         // SAFETY: `k` of our vacant slots, in one piece; the exclusive borrow of the producer keeps `source`, which a
         // consumer may have lent, from being these slots: it lends only published ones.
-        unsafe { slots.copy_from_nonoverlapping(source.as_ptr(), k) };
+        unsafe { copy(source.as_ptr(), slots, k) };
         self.producer.publish_burst(k);
         k
     }

@@ -1,0 +1,105 @@
+//! Copies of a length that is known when the program runs, and often short: without a call.
+//!
+//! `memcpy` is called, asks what it was given, and jumps; for some bytes that is most of its time. Here up to 64 bytes are two
+//! moves of half as much or more, which may overlap:
+//!
+//! ```text
+//!   11 bytes:  │ 0 1 2 3 4 5 6 7 │         the first eight,
+//!                    │ 3 4 5 6 7 8 9 10 │   and the last eight
+//! ```
+//! It imports nothing. Read `fifo` and `ring::spsc` next, where it is used.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+/// Most bytes that are moved here; longer copies are `memcpy`'s.
+const SHORT: usize = 64;
+
+/// Copies `n` elements from `from` to `to`, which do not overlap.
+///
+/// # Safety
+/// As [`ptr::copy_nonoverlapping`](std::ptr::copy_nonoverlapping).
+#[inline(always)]
+pub(crate) unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    let bytes = n * size_of::<T>();
+    if size_of::<T>() > SHORT || bytes > SHORT {
+        // SAFETY: the caller's.
+        return unsafe { from.copy_to_nonoverlapping(to, n) };
+    }
+    let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+    match bytes {
+        // SAFETY: each: so many bytes from both addresses on are the caller's, and at least as many as half of them are
+        // moved at once.
+        33.. => unsafe { ends::<32>(from, to, bytes) },
+        // SAFETY: as above.
+        16.. => unsafe { ends::<16>(from, to, bytes) },
+        // SAFETY: as above.
+        8.. => unsafe { ends::<8>(from, to, bytes) },
+        // SAFETY: as above.
+        4.. => unsafe { ends::<4>(from, to, bytes) },
+        // SAFETY: as above.
+        2.. => unsafe { ends::<2>(from, to, bytes) },
+        // SAFETY: as above.
+        1 => unsafe { ends::<1>(from, to, bytes) },
+        0 => {}
+    }
+}
+
+/// Copies the first `N` of some bytes and the last `N`: all of them, if they are `N` to `2 * N`.
+///
+/// # Safety
+/// From `from` on `bytes` can be read, from `to` on so many be written; `bytes` is at least `N`.
+#[inline(always)]
+unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
+    // Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
+    type Block<const N: usize> = [MaybeUninit<u8>; N];
+    let last = bytes - N;
+    // SAFETY: within the bytes.
+    let behind = unsafe { from.add(last) };
+    // SAFETY: within the bytes.
+    let to_behind = unsafe { to.add(last) };
+    // SAFETY: `N` bytes of those that can be read.
+    let first: Block<N> = unsafe { from.cast::<Block<N>>().read_unaligned() };
+    // SAFETY: as above.
+    let second: Block<N> = unsafe { behind.cast::<Block<N>>().read_unaligned() };
+    // SAFETY: `N` bytes of those that can be written.
+    unsafe { to.cast::<Block<N>>().write_unaligned(first) };
+    // SAFETY: as above.
+    unsafe { to_behind.cast::<Block<N>>().write_unaligned(second) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_arrives_and_none_beside_them_is_touched() {
+        let from: Vec<u8> = (1..=200).collect();
+        for n in 0..=130 {
+            for at in [0, 1, 7] {
+                let mut to = [0; 200];
+                // SAFETY: both have 200 bytes.
+                unsafe { copy(from[at..].as_ptr(), to[at + 1..].as_mut_ptr(), n) };
+                assert_eq!(to[at + 1..][..n], from[at..][..n]);
+                assert_eq!(to.iter().filter(|&&byte| byte > 0).count(), n);
+            }
+        }
+    }
+
+    #[test]
+    fn elements_may_have_any_size_and_pointers_stay_pointers() {
+        let words = ["some", "words", "to", "point", "at", "and more"];
+        for n in 0..=words.len() {
+            let mut to = [""; 6];
+            // SAFETY: both have six elements.
+            unsafe { copy(words.as_ptr(), to.as_mut_ptr(), n) };
+            assert_eq!(to[..n], words[..n]);
+        }
+        let (large, mut to) = ([[7_u8; 100]; 2], [[0; 100]; 2]);
+        // SAFETY: both have two elements.
+        unsafe { copy(large.as_ptr(), to.as_mut_ptr(), 2) };
+        assert_eq!(to, large);
+        // SAFETY: nothing is copied.
+        unsafe { copy([(); 3].as_ptr(), [(); 3].as_mut_ptr(), 3) };
+    }
+}
