@@ -9,6 +9,7 @@ mod driver;
 mod header;
 mod method;
 mod mirror;
+mod poll;
 mod pool;
 mod queue;
 mod ring;
@@ -62,12 +63,14 @@ enum Room {
     Queue,
     /// Messages through a circular buffer, also where they straddle its end
     Mirror,
+    /// Adaptive polling beside interrupts and spinning, by load, and wake-ups
+    Poll,
     /// Everything
     All,
 }
 
 impl Room {
-    const EACH: [Room; 9] = [
+    const EACH: [Room; 10] = [
         Room::Driver,
         Room::Ring,
         Room::Pool,
@@ -77,6 +80,7 @@ impl Room {
         Room::Append,
         Room::Queue,
         Room::Mirror,
+        Room::Poll,
     ];
 
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
@@ -90,6 +94,7 @@ impl Room {
             Room::Append => append::run(effort),
             Room::Queue => queue::run(effort),
             Room::Mirror => mirror::run(effort),
+            Room::Poll => poll::run(effort),
             Room::All => unreachable!("it stands for the others"),
         }
     }

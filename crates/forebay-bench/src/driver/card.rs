@@ -14,7 +14,7 @@ use forebay::{
 };
 use forebay_net::{
     port::{Port, Wake},
-    sim::{Host, Sim, Spec},
+    sim::{Host, Rate, Sim, Spec},
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -33,8 +33,8 @@ use std::{
 /// The text's interrupt: 1000 cycles at 1.2 GHz.
 pub const INTERRUPT: Duration = Duration::from_nanos(833);
 
-/// How long half of the card's ring of 1024 takes to fill at 1.488 million a second.
-pub const HALF_RING: Duration = Duration::from_micros(344);
+/// The text's wire: 1.488 million frames of 64 bytes a second.
+pub const LINE_RATE: u64 = 1_000_000_000;
 
 /// Packets that a poll may take.
 const BUDGET: usize = 64;
@@ -46,6 +46,24 @@ pub enum Attendance {
     Interrupts,
     /// An interrupt begins polling, which goes on while there are packets.
     Polling,
+    /// Polling that never ends, packets or not.
+    Spinning,
+}
+
+/// What comes over the wire in a sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Frames of 64 bytes, back to back at this rate.
+    pub bits_per_second: u64,
+    /// How long.
+    pub length: Duration,
+}
+
+impl Load {
+    /// How long half of the card's ring of 1024 takes to fill: 344 µs at the line rate.
+    pub fn half_ring(&self) -> Duration {
+        Duration::from_micros(344 * LINE_RATE / self.bits_per_second)
+    }
 }
 
 /// What one sample says. All packets are accounted for.
@@ -54,7 +72,7 @@ pub struct Sample {
     pub processed: u64,
     pub lost: u64,
     pub elapsed: Duration,
-    /// Time that both threads had a processor, less what was spun in wait of a packet.
+    /// Time that both threads had a processor, less what was spun in wait of a packet where that stands for sleeping.
     pub busy: Duration,
     /// Of it, what interrupts cost.
     pub interrupts: Duration,
@@ -69,7 +87,7 @@ pub struct Sample {
 ///
 /// # Errors
 /// No memory for the path; no two processors; packets that are neither processed nor lost.
-pub fn sample<P: Path>(attendance: Attendance, length: Duration) -> Result<Sample> {
+pub fn sample<P: Path>(attendance: Attendance, load: Load) -> Result<Sample> {
     let &[first, second, ..] = &processors()?[..] else {
         bail!("needs two processors");
     };
@@ -85,7 +103,7 @@ pub fn sample<P: Path>(attendance: Attendance, length: Duration) -> Result<Sampl
         let attending = scope.spawn(|| {
             let pinned = pin(first);
             ready.wait();
-            let attended = pinned.and_then(|()| attend(attendance, sender, length));
+            let attended = pinned.and_then(|()| attend(attendance, sender, load));
             over.store(true, Release); // what was sent before is seen by who sees this
             attended
         });
@@ -159,9 +177,10 @@ struct Attendant<S> {
     seen: Instant,
 }
 
-fn attend(attendance: Attendance, sender: impl Sender, length: Duration) -> Result<(Sim, Account)> {
+fn attend(attendance: Attendance, sender: impl Sender, load: Load) -> Result<(Sim, Account)> {
     let clock = Clock::real();
     let spec = Spec {
+        rate: Rate::BitsPerSecond(load.bits_per_second),
         host: Host::None,
         ..Spec::default()
     };
@@ -176,9 +195,11 @@ fn attend(attendance: Attendance, sender: impl Sender, length: Duration) -> Resu
         wake: None,
         seen: begun,
     };
+    let end = begun + load.length;
     let waited = match attendance {
-        Attendance::Interrupts => attendant.by_interrupts(begun + length)?,
-        Attendance::Polling => attendant.by_polling(begun + length)?,
+        Attendance::Interrupts => attendant.by_interrupts(end)?,
+        Attendance::Polling => attendant.by_polling(end)?,
+        Attendance::Spinning => attendant.by_spinning(end)?,
     };
     attendant.card.stop()?;
     attendant.account.elapsed = begun.elapsed();
@@ -240,6 +261,17 @@ impl<S: Sender> Attendant<S> {
         }
         Ok(Duration::ZERO)
     }
+
+    /// Until `end`; all that it spins is its own cost.
+    fn by_spinning(&mut self, end: Instant) -> Result<Duration> {
+        while self.seen < end {
+            self.fetch(BUDGET)?;
+            let now = Instant::now();
+            self.account.away = self.account.away.max(now - self.seen);
+            self.seen = now;
+        }
+        Ok(Duration::ZERO)
+    }
 }
 
 impl<S: Sender> Source for Attendant<S> {
@@ -274,7 +306,7 @@ impl<S: Sender> Source for Attendant<S> {
 }
 
 /// Processes what comes until it is over and nothing is left.
-fn process(receiver: &mut impl Receiver, over: &AtomicBool) -> Account {
+fn process<R: Receiver>(receiver: &mut R, over: &AtomicBool) -> Account {
     let misses = Misses::begin();
     let had = on_processor();
     let mut account = Account::default();
@@ -296,13 +328,15 @@ fn process(receiver: &mut impl Receiver, over: &AtomicBool) -> Account {
             break;
         }
         if found == 0 {
-            // It does not sleep: a guest's processor that is let go of may be gone for milliseconds.
             receiver.idle();
             hint::spin_loop();
         }
         let now = Instant::now();
-        account.away = account.away.max(now - seen);
-        if found == 0 {
+        // Who sleeps is meant to be away, and its waiting costs nothing that is not its own.
+        if found > 0 || !R::SLEEPS {
+            account.away = account.away.max(now - seen);
+        }
+        if found == 0 && !R::SLEEPS {
             waited += now - seen;
         }
         seen = now;

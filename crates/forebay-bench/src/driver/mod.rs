@@ -14,6 +14,10 @@ mod card;
 mod path;
 mod textbook;
 
+pub use card::{Attendance, INTERRUPT, LINE_RATE, Load};
+pub use path::{Asleep, Gathered};
+pub use textbook::Listed;
+
 use crate::method::{
     Effort,
     machine::processors,
@@ -21,45 +25,42 @@ use crate::method::{
     table::{Cell, Table},
 };
 use anyhow::{Result, anyhow};
-use card::{Attendance, Sample};
-use path::{Batched, Gathered, Pooled, Ringed};
+use card::Sample;
+use path::{Batched, Path, Pooled, Ringed};
 use std::time::Duration;
-use textbook::Listed;
 
 /// A row: a way of handing over, and of attending the card.
-struct Step {
-    name: &'static str,
-    sample: fn(Attendance, Duration) -> Result<Sample>,
+pub struct Step {
+    /// What a row calls it.
+    pub name: &'static str,
+    sample: fn(Attendance, Load) -> Result<Sample>,
     attendance: Attendance,
+}
+
+impl Step {
+    /// Over the path `P`.
+    pub const fn of<P: Path>(name: &'static str, attendance: Attendance) -> Step {
+        Step {
+            name,
+            sample: card::sample::<P>,
+            attendance,
+        }
+    }
 }
 
 /// Each step keeps those before it.
 const STEPS: [Step; 5] = [
-    Step {
-        name: "textbook: list, spinlock, malloc, an interrupt a packet",
-        sample: card::sample::<Listed>,
-        attendance: Attendance::Interrupts,
-    },
-    Step {
-        name: "+ a ring",
-        sample: card::sample::<Ringed>,
-        attendance: Attendance::Interrupts,
-    },
-    Step {
-        name: "+ a pool",
-        sample: card::sample::<Pooled>,
-        attendance: Attendance::Interrupts,
-    },
-    Step {
-        name: "+ batches of 32",
-        sample: card::sample::<Batched>,
-        attendance: Attendance::Interrupts,
-    },
-    Step {
-        name: "+ polling with a budget of 64: forebay",
-        sample: card::sample::<Gathered>,
-        attendance: Attendance::Polling,
-    },
+    Step::of::<Listed>(
+        "textbook: list, spinlock, malloc, an interrupt a packet",
+        Attendance::Interrupts,
+    ),
+    Step::of::<Ringed>("+ a ring", Attendance::Interrupts),
+    Step::of::<Pooled>("+ a pool", Attendance::Interrupts),
+    Step::of::<Batched>("+ batches of 32", Attendance::Interrupts),
+    Step::of::<Gathered>(
+        "+ polling with a budget of 64: forebay",
+        Attendance::Polling,
+    ),
 ];
 
 /// The experiment.
@@ -72,31 +73,66 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
         table.skipped("all steps", &anyhow!("needs two processors"));
         return Ok(vec![table]);
     }
-    let length = Duration::from_millis(effort.scaled(50));
-    let mut samples: [Vec<Sample>; STEPS.len()] = Default::default();
-    let mut discarded = [0; STEPS.len()];
+    let load = Load {
+        bits_per_second: LINE_RATE,
+        length: Duration::from_millis(effort.scaled(50)),
+    };
+    let taken = in_turn(&STEPS, load, effort.rounds)?;
+    Ok(vec![table(&taken, load)])
+}
+
+/// A step's samples, and how many were discarded.
+#[derive(Default)]
+pub struct Taken {
+    samples: Vec<Sample>,
+    /// Samples in which a thread was off its processor for more than half of the card's ring.
+    pub discarded: usize,
+}
+
+impl Taken {
+    /// How many samples count.
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// What they say; `None` of none.
+    pub fn figures(&self) -> Option<Figures> {
+        Figures::of(&self.samples)
+    }
+}
+
+/// Takes `rounds` samples of each step, in turn.
+///
+/// # Errors
+/// Those of a sample.
+pub fn in_turn(steps: &[Step], load: Load, rounds: usize) -> Result<Vec<Taken>> {
+    let mut taken: Vec<_> = steps.iter().map(|_| Taken::default()).collect();
     // Those discarded are taken again, but not for ever.
-    for round in 0..10 * effort.rounds {
-        for turn in 0..STEPS.len() {
-            let which = (round + turn) % STEPS.len();
-            if samples[which].len() == effort.rounds {
+    for round in 0..10 * rounds {
+        for turn in 0..steps.len() {
+            let which = (round + turn) % steps.len();
+            let of_step = &mut taken[which];
+            if of_step.len() == rounds {
                 continue;
             }
-            let sample = (STEPS[which].sample)(STEPS[which].attendance, length)?;
-            match sample.away > card::HALF_RING {
-                true => discarded[which] += 1,
-                false => samples[which].push(sample),
+            let sample = (steps[which].sample)(steps[which].attendance, load)?;
+            match sample.away > load.half_ring() {
+                true => of_step.discarded += 1,
+                false => of_step.samples.push(sample),
             }
         }
     }
-    Ok(vec![table(&samples, &discarded, length)])
+    Ok(taken)
 }
 
 /// A row's figures.
-struct Figures {
-    lost: Summary,
-    rate: Summary,
-    busy: Summary,
+pub struct Figures {
+    /// Percent of the packets.
+    pub lost: Summary,
+    /// Million packets a second.
+    pub rate: Summary,
+    /// Percent of one processor, of both threads.
+    pub busy: Summary,
     /// Cycles a packet, of both threads; and those that are not interrupts.
     cycles: Option<Summary>,
     work: Option<Summary>,
@@ -126,10 +162,10 @@ impl Figures {
     }
 }
 
-fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Table {
+fn table(taken: &[Taken], load: Load) -> Table {
     let title = format!(
         "driver/1 Gb/s of 64-byte frames, 1.488 million a second: a card's ring of 1024, {} ms a sample",
-        length.as_millis()
+        load.length.as_millis()
     );
     let columns = [
         "lost %",
@@ -145,8 +181,9 @@ fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Tabl
     ];
     let mut table = Table::new(title, &columns);
     let mut before: Option<Figures> = None;
-    for ((step, samples), &discarded) in STEPS.iter().zip(samples).zip(discarded) {
-        let Some(now) = Figures::of(samples) else {
+    for (step, taken) in STEPS.iter().zip(taken) {
+        let discarded = taken.discarded;
+        let Some(now) = taken.figures() else {
             let why = format!("no sample: {discarded} discarded");
             table.row(step.name, vec![Cell::Text(why)]);
             continue;
@@ -166,7 +203,7 @@ fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Tabl
                 Cell::spread(now.work, 0),
                 gain(&|figures| 1.0 / figures.work_ns.median),
                 Cell::spread(now.misses, 2),
-                Cell::number(samples.len() as f64, 0),
+                Cell::number(taken.len() as f64, 0),
                 Cell::number(discarded as f64, 0),
             ],
         );
@@ -175,18 +212,15 @@ fn table(samples: &[Vec<Sample>], discarded: &[usize], length: Duration) -> Tabl
     table.note(format!(
         "each row keeps the steps before it, and its gains are over the row before; an interrupt costs {} ns, the text's \
          1000 cycles at 1.2 GHz",
-        card::INTERRUPT.as_nanos()
+        INTERRUPT.as_nanos()
     ));
     table.note(format!(
         "CPU: of one processor, both threads together, waiting for packets not counted; discarded: a thread was off its \
          processor for more than half of the card's ring, {} µs (malloc that talks to the kernel counts as that, too)",
-        card::HALF_RING.as_micros()
+        load.half_ring().as_micros()
     ));
-    if samples
-        .iter()
-        .flatten()
-        .all(|sample| sample.misses.is_none())
-    {
+    let mut samples = taken.iter().flat_map(|taken| &taken.samples);
+    if samples.all(|sample| sample.misses.is_none()) {
         table.note("this machine does not let cache misses be counted");
     }
     table
@@ -202,8 +236,12 @@ mod tests {
             eprintln!("skipped: needs two processors");
             return;
         }
+        let load = Load {
+            bits_per_second: LINE_RATE,
+            length: Duration::from_millis(20),
+        };
         for step in &STEPS {
-            let sample = (step.sample)(step.attendance, Duration::from_millis(20)).unwrap();
+            let sample = (step.sample)(step.attendance, load).unwrap();
             assert!(sample.processed > 0, "{}", step.name);
             assert_eq!(sample.received, sample.processed + sample.lost);
         }

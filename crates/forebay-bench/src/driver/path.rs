@@ -6,8 +6,10 @@ use anyhow::Result;
 use forebay::{
     packet::{PacketDesc, Pool, PoolConfig, return_idle},
     ring::spsc::{self, Consumer, Producer},
+    sync::{Park, Spin, Wait},
 };
 use forebay_net::{keep::Keep, port::Frame};
+use std::time::Duration;
 
 /// Packets that a path holds, as many as the text's ring.
 pub const HELD: usize = 1024;
@@ -36,7 +38,10 @@ pub trait Sender: Send {
 pub trait Receiver: Send {
     /// Shows packets to `process` and lets them go; says how many there were.
     fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize;
-    /// There was nothing.
+    /// Whether it sleeps when there is nothing. Else it spins: a guest's processor that is let go of may be gone for
+    /// milliseconds.
+    const SLEEPS: bool = false;
+    /// There was nothing: it may sleep for some milliseconds until something comes.
     fn idle(&mut self) {}
 }
 
@@ -70,16 +75,19 @@ impl Receiver for Consumer<Buffer> {
 pub struct Pooled;
 
 /// The end that owns the pool.
-pub struct FromPool {
+pub struct FromPool<W: Wait = Spin> {
     pool: Pool,
-    producer: Producer<PacketDesc>,
+    producer: Producer<PacketDesc, W>,
 }
 
 /// The end that drops packets one by one.
 pub struct OneByOne(Consumer<PacketDesc>);
 
-fn ends() -> Result<(FromPool, Consumer<PacketDesc>)> {
-    let (producer, consumer) = spsc::ring(HELD)?;
+fn ends<W: Wait>() -> Result<(FromPool<W>, Consumer<PacketDesc, W>)> {
+    let (producer, consumer) = spsc::ring_with(&spsc::Config {
+        capacity: HELD,
+        ..spsc::Config::default()
+    })?;
     let pool = Pool::new(&PoolConfig {
         slots: 2 * HELD as u32,
         slot_bytes: BUFFER_BYTES as u32,
@@ -140,9 +148,16 @@ impl Path for Batched {
 pub struct Gathered;
 
 /// The end that gathers what one look at the card gives.
-pub struct Gathering {
-    to: FromPool,
+pub struct Gathering<W: Wait = Spin> {
+    to: FromPool<W>,
     batch: Vec<PacketDesc>,
+}
+
+fn gathering<W: Wait>() -> Result<(Gathering<W>, Consumer<PacketDesc, W>)> {
+    ends().map(|(to, consumer)| {
+        let batch = Vec::with_capacity(HELD);
+        (Gathering { to, batch }, consumer)
+    })
 }
 
 impl Path for Gathered {
@@ -150,14 +165,40 @@ impl Path for Gathered {
     type Receiver = ManyAtOnce;
 
     fn new() -> Result<(Self::Sender, Self::Receiver)> {
-        ends().map(|(to, consumer)| {
-            let batch = Vec::with_capacity(HELD);
-            (Gathering { to, batch }, ManyAtOnce(consumer))
-        })
+        gathering().map(|(sender, consumer)| (sender, ManyAtOnce(consumer)))
     }
 }
 
-impl Sender for Gathering {
+/// The same, and who processes sleeps while nothing comes.
+pub struct Asleep;
+
+/// The end that processes 32 at a time, and sleeps until there are some.
+pub struct Sleeping(Consumer<PacketDesc, Park>);
+
+impl Path for Asleep {
+    type Sender = Gathering<Park>;
+    type Receiver = Sleeping;
+
+    fn new() -> Result<(Self::Sender, Self::Receiver)> {
+        gathering().map(|(sender, consumer)| (sender, Sleeping(consumer)))
+    }
+}
+
+impl Receiver for Sleeping {
+    const SLEEPS: bool = true;
+
+    fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
+        processed(&mut self.0, process)
+    }
+
+    fn idle(&mut self) {
+        return_idle();
+        // Not for ever: the end of it all is told elsewhere.
+        self.0.wait_filled(Some(Duration::from_millis(5)));
+    }
+}
+
+impl<W: Wait> Sender for Gathering<W> {
     fn send(&mut self, frame: &Frame<'_>) -> bool {
         if self.batch.len() == self.to.producer.vacant() {
             return false;
@@ -176,15 +217,23 @@ impl Sender for Gathering {
 
 impl Receiver for ManyAtOnce {
     fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
-        let burst = self.0.peek(BATCH);
-        let count = burst.len();
-        for desc in burst {
-            process(desc.into_packet().as_slice());
-        }
-        count
+        processed(&mut self.0, process)
     }
 
     fn idle(&mut self) {
         return_idle();
     }
+}
+
+/// Shows a batch and lets it go.
+fn processed<W: Wait>(
+    consumer: &mut Consumer<PacketDesc, W>,
+    process: &mut impl FnMut(&[u8]),
+) -> usize {
+    let burst = consumer.peek(BATCH);
+    let count = burst.len();
+    for desc in burst {
+        process(desc.into_packet().as_slice());
+    }
+    count
 }

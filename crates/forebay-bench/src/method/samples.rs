@@ -19,6 +19,16 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Every figure times `factor`, which is above 0.
+    pub fn scaled(self, factor: f64) -> Summary {
+        Summary {
+            median: self.median * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            ..self
+        }
+    }
+
     /// Of samples in any order; `None` of none.
     pub fn of(mut samples: Vec<f64>) -> Option<Summary> {
         samples.sort_by(f64::total_cmp);

@@ -1,0 +1,137 @@
+//! Polling that sleeps while nothing comes, beside an interrupt for each packet and beside polling that never ends, at
+//! several loads; and how fast whoever sleeps is woken.
+//!
+//! ```text
+//!   load:      1 % ───────────── 10 % ───────────── 100 %
+//!   interrupts:  cheap                      all of a processor, and losses
+//!   spinning:    all of a processor, always
+//!   adaptive:    cheap ──────────────────────── no losses
+//! ```
+//! The card, the ways packets take and how samples are taken are text 003's experiment: `driver`. `wake` has the wake-ups.
+
+mod wake;
+
+use crate::{
+    driver::{
+        Asleep, Attendance, Figures, Gathered, INTERRUPT, LINE_RATE, Listed, Load, Step, in_turn,
+    },
+    method::{
+        Effort,
+        machine::processors,
+        table::{Cell, Table},
+    },
+};
+use anyhow::{Result, anyhow};
+use std::time::Duration;
+
+/// Parts of the line rate, in percent.
+const LOADS: [u64; 3] = [100, 10, 1];
+
+/// How the card is attended, and how who processes waits. The first is what the others are told beside.
+const WAYS: [Step; 5] = [
+    Step::of::<Listed>(
+        "the text's: an interrupt a packet, list and spinlock",
+        Attendance::Interrupts,
+    ),
+    Step::of::<Gathered>(
+        "an interrupt a packet, forebay's ring and pool",
+        Attendance::Interrupts,
+    ),
+    Step::of::<Gathered>("spinning at both ends", Attendance::Spinning),
+    Step::of::<Gathered>("forebay's poller, who processes spins", Attendance::Polling),
+    Step::of::<Asleep>("forebay's poller, who processes parks", Attendance::Polling),
+];
+
+/// One table a load, and the wake-ups.
+///
+/// # Errors
+/// No memory, or packets that are neither processed nor lost.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let &[first, second, ..] = &processors()?[..] else {
+        let mut table = Table::new("poll", &[]);
+        table.skipped("all", &anyhow!("needs two processors"));
+        return Ok(vec![table]);
+    };
+    let mut tables = Vec::new();
+    for percent in LOADS {
+        tables.push(at(percent, effort)?);
+    }
+    tables.push(wake::run(effort, (first, second))?);
+    Ok(tables)
+}
+
+fn at(percent: u64, effort: Effort) -> Result<Table> {
+    let load = Load {
+        bits_per_second: LINE_RATE * percent / 100,
+        length: Duration::from_millis(effort.scaled(50)),
+    };
+    let title = format!(
+        "poll/{percent} % of 1 Gb/s of 64-byte frames: a card's ring of 1024, {} ms a sample",
+        load.length.as_millis()
+    );
+    let columns = [
+        "lost %",
+        "million/s",
+        "the text's = 1",
+        "CPU %",
+        "of the text's",
+        "samples",
+        "discarded",
+    ];
+    let mut table = Table::new(title, &columns);
+    let taken = in_turn(&WAYS, load, effort.rounds)?;
+    let text = taken[0].figures();
+    for (way, taken) in WAYS.iter().zip(&taken) {
+        let Some(now) = taken.figures() else {
+            let why = format!("no sample: {} discarded", taken.discarded);
+            table.row(way.name, vec![Cell::Text(why)]);
+            continue;
+        };
+        let beside = |of: fn(&Figures) -> f64| match &text {
+            Some(text) => Cell::number(of(&now) / of(text), 2),
+            None => Cell::Unknown,
+        };
+        let cells = vec![
+            Cell::spread(Some(now.lost), 2),
+            Cell::spread(Some(now.rate), 4),
+            beside(|figures| figures.rate.median),
+            Cell::spread(Some(now.busy), 1),
+            beside(|figures| figures.busy.median),
+            Cell::number(taken.len() as f64, 0),
+            Cell::number(taken.discarded as f64, 0),
+        ];
+        table.row(way.name, cells);
+    }
+    table.note(format!(
+        "CPU: of one processor, both threads together, an interrupt being {} ns of it; what stands for sleeping is left out: \
+         waiting for an interrupt, and waiting by spinning of who processes; who parks is counted whole, with its system calls",
+        INTERRUPT.as_nanos()
+    ));
+    table.note(format!(
+        "discarded: a thread was off its processor for more than half of the card's ring, {} µs",
+        load.half_ring().as_micros()
+    ));
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_accounts_for_every_packet_at_a_low_load() {
+        if processors().unwrap().len() < 2 {
+            eprintln!("skipped: needs two processors");
+            return;
+        }
+        let load = Load {
+            bits_per_second: LINE_RATE / 10,
+            length: Duration::from_millis(20),
+        };
+        // A sample whose packets are neither processed nor lost is an error.
+        let taken = in_turn(&WAYS, load, 1).unwrap();
+        for (way, taken) in WAYS.iter().zip(&taken) {
+            assert!(taken.len() + taken.discarded > 0, "{}", way.name);
+        }
+    }
+}
