@@ -1,6 +1,18 @@
-//! Tells the program which compiler made it, and for which processor.
+//! Tells the program which compiler made it, for which processor, and which versions of the others are in it.
 
-use std::{env, process::Command};
+use std::{env, fs, process::Command};
+
+/// Those that are measured.
+const OTHERS: [&str; 8] = [
+    "bytes",
+    "crossbeam-channel",
+    "crossbeam-queue",
+    "forebay",
+    "kanal",
+    "ringbuf",
+    "rtrb",
+    "tokio",
+];
 
 fn main() {
     let rustc = env::var("RUSTC").unwrap_or("rustc".into());
@@ -15,5 +27,20 @@ fn main() {
         .find_map(|flag| flag.split("target-cpu=").nth(1))
         .unwrap_or("any x86-64");
     println!("cargo::rustc-env=FOREBAY_BENCH_COMPILER={version} for {built_for}");
+    println!("cargo::rustc-env=FOREBAY_BENCH_VERSIONS={}", versions());
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={LOCKED}");
+}
+
+const LOCKED: &str = "../../Cargo.lock";
+
+/// Each of the others with its version, as far as the lock file has them.
+fn versions() -> String {
+    let locked = fs::read_to_string(LOCKED).unwrap_or_default();
+    let version = |name: &&str| {
+        let (_, behind) = locked.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+        Some(format!("{name} {}", behind.split('"').next()?))
+    };
+    let versions: Vec<_> = OTHERS.iter().filter_map(version).collect();
+    versions.join(", ")
 }

@@ -12,6 +12,7 @@ mod mirror;
 mod poll;
 mod pool;
 mod queue;
+mod report;
 mod ring;
 mod stream;
 
@@ -19,7 +20,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use method::{Effort, machine::Machine, table::Table};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// Measure forebay beside what else there is: medians of samples taken in turn, ratios from one run.
 #[derive(Parser)]
@@ -40,6 +41,10 @@ struct Args {
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
+
+    /// Also write one HTML page, with charts, into this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -143,6 +148,21 @@ fn main() -> Result<()> {
     }
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
+    }
+    if let Some(folder) = args.report {
+        let name = |room: &Room| room.to_possible_value().map(|it| it.get_name().to_owned());
+        let rooms = Room::EACH.iter().filter_map(|room| {
+            let tables = report.rooms.get(room)?;
+            Some((name(room)?, &tables[..]))
+        });
+        let run = report::Run {
+            machine: &report.machine,
+            rounds: report.rounds,
+            quick: report.quick,
+            rooms: rooms.collect(),
+        };
+        let path = report::write(&folder, &run)?;
+        eprintln!("forebay-bench: the report is in {}", path.display());
     }
     Ok(())
 }

@@ -19,6 +19,8 @@ pub struct Machine {
     pub kernel: String,
     /// What this program was built with, and for what.
     pub compiler: &'static str,
+    /// The crates that are measured, with their versions.
+    pub versions: &'static str,
     /// Whether anonymous memory gets huge pages, as the kernel says it.
     pub huge_pages: String,
     /// Processes that wanted to run, averaged over a minute, when this began.
@@ -48,6 +50,7 @@ impl Machine {
             ghz: super::cycles::per_ns(),
             kernel: text("/proc/sys/kernel/osrelease").trim().into(),
             compiler: env!("FOREBAY_BENCH_COMPILER"),
+            versions: env!("FOREBAY_BENCH_VERSIONS"),
             huge_pages: chosen(&text("/sys/kernel/mm/transparent_hugepage/enabled")),
             load: text("/proc/loadavg")
                 .split(' ')
@@ -58,7 +61,7 @@ impl Machine {
         })
     }
 
-    /// In two lines.
+    /// In three lines.
     pub fn lines(&self) -> String {
         let ghz = self.ghz.map_or("?".into(), |ghz| format!("{ghz:.2}"));
         let line = match self.line_ns {
@@ -66,13 +69,14 @@ impl Machine {
             None => "one processor: no rows for two threads".into(),
         };
         format!(
-            "{}, {} processors, {ghz} GHz; {line}\nLinux {}, {}, huge pages {}, load {}",
+            "{}, {} processors, {ghz} GHz; {line}\nLinux {}, {}, huge pages {}, load {}\n{}",
             self.processor,
             self.processors.len(),
             self.kernel,
             self.compiler,
             self.huge_pages,
-            self.load
+            self.load,
+            self.versions
         )
     }
 }

@@ -56,6 +56,13 @@ pub struct Figure {
     decimals: usize,
 }
 
+impl Figure {
+    /// The number itself.
+    pub fn value(self) -> f64 {
+        self.value
+    }
+}
+
 impl Cell {
     /// One number, shown with so many decimals.
     pub fn number(value: f64, decimals: usize) -> Cell {
