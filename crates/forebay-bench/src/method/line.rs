@@ -21,7 +21,9 @@ use std::{
 /// How far apart two processors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Mode {
-    /// A line is there and back within 200 ns: they share a cache.
+    /// A line is there and back within 70 ns: they are two threads of one core, and share its first cache. No table has it.
+    OneCore,
+    /// Within 200 ns: they share a cache.
     Near,
     /// Anything longer.
     Far,
@@ -30,7 +32,9 @@ pub enum Mode {
 impl Mode {
     /// Of a round trip.
     pub fn of(round_trip_ns: f64) -> Mode {
-        if round_trip_ns < 200.0 {
+        if round_trip_ns < 70.0 {
+            Mode::OneCore
+        } else if round_trip_ns < 200.0 {
             Mode::Near
         } else {
             Mode::Far
@@ -49,6 +53,7 @@ impl Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Mode::OneCore => "ONE CORE",
             Mode::Near => "NEAR",
             Mode::Far => "FAR",
         })

@@ -84,10 +84,8 @@ template <class Queue> __attribute__((noinline)) u64 both(Queue &queue, u64 n, b
     if (!bursts) {
         for (u64 i = 0; i < n; i++) {
             u64 number = 0;
-            bool pushed = queue.push(i);
-            __asm__ volatile("" : "+r"(pushed) : : "memory");
+            queue.push(i);
             queue.pop(number);
-            __asm__ volatile("" : "+r"(number) : : "memory");
             sum += number;
         }
         return sum;
@@ -97,7 +95,6 @@ template <class Queue> __attribute__((noinline)) u64 both(Queue &queue, u64 n, b
         for (int k = 0; k < BURST; k++) in[k] = i + k;
         __asm__ volatile("" : : "r"(in) : "memory");
         queue.push_burst(in, BURST);
-        __asm__ volatile("" : : "r"(out) : "memory");
         size_t popped = queue.pop_burst(out, BURST);
         for (size_t k = 0; k < popped; k++) sum += out[k];
     }

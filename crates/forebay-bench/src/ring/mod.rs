@@ -246,8 +246,14 @@ fn between_threads(
     }
     table.note(format!(
         "each the better of two ways to try again, with a pause instruction and without; up to 1.2 times is a tie. NEAR and \
-         FAR: how far apart the two processors were (–: not sampled); {} samples dropped because that changed",
-        samples.iter().map(|one| one.flipped).sum::<usize>()
+         FAR: how far apart the two processors were (–: not sampled); {} samples dropped because that changed, {} because \
+         they were two threads of one core",
+        samples.iter().map(|one| one.flipped).sum::<usize>(),
+        samples
+            .iter()
+            .filter_map(|one| one.by_mode.get(&Mode::OneCore))
+            .map(Vec::len)
+            .sum::<usize>(),
     ));
     Ok(table)
 }

@@ -128,17 +128,20 @@ fn push<const PAUSES: bool>(producer: &mut impl Pushes, number: u64) {
     }
 }
 
-// The loops are never inlined, so that each ring has some of its own to read, and never mixed.
+// The loops are never inlined, so that each ring has some of its own to read, and each first moves its ends into local
+// variables: behind a pointer, as arguments of that size are, no compiler keeps them in registers.
 
 #[inline(never)]
-fn produce<const PAUSES: bool>(mut producer: impl Pushes, numbers: u64) {
+fn produce<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
+    let mut producer = producer;
     for number in 0..numbers {
         push::<PAUSES>(&mut producer, number);
     }
 }
 
 #[inline(never)]
-fn produce_bursts<const PAUSES: bool>(mut producer: impl Pushes, numbers: u64) {
+fn produce_bursts<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
+    let mut producer = producer;
     for first in (0..numbers).step_by(BURST) {
         let burst: [u64; BURST] = std::array::from_fn(|place| first + place as u64);
         let mut rest = &burst[..];
@@ -152,12 +155,14 @@ fn produce_bursts<const PAUSES: bool>(mut producer: impl Pushes, numbers: u64) {
 }
 
 #[inline(never)]
-fn consume<const PAUSES: bool>(mut consumer: impl Pops, numbers: u64) -> u64 {
+fn consume<const PAUSES: bool>(consumer: impl Pops, numbers: u64) -> u64 {
+    let mut consumer = consumer;
     (0..numbers).fold(0, |sum, _| sum + pop::<PAUSES>(&mut consumer))
 }
 
 #[inline(never)]
-fn consume_bursts<const PAUSES: bool>(mut consumer: impl Pops, numbers: u64) -> u64 {
+fn consume_bursts<const PAUSES: bool>(consumer: impl Pops, numbers: u64) -> u64 {
+    let mut consumer = consumer;
     let mut burst = [0; BURST];
     let (mut sum, mut taken) = (0, 0);
     while taken < numbers {
@@ -172,7 +177,8 @@ fn consume_bursts<const PAUSES: bool>(mut consumer: impl Pops, numbers: u64) -> 
 }
 
 #[inline(never)]
-fn ask<const PAUSES: bool>(mut there: impl Pushes, mut home: impl Pops, numbers: u64) {
+fn ask<const PAUSES: bool>(there: impl Pushes, home: impl Pops, numbers: u64) {
+    let (mut there, mut home) = (there, home);
     for number in 0..numbers {
         push::<PAUSES>(&mut there, number);
         assert_eq!(pop::<PAUSES>(&mut home), number);
@@ -180,32 +186,37 @@ fn ask<const PAUSES: bool>(mut there: impl Pushes, mut home: impl Pops, numbers:
 }
 
 #[inline(never)]
-fn answer<const PAUSES: bool>(mut away: impl Pops, mut back: impl Pushes, numbers: u64) {
+fn answer<const PAUSES: bool>(away: impl Pops, back: impl Pushes, numbers: u64) {
+    let (mut away, mut back) = (away, back);
     for _ in 0..numbers {
         let number = pop::<PAUSES>(&mut away);
         push::<PAUSES>(&mut back, number);
     }
 }
 
+/// The sum tells that all went through; a compiler cannot see that it would without.
+/// The sum tells that all went through; a compiler cannot see that it would without.
 #[inline(never)]
-fn both(mut producer: impl Pushes, mut consumer: impl Pops, numbers: u64) -> u64 {
+fn both(producer: impl Pushes, consumer: impl Pops, numbers: u64) -> u64 {
+    let (mut producer, mut consumer) = (producer, consumer);
     let mut sum = 0;
     for number in 0..numbers {
-        black_box(producer.push(number));
-        sum += black_box(consumer.pop()).unwrap_or(0);
+        producer.push(number);
+        sum += consumer.pop().unwrap_or(0);
     }
     sum
 }
 
 #[inline(never)]
-fn both_bursts(mut producer: impl Pushes, mut consumer: impl Pops, numbers: u64) -> u64 {
+fn both_bursts(producer: impl Pushes, consumer: impl Pops, numbers: u64) -> u64 {
+    let (mut producer, mut consumer) = (producer, consumer);
     let mut taken = [0; BURST];
     let mut sum = 0;
     for first in (0..numbers).step_by(BURST) {
         let burst: [u64; BURST] = std::array::from_fn(|place| first + place as u64);
-        black_box(producer.push_burst(black_box(&burst)));
+        producer.push_burst(black_box(&burst));
         let popped = consumer.pop_burst(&mut taken);
-        sum += black_box(&taken)[..popped].iter().sum::<u64>();
+        sum += taken[..popped].iter().sum::<u64>();
     }
     sum
 }
