@@ -7,13 +7,19 @@
 //!   11 bytes:  │ 0 1 2 3 4 5 6 7 │         the first eight,
 //!                    │ 3 4 5 6 7 8 9 10 │   and the last eight
 //! ```
+//! Bursts of words, up to a KiB, are moved line by line, and so are other elements of which a line holds a whole number.
 //! It imports nothing. Read `fifo` and `ring::spsc` next, where it is used.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 
-/// Most bytes that are moved here; longer copies are `memcpy`'s.
-const SHORT: usize = 64;
+/// A cache line, and the most bytes that are two moves.
+const LINE: usize = 64;
+/// The most bytes of words that are moved here; longer copies are `memcpy`'s.
+const BURST: usize = 1024;
+
+/// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
+type Block<const N: usize> = [MaybeUninit<u8>; N];
 
 /// Copies `n` elements from `from` to `to`, which do not overlap.
 ///
@@ -22,12 +28,16 @@ const SHORT: usize = 64;
 #[inline(always)]
 pub(crate) unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     let bytes = n * size_of::<T>();
-    if size_of::<T>() > SHORT || bytes > SHORT {
+    let is_words = size_of::<T>() >= 8 && LINE.is_multiple_of(size_of::<T>());
+    let most = if is_words { BURST } else { LINE };
+    if size_of::<T>() > LINE || bytes > most {
         // SAFETY: the caller's.
         return unsafe { from.copy_to_nonoverlapping(to, n) };
     }
     let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
     match bytes {
+        // SAFETY: the caller's, and more than a line.
+        65.. => unsafe { lines(from, to, bytes) },
         // SAFETY: each: so many bytes from both addresses on are the caller's, and at least as many as half of them are
         // moved at once.
         33.. => unsafe { ends::<32>(from, to, bytes) },
@@ -45,14 +55,32 @@ pub(crate) unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     }
 }
 
+/// Copies line by line; the last line's worth may be there in part already.
+///
+/// # Safety
+/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more.
+#[inline(always)]
+unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
+    let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
+    for line in 0..bytes / LINE {
+        let (from, to) = (from.wrapping_add(line), to.wrapping_add(line));
+        // SAFETY: a line of the bytes, which need no alignment.
+        unsafe { from.copy_to_nonoverlapping(to, 1) };
+    }
+    if !bytes.is_multiple_of(LINE) {
+        let last = bytes - LINE;
+        let (from, to) = (from.wrapping_byte_add(last), to.wrapping_byte_add(last));
+        // SAFETY: the last line of the bytes.
+        unsafe { from.copy_to_nonoverlapping(to, 1) };
+    }
+}
+
 /// Copies the first `N` of some bytes and the last `N`: all of them, if they are `N` to `2 * N`.
 ///
 /// # Safety
 /// From `from` on `bytes` can be read, from `to` on so many be written; `bytes` is at least `N`.
 #[inline(always)]
 unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
-    // Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
-    type Block<const N: usize> = [MaybeUninit<u8>; N];
     let last = bytes - N;
     // SAFETY: within the bytes.
     let behind = unsafe { from.add(last) };
@@ -94,6 +122,14 @@ mod tests {
             // SAFETY: both have six elements.
             unsafe { copy(words.as_ptr(), to.as_mut_ptr(), n) };
             assert_eq!(to[..n], words[..n]);
+        }
+        let many: Vec<u64> = (1..=200).collect();
+        for n in 0..=200 {
+            let mut to = [0; 200];
+            // SAFETY: both have two hundred elements.
+            unsafe { copy(many.as_ptr(), to.as_mut_ptr(), n) };
+            assert_eq!(to[..n], many[..n]);
+            assert!(to[n..].iter().all(|&word| word == 0));
         }
         let (large, mut to) = ([[7_u8; 100]; 2], [[0; 100]; 2]);
         // SAFETY: both have two elements.

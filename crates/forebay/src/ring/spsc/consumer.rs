@@ -401,9 +401,10 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
         T: Copy,
     {
         let k = self.n.min(target.len());
-        // SAFETY: `k` filled slots, in one piece, and as many bytes of the target, which is none of them: it is borrowed
-        // exclusively.
-        unsafe { copy(self.as_ptr(), target.as_mut_ptr(), k) };
+        let filled = self.consumer.place.slot();
+        // SAFETY: `k` of our filled slots, in one piece, and as many places of `target`, which cannot be them: whoever has a
+        // slot's elements by reference has borrowed the consumer.
+        unsafe { copy(filled, target.as_mut_ptr(), k) };
         self.release(k);
         k
     }

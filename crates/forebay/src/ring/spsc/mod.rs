@@ -16,6 +16,9 @@
 //! other's position and looks again only when it seems full or empty; such a look may pause for up to 1.6 µs where
 //! that lets more come together (`latency: true` never pauses).
 //!
+//! Who pushes or pops in a loop should have the end in a local variable of the function with the loop: the compiler keeps it in
+//! registers there, where behind a reference, or among what a closure captured, it is loaded and stored for each element.
+//!
 //! ```
 //! let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u32>(1024)?;
 //! assert_eq!(producer.reserve(100).fill(0..100), 100);

@@ -4,7 +4,11 @@
 //! bug planted and requires the model to fail.
 
 use super::*;
-use crate::sync::{Park, model, thread};
+use crate::sync::{
+    Park,
+    atomic::Ordering::{Acquire, Release},
+    model, thread,
+};
 use std::sync::atomic::AtomicUsize as Count; // counts what models do; no part of them
 
 fn pair<T: Send, W: Wait>() -> (Producer<T, W>, Consumer<T, W>) {
@@ -76,6 +80,30 @@ fn bursts_arrive_whole_and_in_order() {
     });
 }
 
+/// Whoever hears from elsewhere that a push has returned finds its element at the first look, and its slots' credit too.
+#[test]
+fn an_element_is_there_when_its_push_has_returned() {
+    model(|| {
+        let (mut producer, mut consumer) = pair::<u32, Spin>();
+        let (pushed, popped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (tell, heard) = (pushed.clone(), popped.clone());
+        let sender = thread::spawn(move || {
+            producer.push(1).unwrap();
+            tell.store(1, Release);
+            assert_eq!(producer.push_slice(&[2]), 1);
+            tell.store(2, Release);
+            // Relaxed would do for a number; with Acquire, what came before it must be seen.
+            heard.load(Acquire) == 0 || producer.push(3).is_ok()
+        });
+        let told = pushed.load(Acquire);
+        for expected in 1..=told as u32 {
+            assert_eq!(consumer.pop(), Some(expected));
+            popped.store(expected as usize, Release);
+        }
+        assert!(sender.join().unwrap());
+    });
+}
+
 #[test]
 fn elements_left_behind_are_dropped_once_whoever_goes_last() {
     model(|| {
@@ -130,6 +158,7 @@ fn a_sleeping_producer_is_woken_by_credit_and_by_the_end() {
 #[test]
 fn planted_bugs_are_found() {
     const ONE_BY_ONE: &str = "single_elements_arrive_whole_and_in_order";
+    const AT_ONCE: &str = "an_element_is_there_when_its_push_has_returned";
     const CONSUMER: &str = "a_sleeping_consumer_is_woken_by_each_element_and_by_the_end";
     const PRODUCER: &str = "a_sleeping_producer_is_woken_by_credit_and_by_the_end";
     let mut plants = vec![
@@ -138,6 +167,7 @@ fn planted_bugs_are_found() {
     ];
     if cfg!(loom) {
         plants.extend([
+            ("publish-late", AT_ONCE),
             ("park-without-second-look", CONSUMER),
             ("park-without-second-look", PRODUCER),
             ("bell-arm-without-fence", CONSUMER),

@@ -318,8 +318,7 @@ impl<T, W: Wait> Producer<T, W> {
     /// Looks at the consumer's position and says how many slots are vacant.
     #[inline]
     fn look(&mut self) -> usize {
-        self.cursor
-            .look(&self.shared.head.position, self.shared.capacity) // CREDIT
+        self.cursor.look(&self.shared.head.position, self.capacity) // CREDIT
     }
 
     /// Hands a burst of `n` filled slots to the consumer.
@@ -411,10 +410,10 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         T: Copy,
     {
         let k = self.n.min(source.len());
-        let slots = self.producer.place.slot();
+        let vacant = self.producer.place.slot();
         // SAFETY: `k` of our vacant slots, in one piece; the exclusive borrow of the producer keeps `source`, which a
         // consumer may have lent, from being these slots: it lends only published ones.
-        unsafe { copy(source.as_ptr(), slots, k) };
+        unsafe { copy(source.as_ptr(), vacant, k) };
         self.producer.publish_burst(k);
         k
     }

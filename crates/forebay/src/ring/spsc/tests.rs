@@ -213,6 +213,33 @@ fn a_ring_of_no_slots_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn what_is_pushed_can_be_popped_at_once_and_its_slot_filled_again() {
+    for (capacity, latency) in [(1, false), (7, false), (1024, false), (1024, true)] {
+        let config = Config {
+            capacity,
+            latency,
+            ..Config::default()
+        };
+        let (mut producer, mut consumer) = ring_with::<usize, Spin>(&config).unwrap();
+        for number in 0..3 * capacity {
+            producer.push(number).unwrap();
+            assert_eq!((consumer.len(), consumer.pop()), (1, Some(number)));
+            assert_eq!(producer.vacant(), capacity);
+        }
+        let all: Vec<_> = (0..capacity).collect();
+        for burst in [1, capacity / 2, capacity] {
+            assert_eq!(producer.push_slice(&all[..burst]), burst);
+            let mut popped = vec![0; burst];
+            assert_eq!(consumer.pop_slice(&mut popped), burst);
+            assert_eq!(
+                (popped, producer.vacant()),
+                (all[..burst].to_vec(), capacity)
+            );
+        }
+    }
+}
+
+#[test]
 fn one_slot_is_a_ring() {
     let (mut producer, mut consumer) = ring(1).unwrap();
     for i in 0..100 {
