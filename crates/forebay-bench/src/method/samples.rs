@@ -19,6 +19,16 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Nanoseconds for one as how many there are in `span` nanoseconds: 1000 gives millions a second.
+    pub fn in_each(self, span: f64) -> Summary {
+        Summary {
+            median: span / self.median,
+            low: span / self.high,
+            high: span / self.low,
+            samples: self.samples,
+        }
+    }
+
     /// Every figure times `factor`, which is above 0.
     pub fn scaled(self, factor: f64) -> Summary {
         Summary {

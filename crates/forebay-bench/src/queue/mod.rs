@@ -18,7 +18,6 @@ use crate::method::{
     Effort,
     line::Mode,
     machine::processors,
-    samples::Summary,
     table::{Cell, Table},
     two::{Pair, contest},
 };
@@ -170,7 +169,7 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
         let mut cells = Vec::new();
         for mode in [Mode::Near, Mode::Far] {
             let (speed, ours) = (result.of(mode), results[0].of(mode));
-            cells.push(Cell::spread(speed.map(millions), 2));
+            cells.push(Cell::spread(speed.map(|ns| ns.in_each(1e3)), 2));
             cells.push(match speed.zip(ours) {
                 Some((speed, ours)) => Cell::number(ours.median / speed.median, 2),
                 None => Cell::Unknown,
@@ -187,16 +186,6 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
         results.iter().map(|result| result.flipped).sum::<usize>()
     ));
     Ok(table)
-}
-
-/// Nanoseconds a message as millions a second.
-fn millions(ns: Summary) -> Summary {
-    Summary {
-        median: 1e3 / ns.median,
-        low: 1e3 / ns.high,
-        high: 1e3 / ns.low,
-        samples: ns.samples,
-    }
 }
 
 /// Where member `number` of `senders` and others runs: one of each has a processor of its own, more share both.

@@ -233,7 +233,7 @@ fn between_threads(
         for mode in [Mode::Near, Mode::Far] {
             let (each, ours) = (better(both, mode), better(&samples[..2], mode));
             cells.push(match is_speed {
-                true => Cell::spread(each.map(millions), 0),
+                true => Cell::spread(each.map(|ns| ns.in_each(1e3)), 0),
                 false => Cell::spread(each, 0),
             });
             cells.push(match each.zip(ours) {
@@ -256,16 +256,6 @@ fn between_threads(
             .sum::<usize>(),
     ));
     Ok(table)
-}
-
-/// Nanoseconds a number as millions a second.
-fn millions(ns: Summary) -> Summary {
-    Summary {
-        median: 1e3 / ns.median,
-        low: 1e3 / ns.high,
-        high: 1e3 / ns.low,
-        samples: ns.samples,
-    }
 }
 
 fn alone(entrants: &mut [Entrant], effort: Effort, cpus: Cpus) -> Result<Table> {

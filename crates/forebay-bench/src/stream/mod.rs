@@ -15,7 +15,7 @@ mod two;
 
 use crate::method::{
     Effort,
-    samples::{Side, Summary, Times, contest},
+    samples::{Side, Times, contest},
     table::{Cell, Table},
 };
 use anyhow::Result;
@@ -69,23 +69,13 @@ fn compared(
         table.row(
             &side.name,
             vec![
-                Cell::spread(Some(gigabits(times.ns)), 1),
+                Cell::spread(Some(times.ns.in_each(8.0)), 1),
                 Cell::number(speed(times) / best, 2),
                 Cell::number(speed(times) / ours, 2),
             ],
         );
     }
     Ok(table)
-}
-
-/// Nanoseconds a byte as gigabits a second.
-fn gigabits(ns: Summary) -> Summary {
-    Summary {
-        median: 8.0 / ns.median,
-        low: 8.0 / ns.high,
-        high: 8.0 / ns.low,
-        samples: ns.samples,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! One thread writes, another one reads: ours beside ringbuf and rtrb, each spinning where it finds no room or nothing.
 
-use super::gigabits;
 use crate::method::{
     Effort,
     line::Mode,
@@ -58,7 +57,7 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
         let mut cells = Vec::new();
         for mode in [Mode::Near, Mode::Far] {
             let (speed, our_speed) = (result.of(mode), ours.of(mode));
-            cells.push(Cell::spread(speed.map(gigabits), 1));
+            cells.push(Cell::spread(speed.map(|ns| ns.in_each(8.0)), 1));
             cells.push(match speed.zip(our_speed) {
                 Some((speed, ours)) => Cell::number(ours.median / speed.median, 2),
                 None => Cell::Unknown,
