@@ -25,7 +25,10 @@ pub(in crate::session) struct Shelf {
     keep_bytes: u64,
     /// What the file being written is going to be called.
     name: PathBuf,
+    /// It is called so: what failed behind that can be tried again.
+    is_named: bool,
     syncs: bool,
+    pub(super) sync_folder: fn(&Path) -> io::Result<()>,
 }
 
 impl Shelf {
@@ -39,7 +42,9 @@ impl Shelf {
             keep_bytes: keep_bytes.unwrap_or(u64::MAX),
             kept,
             name: PathBuf::new(),
+            is_named: false,
             syncs,
+            sync_folder,
         }
     }
 
@@ -58,6 +63,31 @@ impl Shelf {
         let mut free = others.filter(|other| !is_taken(other));
         free.next().unwrap_or(name)
     }
+
+    /// Gives the complete file its name; `false`: there is none, because not a byte was written.
+    fn give_name(&mut self) -> Result<bool> {
+        let part = part(&self.name);
+        let failed = |cause| {
+            let tried = format!("giving {} its final name", part.display());
+            let error = Error::new(self.name.display().to_string(), tried).because(cause);
+            error.advise("What is written is whole, under that name")
+        };
+        let len = fs::symlink_metadata(&part).map_err(failed)?.len();
+        if len == 0 {
+            // The disk was full before its first byte: that is no capture file.
+            fs::remove_file(&part).map_err(failed)?;
+            return Ok(false);
+        }
+        refuse_what_is_no_file(&self.name)?;
+        if self.replaces && self.kept.compresses() {
+            // That of an earlier capture, before anybody makes the one of this file.
+            remove(&packed(&self.name))?;
+        }
+        fs::rename(&part, &self.name).map_err(failed)?;
+        self.is_named = true;
+        self.kept.add(&self.name, len);
+        Ok(true)
+    }
 }
 
 impl Series for Shelf {
@@ -75,35 +105,21 @@ impl Series for Shelf {
         }
         let sink = FileSink::create_new(&part, &name, &FileConfig::default())?;
         self.name = name;
+        self.is_named = false;
         self.register.opened();
         Ok(sink)
     }
 
     fn complete(&mut self, _number: u64) -> Result<()> {
-        let part = part(&self.name);
-        let failed = |cause| {
-            let tried = format!("giving {} its final name", part.display());
-            let error = Error::new(self.name.display().to_string(), tried).because(cause);
-            error.advise("What is written is whole, under that name")
-        };
-        let len = fs::symlink_metadata(&part).map_err(failed)?.len();
-        if len == 0 {
-            // The disk was full before its first byte: that is no capture file.
-            return fs::remove_file(&part).map_err(failed);
+        if !self.is_named && !self.give_name()? {
+            return Ok(());
         }
-        refuse_what_is_no_file(&self.name)?;
-        fs::rename(&part, &self.name).map_err(failed)?;
         if self.syncs {
-            sync_folder(&self.name).map_err(|cause| {
+            (self.sync_folder)(&self.name).map_err(|cause| {
                 let tried = "making its final name durable";
                 Error::new(self.name.display().to_string(), tried).because(cause)
             })?;
         }
-        if self.replaces && self.kept.compresses() {
-            // That of an earlier capture.
-            remove(&packed(&self.name))?;
-        }
-        self.kept.add(&self.name, len);
         Ok(())
     }
 }

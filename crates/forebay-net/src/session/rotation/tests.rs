@@ -1,7 +1,9 @@
 //! Names and times, which are pure; whole series are tested as captures.
 
 use super::*;
+use forebay::store::Series;
 use jiff::{Timestamp, tz::TimeZone};
+use std::{fs, io};
 
 const SECOND: u64 = 1_000_000_000;
 /// 2026-11-21 14:30:00, in the machine's time zone.
@@ -178,4 +180,35 @@ fn what_makes_no_sense_is_refused() {
     for rotation in bad {
         assert!(rotation.validate().is_err(), "{rotation:?}");
     }
+}
+
+#[test]
+fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_synced_at_once() {
+    let folder = std::env::temp_dir().join(format!("forebay-shelf-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.pcapng");
+    let rotation = Rotation {
+        keep_files: Some(1),
+        ..sized(path.to_str().unwrap(), Names::Numbered)
+    };
+    let register = Register::default();
+    let (mut shelf, _) = super::shelf(&rotation, register.clone(), SyncPolicy::File).unwrap();
+    for _ in 0..2 {
+        register.order(path.clone());
+    }
+    let mut sink = shelf.open(0).unwrap();
+    sink.write(b"packets", 0).unwrap();
+    shelf.sync_folder = |_| Err(io::Error::from_raw_os_error(libc::EIO));
+    let error = shelf.complete(0).unwrap_err().to_string();
+    assert!(error.contains("durable"), "{error}");
+    assert_eq!(register.files().last, std::slice::from_ref(&path));
+    let again = shelf.complete(0).unwrap_err().to_string();
+    assert_eq!(again, error, "the name itself needs no second try");
+    shelf.sync_folder = |_| Ok(());
+    shelf.complete(0).unwrap();
+    assert_eq!(register.files().written, 1);
+    // It has its place in the ring.
+    shelf.open(1).unwrap();
+    assert_eq!((register.files().removed, path.exists()), (1, false));
+    fs::remove_dir_all(&folder).unwrap();
 }
