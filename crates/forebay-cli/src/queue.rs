@@ -10,8 +10,9 @@
 //! it to the next one.
 
 use crate::{
-    args::{Queue as Flags, QueueCommand, Recv, Send, Stat},
+    args::{Queue as Flags, QueueCommand, Recv, Remove, Send, Stat},
     output::{answer, say},
+    usage::refuse,
 };
 use anyhow::{Context, Result, bail};
 use forebay::queue::{
@@ -33,8 +34,17 @@ const MOST: u64 = 64;
 /// Sends, receives, counts or removes.
 ///
 /// # Errors
-/// No queue, or no memory for one; input or output fail.
+/// A name that no queue can have; no queue, or no memory for one; input or output fail.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let name = match &flags.command {
+        QueueCommand::Send(Send { name, .. })
+        | QueueCommand::Recv(Recv { name, .. })
+        | QueueCommand::Stat(Stat { name, .. })
+        | QueueCommand::Remove(Remove { name }) => name,
+    };
+    if let Err(error) = shared::check_name(name) {
+        return refuse(error.to_string());
+    }
     match &flags.command {
         QueueCommand::Send(flags) => send(flags)?,
         QueueCommand::Recv(flags) => recv(flags)?,

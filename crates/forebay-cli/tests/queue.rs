@@ -117,3 +117,14 @@ fn a_reader_that_goes_away_leaves_its_messages_to_the_next_receiver() {
     let second = name.run("recv", &["-c", "2"], b"");
     assert_eq!(text(&second.stdout), "1\n2\n");
 }
+
+#[test]
+fn a_name_that_no_queue_can_have_is_a_bad_request() {
+    for what in ["send", "recv", "stat", "remove"] {
+        for name in ["a/b", ""] {
+            let refused = Name(name.into()).run(what, &[], b"");
+            assert_eq!(refused.status.code(), Some(2), "{what}: {refused:?}");
+            assert!(text(&refused.stderr).contains("1 to 100 letters"));
+        }
+    }
+}

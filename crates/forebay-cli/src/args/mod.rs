@@ -10,7 +10,7 @@ mod repair;
 pub use capture::Capture;
 pub use get::Get;
 pub use pipe::Pipe;
-pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
+pub use queue::{Queue, QueueCommand, Recv, Remove, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
 

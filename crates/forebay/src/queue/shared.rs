@@ -169,7 +169,17 @@ pub fn remove(name: &str) -> Result<()> {
     })
 }
 
-fn path_of(name: &str) -> Result<PathBuf> {
+/// Whether a queue can be called so: 1 to 100 ASCII letters, digits, dots, dashes and underscores.
+///
+/// ```
+/// use forebay::queue::shared;
+/// assert!(shared::check_name("jobs.2026").is_ok());
+/// assert!(shared::check_name("../jobs").is_err());
+/// ```
+///
+/// # Errors
+/// It cannot.
+pub fn check_name(name: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
         return Err(
@@ -177,6 +187,11 @@ fn path_of(name: &str) -> Result<PathBuf> {
                 .advise("Use 1 to 100 letters, digits, dots, dashes and underscores"),
         );
     }
+    Ok(())
+}
+
+fn path_of(name: &str) -> Result<PathBuf> {
+    check_name(name)?;
     Ok(Path::new(FOLDER).join(format!("forebay.{name}")))
 }
 
