@@ -8,10 +8,19 @@ use std::{
     error::Error,
     io::{self, BufRead},
     path::PathBuf,
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    let Err(error) = run() else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("log: {error}");
+    ExitCode::FAILURE
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let path = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: log FILE")?);
     let config = Config {
         sync: SyncPolicy::Interval(Duration::from_secs(1)),
