@@ -416,6 +416,23 @@ fn each_wrong_request_gets_its_own_clear_answer() {
 }
 
 #[test]
+fn a_store_that_cannot_be_had_leaves_what_is_there() {
+    let folder = Folder::new();
+    let path = folder.path("a.pcapng");
+    for size in ["2x18446744073709547520", "2x900G"] {
+        for flags in [&[][..], &["-C", "1"], &["-C", "1", "-W", "1"]] {
+            std::fs::write(&path, "an earlier capture").unwrap();
+            let args = ["-i", "sim", "-c", "1", "-w", &path, "--store", size];
+            let output = run(&[&args, flags].concat());
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"an earlier capture");
+            let files = std::fs::read_dir(folder.path("")).unwrap().count();
+            assert_eq!(files, 1, "no other file is left");
+        }
+    }
+}
+
+#[test]
 fn counts_come_at_the_interval_and_json_is_one_object_a_line() {
     let args = [
         "-i",

@@ -109,6 +109,11 @@ impl Writing {
                 refuse_other_link(first, other).map_err(|error| error.about(&name))?;
             }
         }
+        let mut store_config = config.store.clone();
+        store_config.record_bytes = format.longest_record(config.snaplen);
+        if !matches!(output, Output::Count) {
+            store_config.check()?;
+        }
         let mut limits = Limits::new(config.file_bytes, None);
         let register = Register::default();
         let (mut course, mut compressor) = (None, None);
@@ -129,8 +134,6 @@ impl Writing {
                 Box::new(store::Files::open(shelf.0)?)
             }
         };
-        let mut store_config = config.store.clone();
-        store_config.record_bytes = format.longest_record(config.snaplen);
         let store = Appender::new(sink, format.framing(), &store_config)?;
         let mut writing = Writing {
             store,

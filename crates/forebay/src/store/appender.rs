@@ -9,10 +9,7 @@ use super::{
     sink::Sink,
     writer::{Ending, Writer},
 };
-use crate::{
-    Error, Result,
-    memory::{self, HugePages},
-};
+use crate::{Error, Result, memory::HugePages};
 use std::{
     num::NonZeroUsize,
     ops::{Deref, DerefMut},
@@ -81,13 +78,10 @@ impl Appender {
     /// # Errors
     /// The configuration is out of range, or memory or a thread cannot be had.
     pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, config: &Config) -> Result<Self> {
-        config.validate()?;
+        config.check()?;
         let drain = Drain::new(sink, framing.clone(), config.sync);
         let direct = drain.is_direct();
-        // Room for a record that begins at the last byte, and for the padding after it.
-        let overhang = config.record_bytes.saturating_add(2 * BLOCK);
-        let size = config.buffer_bytes.saturating_add(overhang);
-        memory::check_all("store", size.saturating_mul(config.buffers))?;
+        let size = config.whole_buffer_bytes();
         // The first one now, which also tells what pages are got; the others when they are needed.
         let mut current = Buffer::new(size, config.huge_pages, true)?;
         let head = framing.head_bytes();

@@ -1,7 +1,10 @@
 //! How a store is built, and what it then is made of.
 
 use super::{Abandon, buffer::BLOCK};
-use crate::{Error, Result, memory::HugePages};
+use crate::{
+    Error, Result,
+    memory::{self, HugePages},
+};
 use std::time::Duration;
 
 /// When what was written is made durable: an `fdatasync` by the writer, and the folder's at the first one of a file.
@@ -111,6 +114,23 @@ impl Config {
             return bad(what, "Set record_bytes to the longest record");
         }
         Ok(())
+    }
+
+    /// Checks the ranges, and that there is memory for so much. A store does so itself; asked before, nobody makes or
+    /// empties an output for a store that cannot be had.
+    ///
+    /// # Errors
+    /// A field is out of its range, or the buffers are more than half of the memory that is available now.
+    pub fn check(&self) -> Result<()> {
+        self.validate()?;
+        let all = self.whole_buffer_bytes().saturating_mul(self.buffers);
+        memory::check_all("store", all)
+    }
+
+    /// Each buffer, with room for a record that begins at its last byte, and for the padding after it.
+    pub(super) fn whole_buffer_bytes(&self) -> usize {
+        let overhang = self.record_bytes.saturating_add(2 * BLOCK);
+        self.buffer_bytes.saturating_add(overhang)
     }
 }
 
