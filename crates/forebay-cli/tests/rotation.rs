@@ -329,6 +329,23 @@ fn a_capture_stops_where_it_was_told_to() {
 }
 
 #[test]
+fn a_full_last_file_ends_the_capture_without_another_packet() {
+    let each: &[(&[&str], u64)] = &[
+        (&["-a", "filesize:1"], 1),
+        (&["-b", "packets:3", "-a", "files:1"], 3),
+        (&["-b", "packets:3", "-a", "files:2"], 6),
+        (&["-C", "1kB", "-G", "1000", "-a", "files:2"], 2),
+    ];
+    for (flags, packets) in each {
+        // A packet every 8 seconds.
+        let slow = "sim:clock=virtual,rate=1k,size=1000";
+        let json = fine(&series(slow, &Folder::new(), "a.pcapng", flags));
+        let counts = ["received", "written"].map(|key| count(&json[key]));
+        assert_eq!(counts, [*packets; 2], "{flags:?}: {json}");
+    }
+}
+
+#[test]
 fn a_classic_series_has_a_header_in_each_file() {
     let folder = Folder::new();
     let json = fine(&series(

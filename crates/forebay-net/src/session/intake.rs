@@ -112,7 +112,14 @@ impl Intake {
             self.first_ns.get_or_insert(took.first_ns);
         }
         let has_no_room = match stop {
-            Stop::AtEnd => false,
+            Stop::AtEnd => {
+                // The last file does not wait for a packet that it would not take.
+                let has_all = |writing: &Writing| writing.is_full() && !writing.may_turn();
+                if is_limited && self.writing.as_ref().is_some_and(has_all) {
+                    self.left = 0;
+                }
+                false
+            }
             Stop::NoRoom => true,
             Stop::Full => !self.leave_full_file().map_err(Broken::Store)?,
             Stop::Failed(error) => return Err(Broken::Store(error)),
