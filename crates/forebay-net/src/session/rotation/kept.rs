@@ -137,14 +137,15 @@ impl Kept {
         Ok(inner.in_hand.is_some())
     }
 
-    /// Removes the file in hand, in whose place another one is, of `len` bytes.
+    /// Removes the file in hand, in whose place another one is, of `len` bytes; or that one, where it is not wanted any more.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// What is to be removed cannot be.
     pub fn replace(&self, by: &Path, before: u64, len: u64) -> io::Result<()> {
         let mut inner = self.inner();
         let Some(path) = inner.in_hand.clone() else {
-            return Ok(());
+            // It stays, or went: there are not to be two of it.
+            return remove(by).map_err(io::Error::other);
         };
         fs::remove_file(&path)?;
         inner.in_hand = None;

@@ -212,3 +212,25 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
     assert_eq!((register.files().removed, path.exists()), (1, false));
     fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
+    let folder = std::env::temp_dir().join(format!("forebay-kept-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.pcapng");
+    let packed = kept::packed(&path);
+    let register = Register::default();
+    let kept = Kept::new(register.clone(), false, true);
+    fs::write(&path, "packets").unwrap();
+    fs::write(kept::part(&packed), "less").unwrap();
+    kept.add(&path, 7);
+    assert_eq!(kept.next(), Some(path.clone()));
+    assert!(kept.name(&kept::part(&packed), &packed).unwrap());
+    // An interrupt, while the folder is synced.
+    kept.give_up();
+    kept.replace(&packed, 7, 4).unwrap();
+    assert_eq!((path.exists(), packed.exists()), (true, false));
+    assert_eq!(register.files().compressed.left, 1);
+    assert_eq!(register.files().last, [path]);
+    fs::remove_dir_all(&folder).unwrap();
+}
