@@ -431,6 +431,47 @@ fn a_file_that_is_read_can_be_split() {
 }
 
 #[test]
+fn a_series_does_not_replace_what_it_reads() {
+    let folder = Folder::new();
+    let source = folder.path("a.pcapng1");
+    fine(&run(&["-i", VIRTUAL, "-c", "9", "-w", &source, "--json"]));
+    let before = fs::read(&source).unwrap();
+    let output = folder.path("a.pcapng");
+    for name in [
+        "a.pcapng",
+        "a.pcapng1",
+        "a.pcapng07",
+        "a.pcapng.part",
+        "a.pcapng1.zst.part",
+    ] {
+        let path = folder.path(name);
+        fs::write(&path, &before).unwrap();
+        let link = folder.path("link");
+        symlink(&path, &link).unwrap();
+        for read in [&path, &link] {
+            let refused = run(&["-r", read, "-w", &output, "-C", "1"]);
+            let said = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(2), "{name}: {said}");
+            assert!(said.contains("would overwrite"), "{said}");
+            assert_eq!(fs::read(&path).unwrap(), before);
+        }
+        fs::remove_file(&link).unwrap();
+    }
+    // Names of a time replace nothing, and another folder's files are others.
+    let other = Folder::new();
+    let elsewhere = other.path("a.pcapng");
+    for flags in [
+        ["-w", &output, "-b", "packets:4"],
+        ["-w", &elsewhere, "-C", "1"],
+    ] {
+        fine(&run(
+            &[&["-r", &output, "-q", "--json"], &flags[..]].concat()
+        ));
+        assert_eq!(fs::read(&output).unwrap(), before);
+    }
+}
+
+#[test]
 fn hup_goes_on_to_the_next_file_and_the_one_being_written_has_no_name_yet() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");

@@ -1,6 +1,6 @@
 //! Raw flags become resolved ones, and each refusal names its flag.
 
-use super::rotation::Limits;
+use super::rotation::{self, Limits};
 use crate::{
     args::Capture as Flags,
     privileges::{self, Identity},
@@ -141,8 +141,16 @@ impl Request {
         Ok(request)
     }
 
-    /// Making the output would empty the input, and reading would never come to its end.
+    /// Making the output would empty the input, and reading would never come to its end; or a series would replace it,
+    /// before all of it is written again.
     fn refuse_reading_what_is_written(&self) -> Result<()> {
+        if let Some(rotation) = &self.rotation {
+            let is_read = |name: &&Name| matches!(name, Name::File(path) if rotation::replaces(rotation, path));
+            return match self.names.iter().find(is_read) {
+                Some(Name::File(path)) => refuse_overwriting(path),
+                _ => Ok(()),
+            };
+        }
         let identity = |path: &Path, standard: BorrowedFd<'_>| {
             let metadata = if path == Path::new("-") {
                 File::from(standard.try_clone_to_owned().ok()?).metadata()
@@ -161,10 +169,7 @@ impl Request {
             if let Name::File(path) = name
                 && identity(path, stdin.as_fd()) == Some(written)
             {
-                let path = path.display();
-                return refuse(format!(
-                    "-w would overwrite {path} while it is read. Write to another file"
-                ));
+                return refuse_overwriting(path);
             }
         }
         Ok(())
@@ -239,6 +244,13 @@ impl Request {
             ..Config::default()
         }
     }
+}
+
+fn refuse_overwriting(path: &Path) -> Result<()> {
+    let path = path.display();
+    refuse(format!(
+        "-w would overwrite {path} while it is read. Write to another file"
+    ))
 }
 
 fn parse_names(flags: &Flags) -> Result<Vec<Name>> {
