@@ -472,6 +472,54 @@ fn a_series_does_not_replace_what_it_reads() {
 }
 
 #[test]
+fn two_captures_do_not_take_each_others_numbered_files() {
+    let folder = Folder::new();
+    let name = folder.path("a.pcapng");
+    let part = folder.path("a.pcapng.part");
+    let args = [
+        "-i",
+        "sim:rate=100M",
+        "-w",
+        &name,
+        "-C",
+        "1000",
+        "--json",
+        "-q",
+    ];
+    let first = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    // Packets in it tell that signals are heard by now.
+    while !fs::metadata(&part).is_ok_and(|part| part.len() > 1000) {
+        assert!(begun.elapsed() < Duration::from_secs(300));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for flags in [&["-C", "1"][..], &["-C", "1", "-W", "1"]] {
+        let second = series(
+            VIRTUAL,
+            &folder,
+            "a.pcapng",
+            &[flags, &["-c", "9"]].concat(),
+        );
+        let said = text(&second.stderr);
+        assert_eq!(second.status.code(), Some(1), "{said}");
+        assert!(said.contains("another capture is writing it"), "{said}");
+    }
+    interrupt(&first, "-INT");
+    let output = first.wait_with_output().unwrap();
+    assert!(output.status.success());
+    complete(&files(&folder), &summary(&output.stdout));
+    // What a killed one left is no obstacle.
+    fs::rename(&name, &part).unwrap();
+    fine(&series(
+        VIRTUAL,
+        &folder,
+        "a.pcapng",
+        &["-C", "1", "-c", "9"],
+    ));
+    assert_eq!(names(&folder), ["a.pcapng"]);
+}
+
+#[test]
 fn hup_goes_on_to_the_next_file_and_the_one_being_written_has_no_name_yet() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");

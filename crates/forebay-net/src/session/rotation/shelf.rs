@@ -9,9 +9,14 @@ use forebay::{
     Error, Result,
     store::{FileConfig, FileSink, Series, Sink},
 };
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -25,6 +30,7 @@ pub(in crate::session) struct Shelf {
     keep_bytes: u64,
     /// What the file being written is going to be called.
     name: PathBuf,
+    held: Option<Held>,
     /// It is called so: what failed behind that can be tried again.
     is_named: bool,
     syncs: bool,
@@ -42,6 +48,7 @@ impl Shelf {
             keep_bytes: keep_bytes.unwrap_or(u64::MAX),
             kept,
             name: PathBuf::new(),
+            held: None,
             is_named: false,
             syncs,
             sync_folder,
@@ -53,8 +60,9 @@ impl Shelf {
         let is_taken = |name: &Path| {
             let packed = packed(name);
             let is_packed =
-                self.kept.compresses() && (is_there(&packed) || is_there(&part(&packed)));
-            is_packed || is_there(name) || is_there(&part(name))
+                self.kept.compresses() && (is_there(&part(&packed)) || is_there(&packed));
+            // In the order in which another capture names it, or it might be seen as neither.
+            is_packed || is_there(&part(name)) || is_there(name)
         };
         if self.replaces || !is_taken(&name) {
             return name;
@@ -62,6 +70,36 @@ impl Shelf {
         let others = (1u64..).map(|number| behind(&name, format!(".{number}")));
         let mut free = others.filter(|other| !is_taken(other));
         free.next().unwrap_or(name)
+    }
+
+    /// Makes the file that is ordered; says what it is going to be called.
+    fn make(&self) -> Result<(PathBuf, Box<dyn Sink>)> {
+        loop {
+            let name = self.free(self.register.ordered());
+            refuse_what_is_no_file(&name)?;
+            let part = part(&name);
+            if self.replaces {
+                Held::refuse_another(&part)?;
+                // What a capture left that was killed; and a ring has no room for what it replaces.
+                remove(&part)?;
+                if self.kept.is_ring() {
+                    remove(&name)?;
+                }
+            }
+            let made = FileSink::create_new(&part, &name, &FileConfig::default());
+            let is_there_by_now = match &made {
+                Err(error) => error.raw_os_error() == Some(libc::EEXIST),
+                // From here on nobody else gives that name; until here somebody may have.
+                Ok(_) => is_there(&name),
+            };
+            if self.replaces || !is_there_by_now {
+                return Ok((name, made?));
+            }
+            // Another capture was faster, and this one takes the next name.
+            if made.is_ok() {
+                remove(&part)?;
+            }
+        }
     }
 
     /// Gives the complete file its name; `false`: there is none, because not a byte was written.
@@ -72,7 +110,16 @@ impl Shelf {
             let error = Error::new(self.name.display().to_string(), tried).because(cause);
             error.advise("What is written is whole, under that name")
         };
-        let len = fs::symlink_metadata(&part).map_err(failed)?.len();
+        let there = fs::symlink_metadata(&part).map_err(failed)?;
+        if self.held.as_ref().is_some_and(|held| !held.is(&there)) {
+            let tried = format!(
+                "what was written is lost: {} is another file",
+                part.display()
+            );
+            let error = Error::new(self.name.display().to_string(), tried);
+            return Err(error.advise("Give each capture names of its own"));
+        }
+        let len = there.len();
         if len == 0 {
             // The disk was full before its first byte: that is no capture file.
             fs::remove_file(&part).map_err(failed)?;
@@ -85,6 +132,7 @@ impl Shelf {
         }
         fs::rename(&part, &self.name).map_err(failed)?;
         self.is_named = true;
+        self.held = None;
         self.kept.add(&self.name, len);
         Ok(true)
     }
@@ -93,17 +141,8 @@ impl Shelf {
 impl Series for Shelf {
     fn open(&mut self, _number: u64) -> Result<Box<dyn Sink>> {
         self.kept.make_room(self.keep_files, self.keep_bytes)?;
-        let name = self.free(self.register.ordered());
-        refuse_what_is_no_file(&name)?;
-        let part = part(&name);
-        if self.replaces {
-            // What a capture left that was killed; and a ring has no room for what it replaces.
-            remove(&part)?;
-            if self.kept.is_ring() {
-                remove(&name)?;
-            }
-        }
-        let sink = FileSink::create_new(&part, &name, &FileConfig::default())?;
+        let (name, sink) = self.make()?;
+        self.held = Held::of(&part(&name));
         self.name = name;
         self.is_named = false;
         self.register.opened();
@@ -122,6 +161,41 @@ impl Series for Shelf {
         }
         Ok(())
     }
+}
+
+/// A lock on the file being written, which goes with its process: who wants the name can tell it from what a killed
+/// capture left.
+struct Held(File);
+
+impl Held {
+    /// Where the file system has no locks, nothing is held.
+    fn of(part: &Path) -> Option<Self> {
+        let file = open(part).ok()?;
+        flock(&file, FlockOperation::NonBlockingLockShared).ok()?;
+        Some(Held(file))
+    }
+
+    fn refuse_another(part: &Path) -> Result<()> {
+        let answer = open(part).map(|file| flock(file, FlockOperation::NonBlockingLockExclusive));
+        if let Ok(Err(Errno::WOULDBLOCK)) = answer {
+            let what = "another capture is writing it";
+            let error = Error::new(part.display().to_string(), what);
+            return Err(error.advise("Give each capture names of its own"));
+        }
+        Ok(())
+    }
+
+    fn is(&self, there: &Metadata) -> bool {
+        let identity = |it: &Metadata| (it.dev(), it.ino());
+        let held = self.0.metadata();
+        held.is_ok_and(|held| identity(&held) == identity(there))
+    }
+}
+
+fn open(part: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    options.read(true).custom_flags(flags).open(part)
 }
 
 /// Also where it is a link that leads nowhere.

@@ -234,3 +234,27 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     assert_eq!(register.files().last, [path]);
     fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
+    let folder = std::env::temp_dir().join(format!("forebay-race-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.pcapng");
+    let capture = || {
+        let rotation = sized(path.to_str().unwrap(), Names::Timed);
+        let register = Register::default();
+        let (mut shelf, _) = super::shelf(&rotation, register.clone(), SyncPolicy::None).unwrap();
+        for number in 0..100 {
+            register.order(path.clone());
+            shelf.open(number).unwrap().write(b"packets", 0).unwrap();
+            shelf.complete(number).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(capture);
+        }
+    });
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 400);
+    fs::remove_dir_all(&folder).unwrap();
+}
