@@ -236,6 +236,20 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
 }
 
 #[test]
+fn files_that_find_no_place_to_wait_are_counted_as_left() {
+    let register = Register::default();
+    let kept = Kept::new(register.clone(), false, true);
+    for number in 0..300 {
+        kept.add(format!("a{number}").as_ref(), 1);
+    }
+    assert_eq!(register.files().compressed.left, 300 - 256);
+    assert_eq!(kept.end(), 256);
+    kept.give_up();
+    assert_eq!(register.files().compressed.left, 300);
+    assert_eq!(kept.next(), None);
+}
+
+#[test]
 fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
     let folder = std::env::temp_dir().join(format!("forebay-race-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
