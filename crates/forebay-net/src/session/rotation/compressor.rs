@@ -116,20 +116,25 @@ impl Worker {
             let Some((before, len)) = written else {
                 return Ok(());
             };
-            if self.kept.name(&part, &name)? {
-                if self.syncs {
-                    sync_folder(&name)?;
-                }
-                self.kept.replace(&name, before, len)?;
+            if !self.kept.name(&part, &name)? {
+                return Ok(());
             }
-            Ok(())
+            let replaced = self.replace(&name, before, len);
+            if replaced.is_err() {
+                let _ = remove(&name);
+            }
+            replaced
         });
         // What has its name is not called so any more.
         let _ = remove(&part);
-        if done.is_err() {
-            let _ = remove(&name);
-        }
         done
+    }
+
+    fn replace(&self, name: &Path, before: u64, len: u64) -> io::Result<()> {
+        if self.syncs {
+            sync_folder(name)?;
+        }
+        self.kept.replace(name, before, len)
     }
 
     /// Compresses `path` into `part`; says how many bytes were read and written, or that nobody wants it any more.

@@ -1,6 +1,6 @@
 //! Names and times, which are pure; whole series are tested as captures.
 
-use super::*;
+use super::{super::Control, *};
 use forebay::store::Series;
 use jiff::{Timestamp, tz::TimeZone};
 use std::{fs, io};
@@ -270,5 +270,22 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
         }
     });
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 400);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
+    let folder = std::env::temp_dir().join(format!("forebay-theirs-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.pcapng");
+    let packed = kept::packed(&path);
+    fs::write(&packed, "theirs").unwrap();
+    let register = Register::default();
+    let kept = Kept::new(register.clone(), false, true);
+    kept.add(&path, 7);
+    let compressor = Compressor::start(kept, 3, true).unwrap();
+    compressor.finish(&Control::new().unwrap(), |_| ());
+    assert_eq!(register.files().compressed.failed, 1);
+    assert_eq!(fs::read(&packed).unwrap(), b"theirs");
     fs::remove_dir_all(&folder).unwrap();
 }
