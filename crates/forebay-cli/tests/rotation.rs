@@ -475,7 +475,7 @@ fn a_series_does_not_replace_what_it_reads() {
 fn two_captures_do_not_take_each_others_numbered_files() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
-    let part = folder.path("a.pcapng.part");
+    let second_name = folder.path("a.pcapng1");
     let args = [
         "-i",
         "sim:rate=100M",
@@ -489,10 +489,17 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     let first = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     // Packets in it tell that signals are heard by now.
-    while !fs::metadata(&part).is_ok_and(|part| part.len() > 1000) {
-        assert!(begun.elapsed() < Duration::from_secs(300));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let wait_for = |name: &str| {
+        let part = format!("{name}.part");
+        while !fs::metadata(&part).is_ok_and(|part| part.len() > 1000) {
+            assert!(begun.elapsed() < Duration::from_secs(300));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        part
+    };
+    wait_for(&name);
+    interrupt(&first, "-HUP");
+    let part = wait_for(&second_name);
     for flags in [&["-C", "1"][..], &["-C", "1", "-W", "1"]] {
         let second = series(
             VIRTUAL,
@@ -509,14 +516,14 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     assert!(output.status.success());
     complete(&files(&folder), &summary(&output.stdout));
     // What a killed one left is no obstacle.
-    fs::rename(&name, &part).unwrap();
+    fs::rename(&second_name, &part).unwrap();
     fine(&series(
         VIRTUAL,
         &folder,
         "a.pcapng",
         &["-C", "1", "-c", "9"],
     ));
-    assert_eq!(names(&folder), ["a.pcapng"]);
+    assert_eq!(names(&folder), ["a.pcapng", "a.pcapng1.part"]);
 }
 
 #[test]

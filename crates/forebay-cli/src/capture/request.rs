@@ -1,6 +1,6 @@
 //! Raw flags become resolved ones, and each refusal names its flag.
 
-use super::rotation::{self, Limits};
+use super::rotation::Limits;
 use crate::{
     args::Capture as Flags,
     privileges::{self, Identity},
@@ -145,7 +145,8 @@ impl Request {
     /// before all of it is written again.
     fn refuse_reading_what_is_written(&self) -> Result<()> {
         if let Some(rotation) = &self.rotation {
-            let is_read = |name: &&Name| matches!(name, Name::File(path) if rotation::replaces(rotation, path));
+            let is_read =
+                |name: &&Name| matches!(name, Name::File(path) if rotation.replaces(path));
             return match self.names.iter().find(is_read) {
                 Some(Name::File(path)) => refuse_overwriting(path),
                 _ => Ok(()),

@@ -222,32 +222,6 @@ pub fn described(rotation: &Rotation) -> String {
     text
 }
 
-/// Whether a file of this series may take the place of `path`, or its `.part` or `.zst` may: where names are numbered, that
-/// does not depend on the time.
-pub fn replaces(rotation: &Rotation, path: &Path) -> bool {
-    if rotation.names != Names::Numbered {
-        return false;
-    }
-    let Some(name) = rotation.path.file_name() else {
-        return false;
-    };
-    let folder = match rotation.path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let (Ok(folder), Ok(path)) = (folder.canonicalize(), path.canonicalize()) else {
-        return false;
-    };
-    let file = path.file_name().unwrap_or_default().as_encoded_bytes();
-    let Some(mut rest) = file.strip_prefix(name.as_encoded_bytes()) else {
-        return false;
-    };
-    for suffix in [&b".part"[..], b".zst"] {
-        rest = rest.strip_suffix(suffix).unwrap_or(rest);
-    }
-    path.parent() == Some(&folder) && rest.iter().all(u8::is_ascii_digit)
-}
-
 /// How hard to compress: `zstd`, which is `zstd:3`, or with another level.
 fn level(text: &str) -> Result<i32> {
     let (codec, level) = text.split_once(':').unwrap_or((text, "3"));

@@ -35,7 +35,10 @@ use names::Namer;
 use turns::Turns;
 
 use forebay::{Error, Result, store::SyncPolicy};
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// A capture in several files.
 ///
@@ -134,17 +137,50 @@ impl Rotation {
         }
         Namer::new(self).next(0, true).map(drop)
     }
+
+    /// Whether a file of this series may take the place of `path`, or its `.part` or `.zst` may: where names are numbered,
+    /// what is there already does not matter.
+    ///
+    /// ```
+    /// use forebay_net::session::{Names, Rotation};
+    /// let folder = std::env::temp_dir().join(format!("forebay-doc-replaces-{}", std::process::id()));
+    /// std::fs::create_dir_all(&folder).unwrap();
+    /// let seventh = folder.join("a.pcap7");
+    /// std::fs::write(&seventh, "packets").unwrap();
+    /// let of = |names| Rotation::of(folder.join("a.pcap"), names);
+    /// assert!(of(Names::Numbered).replaces(&seventh) && !of(Names::Timed).replaces(&seventh));
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// ```
+    pub fn replaces(&self, path: &Path) -> bool {
+        let folder = names::folder(&self.path).canonicalize();
+        let (Some(name), Ok(folder), Ok(path)) =
+            (self.path.file_name(), folder, path.canonicalize())
+        else {
+            return false;
+        };
+        let file = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let Some(mut rest) = file.strip_prefix(name.as_encoded_bytes()) else {
+            return false;
+        };
+        for suffix in [&b".part"[..], b".zst"] {
+            rest = rest.strip_suffix(suffix).unwrap_or(rest);
+        }
+        self.names == Names::Numbered
+            && path.parent() == Some(&folder)
+            && rest.iter().all(u8::is_ascii_digit)
+    }
 }
 
 /// What stands where a series is written, and the thread that compresses what is finished, if that is asked for.
 ///
 /// # Errors
-/// That thread cannot be had.
+/// Another capture writes there, or that thread cannot be had.
 pub(super) fn shelf(
     rotation: &Rotation,
     register: Register,
     sync: SyncPolicy,
 ) -> Result<(Shelf, Option<Compressor>)> {
+    shelf::refuse_another(rotation)?;
     let syncs = sync != SyncPolicy::None;
     let is_ring = rotation.keep_files.or(rotation.keep_bytes).is_some();
     let kept = Kept::new(register.clone(), is_ring, rotation.compress.is_some());

@@ -135,3 +135,11 @@ pub(super) fn behind(path: &Path, more: impl AsRef<OsStr>) -> PathBuf {
     name.push(more);
     name.into()
 }
+
+/// Where `path` lies.
+pub(super) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}

@@ -3,7 +3,7 @@
 use super::{
     Names, Register, Rotation,
     kept::{Kept, packed, part, remove},
-    names::behind,
+    names::{behind, folder},
 };
 use forebay::{
     Error, Result,
@@ -163,6 +163,22 @@ impl Series for Shelf {
     }
 }
 
+/// Of numbered files another capture may be at any: none of them is replaced while it is under way.
+///
+/// # Errors
+/// There is one.
+pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
+    let Ok(there) = fs::read_dir(folder(&rotation.path)) else {
+        return Ok(());
+    };
+    let paths = there.flatten().map(|entry| entry.path());
+    let mut parts = paths.filter(|path| path.extension().is_some_and(|it| it == "part"));
+    parts.try_for_each(|part| match rotation.replaces(&part) {
+        true => Held::refuse_another(&part),
+        false => Ok(()),
+    })
+}
+
 /// A lock on the file being written, which goes with its process: who wants the name can tell it from what a killed
 /// capture left.
 struct Held(File);
@@ -216,9 +232,5 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
 
 /// Makes the name durable; a folder that may be written but not read cannot be opened for that.
 pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
-    let folder = match name.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
+    File::open(folder(name)).map_or(Ok(()), |folder| folder.sync_all())
 }
