@@ -114,6 +114,7 @@ mod tests {
         carries(others::Rtrb::default());
         carries(others::Simplex::default());
         carries(others::Pipe::new());
+        carries(others::fifo());
         carries(others::Forebay::<Park>::new());
         carries(others::Forebay::<Spin>::new());
     }

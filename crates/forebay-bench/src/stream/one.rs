@@ -88,6 +88,7 @@ fn table<T: Target>(effort: Effort) -> Result<Table> {
         side::<_, T>("rtrb", bytes, others::Rtrb::default),
         side::<_, T>("tokio's simplex", bytes, others::Simplex::default),
         side::<_, T>("a pipe of the system", bytes / 10, others::Pipe::new),
+        side::<_, T>("forebay's Fifo, for one thread", bytes, others::fifo),
         side::<_, T>("forebay, spinning", bytes, others::Forebay::<Spin>::new),
         side::<_, T>("forebay", bytes, others::Forebay::<Park>::new),
         Side::new("limit: the same copies and no stream", move || {

@@ -3,6 +3,7 @@
 use super::{CAPACITY, Stream};
 use bytes::{Buf, BytesMut};
 use forebay::{
+    memory::{Fifo, MapConfig},
     stream::{Config, Reader, Writer, stream_with},
     sync::Wait,
 };
@@ -203,6 +204,30 @@ impl Stream for Pipe {
         show(&room[..n]);
         self.len -= n;
         n
+    }
+}
+
+/// Ours for one thread.
+#[inline(always)]
+pub fn fifo() -> Fifo {
+    Fifo::new(CAPACITY, &MapConfig::default()).expect("32 KiB are there")
+}
+
+impl Stream for Fifo {
+    #[inline(always)]
+    fn vacant(&self) -> usize {
+        Fifo::vacant(self)
+    }
+    #[inline(always)]
+    fn push(&mut self, bytes: &[u8]) {
+        self.put(bytes);
+    }
+    #[inline(always)]
+    fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
+        let peeked = self.peek();
+        let n = n.min(peeked.len());
+        show(&peeked[..n]);
+        self.pop(n)
     }
 }
 
