@@ -38,13 +38,14 @@ pub(crate) unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     match bytes {
         // SAFETY: the caller's, and more than a line.
         65.. => unsafe { lines(from, to, bytes) },
+        // Asked in halves, so that no length pays for many questions.
         // SAFETY: each: so many bytes from both addresses on are the caller's, and at least as many as half of them are
         // moved at once.
-        33.. => unsafe { ends::<32>(from, to, bytes) },
+        16.. if bytes > 32 => unsafe { ends::<32>(from, to, bytes) },
         // SAFETY: as above.
         16.. => unsafe { ends::<16>(from, to, bytes) },
         // SAFETY: as above.
-        8.. => unsafe { ends::<8>(from, to, bytes) },
+        4.. if bytes >= 8 => unsafe { ends::<8>(from, to, bytes) },
         // SAFETY: as above.
         4.. => unsafe { ends::<4>(from, to, bytes) },
         // SAFETY: as above.
