@@ -167,9 +167,8 @@ impl Cursor {
 /// if that finds more than two thirds as much.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looker {
-    pauses: u32,
-    /// Whether the last look found something.
-    after_success: bool,
+    /// [`FRUITLESS`](Looker::FRUITLESS) where the last look found nothing, before which there will be none either.
+    pauses: i32,
     /// What a look found before there were pauses.
     without: u32,
     looks_given_up: u32,
@@ -184,7 +183,8 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    const MOST_PAUSES: u32 = 64;
+    const MOST_PAUSES: i32 = 64;
+    const FRUITLESS: i32 = -1;
     /// Looks without another try, at first and at most.
     const GIVEN_UP: (u32, u32) = (100, 1600);
     /// Looks with most pauses until one without.
@@ -195,7 +195,6 @@ impl Looker {
         let pauses_help = !latency && !cfg!(loom);
         Looker {
             pauses: 0,
-            after_success: true,
             without: 0,
             looks_given_up: if pauses_help { 0 } else { u32::MAX },
             next_given_up: Self::GIVEN_UP.0,
@@ -214,7 +213,7 @@ impl Looker {
         /// Takes a number, not the looker, so that an end in a loop can live in registers.
         #[cold]
         #[inline(never)]
-        fn spin(pauses: u32) {
+        fn spin(pauses: i32) {
             for _ in 0..pauses {
                 hint::spin_loop();
             }
@@ -227,18 +226,12 @@ impl Looker {
     #[inline(always)]
     fn found(&mut self, newly: usize) {
         match newly {
-            0 => {
-                self.pauses = 0;
-                self.after_success = false;
-            }
-            1 => {
-                self.pauses = 0;
-                self.after_success = true;
-            }
+            0 => self.pauses = Self::FRUITLESS,
+            1 => self.pauses = 0,
             // No pauses then, and nothing to learn: one thread gets here each time.
             _ if self.looks_given_up > 0 => {
                 self.looks_given_up -= 1;
-                self.after_success = true;
+                self.pauses = 0;
             }
             _ => *self = self.learned(newly.min(u32::MAX as usize) as u32),
         }
@@ -256,17 +249,16 @@ impl Looker {
                 self.give_up();
             }
             self.with = 0;
-        } else if !self.after_success || newly >= 2 * self.target {
-            self.pauses /= 2;
+        } else if self.pauses == Self::FRUITLESS || newly >= 2 * self.target {
+            self.pauses /= 2; // nor is half of -1 a pause
         } else if newly < self.target {
             self.pause_longer(newly);
         }
-        self.after_success = true;
         self
     }
 
     fn pause_longer(&mut self, newly: u32) {
-        const HALF_WAY: u32 = Looker::MOST_PAUSES / 2;
+        const HALF_WAY: i32 = Looker::MOST_PAUSES / 2;
         match self.pauses {
             0 => {
                 self.pauses = 1;
@@ -393,7 +385,7 @@ mod tests {
         let mut looker = Looker::new(1024, true);
         for found in 0..100 {
             looker.found(found);
-            assert_eq!(looker.pauses, 0);
+            assert!(looker.pauses <= 0);
         }
     }
 }
