@@ -52,7 +52,7 @@ template <class Queue, bool PAUSES> __attribute__((noinline)) void produce(Queue
         for (u64 i = 0; i < n; i++) push<Queue, PAUSES>(queue, i);
         return;
     }
-    u64 burst[BURST];
+    alignas(64) u64 burst[BURST];
     for (u64 i = 0; i < n; i += BURST) {
         for (int k = 0; k < BURST; k++) burst[k] = i + k;
         for (size_t done = 0; done < BURST;) {
@@ -69,7 +69,7 @@ template <class Queue, bool PAUSES> __attribute__((noinline)) u64 consume(Queue 
         for (u64 i = 0; i < n; i++) sum += pop<Queue, PAUSES>(queue);
         return sum;
     }
-    u64 burst[BURST];
+    alignas(64) u64 burst[BURST];
     for (u64 i = 0; i < n;) {
         size_t popped = queue.pop_burst(burst, BURST);
         if (!popped) wait_a_little<PAUSES>();
@@ -90,7 +90,7 @@ template <class Queue> __attribute__((noinline)) u64 both(Queue &queue, u64 n, b
         }
         return sum;
     }
-    u64 in[BURST], out[BURST];
+    alignas(64) u64 in[BURST], out[BURST];
     for (u64 i = 0; i < n; i += BURST) {
         for (int k = 0; k < BURST; k++) in[k] = i + k;
         __asm__ volatile("" : : "r"(in) : "memory");

@@ -1,11 +1,12 @@
-//! The limit: nothing but cache lines handed from one core to the other, as many at once as there is room for.
+//! The limit: nothing but cache lines handed from one core to the other, a quarter or an eighth of a ring at a time.
 //!
 //! ```text
-//!   │ 7 numbers, lap │ 7 numbers, lap │ …     a line is full when its last word says so
+//!   │ 8 numbers │ 8 numbers │ …  a part  │ …     full lines only, and one position a part
 //! ```
 //!
-//! The producer fetches lines ahead for writing. The consumer looks at lines only; it says how far it has come once in a quarter of them. So a line crosses twice a lap,
-//! once each way, and hardly anything else does: no ring that takes numbers of eight bytes can hand over more.
+//! The producer fetches lines ahead for writing and says how far it has come when a part is full; the consumer does when it
+//! has read one. So each line crosses once each way a lap, nobody looks at a line that the other one works on, and hardly
+//! anything else crosses. A ring has to say far more often that there is something, and comes as near as it can.
 
 #![allow(unsafe_code)]
 
@@ -13,26 +14,26 @@ use crate::method::two::run_pair;
 use anyhow::Result;
 use forebay::sync::CachePadded;
 use std::{
+    cell::UnsafeCell,
     hint,
     sync::atomic::{
-        AtomicU64, AtomicUsize,
-        Ordering::{Acquire, Relaxed, Release},
+        AtomicUsize,
+        Ordering::{Acquire, Release},
     },
 };
 
 /// Numbers of a line.
-const NUMBERS: usize = 7;
-
-#[derive(Default)]
-#[repr(align(64))]
-struct Line {
-    numbers: [AtomicU64; NUMBERS],
-    /// Written by the producer, read by the consumer: how often this line was filled.
-    lap: AtomicU64,
-}
+const NUMBERS: usize = 8;
 
 /// Lines that are fetched ahead.
 const AHEAD: usize = 16;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line(UnsafeCell<[u64; NUMBERS]>);
+
+// SAFETY: a line belongs to the producer or to the consumer, as `filled` and `emptied` say.
+unsafe impl Sync for Line {}
 
 /// Asks for a line, to write to it soon.
 #[inline(always)]
@@ -44,50 +45,57 @@ fn fetch(_line: &Line) {
     }
 }
 
-/// Hands over so many numbers and a few, through as many lines as `capacity` numbers of eight bytes have; the nanoseconds.
+/// Hands over so many numbers and a few, through as many lines as `capacity` numbers of eight bytes have, a power of two, in
+/// `PARTS` parts; the nanoseconds.
 ///
 /// # Errors
 /// A thread may not run there.
-pub fn pass(cpus: (usize, usize), capacity: usize, numbers: u64) -> Result<f64> {
-    let lines: Box<[Line]> = (0..capacity / 8).map(|_| Line::default()).collect();
-    let quarter = lines.len() / 4;
-    let quarters = (numbers as usize).div_ceil(NUMBERS * quarter);
-    let emptied = CachePadded(AtomicUsize::new(0)); // quarters
+pub fn pass<const PARTS: usize>(
+    cpus: (usize, usize),
+    capacity: usize,
+    numbers: u64,
+) -> Result<f64> {
+    let lines: Box<[Line]> = (0..capacity / NUMBERS).map(|_| Line::default()).collect();
+    let (part, mask) = (lines.len() / PARTS, lines.len() - 1);
+    let parts = (numbers as usize).div_ceil(NUMBERS * part);
+    // Parts, since the beginning.
+    let filled = CachePadded(AtomicUsize::new(0));
+    let emptied = CachePadded(AtomicUsize::new(0));
     let produce = || {
         let mut number = 0;
-        for filled in 0..quarters {
-            while filled >= emptied.load(Acquire) + 4 {
+        for done in 0..parts {
+            while done >= emptied.load(Acquire) + PARTS {
                 hint::spin_loop();
             }
-            let lap = (filled / 4 + 1) as u64;
-            let first = filled % 4 * quarter;
-            for (which, line) in lines[first..][..quarter].iter().enumerate() {
-                fetch(&lines[(first + which + AHEAD) % lines.len()]);
-                for place in &line.numbers {
-                    place.store(number, Relaxed); // published by the lap
-                    number += 1;
+            let first = done % PARTS * part;
+            for (which, line) in lines[first..][..part].iter().enumerate() {
+                fetch(&lines[(first + which + AHEAD) & mask]);
+                // SAFETY: the consumer is done with this part, and waits for it until it is published by `filled`.
+                unsafe {
+                    line.0
+                        .get()
+                        .write(std::array::from_fn(|place| number + place as u64));
                 }
-                line.lap.store(lap, Release);
+                number += NUMBERS as u64;
             }
+            filled.store(done + 1, Release);
         }
     };
     let consume = || {
         let mut sum = 0;
-        for done in 0..quarters {
-            let lap = (done / 4 + 1) as u64;
-            for line in &lines[done % 4 * quarter..][..quarter] {
-                while line.lap.load(Acquire) != lap {
-                    hint::spin_loop();
-                }
-                for place in &line.numbers {
-                    sum += place.load(Relaxed); // published before the lap
-                }
+        for done in 0..parts {
+            while filled.load(Acquire) == done {
+                hint::spin_loop();
+            }
+            for line in &lines[done % PARTS * part..][..part] {
+                // SAFETY: the producer is done with this part, and waits until it is given back by `emptied`.
+                sum += unsafe { line.0.get().read() }.iter().sum::<u64>();
             }
             emptied.store(done + 1, Release);
         }
-        let all = (quarters * quarter * NUMBERS) as u64;
+        let all = (parts * part * NUMBERS) as u64;
         assert_eq!(sum, all * (all - 1) / 2);
     };
-    let passed = (quarters * quarter * NUMBERS) as f64;
+    let passed = (parts * part * NUMBERS) as f64;
     Ok(run_pair(cpus, produce, consume)? * numbers as f64 / passed)
 }

@@ -69,8 +69,10 @@ impl Entrant {
     }
 
     fn limit() -> Entrant {
-        let work = |task, _, cpus: Cpus, numbers| match task {
-            Task::Pass { capacity, .. } => lines::pass(cpus, capacity, numbers),
+        // What is the better for others is with a pause or without; here, large parts or small ones.
+        let work = |task, small, cpus: Cpus, numbers| match task {
+            Task::Pass { capacity, .. } if small => lines::pass::<8>(cpus, capacity, numbers),
+            Task::Pass { capacity, .. } => lines::pass::<4>(cpus, capacity, numbers),
             Task::Trips => Ok(line::round_trip(cpus.0, cpus.1)? * numbers as f64),
             Task::Alone { .. } => bail!("needs a second thread"),
         };

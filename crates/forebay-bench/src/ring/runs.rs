@@ -14,6 +14,18 @@ use std::{
 /// Numbers of a burst.
 pub const BURST: usize = 32;
 
+/// A burst that begins where a cache line does: else the place of a stack decides how many lines its copies cross.
+#[repr(align(64))]
+struct Burst([u64; BURST]);
+
+impl Burst {
+    /// So many numbers from `first` on.
+    #[inline(always)]
+    fn from(first: u64) -> Burst {
+        Burst(std::array::from_fn(|place| first + place as u64))
+    }
+}
+
 /// Slots of those rings that carry single numbers there and back, or numbers within one thread.
 const SMALL: usize = 1024;
 
@@ -143,8 +155,8 @@ fn produce<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
 fn produce_bursts<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
     let mut producer = producer;
     for first in (0..numbers).step_by(BURST) {
-        let burst: [u64; BURST] = std::array::from_fn(|place| first + place as u64);
-        let mut rest = &burst[..];
+        let burst = Burst::from(first);
+        let mut rest = &burst.0[..];
         while !rest.is_empty() {
             match producer.push_burst(rest) {
                 0 => wait::<PAUSES>(),
@@ -163,14 +175,14 @@ fn consume<const PAUSES: bool>(consumer: impl Pops, numbers: u64) -> u64 {
 #[inline(never)]
 fn consume_bursts<const PAUSES: bool>(consumer: impl Pops, numbers: u64) -> u64 {
     let mut consumer = consumer;
-    let mut burst = [0; BURST];
+    let mut burst = Burst([0; BURST]);
     let (mut sum, mut taken) = (0, 0);
     while taken < numbers {
-        let popped = consumer.pop_burst(&mut burst);
+        let popped = consumer.pop_burst(&mut burst.0);
         if popped == 0 {
             wait::<PAUSES>();
         }
-        sum += burst[..popped].iter().sum::<u64>();
+        sum += burst.0[..popped].iter().sum::<u64>();
         taken += popped as u64;
     }
     sum
@@ -195,7 +207,6 @@ fn answer<const PAUSES: bool>(away: impl Pops, back: impl Pushes, numbers: u64) 
 }
 
 /// The sum tells that all went through; a compiler cannot see that it would without.
-/// The sum tells that all went through; a compiler cannot see that it would without.
 #[inline(never)]
 fn both(producer: impl Pushes, consumer: impl Pops, numbers: u64) -> u64 {
     let (mut producer, mut consumer) = (producer, consumer);
@@ -210,13 +221,13 @@ fn both(producer: impl Pushes, consumer: impl Pops, numbers: u64) -> u64 {
 #[inline(never)]
 fn both_bursts(producer: impl Pushes, consumer: impl Pops, numbers: u64) -> u64 {
     let (mut producer, mut consumer) = (producer, consumer);
-    let mut taken = [0; BURST];
+    let mut taken = Burst([0; BURST]);
     let mut sum = 0;
     for first in (0..numbers).step_by(BURST) {
-        let burst: [u64; BURST] = std::array::from_fn(|place| first + place as u64);
-        producer.push_burst(black_box(&burst));
-        let popped = consumer.pop_burst(&mut taken);
-        sum += taken[..popped].iter().sum::<u64>();
+        let burst = Burst::from(first);
+        producer.push_burst(&black_box(&burst).0);
+        let popped = consumer.pop_burst(&mut taken.0);
+        sum += taken.0[..popped].iter().sum::<u64>();
     }
     sum
 }
