@@ -9,18 +9,20 @@ mod driver;
 mod header;
 mod method;
 mod mirror;
+mod pipe;
 mod poll;
 mod pool;
 mod queue;
 mod report;
 mod ring;
 mod stream;
+mod wire;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
-use method::{Effort, machine::Machine, table::Table};
+use method::{Effort, machine::Machine, process::ROLE, table::Table};
 use serde::Serialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 /// Measure forebay beside what else there is: medians of samples taken in turn, ratios from one run.
 #[derive(Parser)]
@@ -70,12 +72,16 @@ enum Room {
     Mirror,
     /// Adaptive polling beside interrupts and spinning, by load, and wake-ups
     Poll,
+    /// Bytes from one process to the next through a program between them
+    Pipe,
+    /// Packets from an interface to a file, beside other tools
+    Wire,
     /// Everything
     All,
 }
 
 impl Room {
-    const EACH: [Room; 10] = [
+    const EACH: [Room; 12] = [
         Room::Driver,
         Room::Ring,
         Room::Pool,
@@ -86,6 +92,8 @@ impl Room {
         Room::Queue,
         Room::Mirror,
         Room::Poll,
+        Room::Pipe,
+        Room::Wire,
     ];
 
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
@@ -100,6 +108,8 @@ impl Room {
             Room::Queue => queue::run(effort),
             Room::Mirror => mirror::run(effort),
             Room::Poll => poll::run(effort),
+            Room::Pipe => Ok(pipe::run(effort)),
+            Room::Wire => wire::run(effort),
             Room::All => unreachable!("it stands for the others"),
         }
     }
@@ -115,8 +125,31 @@ struct Report {
     rooms: BTreeMap<Room, Vec<Table>>,
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+/// Some rooms need processes of ours: this program again, told which room's and what it is there.
+fn play(mut told: impl Iterator<Item = String>) -> Result<()> {
+    match (told.next().as_deref(), told.next()) {
+        (Some("pipe"), Some(role)) => pipe::play(&role),
+        (Some("wire"), Some(role)) => wire::play(&role),
+        (room, _) => bail!("no roles in the room {room:?}"),
+    }
+}
+
+fn main() -> ExitCode {
+    let mut told = std::env::args().skip(1);
+    let done = match told.next().as_deref() {
+        Some(ROLE) => play(told),
+        _ => measure(Args::parse()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("forebay-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(args: Args) -> Result<()> {
     let effort = Effort {
         rounds: args.rounds.into(),
         quick: args.quick,

@@ -1,7 +1,7 @@
 //! How long a cache line takes between two cores: a guest's processors are moved about, and everything that two
 //! threads do is three to ten times slower while they are far apart.
 
-use super::machine::pin;
+use super::machine::{pin, processors};
 use anyhow::Result;
 use forebay::sync::CachePadded;
 use serde::Serialize;
@@ -57,6 +57,33 @@ impl fmt::Display for Mode {
             Mode::Near => "NEAR",
             Mode::Far => "FAR",
         })
+    }
+}
+
+/// How far apart the first two processors were, each time they were looked at: what several processes do on them depends on it.
+#[derive(Debug, Default)]
+pub struct Seen(Vec<Mode>);
+
+impl Seen {
+    /// Looks, if there are two.
+    pub fn look(&mut self) {
+        if let Ok([first, second, ..]) = processors().as_deref() {
+            self.0.extend(Mode::now(*first, *second));
+        }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = [Mode::Near, Mode::Far, Mode::OneCore].map(|mode| {
+            let times = self.0.iter().filter(|&&seen| seen == mode).count();
+            format!("{mode} in {times}")
+        });
+        write!(
+            f,
+            "samples by how far apart two processors were: {}",
+            told.join(", ")
+        )
     }
 }
 

@@ -7,13 +7,15 @@
 //! ```
 //!
 //! [`samples`] has the contest, [`two`] the one between pairs of threads, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
-//! [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C. It knows no room.
+//! [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C, [`process`] programs of the system's and
+//! ourselves in a role. It knows no room.
 
 pub mod counters;
 pub mod cycles;
 pub mod line;
 pub mod machine;
 pub mod native;
+pub mod process;
 pub mod samples;
 pub mod table;
 pub mod two;
@@ -31,5 +33,10 @@ impl Effort {
     /// `whole`, or a tenth of it where things should be quick.
     pub fn scaled(&self, whole: u64) -> u64 {
         if self.quick { whole / 10 } else { whole }
+    }
+
+    /// Samples a side where one takes half a second even with a tenth of the work: where things should be quick, one.
+    pub fn few_rounds(&self) -> usize {
+        if self.quick { 1 } else { self.rounds }
     }
 }

@@ -133,6 +133,28 @@ pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
         .collect())
 }
 
+/// Takes `rounds` samples of each of `sides` sides in turn, each round beginning with the next one; `sample` is told which side's.
+/// One that fails gets no more turns, and its error stands for it: other programs fail for reasons of their own.
+pub fn in_turn<T>(
+    sides: usize,
+    rounds: usize,
+    mut sample: impl FnMut(usize) -> Result<T>,
+) -> Vec<Result<Vec<T>>> {
+    let mut all: Vec<Result<Vec<T>>> = (0..sides).map(|_| Ok(Vec::new())).collect();
+    for round in 0..rounds {
+        for turn in 0..sides {
+            let which = (round + turn) % sides;
+            if let Ok(samples) = &mut all[which] {
+                match sample(which) {
+                    Ok(got) => samples.push(got),
+                    Err(why) => all[which] = Err(why),
+                }
+            }
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +168,19 @@ mod tests {
             (2.0, 6.0, 10.0)
         );
         assert_eq!(Summary::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_side_that_fails_gets_no_more_turns_and_the_others_all() {
+        let mut turns = Vec::new();
+        let got = in_turn(2, 3, |side| {
+            turns.push(side);
+            anyhow::ensure!(side == 0, "it fails");
+            Ok(turns.len())
+        });
+        assert_eq!(turns, [0, 1, 0, 0]);
+        assert_eq!(got[0].as_ref().unwrap(), &[1, 3, 4]);
+        assert_eq!(got[1].as_ref().unwrap_err().to_string(), "it fails");
     }
 
     #[test]

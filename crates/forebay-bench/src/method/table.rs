@@ -69,6 +69,14 @@ impl Cell {
         Cell::Number(Figure { value, decimals })
     }
 
+    /// How many times `other` a summary's median is, if both are known.
+    pub fn times(summary: Option<Summary>, other: Option<f64>) -> Cell {
+        let both = summary.zip(other);
+        both.map_or(Cell::Unknown, |(summary, other)| {
+            Cell::number(summary.median / other, 2)
+        })
+    }
+
     /// A summary, or that there is none.
     pub fn spread(summary: Option<Summary>, decimals: usize) -> Cell {
         summary.map_or(Cell::Unknown, |summary| Cell::Spread { summary, decimals })

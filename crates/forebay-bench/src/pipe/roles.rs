@@ -1,0 +1,206 @@
+//! What the processes of ours do: produce, consume, be `forebay pipe`, and show what the kernel allows for.
+//!
+//! A role is told as JSON on the command line of this program, and tells what it found out as JSON on standard error.
+#![allow(unsafe_code)]
+
+use super::READS;
+use crate::method::process::tell;
+use anyhow::{Context, Result, bail};
+use forebay_net::pipe::{Config, Control, Existing, Input, Output, Pipe, Place};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    io::{Errno, read, write},
+    pipe::{IoSliceRaw, SpliceFlags, fcntl_setpipe_size, splice, vmsplice},
+    stdio::{stdin, stdout},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Seek, Write},
+    os::fd::AsFd,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A pipe as large as everybody may have.
+const LARGE: usize = 1 << 20;
+
+/// What a process of ours is in a pipeline.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// Writes so many bytes, `block` at a time; `large`: into a pipe of 1 MiB.
+    Produce {
+        bytes: u64,
+        block: usize,
+        large: bool,
+    },
+    /// Reads to the end, at most `rate` bytes in any second, and tells how many there were.
+    Consume { rate: Option<u64> },
+    /// Writes `count` bursts of so many bytes, one `every` so often, and tells how many milliseconds each took; into a file in
+    /// memory of its own, if `into_memory`.
+    Bursts {
+        count: usize,
+        bytes: usize,
+        every: Duration,
+        into_memory: bool,
+    },
+    /// `forebay pipe -q -m 64M`, and without `splice` `-C`.
+    Forebay { splice: bool },
+    /// Reads and writes so many bytes at a time, in pipes of 1 MiB.
+    Copy { block: usize },
+    /// Lends the pipe so many bytes, the same ones over and over.
+    Lend { bytes: u64 },
+    /// Drops pages unseen, and tells how many bytes there were.
+    Discard,
+}
+
+/// Plays the role that `told` has as JSON.
+///
+/// # Errors
+/// There is no such role, or it failed.
+pub fn play(told: &str) -> Result<()> {
+    match serde_json::from_str(told).context("a role in a pipeline")? {
+        Role::Produce {
+            bytes,
+            block,
+            large,
+        } => produce(bytes, block, large),
+        Role::Consume { rate } => consume(rate),
+        Role::Bursts {
+            count,
+            bytes,
+            every,
+            into_memory,
+        } => bursts(count, bytes, every, into_memory),
+        Role::Forebay { splice } => forebay(splice),
+        Role::Copy { block } => copy(block),
+        Role::Lend { bytes } => lend(bytes),
+        Role::Discard => discard(),
+    }
+}
+
+fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        bytes = &bytes[write(&to, bytes).context("writing")?..];
+    }
+    Ok(())
+}
+
+fn produce(bytes: u64, block: usize, large: bool) -> Result<()> {
+    if large {
+        fcntl_setpipe_size(stdout(), LARGE).context("asking for a pipe of 1 MiB")?;
+    }
+    let content = vec![7; block];
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(block as u64);
+        write_all(stdout(), &content[..len as usize])?;
+        left -= len;
+    }
+    Ok(())
+}
+
+/// How far a consumer may be behind its rate and make up for it: it oversleeps. What it did not get in a pause is gone.
+const BEHIND: Duration = Duration::from_millis(2);
+
+fn consume(rate: Option<u64>) -> Result<()> {
+    let mut buffer = vec![0; READS];
+    let (mut taken, mut due) = (0, Instant::now());
+    loop {
+        let len = read(stdin(), &mut buffer[..]).context("reading")?;
+        if len == 0 {
+            return tell(&taken);
+        }
+        taken += len as u64;
+        if let Some(rate) = rate {
+            let now = Instant::now();
+            if due + BEHIND < now {
+                due = now;
+            }
+            due += Duration::from_secs_f64(len as f64 / rate as f64);
+            thread::sleep(due.saturating_duration_since(now));
+        }
+    }
+}
+
+fn bursts(count: usize, bytes: usize, every: Duration, into_memory: bool) -> Result<()> {
+    let burst = vec![7; bytes];
+    let mut memory = File::from(memfd_create(c"bursts", MemfdFlags::CLOEXEC)?);
+    if into_memory {
+        memory.write_all(&burst)?; // its pages are there from now on
+    }
+    let begun = Instant::now();
+    let mut took = Vec::with_capacity(count);
+    for number in 0..count {
+        let due = begun + every * number as u32;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let from = Instant::now();
+        match into_memory {
+            true => {
+                memory.rewind()?;
+                write_all(&memory, &burst)?;
+            }
+            false => write_all(stdout(), &burst)?,
+        }
+        took.push(from.elapsed().as_secs_f64() * 1e3);
+    }
+    tell(&took)
+}
+
+/// As the command does it.
+fn forebay(splice: bool) -> Result<()> {
+    let input = Input::open(&Place::Standard, &mut |_| {})?;
+    let output = Output::open(&Place::Standard, Existing::Refuse, &mut |_| {})?;
+    let config = Config {
+        splice,
+        ..Config::default()
+    };
+    let pipe = Pipe::open(vec![input], vec![output], config, Control::new()?)?;
+    let summary = pipe.run(&mut |_| {});
+    if !summary.is_fine() {
+        bail!("{summary:?}");
+    }
+    Ok(())
+}
+
+fn copy(block: usize) -> Result<()> {
+    for end in [stdin(), stdout()] {
+        fcntl_setpipe_size(end, LARGE).context("asking for a pipe of 1 MiB")?;
+    }
+    let mut buffer = vec![0; block];
+    loop {
+        let len = read(stdin(), &mut buffer[..]).context("reading")?;
+        if len == 0 {
+            return Ok(());
+        }
+        write_all(stdout(), &buffer[..len])?;
+    }
+}
+
+fn lend(bytes: u64) -> Result<()> {
+    fcntl_setpipe_size(stdout(), LARGE).context("asking for a pipe of 1 MiB")?;
+    let content = vec![7_u8; LARGE];
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(LARGE as u64) as usize;
+        let slice = [IoSliceRaw::from_slice(&content[..len])];
+        // SAFETY: nothing writes into what is lent as long as this process lives, and its pages outlive it in the pipe.
+        let lent = unsafe { vmsplice(stdout(), &slice, SpliceFlags::empty()) };
+        left -= lent.context("lending pages")? as u64;
+    }
+    Ok(())
+}
+
+fn discard() -> Result<()> {
+    let nowhere = OpenOptions::new().write(true).open("/dev/null");
+    let nowhere = nowhere.context("opening /dev/null")?;
+    let mut taken = 0;
+    loop {
+        match splice(stdin(), None, &nowhere, None, LARGE, SpliceFlags::empty()) {
+            Ok(0) => return tell(&taken),
+            Ok(len) => taken += len as u64,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("dropping pages"),
+        }
+    }
+}

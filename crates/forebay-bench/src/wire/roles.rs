@@ -1,0 +1,62 @@
+//! What the processes of ours are: told as JSON on the command line of this program. They end with their standard input.
+
+use super::{lab, send, session, walk};
+use anyhow::{Context, Result};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    stdio::stdin,
+};
+use serde::{Deserialize, Serialize};
+use std::{io::Read, path::PathBuf};
+
+/// A process of ours.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// Holds the network, and removes these folders at the end.
+    Hold { folders: Vec<PathBuf> },
+    /// Sends so many frames at a rate a second.
+    Send {
+        frames: u64,
+        frame_bytes: usize,
+        rate: u64,
+    },
+    /// Walks the kernel's ring, and drops all.
+    Walk,
+    /// Captures from a port until it has so many, or is told to end; to a file, or only counts.
+    Capture {
+        port: String,
+        file: Option<PathBuf>,
+        count: Option<u64>,
+    },
+}
+
+/// Plays the role that `told` has as JSON.
+///
+/// # Errors
+/// There is no such role, or it failed.
+pub fn play(told: &str) -> Result<()> {
+    match serde_json::from_str(told).context("a role on the wire")? {
+        Role::Hold { folders } => lab::hold(&folders),
+        Role::Send {
+            frames,
+            frame_bytes,
+            rate,
+        } => send::send(frames, frame_bytes, rate),
+        Role::Walk => walk::walk(),
+        Role::Capture { port, file, count } => session::capture(&port, file, count),
+    }
+}
+
+/// Comes back when the standard input ends: we are asked to end, or whoever started us is gone.
+pub fn wait_for_end_of_input() {
+    let mut rest = Vec::new();
+    // Where it cannot be read it has ended.
+    let _ = std::io::stdin().read_to_end(&mut rest);
+}
+
+/// Whether that has happened.
+pub fn has_input_ended() -> bool {
+    let stdin = stdin();
+    let mut ends = [PollFd::new(&stdin, PollFlags::IN)];
+    poll(&mut ends, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
