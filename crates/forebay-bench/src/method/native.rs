@@ -31,6 +31,8 @@ pub struct Recipe<'a> {
     pub source: &'a str,
     /// The package that pkg-config must know.
     pub pkg_config: Option<&'a str>,
+    /// Libraries that it is linked with and that pkg-config does not know.
+    pub libraries: &'a [&'a str],
     /// What Debian calls what it needs.
     pub debian: &'a str,
 }
@@ -54,6 +56,12 @@ impl Native {
             let text = String::from_utf8_lossy(&asked.stdout).into_owned();
             flags.extend(text.split_whitespace().map(String::from));
         }
+        flags.extend(
+            recipe
+                .libraries
+                .iter()
+                .map(|library| format!("-l{library}")),
+        );
         let folder = std::env::temp_dir().join(format!("forebay-bench-{}", std::process::id()));
         let folder = folder.join(recipe.file);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
@@ -76,7 +84,7 @@ impl Native {
         if !compiled.status.success() {
             let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
             if said.contains("No such file or directory") {
-                bail!("{}", needs()); // a header that is not there
+                bail!("{}", needs()); // a header or a library that is not there
             }
             bail!("{} does not compile: {}", recipe.file, said.trim());
         }
@@ -152,6 +160,7 @@ mod tests {
             file: "echo.c",
             source,
             pkg_config: None,
+            libraries: &[],
             debian: "gcc",
         };
         let mut rival = Native::start(&recipe).unwrap();
@@ -163,6 +172,10 @@ mod tests {
         let wrong = Native::start(&recipe).err().unwrap().to_string();
         assert!(wrong.contains("does not compile"), "{wrong}");
         recipe.source = "#include <no-such-header-anywhere.h>\n";
+        let missing = Native::start(&recipe).err().unwrap().to_string();
+        assert_eq!(missing, "needs gcc");
+        recipe.source = source;
+        recipe.libraries = &["no-such-library-anywhere"];
         let missing = Native::start(&recipe).err().unwrap().to_string();
         assert_eq!(missing, "needs gcc");
         recipe.pkg_config = Some("no-such-package-anywhere");

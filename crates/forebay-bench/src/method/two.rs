@@ -1,6 +1,7 @@
 //! Contests between pairs of threads: a sample counts where the two processors were as far apart behind it as before it.
 
 use super::{
+    Effort,
     line::Mode,
     machine::pin,
     samples::{Summary, Work},
@@ -128,4 +129,28 @@ pub fn run_pair(
         let all = done.max(other_done) - begun.min(other_begun);
         Ok(all.as_nanos() as f64)
     })
+}
+
+/// Operations of the next sample, so that it lasts as long as it should: a multiple of 32, whole bursts.
+pub fn next_operations(operations: u64, took_ns: f64, effort: Effort) -> u64 {
+    let goal_ns = effort.scaled(30_000_000) as f64;
+    let next = (operations as f64 * goal_ns / took_ns) as u64;
+    next.clamp(1000, 100 * operations).next_multiple_of(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_made_as_long_as_it_should_be() {
+        let effort = Effort {
+            rounds: 1,
+            quick: true,
+        };
+        assert_eq!(next_operations(32_000, 3_000_000.0, effort), 32_000);
+        assert_eq!(next_operations(32_000, 6_000_000.0, effort), 16_000);
+        assert_eq!(next_operations(32_000, 1.0, effort), 3_200_000);
+        assert_eq!(next_operations(3200, 1e12, effort), 1024);
+    }
 }

@@ -1,11 +1,17 @@
-//! Buffers taken and given back by one thread: ours, the C library's, a ring of free ones as in text 003, and DPDK's.
+//! Buffers taken and returned, by one thread and by two: ours, three heaps, a ring of free ones as in text 003, and DPDK's.
 //!
-//! `rivals` has each of them behind one trait, `mempool.c` DPDK's as a program of its own.
+//! Here are the tables of one thread, `rivals` has those in Rust behind one trait; `across` has the table of two threads, `ends`
+//! what takes and returns there, `link` the way between. Those in C are programs of their own: `harness.h` does there what is
+//! done here.
 
+mod across;
+mod ends;
+mod link;
 mod rivals;
 
 use crate::method::{
     Effort,
+    machine::processors,
     native::{Native, Recipe},
     samples::{Side, Times, contest},
     table::{Cell, Table},
@@ -49,26 +55,61 @@ impl Shape {
     }
 }
 
-/// One table a shape.
+/// Those in C: what a row calls them, and each as a program.
+fn natives() -> Vec<(&'static str, Result<Native>)> {
+    let heap = |file, libraries, debian| Recipe {
+        file,
+        source: concat!(include_str!("harness.h"), include_str!("malloc.c")),
+        pkg_config: None,
+        libraries,
+        debian,
+    };
+    let recipes = [
+        (
+            "jemalloc",
+            heap("jemalloc.c", &["jemalloc"], "libjemalloc-dev"),
+        ),
+        (
+            "mimalloc",
+            heap("mimalloc.c", &["mimalloc"], "libmimalloc-dev"),
+        ),
+        (
+            "rte_mempool, cache 256 (DPDK)",
+            Recipe {
+                file: "mempool.c",
+                source: concat!(include_str!("harness.h"), include_str!("mempool.c")),
+                pkg_config: Some("libdpdk"),
+                libraries: &[],
+                debian: "libdpdk-dev and pkg-config",
+            },
+        ),
+    ];
+    let start = |(name, recipe): (_, Recipe<'_>)| (name, Native::start(&recipe));
+    recipes.into_iter().map(start).collect()
+}
+
+/// One table a shape, and one of two threads.
 ///
 /// # Errors
 /// No memory for a pool.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
-    let mut mempool = Native::start(&Recipe {
-        file: "mempool.c",
-        source: include_str!("mempool.c"),
-        pkg_config: Some("libdpdk"),
-        debian: "libdpdk-dev and pkg-config",
-    });
+    let mut natives = natives();
     let mut tables = Vec::new();
     for shape in Shape::ALL {
-        tables.push(compare(shape, effort, &mut mempool)?);
+        tables.push(compare(shape, effort, &mut natives)?);
     }
+    tables.push(across::run(effort, &mut natives)?);
     Ok(tables)
 }
 
-fn compare(shape: Shape, effort: Effort, mempool: &mut Result<Native>) -> Result<Table> {
+fn compare(
+    shape: Shape,
+    effort: Effort,
+    natives: &mut [(&'static str, Result<Native>)],
+) -> Result<Table> {
     let operations = effort.scaled(2_000_000);
+    let cpu = processors()?.first().copied().unwrap_or(0);
+    let what = format!("{} {cpu} {cpu}", shape.word());
     let (mut ours, mut dropped) = (PutBack::new()?, Dropped::new()?);
     let (mut glibc, mut ring) = (Glibc, FreeRing::new());
     let mut sides = vec![
@@ -81,15 +122,15 @@ fn compare(shape: Shape, effort: Effort, mempool: &mut Result<Native>) -> Result
             go(&mut ring, shape, operations)
         }),
     ];
-    let missing = match mempool {
-        Ok(mempool) => {
-            sides.push(Side::timed("rte_mempool, cache 256 (DPDK)", || {
-                Ok((mempool.sample(shape.word(), operations)?, operations))
-            }));
-            None
+    let mut missing = Vec::new();
+    for (name, program) in natives {
+        match program {
+            Ok(program) => sides.push(Side::timed(*name, || {
+                Ok((program.sample(&what, operations)?, operations))
+            })),
+            Err(why) => missing.push((*name, &*why)),
         }
-        Err(why) => Some(why),
-    };
+    }
     let times = contest(&mut sides, effort.rounds)?;
     let mut table = Table::new(
         format!(
@@ -101,8 +142,8 @@ fn compare(shape: Shape, effort: Effort, mempool: &mut Result<Native>) -> Result
     for (side, time) in sides.iter().zip(&times) {
         table.row(&side.name, cells(time, &times[0]));
     }
-    if let Some(why) = missing {
-        table.skipped("rte_mempool, cache 256 (DPDK)", why);
+    for (name, why) in missing {
+        table.skipped(name, why);
     }
     Ok(table)
 }

@@ -7,7 +7,7 @@ use std::{
     hint::black_box,
     ptr::NonNull,
     sync::atomic::{
-        AtomicUsize,
+        AtomicPtr, AtomicUsize,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
@@ -41,7 +41,7 @@ pub trait Buffers {
 
 /// Writes a line, and lets the compiler believe that somebody reads it.
 #[inline(always)]
-fn write_line(line: &mut [u8], number: u64) {
+pub fn write_line(line: &mut [u8], number: u64) {
     let line: &mut [u8; 64] = line.try_into().expect("64 bytes were asked for");
     *line = [number as u8; 64];
     black_box(line);
@@ -53,7 +53,7 @@ pub struct PutBack(Pool);
 /// Our pool, whose packets are dropped, as any thread may.
 pub struct Dropped(Pool);
 
-fn pool() -> Result<Pool> {
+pub fn pool() -> Result<Pool> {
     Ok(Pool::new(&PoolConfig {
         slots: BUFFERS as u32,
         slot_bytes: BYTES as u32,
@@ -161,10 +161,12 @@ impl Buffers for Glibc {
 }
 
 /// Text 003's pool: the free buffers' addresses in its ring, with the same loads and stores. Its ring of 1024 slots
-/// loses 1025 of 2048 buffers; this one has room for all.
+/// loses 1025 of 2048 buffers; this one has room for all. One thread takes, one returns; they may be the same.
 pub struct FreeRing {
-    slots: Box<[*mut u8]>,
+    slots: Box<[AtomicPtr<u8>]>,
+    /// Written by whoever takes, read by whoever returns: below the length.
     head: AtomicUsize,
+    /// Written by whoever returns, read by whoever takes: below the length.
     tail: AtomicUsize,
     _buffers: Box<[u8]>,
 }
@@ -173,7 +175,7 @@ impl FreeRing {
     pub fn new() -> FreeRing {
         let mut buffers = vec![0; BYTES * BUFFERS].into_boxed_slice();
         let mut ring = FreeRing {
-            slots: vec![std::ptr::null_mut(); 2 * BUFFERS].into_boxed_slice(),
+            slots: (0..2 * BUFFERS).map(|_| AtomicPtr::default()).collect(),
             head: AtomicUsize::new(0),
             tail: AtomicUsize::new(0),
             _buffers: Box::default(),
@@ -186,13 +188,25 @@ impl FreeRing {
     }
 
     #[inline(always)]
-    fn enqueue(&mut self, buffer: *mut u8) {
-        let tail = self.tail.load(Relaxed);
+    pub fn enqueue(&self, buffer: *mut u8) {
+        let tail = self.tail.load(Relaxed); // our own
         let next = (tail + 1) & (self.slots.len() - 1);
         if next != self.head.load(Acquire) {
-            self.slots[tail] = buffer;
+            self.slots[tail].store(buffer, Relaxed); // published by the next line
             self.tail.store(next, Release);
         }
+    }
+
+    #[inline(always)]
+    pub fn dequeue(&self) -> Option<NonNull<u8>> {
+        let head = self.head.load(Relaxed); // our own
+        if head == self.tail.load(Acquire) {
+            return None;
+        }
+        let buffer = self.slots[head].load(Relaxed); // published before the tail
+        self.head
+            .store((head + 1) & (self.slots.len() - 1), Release);
+        NonNull::new(buffer)
     }
 }
 
@@ -201,12 +215,7 @@ impl Buffers for FreeRing {
 
     #[inline(always)]
     fn take(&mut self) -> NonNull<u8> {
-        let head = self.head.load(Relaxed);
-        assert_ne!(head, self.tail.load(Acquire), "at most 32 are away");
-        let buffer = self.slots[head];
-        self.head
-            .store((head + 1) & (self.slots.len() - 1), Release);
-        NonNull::new(buffer).expect("only buffers are put in")
+        self.dequeue().expect("at most 32 are away")
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ use crate::method::{
     native::{Native, Recipe},
     samples::{self, Side, Summary},
     table::{Cell, Table},
-    two::{Samples, in_turn},
+    two::{Samples, in_turn, next_operations},
 };
 use anyhow::{Result, anyhow, bail};
 use ends::{Forebay, Ring};
@@ -89,6 +89,7 @@ fn recipes() -> [(&'static str, Recipe<'static>); 3] {
         file,
         source,
         pkg_config: None,
+        libraries: &[],
         debian,
     };
     [
@@ -200,14 +201,6 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// Numbers of the next sample, so that it lasts as long as it should.
-fn next_numbers(numbers: u64, took_ns: f64, effort: Effort) -> u64 {
-    let goal_ns = effort.scaled(30_000_000) as f64;
-    let next = (numbers as f64 * goal_ns / took_ns) as u64;
-    next.clamp(1000, 100 * numbers)
-        .next_multiple_of(BURST as u64)
-}
-
 fn between_threads(
     title: String,
     task: Task,
@@ -220,7 +213,7 @@ fn between_threads(
     let samples = in_turn(numbers.len(), effort.rounds, cpus, |side| {
         let ns = (entrants[side / 2].work)(task, side % 2 == 1, cpus, numbers[side])?;
         let each = ns / numbers[side] as f64;
-        numbers[side] = next_numbers(numbers[side], ns, effort);
+        numbers[side] = next_operations(numbers[side], ns, effort);
         Ok(each)
     })?;
     let better = |both: &[Samples<f64>], mode: Mode| {
@@ -323,17 +316,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_sample_is_made_as_long_as_it_should_be() {
-        let effort = Effort {
-            rounds: 1,
-            quick: true,
-        };
-        assert_eq!(next_numbers(32_000, 3_000_000.0, effort), 32_000);
-        assert_eq!(next_numbers(32_000, 6_000_000.0, effort), 16_000);
-        assert_eq!(next_numbers(32_000, 1.0, effort), 3_200_000);
-        assert_eq!(next_numbers(3200, 1e12, effort), 1024);
     }
 }

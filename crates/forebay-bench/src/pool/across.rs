@@ -1,0 +1,175 @@
+//! One thread takes buffers, writes to them and sends them; another one looks at each and returns it.
+//!
+//! ```text
+//!   taker:     take ─▶ 64 bytes written ─▶ link ─▶ look ─▶ returned     :returner
+//!      ▲                                                      │
+//!      └──────────── as each side does it ────────────────────┘
+//! ```
+
+use super::{
+    BURST,
+    ends::{Across, Bare, Packets, Returns, Takes},
+    link::{Receiver, Sender, link},
+    rivals::{FreeRing, Glibc},
+};
+use crate::method::{
+    Effort,
+    line::Mode,
+    machine::processors,
+    native::Native,
+    samples::Summary,
+    table::{Cell, Table},
+    two::{in_turn, next_operations, run_pair},
+};
+use anyhow::{Result, anyhow};
+
+/// Two processors.
+type Cpus = (usize, usize);
+
+/// Sends so many buffers, in bursts or one by one; the nanoseconds.
+type Work<'a> = Box<dyn FnMut(bool, Cpus, u64) -> Result<f64> + 'a>;
+
+fn entrant<'a, A: Across + 'a>(name: &'static str) -> (&'static str, Work<'a>) {
+    (name, Box::new(run_across::<A>))
+}
+
+/// The table, with `natives` among the sides.
+///
+/// # Errors
+/// No memory for a pool.
+pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Result<Table> {
+    let title = "pool/across: a buffer of 2048 bytes taken and 64 of them written by one thread, returned by another, ns";
+    let mut table = Table::new(title, &["NEAR b1", "NEAR b32", "FAR b1", "FAR b32"]);
+    let cpus = processors()?;
+    let &[first, second, ..] = &cpus[..] else {
+        table.skipped("all", &anyhow!("needs two processors"));
+        return Ok(table);
+    };
+    let mut sides = vec![
+        entrant::<Packets>("forebay, dropped"),
+        entrant::<Glibc>("malloc and free (glibc)"),
+        entrant::<FreeRing>("a ring of free buffers (text 003)"),
+    ];
+    let mut missing = Vec::new();
+    for (name, program) in natives {
+        match program {
+            Ok(program) => sides.push((
+                name,
+                Box::new(|in_bursts, (one, other): Cpus, buffers| {
+                    let what = if in_bursts { "many" } else { "single" };
+                    program.sample(&format!("{what} {one} {other}"), buffers)
+                }),
+            )),
+            Err(why) => missing.push((*name, &*why)),
+        }
+    }
+    sides.push(entrant::<Bare<1>>("the link alone, 8 bytes"));
+    sides.push(entrant::<Bare<2>>("the link alone, 16 bytes"));
+    // Of each two columns' worth: one by one, and in bursts.
+    let mut buffers = vec![20_000; 2 * sides.len()];
+    let samples = in_turn(buffers.len(), effort.rounds, (first, second), |which| {
+        let ns = sides[which / 2].1(which % 2 == 1, (first, second), buffers[which])?;
+        let each = ns / buffers[which] as f64;
+        buffers[which] = next_operations(buffers[which], ns, effort);
+        Ok(each)
+    })?;
+    for ((name, _), ways) in sides.iter().zip(samples.chunks_exact(2)) {
+        let modes = [Mode::Near, Mode::Far].into_iter();
+        let cells = modes.flat_map(|mode| {
+            let of = |way: usize| ways[way].by_mode.get(&mode).cloned().and_then(Summary::of);
+            [0, 1].map(|way| Cell::spread(of(way), 1))
+        });
+        table.row(*name, cells.collect());
+    }
+    for (name, why) in missing {
+        table.skipped(name, why);
+    }
+    table.note(format!(
+        "b1: one by one, b32: in bursts of {BURST}; all over the same link of 256 places, which carries an address of 8 bytes, ours \
+         a description of 16; up to 1.2 times is a tie. NEAR and FAR: how far apart the two processors were (–: not sampled); {} \
+         samples dropped because that changed, {} because they were two threads of one core",
+        samples.iter().map(|one| one.flipped).sum::<usize>(),
+        samples
+            .iter()
+            .filter_map(|one| one.by_mode.get(&Mode::OneCore))
+            .map(Vec::len)
+            .sum::<usize>(),
+    ));
+    Ok(table)
+}
+
+fn run_across<A: Across>(in_bursts: bool, cpus: Cpus, buffers: u64) -> Result<f64> {
+    let (taker, returner) = A::new()?;
+    let (sender, receiver) = link();
+    run_pair(
+        cpus,
+        || taking(taker, sender, in_bursts, buffers),
+        || returning(returner, receiver, in_bursts, buffers),
+    )
+}
+
+// Never inlined, so that each side has loops of its own to read; what they work with is first moved into local variables.
+
+#[inline(never)]
+fn taking<T: Takes>(taker: T, sender: Sender<T::Buffer>, in_bursts: bool, buffers: u64) {
+    let (mut taker, mut sender) = (taker, sender);
+    if !in_bursts {
+        for number in 0..buffers {
+            sender.send_one(taker.take(number));
+        }
+        return;
+    }
+    let mut burst = Vec::with_capacity(BURST);
+    for first in (0..buffers).step_by(BURST) {
+        taker.take_burst(BURST, first, &mut burst);
+        sender.send(burst.drain(..));
+    }
+}
+
+#[inline(never)]
+fn returning<R: Returns>(
+    returner: R,
+    receiver: Receiver<R::Buffer>,
+    in_bursts: bool,
+    buffers: u64,
+) {
+    let (mut returner, mut receiver) = (returner, receiver);
+    if !in_bursts {
+        for number in 0..buffers {
+            returner.put_back(receiver.receive_one(), number);
+        }
+        return;
+    }
+    let mut burst = Vec::with_capacity(BURST);
+    let mut returned = 0;
+    while returned < buffers {
+        receiver.receive(BURST, &mut burst);
+        let received = burst.len() as u64;
+        returner.put_back_burst(&mut burst, returned);
+        returned += received;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_carries_every_buffer_to_the_other_thread() {
+        let cpus = match processors().unwrap()[..] {
+            [first, second, ..] => (first, second),
+            _ => return eprintln!("skipped: needs two processors"),
+        };
+        // Whoever returns a buffer looks whether it is the one that was sent.
+        for in_bursts in [false, true] {
+            for (_, mut work) in [
+                entrant::<Packets>("packets"),
+                entrant::<Glibc>("glibc"),
+                entrant::<FreeRing>("ring"),
+                entrant::<Bare<2>>("bare"),
+            ] {
+                assert!(work(in_bursts, cpus, 6400).unwrap() > 0.0);
+            }
+        }
+    }
+}
