@@ -134,20 +134,23 @@ fn returning<R: Returns>(
     buffers: u64,
 ) {
     let (mut returner, mut receiver) = (returner, receiver);
+    // Told at the end: the other thread would wait for one that panicked.
+    let mut right = true;
     if !in_bursts {
         for number in 0..buffers {
-            returner.put_back(receiver.receive_one(), number);
+            right &= returner.put_back(receiver.receive_one(), number);
         }
-        return;
+    } else {
+        let mut burst = Vec::with_capacity(BURST);
+        let mut returned = 0;
+        while returned < buffers {
+            receiver.receive(BURST, &mut burst);
+            let received = burst.len() as u64;
+            right &= returner.put_back_burst(&mut burst, returned);
+            returned += received;
+        }
     }
-    let mut burst = Vec::with_capacity(BURST);
-    let mut returned = 0;
-    while returned < buffers {
-        receiver.receive(BURST, &mut burst);
-        let received = burst.len() as u64;
-        returner.put_back_burst(&mut burst, returned);
-        returned += received;
-    }
+    assert!(right, "other buffers came than were sent");
 }
 
 #[cfg(test)]

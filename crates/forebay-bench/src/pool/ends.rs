@@ -26,14 +26,16 @@ pub trait Returns: Send {
     /// A buffer on its way.
     type Buffer: Send;
 
-    fn put_back(&mut self, buffer: Self::Buffer, number: u64);
+    /// Says whether it was written with that number.
+    fn put_back(&mut self, buffer: Self::Buffer, number: u64) -> bool;
 
-    /// All in `burst`, with the numbers from `first` on.
+    /// All in `burst`, with the numbers from `first` on; says whether all were written with theirs.
     #[inline(always)]
-    fn put_back_burst(&mut self, burst: &mut Vec<Self::Buffer>, first: u64) {
-        for (buffer, number) in burst.drain(..).zip(first..) {
-            self.put_back(buffer, number);
-        }
+    fn put_back_burst(&mut self, burst: &mut Vec<Self::Buffer>, first: u64) -> bool {
+        let each = burst.drain(..).zip(first..);
+        each.fold(true, |right, (buffer, number)| {
+            self.put_back(buffer, number) & right
+        })
     }
 }
 
@@ -53,19 +55,14 @@ pub trait Across {
     fn new() -> Result<(Self::Taker, Self::Returner)>;
 }
 
-#[inline(always)]
-fn expect(first: u8, number: u64) {
-    assert_eq!(first, number as u8, "another buffer than was sent");
-}
-
 /// Ours: packets, whose descriptions travel.
 pub struct Packets;
 
 /// Drops packets.
 pub struct Dropping;
 
-/// Takes packets; with room for a burst.
-pub struct Packing(Pool, Vec<Packet>);
+/// Takes packets.
+pub struct Packing(Pool);
 
 impl Across for Packets {
     type Taker = Packing;
@@ -73,7 +70,7 @@ impl Across for Packets {
     type Buffer = PacketDesc;
 
     fn new() -> Result<(Packing, Dropping)> {
-        Ok((Packing(pool()?, Vec::new()), Dropping))
+        Ok((Packing(pool()?), Dropping))
     }
 }
 
@@ -83,14 +80,6 @@ impl Takes for Packing {
     #[inline(always)]
     fn take(&mut self, number: u64) -> PacketDesc {
         written(self.0.take().expect("most are at home"), number)
-    }
-
-    #[inline(always)]
-    fn take_burst(&mut self, n: usize, first: u64, target: &mut Vec<PacketDesc>) {
-        let Packing(pool, packets) = self;
-        assert_eq!(pool.take_burst(n, packets), n, "most are at home");
-        let packets = packets.drain(..).zip(first..);
-        target.extend(packets.map(|(packet, number)| written(packet, number)));
     }
 }
 
@@ -104,8 +93,8 @@ impl Returns for Dropping {
     type Buffer = PacketDesc;
 
     #[inline(always)]
-    fn put_back(&mut self, buffer: PacketDesc, number: u64) {
-        expect(buffer.into_packet().as_slice()[0], number);
+    fn put_back(&mut self, buffer: PacketDesc, number: u64) -> bool {
+        buffer.into_packet().as_slice()[0] == number as u8
     }
 }
 
@@ -123,9 +112,10 @@ impl Loan {
     }
 
     #[inline(always)]
-    fn look(&self, number: u64) {
+    fn look(&self, number: u64) -> bool {
         // SAFETY: the buffer is ours, and `written` wrote its first byte.
-        expect(unsafe { self.0.read() }, number);
+        let first = unsafe { self.0.read() };
+        first == number as u8
     }
 }
 
@@ -152,9 +142,10 @@ impl Returns for Glibc {
     type Buffer = Loan;
 
     #[inline(always)]
-    fn put_back(&mut self, buffer: Loan, number: u64) {
-        buffer.look(number);
+    fn put_back(&mut self, buffer: Loan, number: u64) -> bool {
+        let right = buffer.look(number);
         Buffers::put_back(self, buffer.0);
+        right
     }
 }
 
@@ -182,9 +173,10 @@ impl Returns for Arc<FreeRing> {
     type Buffer = Loan;
 
     #[inline(always)]
-    fn put_back(&mut self, buffer: Loan, number: u64) {
-        buffer.look(number);
+    fn put_back(&mut self, buffer: Loan, number: u64) -> bool {
+        let right = buffer.look(number);
         self.enqueue(buffer.0.as_ptr());
+        right
     }
 }
 
@@ -214,7 +206,7 @@ impl<const WORDS: usize> Returns for Bare<WORDS> {
     type Buffer = [u64; WORDS];
 
     #[inline(always)]
-    fn put_back(&mut self, buffer: [u64; WORDS], number: u64) {
-        expect(buffer[WORDS - 1] as u8, number);
+    fn put_back(&mut self, buffer: [u64; WORDS], number: u64) -> bool {
+        buffer[WORDS - 1] == number
     }
 }

@@ -10,6 +10,7 @@
 //! ```
 
 mod copy;
+mod fetch;
 mod fifo;
 mod mirror;
 mod region;
@@ -18,6 +19,7 @@ mod region;
 mod tests;
 
 pub(crate) use copy::copy;
+pub(crate) use fetch::{fetch_to_read, fetch_to_write};
 pub use fifo::Fifo;
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;

@@ -98,7 +98,7 @@ impl Packet {
         // The last piece first, so that each slot can name the one behind it.
         let pieces = bytes.chunks(self.pool.slot_bytes as usize);
         for piece in pieces.rev() {
-            let packet = supply.take().ok_or(Refused::Exhausted)?;
+            let mut packet = supply.take().ok_or(Refused::Exhausted)?;
             if !packet.pool.is(&self.pool) {
                 return Err(Refused::ForeignPool);
             }

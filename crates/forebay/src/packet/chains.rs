@@ -16,7 +16,7 @@ use super::{
     returns::Chain,
     shared::{MOST_POOLS, PoolRef, Shared},
 };
-use std::cell::Cell;
+use std::{cell::Cell, mem};
 
 thread_local! {
     // Not loom's: models drive `returns` with chains of their own.
@@ -48,13 +48,12 @@ impl Drop for Chains {
 #[inline]
 pub(super) fn give(pool: PoolRef, slot: u32) {
     let gathered = CHAINS.try_with(|chains| {
-        let place = &chains.0[pool.number as usize];
-        let mut chain = place.replace(Chain::EMPTY);
-        pool.returns.link(&mut chain, slot);
+        let place = chains.0[pool.number as usize].as_ptr();
+        // SAFETY: the chain is this thread's, and nothing that is called while we borrow it comes here again.
+        let chain = unsafe { &mut *place };
+        pool.returns.link(chain, slot);
         if chain.len() >= pool.batch {
-            pool.bring_home(chain);
-        } else {
-            place.set(chain);
+            pool.bring_home(mem::replace(chain, Chain::EMPTY));
         }
     });
     if gathered.is_err() {

@@ -23,7 +23,14 @@ use super::{
     shared::{Cold, PoolRef, Shared, SlotFacts},
 };
 use crate::sync::Arc;
-use std::{fmt, mem, ptr::NonNull, slice};
+use std::{
+    fmt,
+    mem,
+    ptr::NonNull,
+    slice,
+    // A packet is no part of a model: models drive `references`.
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// Bytes in a slot of a [`Pool`](super::Pool), with headroom and tailroom. Dropping it brings the slot home, on any
 /// thread.
@@ -57,6 +64,10 @@ pub struct Packet {
     wire_len: u32,
     /// The first slot that follows, or NONE.
     pub(super) next: u32,
+    /// Whether others may share its slots: false where they cannot, so that nobody has to look at the count, which is
+    /// elsewhere. Set by `share`, which only borrows the packet. Relaxed: whoever relies on it owns the packet or borrows it
+    /// exclusively, and so comes after all who borrowed it.
+    may_be_shared: AtomicBool,
 }
 
 // SAFETY: it owns its slot, or shares it with those who only read; a slot belongs to no thread.
@@ -123,6 +134,7 @@ impl Packet {
             paged: 0,
             wire_len: 0,
             next: NONE,
+            may_be_shared: AtomicBool::new(false),
         }
     }
 
@@ -132,7 +144,9 @@ impl Packet {
     /// The caller owned the descriptor's slots, in `pool`, and from here on the packet does.
     #[inline(always)] // or it goes through memory, twice
     pub(super) unsafe fn adopted(pool: PoolRef, mut desc: Desc) -> Packet {
-        let cold = pool.facts(desc.slot()).load();
+        let slot = desc.slot();
+        let facts = pool.facts(slot);
+        let cold = facts.load();
         let chained = desc.flags().has(Flags::CHAINED);
         let linear = if chained { cold.len } else { desc.len() };
         // What was promised of a raw desc is looked at again: these numbers bound all accesses.
@@ -145,15 +159,16 @@ impl Packet {
         desc = desc.with_len(0);
         desc.set_flags(desc.flags().without(Flags::CHAINED));
         Packet {
-            start: pool.start(desc.slot()),
+            start: pool.start(slot),
             pool,
             desc,
-            slot: desc.slot(),
+            slot,
             data: cold.offset,
             tail: cold.offset + linear,
             paged: len - linear,
             wire_len: cold.wire_more.wrapping_add(len),
             next: if chained { cold.next } else { NONE },
+            may_be_shared: AtomicBool::new(!facts.references.is_alone()),
         }
     }
 
@@ -177,8 +192,16 @@ impl Packet {
     /// ```
     #[inline(always)]
     #[allow(clippy::result_large_err)] // it is the packet, not a report
-    pub fn into_desc(self) -> Result<PacketDesc, Packet> {
-        if !self.facts().settle(self.cold()) {
+    pub fn into_desc(mut self) -> Result<PacketDesc, Packet> {
+        let cold = self.cold();
+        let settled = match self.is_alone() {
+            true => {
+                self.facts().store(cold);
+                true
+            }
+            false => self.facts().settle(cold),
+        };
+        if !settled {
             return Err(self);
         }
         let desc = self.described();
@@ -264,7 +287,9 @@ impl Packet {
     #[inline]
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Refused> {
         self.alone()?;
-        Ok(self.bytes_mut(0, self.linear()))
+        // SAFETY: the bytes are in our slot, as in `as_slice`, and initialised; nobody shares the slot, and we are borrowed
+        // exclusively, so nobody can begin to.
+        Ok(unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), self.linear() as usize) })
     }
 
     #[inline(always)]
@@ -273,23 +298,21 @@ impl Packet {
         unsafe { self.start.add(self.data as usize) }
     }
 
-    /// `len` bytes at `from` of the data. The caller has found us alone.
     #[inline(always)]
-    fn bytes_mut(&mut self, from: u32, len: u32) -> &mut [u8] {
-        assert!(u64::from(from) + u64::from(len) <= self.linear().into());
-        // SAFETY: `from` is within the data (asserted), which is within our slot.
-        let first = unsafe { self.first().add(from as usize) };
-        // SAFETY: the bytes are within our slot (asserted) and initialised; nobody shares the slot, and we are
-        // borrowed exclusively, so nobody can begin to.
-        unsafe { slice::from_raw_parts_mut(first.as_ptr(), len as usize) }
+    pub(super) fn alone(&mut self) -> Result<(), Refused> {
+        match self.is_alone() {
+            true => Ok(()),
+            false => Err(Refused::Shared),
+        }
     }
 
+    /// Whether nobody shares its bytes: once that is so it stays so, unless it is shared anew.
     #[inline(always)]
-    pub(super) fn alone(&self) -> Result<(), Refused> {
-        match self.is_shared() {
-            true => Err(Refused::Shared),
-            false => Ok(()),
+    fn is_alone(&mut self) -> bool {
+        if *self.may_be_shared.get_mut() {
+            *self.may_be_shared.get_mut() = !self.facts().references.is_alone();
         }
+        !*self.may_be_shared.get_mut()
     }
 
     /// Moves the data's beginning `n` bytes on, while there is no data: more headroom, less tailroom.
@@ -362,9 +385,13 @@ impl Packet {
         if n > has {
             return Err(Refused::NoRoom { has });
         }
-        self.grows(n)?;
+        self.alone()?;
+        // SAFETY: `tail` is at most the slot's size, so the sum stays in the slot or at its end.
+        let behind = unsafe { self.start.add(self.tail as usize) };
         self.tail += n;
-        Ok(self.bytes_mut(self.linear() - n, n))
+        // SAFETY: these `n` bytes were tailroom, which is in our slot and initialised, and are data now; we are alone,
+        // and borrowed exclusively.
+        Ok(unsafe { slice::from_raw_parts_mut(behind.as_ptr(), n as usize) })
     }
 
     /// Cuts the data to `len` bytes. Slots that hold none of it go home.
@@ -384,7 +411,7 @@ impl Packet {
     }
 
     #[inline(always)]
-    fn grows(&self, n: u32) -> Result<(), Refused> {
+    fn grows(&mut self, n: u32) -> Result<(), Refused> {
         self.alone()?;
         // A slot is never that long.
         if self.paged > 0 && n > Desc::MAX_LEN - self.len() {
@@ -419,6 +446,7 @@ impl Packet {
     /// ```
     pub fn share(&self) -> Packet {
         self.facts().share(self.cold());
+        self.may_be_shared.store(true, Relaxed); // see there
         // Field by field: the count just added is the new packet's.
         Packet {
             pool: self.pool,
@@ -430,13 +458,14 @@ impl Packet {
             paged: self.paged,
             wire_len: self.wire_len,
             next: self.next,
+            may_be_shared: AtomicBool::new(true),
         }
     }
 
     /// Whether others share its bytes.
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
-        !self.facts().references.is_alone()
+        self.may_be_shared.load(Relaxed) && !self.facts().references.is_alone() // Relaxed: see there
     }
 
     /// Makes its bytes its own: a copy in other slots where they are shared, nothing where they are not.
@@ -538,8 +567,8 @@ impl Packet {
 
     /// Whether its slot is all that dropping it would bring home.
     #[inline(always)]
-    pub(super) fn is_one_slot(&self) -> bool {
-        self.next == NONE && !self.is_shared()
+    pub(super) fn is_one_slot(&mut self) -> bool {
+        self.next == NONE && self.is_alone()
     }
 
     /// Gives its slot up without bringing it home; the caller has asked [`is_one_slot`](Packet::is_one_slot).
@@ -560,7 +589,15 @@ pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
 
 /// Lets go of a packet's slots. It takes numbers, not the packet, so that a packet in a loop can live in registers.
 #[inline(never)]
-fn let_go(pool: PoolRef, slot: u32, next: u32) {
+fn let_go(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
+    match next {
+        NONE if !may_be_shared => chains::give(pool, slot),
+        _ => let_go_if_last(pool, slot, next),
+    }
+}
+
+#[inline(never)]
+fn let_go_if_last(pool: PoolRef, slot: u32, next: u32) {
     if pool.facts(slot).references.release() {
         release_slots(pool, slot, next);
     }
@@ -569,7 +606,8 @@ fn let_go(pool: PoolRef, slot: u32, next: u32) {
 impl Drop for Packet {
     #[inline(always)]
     fn drop(&mut self) {
-        let_go(self.pool, self.slot(), self.next);
+        let may_be_shared = *self.may_be_shared.get_mut();
+        let_go(self.pool, self.slot(), self.next, may_be_shared);
     }
 }
 

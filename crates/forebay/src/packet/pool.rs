@@ -297,7 +297,7 @@ impl Pool {
     /// # Errors
     /// A packet of another pool, which comes back.
     #[inline(always)] // or the packet goes through memory
-    pub fn put_back(&mut self, packet: Packet) -> std::result::Result<(), Foreign<Packet>> {
+    pub fn put_back(&mut self, mut packet: Packet) -> std::result::Result<(), Foreign<Packet>> {
         if !packet.pool.is(&self.shared) {
             return Err(Foreign(packet));
         }

@@ -721,3 +721,24 @@ fn what_a_pool_cannot_be_is_an_error_that_says_what_to_do() {
         assert!(error.contains(text), "{error}");
     }
 }
+
+#[test]
+fn who_was_shared_once_may_write_again_when_the_others_are_gone() {
+    let mut pool = Pool::new(&PoolConfig::default()).unwrap();
+    let mut packet = pool.take().unwrap();
+    packet.put(2).unwrap();
+    let other = packet.share();
+    assert!(packet.is_shared() && packet.as_mut_slice().is_err());
+    let desc = other.into_desc().unwrap();
+    assert!(packet.put(1).is_err(), "a description shares, too");
+    drop(desc);
+    packet.put(1).unwrap();
+    assert!(!packet.is_shared());
+    let others = std::thread::scope(|scope| {
+        let sharing = [(); 2].map(|()| scope.spawn(|| packet.share()));
+        sharing.map(|it| it.join().unwrap())
+    });
+    assert!(packet.as_mut_slice().is_err());
+    drop((packet, others));
+    assert_eq!(pool.refill(), 2048);
+}

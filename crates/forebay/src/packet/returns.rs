@@ -1,6 +1,6 @@
 //! The way home: a stack of chains of slots that any thread pushes onto, and that the owner takes whole.
 //!
-//! Slots are linked by number in a table beside them; nothing here touches their bytes. It imports `sync`. Read
+//! Slots are linked by number in a table beside them; nothing here touches their bytes. It imports `memory` and `sync`. Read
 //! `chains` next, where threads gather their chains, then `pool`, the owner.
 //!
 //! ```text
@@ -18,13 +18,16 @@
 //! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the links of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders are done with the slots' bytes |
 //! | HOME | `push` on a closed pool, `expect`: adding to `out` | whichever of them makes it 0 | that everybody is done with all slots: the pool's memory may go |
 
-use crate::sync::{
-    CachePadded,
-    atomic::{
-        AtomicIsize, AtomicU32,
-        Ordering::{self, AcqRel, Acquire, Relaxed, Release},
+use crate::{
+    memory::fetch_to_read,
+    sync::{
+        CachePadded,
+        atomic::{
+            AtomicIsize, AtomicU32,
+            Ordering::{self, AcqRel, Acquire, Relaxed, Release},
+        },
+        planted,
     },
-    planted,
 };
 
 /// The end of a chain: no slot has this number.
@@ -152,9 +155,20 @@ impl Returns {
         self.out.fetch_add(out, home()) + out == 0 // HOME
     }
 
+    /// Asks for the links around a slot's: the next ones are likely to be among them, since slots that leave together come
+    /// home together, and another core has written them.
+    #[inline(always)]
+    fn fetch_around(&self, slot: u32) {
+        const LINKS_OF_LINE: usize = 64 / size_of::<u32>();
+        let link = &raw const self.next[slot as usize];
+        fetch_to_read(link.wrapping_sub(LINKS_OF_LINE));
+        fetch_to_read(link.wrapping_add(LINKS_OF_LINE));
+    }
+
     /// Sees each slot from `slot` to its chain's end.
     fn walk(&self, mut slot: u32, mut each: impl FnMut(u32)) {
         while slot < CLOSED {
+            self.fetch_around(slot);
             each(slot);
             // Relaxed: RETURN made it visible.
             slot = self.next[slot as usize].load(Relaxed);

@@ -16,7 +16,7 @@
 
 use crate::{
     Result,
-    memory::{HugePages, MapConfig, settle_views},
+    memory::{HugePages, MapConfig, fetch_to_write, settle_views},
 };
 use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 
@@ -251,16 +251,11 @@ impl<T> Place<T> {
     #[inline(always)]
     fn prefetch_behind(&self, bytes: usize) {
         const AHEAD: usize = 16 * LINE;
-        let mut _line = self.at.wrapping_add(AHEAD + bytes);
-        if _line >= self.seam {
-            _line = _line.wrapping_sub(self.seam_bytes);
+        let mut line = self.at.wrapping_add(AHEAD + bytes);
+        if line >= self.seam {
+            line = line.wrapping_sub(self.seam_bytes);
         }
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written there
-        // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
-        unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) _line, options(nomem, nostack, preserves_flags));
-        }
+        fetch_to_write(line);
     }
 }
 
