@@ -56,11 +56,11 @@ enum Room {
     Driver,
     /// Numbers of eight bytes from thread to thread
     Ring,
-    /// Buffers taken and returned by one thread
+    /// Buffers taken and returned by one thread, and by two
     Pool,
     /// A header added to packets and removed
     Header,
-    /// Seven layouts of a packet descriptor, read and written
+    /// Seven layouts of a packet descriptor and one by columns, read and written
     Descriptor,
     /// Streams of bytes in one thread and in two
     Stream,

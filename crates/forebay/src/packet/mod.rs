@@ -29,11 +29,13 @@
 //! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as an owner of its slot |
 //! | [`Pool`], [`SharedPool`] | slots for one allocating thread, and for several |
 //! | [`Packet`] | headroom, data, tailroom; shared by count; chained where longer than a slot |
+//! | [`Columns`] | many descriptions, a column a field: for work that looks at one or two of them |
 //! | [`layouts`] | other shapes of a descriptor, 48 to 22 bytes, to compare and to convert |
 
 mod allocator;
 mod chain;
 mod chains;
+mod columns;
 mod desc;
 pub mod layouts;
 #[allow(clippy::module_inception)] // the room has its name from it
@@ -55,6 +57,7 @@ mod tests;
 pub use allocator::{Allocator, SharedPool};
 pub use chain::Parts;
 pub use chains::return_idle;
+pub use columns::{Columns, View, ViewMut};
 pub use desc::{Desc, Facts, Flags};
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;

@@ -33,8 +33,14 @@ pub fn rx<D: Fields>(descs: &[D]) -> (u64, u64) {
 
 /// Sends: times 100 ns apart from 0 on, ports 0 to 3 in turn, sound where larger than 64 bytes.
 pub fn tx<D: Fields>(descs: &mut [D]) {
-    let mut time_ns = 0_u64;
-    let mut port = 0_u8;
+    tx_from(descs, 0);
+}
+
+/// Sends what is part of more: [`tx`], as if `before` others stood before the first.
+#[inline]
+pub fn tx_from<D: Fields>(descs: &mut [D], before: u64) {
+    let mut time_ns = 100 * before;
+    let mut port = before as u8;
     for desc in descs {
         desc.set_time(time_ns);
         let fits = desc.set_port(port % 4);

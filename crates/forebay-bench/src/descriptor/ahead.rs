@@ -1,0 +1,41 @@
+//! The loops piece by piece, each piece behind a demand for the one that comes so much later.
+#![allow(unsafe_code)]
+
+use super::AHEAD_BYTES;
+use forebay::packet::layouts::{Fields, loops};
+
+/// Descriptors of a piece: enough to be worth a loop, few enough that what is asked for at once is on its way at once.
+const PIECE: usize = 32;
+
+/// Asks for the lines that lie so much behind those of `piece`.
+#[inline(always)]
+fn ask<D>(piece: &[D]) {
+    let first = piece.as_ptr().cast::<u8>().wrapping_add(AHEAD_BYTES);
+    for _line in (0..size_of_val(piece)).step_by(64) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                first.wrapping_add(_line).cast(),
+            );
+        }
+    }
+}
+
+pub fn trivial<D: Fields>(descs: &[D]) -> u64 {
+    let pieces = descs.chunks(PIECE).inspect(|piece| ask(piece));
+    pieces.map(loops::trivial).sum()
+}
+
+pub fn rx<D: Fields>(descs: &[D]) -> (u64, u64) {
+    let pieces = descs.chunks(PIECE).inspect(|piece| ask(piece));
+    let add = |sum: (u64, u64), more: (u64, u64)| (sum.0 + more.0, sum.1 + more.1);
+    pieces.map(loops::rx).fold((0, 0), add)
+}
+
+pub fn tx<D: Fields>(descs: &mut [D]) {
+    for (number, piece) in descs.chunks_mut(PIECE).enumerate() {
+        ask(piece);
+        loops::tx_from(piece, (number * PIECE) as u64);
+    }
+}

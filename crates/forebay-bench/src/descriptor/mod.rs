@@ -1,0 +1,337 @@
+//! Text 004's loops over its six layouts of a descriptor and over ours, in memory far beyond the caches.
+//!
+//! Each layout also with lines asked for ahead, so that nobody waits where the processor does not guess what comes; and ours
+//! by columns, where a loop brings only the fields that it looks at. `ahead` and `by_column` have those loops.
+
+mod ahead;
+mod by_column;
+
+use crate::method::{
+    Effort,
+    samples::{Side, Summary, Times, contest},
+    table::{Cell, Table},
+};
+use anyhow::{Context, Result};
+use forebay::packet::{
+    Columns, Desc, Facts, Flags,
+    layouts::{Assuming, Fields, Layout, Packed, Plain, Reordered, Stamped, Tagged, Values, loops},
+};
+use std::{cell::RefCell, hint::black_box};
+
+/// What a loop does with each descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loop {
+    Trivial,
+    Read,
+    Write,
+    Anywhere,
+}
+
+impl Loop {
+    const ALL: [Loop; 4] = [Loop::Trivial, Loop::Read, Loop::Write, Loop::Anywhere];
+
+    fn title(self) -> &'static str {
+        match self {
+            Loop::Trivial => "descriptor/trivial: the sum of all sizes",
+            Loop::Read => {
+                "descriptor/read (RX): sizes of the sound ones, and how many came in at port 3"
+            }
+            Loop::Write => "descriptor/write (TX): time, port and soundness set",
+            Loop::Anywhere => {
+                "descriptor/anywhere: size, port, time and soundness of one here and one there"
+            }
+        }
+    }
+}
+
+/// One table a loop.
+///
+/// # Errors
+/// A value that a layout has no room for; no memory.
+pub fn run(effort: Effort) -> Result<Vec<Table>> {
+    let bytes: usize = if effort.quick { 32 << 20 } else { 512 << 20 };
+    // One layout is in memory at a time, so that eight of them do not need eight times as much.
+    let measured = [
+        each::<Plain>("plain", bytes, effort, pack)?,
+        each::<Reordered>("reordered", bytes, effort, pack)?,
+        each::<Packed>("packed", bytes, effort, pack)?,
+        each::<Assuming>("with assumptions", bytes, effort, pack)?,
+        each::<Tagged>("tagged", bytes, effort, pack)?,
+        each::<Stamped>("stamped", bytes, effort, pack)?,
+        each::<Desc>("forebay", bytes, effort, describe)?,
+        columns(bytes, effort)?,
+    ];
+    let tables = Loop::ALL.iter().enumerate().map(|(number, which)| {
+        let title = format!("{}; over {} MiB, one thread", which.title(), bytes >> 20);
+        let mut table = Table::new(
+            title,
+            &[
+                "bytes",
+                "million a second",
+                "cycles",
+                "best of six = 1",
+                "asked for ahead",
+                "best of six so = 1",
+            ],
+        );
+        let others = measured[..OTHERS].iter();
+        let best = others.clone().map(|it| rate(&it.times[number]).median);
+        let best = best.fold(0.0, f64::max);
+        let best_ahead = others.filter_map(|it| it.ahead(number)).map(|it| rate(it).median);
+        let best_ahead = best_ahead.fold(0.0, f64::max);
+        for layout in &measured {
+            let times = &layout.times[number];
+            let ahead = layout.ahead(number).map(rate);
+            let cells = vec![
+                Cell::number(layout.bytes as f64, 0),
+                Cell::spread(Some(rate(times)), 0),
+                Cell::spread(times.cycles, 2),
+                Cell::number(rate(times).median / best, 2),
+                Cell::spread(ahead, 0),
+                ahead.map_or(Cell::Unknown, |it| Cell::number(it.median / best_ahead, 2)),
+            ];
+            table.row(layout.name, cells);
+        }
+        table.note(
+            "only the loops over one layout took turns: the layouts were measured one after another, not in the same \
+             minute of the machine",
+        );
+        table.note(format!(
+            "asked for ahead: the same loop, which asks for lines {AHEAD_BYTES} bytes before it gets there (512 to 8192 were \
+             tried): what runs through memory in order is guessed by the processor, which needs no asking",
+        ));
+        table.note(
+            "by columns: the same facts, a column a field (packet::Columns): a loop over a few fields brings these only, and who \
+             wants one packet's looks in several places (descriptor/anywhere)",
+        );
+        table
+    });
+    Ok(tables.collect())
+}
+
+/// Layouts that are not ours.
+const OTHERS: usize = 6;
+
+/// How far ahead lines are asked for: beyond the end of a page, at which the processor's own guessing stops.
+const AHEAD_BYTES: usize = 4096;
+
+/// Millions a second.
+fn rate(times: &Times) -> Summary {
+    times.ns.in_each(1e3)
+}
+
+struct Measured {
+    name: &'static str,
+    bytes: usize,
+    /// Of each loop, and then of each that asks ahead, where that was measured.
+    times: Vec<Times>,
+}
+
+impl Measured {
+    /// Of a loop that asks ahead.
+    fn ahead(&self, number: usize) -> Option<&Times> {
+        self.times.get(Loop::ALL.len() + number)
+    }
+}
+
+fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    let bytes = count * size_of::<T>();
+    room.try_reserve_exact(count)
+        .with_context(|| format!("reserving {} MiB for descriptors", bytes >> 20))?;
+    Ok(room)
+}
+
+fn each<D: Fields>(
+    name: &'static str,
+    bytes: usize,
+    effort: Effort,
+    one: fn(u64) -> Result<D>,
+) -> Result<Measured> {
+    let count = bytes / size_of::<D>();
+    let mut descs = room(count)?;
+    for number in 0..count as u64 {
+        descs.push(one(number)?);
+    }
+    let descs = RefCell::new(descs);
+    let reads = |what: fn(&[D])| {
+        let descs = &descs;
+        move || {
+            let descs = descs.borrow();
+            what(&descs[..]);
+            descs.len() as u64
+        }
+    };
+    let writes = |what: fn(&mut [D])| {
+        let descs = &descs;
+        move || {
+            let mut descs = descs.borrow_mut();
+            what(&mut descs[..]);
+            black_box(&mut descs[..]).len() as u64
+        }
+    };
+    let mut sides = [
+        Side::new(
+            "trivial",
+            reads(|descs| {
+                black_box(loops::trivial(descs));
+            }),
+        ),
+        Side::new(
+            "read",
+            reads(|descs| {
+                black_box(loops::rx(descs));
+            }),
+        ),
+        Side::new("write", writes(loops::tx)),
+        Side::new("anywhere", || {
+            let descs = descs.borrow();
+            let visits = visits(descs.len());
+            black_box(visits.clone().fold(0, |sum: u64, index| {
+                let desc = &descs[index];
+                let told = u64::from(desc.port()) + u64::from(desc.is_valid());
+                sum.wrapping_add(desc.time_ns() + u64::from(desc.size()) + told)
+            }));
+            visits.len() as u64
+        }),
+        Side::new(
+            "trivial, ahead",
+            reads(|descs| {
+                black_box(ahead::trivial(descs));
+            }),
+        ),
+        Side::new(
+            "read, ahead",
+            reads(|descs| {
+                black_box(ahead::rx(descs));
+            }),
+        ),
+        Side::new("write, ahead", writes(ahead::tx)),
+    ];
+    Ok(Measured {
+        name,
+        bytes: size_of::<D>(),
+        times: contest(&mut sides, effort.rounds)?,
+    })
+}
+
+/// Places here and there among so many.
+fn visits(count: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
+    // Fibonacci hashing: a 32-bit number times 2³² over the golden ratio, and then the upper bits of that times the count.
+    let place = move |number: u32| {
+        let hash = u64::from(number.wrapping_mul(0x9E37_79B9));
+        ((hash * count as u64) >> 32) as usize
+    };
+    (0..(count / 32) as u32).map(place)
+}
+
+/// Ours by columns, as many packets as others have in so many bytes of descriptions.
+fn columns(bytes: usize, effort: Effort) -> Result<Measured> {
+    const BYTES: usize = 21;
+    let count = bytes / BYTES;
+    let mut columns = Columns::with_capacity(count);
+    for number in 0..count as u64 {
+        columns.push(describe(number)?);
+    }
+    let columns = RefCell::new(columns);
+    let mut sides = [
+        Side::new("trivial", || {
+            let columns = columns.borrow();
+            black_box(by_column::trivial(&columns));
+            columns.len() as u64
+        }),
+        Side::new("read", || {
+            let columns = columns.borrow();
+            black_box(by_column::rx(&columns));
+            columns.len() as u64
+        }),
+        Side::new("write", || {
+            let mut columns = columns.borrow_mut();
+            by_column::tx(&mut columns);
+            black_box(&mut *columns).len() as u64
+        }),
+        Side::new("anywhere", || {
+            let columns = columns.borrow();
+            let (visits, view) = (visits(columns.len()), columns.view());
+            black_box(visits.clone().fold(0, |sum: u64, index| {
+                let sound = view.flags[index].has(Flags::VALID);
+                let told = u64::from(view.ports[index]) + u64::from(sound);
+                sum.wrapping_add(view.times[index] + u64::from(view.lens[index]) + told)
+            }));
+            visits.len() as u64
+        }),
+    ];
+    Ok(Measured {
+        name: "forebay, by columns",
+        bytes: BYTES,
+        times: contest(&mut sides, effort.rounds)?,
+    })
+}
+
+/// Sizes of 60 to 1514, every eighth not sound, four ports.
+fn size(number: u64) -> u32 {
+    60 + (number.wrapping_mul(0x9E37_79B9) >> 7) as u32 % 1455
+}
+
+fn pack<L: Layout>(number: u64) -> Result<L> {
+    Ok(L::pack(&Values {
+        port: number as u8 % 4,
+        time_ns: number * 672,
+        size: size(number),
+        payload: 0x7000_0000_0000 + number % 2048 * 2048,
+        valid: !number.is_multiple_of(8),
+        hash: number,
+        ..Values::default()
+    })?)
+}
+
+fn describe(number: u64) -> Result<Desc> {
+    let flags = match number.is_multiple_of(8) {
+        true => Flags::default(),
+        false => Flags::VALID,
+    };
+    Ok(Desc::new(&Facts {
+        time_ns: number * 672,
+        len: size(number),
+        slot: number as u32 % 2048,
+        port: number as u8 % 4,
+        flags,
+        hash: number as u16,
+        ..Facts::default()
+    })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_layouts_hold_the_same_packets() {
+        fn sums<D: Fields>(one: fn(u64) -> Result<D>) -> (u64, (u64, u64)) {
+            let mut descs: Vec<D> = (0..1000).map(|number| one(number).unwrap()).collect();
+            let sums = (loops::trivial(&descs), loops::rx(&descs));
+            assert_eq!((ahead::trivial(&descs), ahead::rx(&descs)), sums);
+            let mut others = descs.clone();
+            loops::tx(&mut descs);
+            ahead::tx(&mut others);
+            assert_eq!(descs[5].time_ns(), 500);
+            let told = |desc: &D| (desc.time_ns(), desc.port(), desc.is_valid());
+            assert!(descs.iter().map(told).eq(others.iter().map(told)));
+            sums
+        }
+        let expected = sums::<Plain>(pack);
+        assert_eq!(sums::<Packed>(pack), expected);
+        assert_eq!(sums::<Stamped>(pack), expected);
+        assert_eq!(sums::<Desc>(describe), expected);
+        assert_eq!(expected.1.1, 250);
+        let mut descs: Vec<Desc> = (0..1000).map(|number| describe(number).unwrap()).collect();
+        let mut columns: Columns = descs.iter().copied().collect();
+        assert_eq!(
+            (by_column::trivial(&columns), by_column::rx(&columns)),
+            expected
+        );
+        loops::tx(&mut descs);
+        by_column::tx(&mut columns);
+        assert_eq!(columns, descs.into_iter().collect());
+    }
+}
