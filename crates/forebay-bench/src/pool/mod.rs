@@ -17,7 +17,7 @@ use crate::method::{
     table::{Cell, Table},
 };
 use anyhow::Result;
-use rivals::{Buffers, Dropped, FreeRing, Glibc, PutBack};
+use rivals::{Blocks, Buffers, Dropped, FreeRing, Glibc, PutBack};
 use std::hint::black_box;
 
 /// Buffers in a burst.
@@ -111,7 +111,7 @@ fn compare(
     let cpu = processors()?.first().copied().unwrap_or(0);
     let what = format!("{} {cpu} {cpu}", shape.word());
     let (mut ours, mut dropped) = (PutBack::new()?, Dropped::new()?);
-    let (mut glibc, mut ring) = (Glibc, FreeRing::new());
+    let (mut glibc, mut ring, mut blocks) = (Glibc, FreeRing::new(), Blocks::new()?);
     let mut sides = vec![
         Side::new("forebay, put_back", || go(&mut ours, shape, operations)),
         Side::new("forebay, dropped", || go(&mut dropped, shape, operations)),
@@ -123,6 +123,11 @@ fn compare(
         }),
     ];
     let mut missing = Vec::new();
+    if shape == Shape::Bursts {
+        sides.push(Side::new("forebay, slots by the block", || {
+            go(&mut blocks, shape, operations)
+        }));
+    }
     for (name, program) in natives {
         match program {
             Ok(program) => sides.push(Side::timed(*name, || {
@@ -202,6 +207,7 @@ mod tests {
         let (mut ours, mut dropped) = (PutBack::new().unwrap(), Dropped::new().unwrap());
         whole(&mut ours);
         whole(&mut dropped);
+        whole(&mut Blocks::new().unwrap());
         whole(&mut Glibc);
         whole(&mut FreeRing::new());
         assert!(ours.end() && dropped.end(), "a slot is missing");

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use anyhow::Result;
-use forebay::packet::{Packet, Pool, PoolConfig};
+use forebay::packet::{Packet, Pool, PoolConfig, Slots};
 use std::{
     hint::black_box,
     ptr::NonNull,
@@ -130,6 +130,42 @@ impl Buffers for Dropped {
     #[inline(always)]
     fn take_burst(&mut self, n: usize, into: &mut Vec<Packet>) {
         self.0.take_burst(n, into);
+    }
+}
+
+/// Our pool, which hands slots over by the block: here a buffer is a block of them.
+pub struct Blocks(Pool);
+
+impl Blocks {
+    pub fn new() -> Result<Blocks> {
+        pool().map(Blocks)
+    }
+}
+
+impl Buffers for Blocks {
+    type Buffer = Slots;
+
+    #[inline(always)]
+    fn take(&mut self) -> Slots {
+        self.0.take_slots(1)
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, slots: Slots) {
+        self.0.put_back_slots(slots).expect("they are its own");
+    }
+
+    #[inline(always)]
+    fn touch(slots: &mut Slots, number: u64) {
+        for index in 0..slots.len() {
+            let slot = slots.bytes_mut(index).expect("there are so many");
+            write_line(&mut slot[..64], number);
+        }
+    }
+
+    #[inline(always)]
+    fn take_burst(&mut self, n: usize, into: &mut Vec<Slots>) {
+        into.push(self.0.take_slots(n));
     }
 }
 

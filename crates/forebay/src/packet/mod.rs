@@ -28,6 +28,7 @@
 //! |---|---|
 //! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as an owner of its slot |
 //! | [`Pool`], [`SharedPool`] | slots for one allocating thread, and for several |
+//! | [`Slots`] | free slots by the block, for whoever wants no packets yet |
 //! | [`Packet`] | headroom, data, tailroom; shared by count; chained where longer than a slot |
 //! | [`Columns`] | many descriptions, a column a field: for work that looks at one or two of them |
 //! | [`layouts`] | other shapes of a descriptor, 48 to 22 bytes, to compare and to convert |
@@ -45,6 +46,7 @@ mod pool;
 mod references;
 mod returns;
 mod shared;
+mod slots;
 mod unfit;
 
 #[cfg(test)]
@@ -62,4 +64,5 @@ pub use desc::{Desc, Facts, Flags};
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;
 pub use pool::{Counts, Foreign, Handle, Leaks, Pool, PoolConfig, Supply};
+pub use slots::Slots;
 pub use unfit::{Bound, Unfit};

@@ -20,9 +20,8 @@ use super::{
     chain::give_parts,
     chains,
     returns::NONE,
-    shared::{Cold, PoolRef, Shared, SlotFacts},
+    shared::{Cold, PoolRef, SlotFacts},
 };
-use crate::sync::Arc;
 use std::{
     fmt,
     mem,
@@ -120,17 +119,16 @@ impl Packet {
     /// An empty packet in a slot that is the caller's alone.
     ///
     /// # Safety
-    /// The caller owns the slot, and from here on the packet does.
+    /// The caller owns the slot of `pool`, and from here on the packet does.
     #[inline(always)]
-    pub(super) unsafe fn fresh(shared: &Arc<Shared>, slot: u32) -> Packet {
+    pub(super) unsafe fn fresh(pool: PoolRef, slot: u32) -> Packet {
         Packet {
-            // SAFETY: we own a slot of it, the caller's promise.
-            pool: unsafe { PoolRef::new(shared) },
-            start: shared.start(slot),
-            desc: Desc::empty(slot, shared.number),
+            pool,
+            start: pool.start(slot),
+            desc: Desc::empty(slot, pool.number),
             slot,
-            data: shared.headroom,
-            tail: shared.headroom,
+            data: pool.headroom,
+            tail: pool.headroom,
             paged: 0,
             wire_len: 0,
             next: NONE,

@@ -18,7 +18,8 @@ use super::{
     Desc, Packet, PacketDesc, chains,
     layouts::{Layout, Payloads},
     returns::NONE,
-    shared::Shared,
+    shared::{PoolRef, Shared},
+    slots::Slots,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
 use std::{fmt, mem, ptr::NonNull};
@@ -223,8 +224,10 @@ impl Pool {
             NONE => self.pop()?,
             last => last,
         };
+        // SAFETY: the slot that left is out, and the packet's.
+        let pool = unsafe { PoolRef::new(&self.shared) };
         // SAFETY: a slot at home belongs to nobody but us, and it left.
-        Some(unsafe { Packet::fresh(&self.shared, slot) })
+        Some(unsafe { Packet::fresh(pool, slot) })
     }
 
     #[inline(always)]
@@ -281,15 +284,59 @@ impl Pool {
             free: &mut self.free,
             least_free: &mut self.least_free,
         };
-        let (shared, stack) = (&self.shared, &self.stack);
+        let stack = &self.stack;
+        // SAFETY: it is used for slots that left the stack only, which are out.
+        let pool = unsafe { PoolRef::new(&self.shared) };
         // One leaves the stack for each that the target really takes, so that none is lost between the two.
         target.extend((0..n.min(before)).map(|_| {
             *leaving.free -= 1;
             // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
-            unsafe { Packet::fresh(shared, stack[*leaving.free]) }
+            unsafe { Packet::fresh(pool, stack[*leaving.free]) }
         }));
         drop(leaving);
         before - self.free
+    }
+
+    /// Up to `n` free slots by the block, at most [`Slots::MOST`], for whoever fills slots and wants no packets yet: their numbers
+    /// are copied at once.
+    #[inline]
+    pub fn take_slots(&mut self, n: usize) -> Slots {
+        let n = n.min(Slots::MOST);
+        self.push_last();
+        if self.free < n.saturating_add(self.look_at) {
+            self.look();
+        }
+        let taken = n.min(self.free);
+        self.exhausted = self.exhausted.saturating_add((n - taken) as u64);
+        let before = self.free;
+        self.free -= taken;
+        self.least_free = self.least_free.min(self.free);
+        // SAFETY: it is used as long as there are slots in the block, which are out.
+        let pool = unsafe { PoolRef::new(&self.shared) };
+        // SAFETY: slots on the stack belong to nobody but us, and these left the stack.
+        unsafe { Slots::owning(pool, &self.stack[self.free..before]) }
+    }
+
+    /// Puts slots on top of the free ones by the block.
+    ///
+    /// # Errors
+    /// Those of another pool, which come back.
+    #[inline]
+    #[allow(clippy::result_large_err)] // it is the slots, not a report
+    pub fn put_back_slots(&mut self, slots: Slots) -> std::result::Result<(), Foreign<Slots>> {
+        if !slots.are_of(&self.shared) {
+            return Err(Foreign(slots));
+        }
+        self.push_last();
+        let (numbers, len) = slots.into_numbers();
+        let above = &mut self.stack[self.free..]; // there is room for all
+        match above.first_chunk_mut() {
+            // A copy of known length, without a call: what is beyond `len` lies above the stack, and means nothing there.
+            Some(block) => *block = numbers,
+            None => above[..len].copy_from_slice(&numbers[..len]),
+        }
+        self.free += len;
+        Ok(())
     }
 
     /// Puts a packet's slot on top of the free ones, at once: faster than dropping it.

@@ -742,3 +742,53 @@ fn who_was_shared_once_may_write_again_when_the_others_are_gone() {
     drop((packet, others));
     assert_eq!(pool.refill(), 2048);
 }
+
+#[test]
+fn slots_by_the_block_are_taken_become_packets_and_go_home_once_each() {
+    let (mut pool, other) = (pool_of(40), pool_of(40));
+    let mut slots = pool.take_slots(100);
+    let mut rest = pool.take_slots(32);
+    assert_eq!(
+        (slots.len(), rest.len(), pool.take_slots(5).len()),
+        (32, 8, 0)
+    );
+    assert_eq!(pool.counts().exhausted, 24 + 5);
+    let all: BTreeSet<_> = slots.numbers().iter().chain(rest.numbers()).collect();
+    assert_eq!(all.len(), 40, "each is taken once");
+    for index in 0..slots.len() {
+        let bytes = slots.bytes_mut(index).unwrap();
+        assert_eq!(bytes.len(), 256);
+        bytes.fill(index as u8);
+    }
+    assert!((0..32).all(|index| slots.bytes_mut(index).unwrap()[255] == index as u8));
+    assert!(slots.bytes_mut(32).is_none());
+    let mut packet = slots.pop().unwrap();
+    assert_eq!((packet.headroom(), packet.is_empty()), (64, true));
+    assert_eq!(packet.put(1).unwrap(), [31], "its slot was the last");
+    drop(packet);
+    while rest.pop().is_some() {}
+    assert!(pool.put_back_slots(rest).is_ok(), "none is of every pool");
+    let mut other = other;
+    let slots = other.put_back_slots(slots).unwrap_err().0;
+    assert_eq!(slots.len(), 31);
+    let half = pool.take_slots(4);
+    assert_eq!(half.len(), 4);
+    thread::spawn(move || drop(half)).join().unwrap();
+    assert!(pool.put_back_slots(slots).is_ok());
+    assert_eq!(pool.refill(), 40);
+    let numbers: BTreeSet<_> = std::iter::from_fn(|| pool.take())
+        .map(Packet::into_slot)
+        .collect();
+    assert_eq!(numbers.len(), 40, "each is there once");
+}
+
+#[test]
+fn a_block_of_slots_outlives_its_pool() {
+    let mut pool = pool_of(4);
+    let mut slots = pool.take_slots(3);
+    assert_eq!(pool.close().unwrap().slots.len(), 3);
+    slots.bytes_mut(2).unwrap().fill(7);
+    let packet = slots.pop().unwrap();
+    drop(slots);
+    assert!(packet.is_empty());
+}
