@@ -10,7 +10,7 @@ use super::{
     BURST,
     ends::{Across, Bare, Packets, Returns, Takes},
     link::{Receiver, Sender, link},
-    rivals::{FreeRing, Glibc},
+    rivals::{BYTES, FreeRing, Glibc},
 };
 use crate::method::{
     Effort,
@@ -22,6 +22,9 @@ use crate::method::{
     two::{in_turn, next_operations, run_pair},
 };
 use anyhow::{Result, anyhow};
+
+/// Bytes of slots that do not lie a power of two apart; DPDK's do not either.
+const SPREAD: usize = 2112;
 
 /// Two processors.
 type Cpus = (usize, usize);
@@ -46,7 +49,8 @@ pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Re
         return Ok(table);
     };
     let mut sides = vec![
-        entrant::<Packets>("forebay, dropped"),
+        entrant::<Packets<BYTES>>("forebay, dropped"),
+        entrant::<Packets<SPREAD>>("forebay, the same in slots of 2112 bytes"),
         entrant::<Glibc>("malloc and free (glibc)"),
         entrant::<FreeRing>("a ring of free buffers (text 003)"),
     ];
@@ -166,7 +170,7 @@ mod tests {
         // Whoever returns a buffer looks whether it is the one that was sent.
         for in_bursts in [false, true] {
             for (_, mut work) in [
-                entrant::<Packets>("packets"),
+                entrant::<Packets<BYTES>>("packets"),
                 entrant::<Glibc>("glibc"),
                 entrant::<FreeRing>("ring"),
                 entrant::<Bare<2>>("bare"),

@@ -55,8 +55,8 @@ pub trait Across {
     fn new() -> Result<(Self::Taker, Self::Returner)>;
 }
 
-/// Ours: packets, whose descriptions travel.
-pub struct Packets;
+/// Ours: packets in slots of so many bytes, whose descriptions travel.
+pub struct Packets<const SLOT_BYTES: usize>;
 
 /// Drops packets.
 pub struct Dropping;
@@ -64,13 +64,13 @@ pub struct Dropping;
 /// Takes packets.
 pub struct Packing(Pool);
 
-impl Across for Packets {
+impl<const SLOT_BYTES: usize> Across for Packets<SLOT_BYTES> {
     type Taker = Packing;
     type Returner = Dropping;
     type Buffer = PacketDesc;
 
     fn new() -> Result<(Packing, Dropping)> {
-        Ok((Packing(pool()?), Dropping))
+        Ok((Packing(pool(SLOT_BYTES)?), Dropping))
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Bytes of a buffer.
-const BYTES: usize = 2048;
+pub const BYTES: usize = 2048;
 
 /// Buffers of a pool.
 const BUFFERS: usize = 2048;
@@ -53,17 +53,18 @@ pub struct PutBack(Pool);
 /// Our pool, whose packets are dropped, as any thread may.
 pub struct Dropped(Pool);
 
-pub fn pool() -> Result<Pool> {
+/// One of ours, with slots of so many bytes.
+pub fn pool(slot_bytes: usize) -> Result<Pool> {
     Ok(Pool::new(&PoolConfig {
         slots: BUFFERS as u32,
-        slot_bytes: BYTES as u32,
+        slot_bytes: slot_bytes as u32,
         ..PoolConfig::default()
     })?)
 }
 
 impl PutBack {
     pub fn new() -> Result<PutBack> {
-        pool().map(PutBack)
+        pool(BYTES).map(PutBack)
     }
 
     /// Whether all slots are home.
@@ -75,7 +76,7 @@ impl PutBack {
 
 impl Dropped {
     pub fn new() -> Result<Dropped> {
-        pool().map(Dropped)
+        pool(BYTES).map(Dropped)
     }
 
     /// Whether all slots are home.
@@ -138,7 +139,7 @@ pub struct Blocks(Pool);
 
 impl Blocks {
     pub fn new() -> Result<Blocks> {
-        pool().map(Blocks)
+        pool(BYTES).map(Blocks)
     }
 }
 

@@ -44,7 +44,8 @@ pub struct PoolConfig {
     /// Packets that it can hold: 1 to 1,048,576; 2048 by default.
     pub slots: u32,
     /// Bytes of a slot, headroom included: 64 to 524,288, a multiple of 64; 2048 by default. AF_XDP wants 2048 or
-    /// 4096 (Documentation/networking/af_xdp.rst, UMEM).
+    /// 4096 (Documentation/networking/af_xdp.rst, UMEM). Where it does not matter, an odd multiple of 64, such as 2112, may
+    /// serve better: slots that lie a power of two apart all begin in the same few sets of a cache.
     pub slot_bytes: u32,
     /// Bytes left free before a new packet's data; 128 by default.
     pub headroom: u32,
