@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   start ─▶ on the processors it is given ─▶ wait: exit code, processor time, what it said
-//!               └─ it lasts too long, we are through with it, or we die: killed
+//!               └─ it lasts too long, we are through with it, or we die: asked to end (SIGTERM); if it does not, and we live: killed
 //! ```
+//! Asked first, because what a program shares with processes of its own (`buffer`: memory and semaphores) outlives one that is killed.
 //! What it says goes to a file in memory: nobody has to read while it runs, and no full pipe can hold it up.
 #![allow(unsafe_code)]
 
@@ -12,11 +13,13 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{MemfdFlags, memfd_create},
-    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, set_parent_process_death_signal},
+    process::{
+        Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    env, fs,
+    env,
     fs::File,
     io,
     os::{
@@ -83,13 +86,13 @@ pub fn version(mut program: Command) -> Option<String> {
 /// What becomes of a process when we end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is killed.
+    /// It is asked to end, as `kill` does (SIGTERM).
     Dies,
     /// It sees its standard input end, has something to do then, and ends; our terminal's signals are not for it.
     CleansUp,
 }
 
-/// A process that runs; killed when dropped, unless it cleans up first.
+/// A process that runs; when dropped it is asked to end, and killed if it does not.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -103,6 +106,9 @@ pub struct Running {
 
 /// How long a process may clean up that we are through with.
 const CLEANING: Duration = Duration::from_secs(10);
+
+/// How long one may take to end that is asked to.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// A process that ended as it should.
 #[derive(Clone, Debug)]
@@ -149,7 +155,7 @@ impl Running {
         let cpus = cpus.to_vec();
         let prepare = move || {
             match fate {
-                Fate::Dies => set_parent_process_death_signal(Some(Signal::KILL))?,
+                Fate::Dies => set_parent_process_death_signal(Some(Signal::TERM))?,
                 Fate::CleansUp => {}
             }
             keep_on(&cpus).map_err(io::Error::other)
@@ -161,7 +167,13 @@ impl Running {
         }
         let mut child = command.spawn().with_context(starting)?;
         let pid = Pid::from_child(&child);
-        let ends = pidfd_open(pid, PidfdFlags::empty()).with_context(starting)?;
+        let ends = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(ends) => ends,
+            Err(error) => {
+                let _ = child.kill().and_then(|()| child.wait()); // what is told is why
+                return Err(error).with_context(starting);
+            }
+        };
         Ok(Running {
             name: name.into(),
             pid,
@@ -180,8 +192,7 @@ impl Running {
 
     /// Asks it to end, as Ctrl-C does.
     pub fn interrupt(&self) {
-        // It is ours and nobody waited for it, so the number is its own; if it has ended, that is what was wanted.
-        let _ = kill_process(self.pid, Signal::INT);
+        self.signal(Signal::INT);
     }
 
     /// Ends its standard input.
@@ -189,21 +200,31 @@ impl Running {
         self.stdin = None;
     }
 
-    /// Nanoseconds that all its threads were on a processor so far.
+    /// Nanoseconds that all its threads, also those that ended, were on a processor so far.
     ///
     /// # Errors
-    /// It has ended, or this kernel does not count.
+    /// The kernel has no clock of it.
     pub fn cpu_ns(&self) -> Result<u64> {
-        let tasks = format!("/proc/{}/task", self.pid.as_raw_pid());
-        let mut sum = 0;
-        for task in fs::read_dir(&tasks).with_context(|| format!("{} ended", self.name))? {
-            // A thread may end between being seen and being asked.
-            let told = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            let spent = told.split(' ').next().unwrap_or_default();
-            sum += spent.parse::<u64>().unwrap_or(0);
-        }
-        ensure!(sum > 0, "needs a kernel that fills {tasks}/*/schedstat");
-        Ok(sum)
+        let mut clock = 0;
+        // SAFETY: the clock's number is ours.
+        let error = unsafe { libc::clock_getcpuclockid(self.pid.as_raw_pid(), &raw mut clock) };
+        ensure!(
+            error == 0,
+            "the processor time of {}: {}",
+            self.name,
+            io::Error::from_raw_os_error(error)
+        );
+        // SAFETY: a plain C structure, for which zeros are values.
+        let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+        // SAFETY: the time is ours.
+        let told = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        ensure!(
+            told == 0,
+            "the processor time of {}: {}",
+            self.name,
+            io::Error::last_os_error()
+        );
+        Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
     /// Comes back when it has said `word`.
@@ -228,10 +249,10 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for its end, and kills it when that does not come within `limit`.
+    /// Waits for its end, and brings it about when it does not come within `limit`.
     ///
     /// # Errors
-    /// It had to be killed, or its exit code is not 0.
+    /// It lasted longer, or its exit code is not 0.
     pub fn wait(mut self, limit: Duration) -> Result<Ended> {
         let is_over = self.ends_within(limit)?;
         if !is_over {
@@ -268,8 +289,16 @@ impl Running {
         }
     }
 
+    /// Asks it to end, and kills it when it does not.
     fn kill(&self) {
-        let _ = kill_process(self.pid, Signal::KILL); // as in `interrupt`
+        self.signal(Signal::TERM);
+        if !self.ends_within(ENDING).unwrap_or(false) {
+            self.signal(Signal::KILL);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let _ = pidfd_send_signal(&self.ends, signal); // if it has ended, that is what was wanted
     }
 
     /// Waits for it, once; how it ended, and its processor time.
@@ -381,6 +410,19 @@ mod tests {
         assert!(is_there(pid));
         drop(running);
         assert!(!is_there(pid));
+    }
+
+    #[test]
+    fn a_process_may_clean_up_and_is_killed_if_it_does_not_end() {
+        let mut polite =
+            shell("trap 'echo removed; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+        polite.hear("ready", LONG).unwrap();
+        polite.kill();
+        polite.hear("removed", LONG).unwrap();
+        let mut stubborn = shell("trap '' TERM; echo ready; while :; do sleep 0.01; done");
+        stubborn.hear("ready", LONG).unwrap();
+        let error = stubborn.wait(Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("lasted longer"), "{error}");
     }
 
     #[test]
