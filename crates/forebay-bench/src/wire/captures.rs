@@ -4,7 +4,7 @@
 //! mostly the kernel clearing the ring, is the greater part of a capture of a few seconds, and about the same for all.
 
 use super::{
-    Folders, file_system,
+    folders::{Folders, file_system},
     lab::Lab,
     roles::Role,
     send::{Sent, batch},

@@ -3,9 +3,8 @@
 //! ```text
 //!   this program ── standard input ──▶ the holder:  unshare ─▶ ip link … ─▶ "ready" ─▶ waits
 //!        │                                             its namespace ◀── setns ── senders, captures: ends with the last of them
-//!        └─ ends, however that happens: standard input ends ─▶ the holder removes the files and ends
+//!        └─ ends, however that happens: standard input ends ─▶ the holder ends
 //! ```
-//! The holder is in a process group of its own, so that Ctrl-C reaches all others and not who cleans up behind them.
 #![allow(unsafe_code)]
 
 use super::{
@@ -25,7 +24,6 @@ use std::{
     fs::{self, File},
     io,
     os::{fd::AsFd, unix::fs::MetadataExt, unix::process::CommandExt},
-    path::PathBuf,
     process::{Command, Stdio},
     sync::Arc,
     time::Duration,
@@ -46,17 +44,16 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes it; at its end the holder removes `folders`.
+    /// Makes it.
     ///
     /// # Errors
     /// Neither root nor a user namespace is to be had, or `ip` is not there.
-    pub fn new(folders: Vec<PathBuf>) -> Result<Lab> {
+    pub fn new() -> Result<Lab> {
         program("ip", "iproute2")?;
-        let mut command = in_role("wire", &Role::Hold { folders })?;
+        let mut command = in_role("wire", &Role::Hold)?;
         command.stdin(Stdio::piped());
-        let fate = Fate::CleansUp;
-        let mut holder =
-            Running::start("a network namespace", command, None, &processors()?, fate)?;
+        let (cpus, fate) = (processors()?, Fate::CleansUp);
+        let mut holder = Running::start("a network namespace", command, None, &cpus, fate)?;
         holder.hear("ready", LIMIT)?;
         let pid = holder.pid().as_raw_pid();
         let open = |name| {
@@ -92,13 +89,10 @@ impl Lab {
 ///
 /// # Errors
 /// As [`Lab::new`].
-pub fn hold(folders: &[PathBuf]) -> Result<()> {
+pub fn hold() -> Result<()> {
     make()?;
     println!("ready");
     wait_for_end_of_input();
-    for folder in folders {
-        let _ = fs::remove_dir_all(folder); // whoever made them may have been first
-    }
     Ok(())
 }
 

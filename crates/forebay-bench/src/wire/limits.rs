@@ -1,6 +1,10 @@
 //! Our own path with nothing in front of it but a simulated card: as fast as it goes, and at text 003's line rate.
 
-use super::{Folders, file_system, roles::Role, session::Captured};
+use super::{
+    folders::{Folders, file_system},
+    roles::Role,
+    session::Captured,
+};
 use crate::method::{
     Effort,
     machine::processors,

@@ -1,6 +1,6 @@
 //! What the processes of ours are: told as JSON on the command line of this program. They end with their standard input.
 
-use super::{lab, send, session, walk};
+use super::{folders, lab, send, session, walk};
 use anyhow::{Context, Result};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -12,8 +12,10 @@ use std::{io::Read, path::PathBuf};
 /// A process of ours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
-    /// Holds the network, and removes these folders at the end.
-    Hold { folders: Vec<PathBuf> },
+    /// Makes these folders, and removes them at the end.
+    Keep { folders: Vec<PathBuf> },
+    /// Holds the network.
+    Hold,
     /// Sends so many frames at a rate a second.
     Send {
         frames: u64,
@@ -36,7 +38,8 @@ pub enum Role {
 /// There is no such role, or it failed.
 pub fn play(told: &str) -> Result<()> {
     match serde_json::from_str(told).context("a role on the wire")? {
-        Role::Hold { folders } => lab::hold(&folders),
+        Role::Keep { folders } => folders::keep(&folders),
+        Role::Hold => lab::hold(),
         Role::Send {
             frames,
             frame_bytes,

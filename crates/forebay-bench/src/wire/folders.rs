@@ -1,0 +1,93 @@
+//! Where files go: in memory, and on a disk; removed however this program ends.
+//!
+//! ```text
+//!   this program ── standard input ──▶ the keeper:  makes the folders ─▶ "ready" ─▶ waits
+//!        └─ ends, however that happens: standard input ends ─▶ the keeper removes them and ends
+//! ```
+//! The keeper is in a process group of its own, so that Ctrl-C reaches all others and not who cleans up behind them.
+
+use super::roles::{Role, wait_for_end_of_input};
+use crate::method::{
+    machine::processors,
+    process::{Fate, Running, in_role},
+};
+use anyhow::{Context, Result};
+use rustix::fs::statfs;
+use std::{
+    env,
+    fs::{self, DirBuilder},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+/// How long making them may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Two folders that nobody else writes into, as long as this is there.
+pub struct Folders {
+    pub memory: PathBuf,
+    pub disk: PathBuf,
+    _keeper: Running,
+}
+
+impl Folders {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// One cannot be made, or is there already.
+    pub fn new() -> Result<Folders> {
+        let name = format!("forebay-bench-wire-{}", std::process::id());
+        let memory = Path::new("/dev/shm").join(&name);
+        let disk = env::temp_dir().join(&name);
+        let folders = vec![memory.clone(), disk.clone()];
+        let mut command = in_role("wire", &Role::Keep { folders })?;
+        command.stdin(Stdio::piped());
+        let (cpus, fate) = (processors()?, Fate::CleansUp);
+        let mut keeper = Running::start("who makes folders", command, None, &cpus, fate)?;
+        keeper.hear("ready", LIMIT)?;
+        Ok(Folders {
+            memory,
+            disk,
+            _keeper: keeper,
+        })
+    }
+}
+
+/// The keeper's part: makes folders that only we may use, and removes those that it made.
+///
+/// # Errors
+/// As [`Folders::new`].
+pub fn keep(folders: &[PathBuf]) -> Result<()> {
+    let mut made = Vec::new();
+    let all = folders.iter().try_for_each(|folder| {
+        let new = DirBuilder::new().mode(0o700).create(folder);
+        new.with_context(|| format!("making {}", folder.display()))?;
+        made.push(folder);
+        anyhow::Ok(())
+    });
+    if all.is_ok() {
+        println!("ready");
+        wait_for_end_of_input();
+    }
+    for folder in made {
+        let _ = fs::remove_dir_all(folder); // nobody is there any more who could be told
+    }
+    all
+}
+
+/// The file system that a folder is in.
+pub fn file_system(folder: &Path) -> String {
+    let Ok(told) = statfs(folder) else {
+        return "an unknown file system".into();
+    };
+    match told.f_type as u32 {
+        0x0102_1994 => "tmpfs".into(),
+        0xEF53 => "ext4".into(),
+        0x5846_5342 => "xfs".into(),
+        0x9123_683E => "btrfs".into(),
+        0x794C_7630 => "overlayfs".into(),
+        other => format!("file system {other:#x}"),
+    }
+}
