@@ -76,9 +76,11 @@ pub fn program(name: &str, debian: &str) -> Result<Command> {
 pub fn version(mut program: Command) -> Option<String> {
     program.arg("--version").stdin(Stdio::null());
     let running = Running::start("a program", program, None, &processors().ok()?, Fate::Dies);
-    let ended = running.ok()?.wait(Duration::from_secs(10)).ok()?;
+    let running = running.ok()?;
+    running.ends_within(Duration::from_secs(10)).ok()?; // netsniff-ng does so with an error
+    let said = running.said().ok()?;
     let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
-    let words: Vec<_> = ended.said.lines().next()?.split_whitespace().collect();
+    let words: Vec<_> = said.lines().next()?.split_whitespace().collect();
     let version = words.iter().position(|word| has_digit(word))?;
     Some(words[..=version].join(" "))
 }
