@@ -35,7 +35,7 @@ impl Effort {
         if self.quick { whole / 10 } else { whole }
     }
 
-    /// Samples a side where one takes half a second even with a tenth of the work: where things should be quick, one.
+    /// Samples a side, where one takes half a second even with a tenth of the work; only one where things should be quick.
     pub fn few_rounds(&self) -> usize {
         if self.quick { 1 } else { self.rounds }
     }

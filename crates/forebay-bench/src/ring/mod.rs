@@ -69,7 +69,8 @@ impl Entrant {
     }
 
     fn limit() -> Entrant {
-        // What is the better for others is with a pause or without; here, large parts or small ones.
+        // Each side is tried in two ways, of which the better counts: others with pauses or without, this in small parts or in
+        // large ones.
         let work = |task, small, cpus: Cpus, numbers| match task {
             Task::Pass { capacity, .. } if small => lines::pass::<8>(cpus, capacity, numbers),
             Task::Pass { capacity, .. } => lines::pass::<4>(cpus, capacity, numbers),
