@@ -159,15 +159,17 @@ impl Cursor {
 /// so one that finds little is worth waiting for more.
 ///
 /// The pause doubles when the first look after a success finds less than the target, up to 64 pause instructions
-/// (about 1.6 µs on a Zen 5), and halves otherwise. If half the way up has not doubled what a look finds, it is given
-/// up for the next 100 looks, then for 200, and up to 1600 until it does help. An end that finds nothing, or one item at a time, never pauses.
+/// (about 1.6 µs on a Zen 5), halves when it finds twice the target, and is gone when it finds nothing or one item. If half the
+/// way up has not doubled what a look finds, it is given up for the next 100 looks, then for 200, and up to 1600 until it does
+/// help.
 ///
 /// Having found less some time ago is no proof: where both ends are in one thread, nothing comes while it pauses, however
 /// much is put in each time. So before it goes to the top, and now and then there, it looks once without a pause, and gives up
 /// if that finds more than two thirds as much.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looker {
-    /// [`FRUITLESS`](Looker::FRUITLESS) where the last look found nothing, before which there will be none either.
+    /// Pause instructions before the next look; [`FRUITLESS`](Looker::FRUITLESS), which is none either, if the last one found
+    /// nothing.
     pauses: i32,
     /// What a look found before there were pauses.
     without: u32,
@@ -250,7 +252,7 @@ impl Looker {
             }
             self.with = 0;
         } else if self.pauses == Self::FRUITLESS || newly >= 2 * self.target {
-            self.pauses /= 2; // nor is half of -1 a pause
+            self.pauses /= 2; // half of FRUITLESS is 0: the next look is one after a success
         } else if newly < self.target {
             self.pause_longer(newly);
         }
@@ -350,6 +352,13 @@ mod tests {
         assert_eq!(looker.pauses, 32);
         looker.found(1);
         assert_eq!(looker.pauses, 0);
+        // What comes behind a look that found nothing was just put in: that there is little of it tells nothing.
+        looker.found(0);
+        assert!(looker.pauses <= 0);
+        for pauses in [0, 1] {
+            looker.found(3);
+            assert_eq!(looker.pauses, pauses);
+        }
     }
 
     #[test]
