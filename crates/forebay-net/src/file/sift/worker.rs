@@ -22,7 +22,7 @@ use super::{
     terms::{Baton, Terms},
 };
 use crate::{
-    filter::bpf::Program,
+    filter::bpf::{Abreast, Program, Row, WIDTH},
     format::read::{Decoder, Fault, Step},
 };
 use forebay::{
@@ -103,6 +103,7 @@ impl Worker {
             base: 0,
         };
         let mut own = None;
+        let mut abreast = Abreast::new();
         while let Some(mut batch) = self.next_batch() {
             batch.clear();
             batch.window = self.front.claim();
@@ -113,7 +114,7 @@ impl Worker {
             let Some(baton) = self.front.take(batch.window) else {
                 return;
             };
-            self.window(&mut window, baton, &mut own, &mut batch);
+            self.window(&mut window, baton, &mut own, &mut abreast, &mut batch);
             batch.take_bytes(&mut window.bytes);
             window.bytes.truncate(2 * self.len + LEEWAY);
             window.bytes.shrink_to(2 * self.len + LEEWAY);
@@ -142,6 +143,7 @@ impl Worker {
         window: &mut Window,
         mut baton: Box<Baton>,
         own: &mut Option<(Arc<Terms>, Decoder)>,
+        abreast: &mut Abreast,
         batch: &mut Batch,
     ) {
         let begin = (baton.next - window.base) as usize;
@@ -155,8 +157,15 @@ impl Worker {
             };
             let bytes = &window.bytes[..window.end];
             let mut at = begin;
-            batch.ending = match sift_all(bytes, &mut at, self.len, decoder, &terms.programs, batch)
-            {
+            batch.ending = match sift_all(
+                bytes,
+                &mut at,
+                self.len,
+                decoder,
+                &terms.programs,
+                abreast,
+                batch,
+            ) {
                 Pause::Fault(fault) => Some(Ending::Fault(fault, window.base + at as u64)),
                 Pause::Done => None,
                 Pause::Other | Pause::Described | Pause::Unknown | Pause::More(_) => {
@@ -296,18 +305,55 @@ fn sift(
     Pause::Done
 }
 
-/// As [`sift`], for a window that was skimmed: what is no packet there needs no attention.
+/// As [`sift`], for a window that was skimmed: what is no packet there needs no attention. Plain packets
+/// run abreast.
+#[inline(never)]
 fn sift_all(
     bytes: &[u8],
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
     programs: &[Arc<Program>],
+    abreast: &mut Abreast,
     batch: &mut Batch,
 ) -> Pause {
+    let mut row = Row::new();
+    let mut begins = [0; WIDTH];
     loop {
-        match sift(bytes, at, limit, decoder, programs, batch) {
+        let mut shared: Option<&Arc<Program>> = None;
+        while *at < limit && !row.is_full() {
+            let Some((frame, len)) = decoder.packet(bytes.get(*at..).unwrap_or(&[])) else {
+                break;
+            };
+            let Some(program) = programs.get(frame.interface as usize) else {
+                break;
+            };
+            if !Arc::ptr_eq(shared.get_or_insert(program), program) {
+                break;
+            }
+            begins[row.len()] = *at as u32;
+            row.push(frame.data, frame.wire_len);
+            *at += len;
+        }
+        if let Some(program) = shared {
+            for (number, kept) in abreast.run(program, &row).iter().enumerate() {
+                if *kept > 0
+                    && let Some((frame, _)) = decoder.packet(&bytes[begins[number] as usize..])
+                {
+                    let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
+                    let ordinal = batch.packets + number as u32;
+                    batch.passed.push(Passed::new(&frame, begin, ordinal));
+                }
+            }
+            batch.packets += row.len() as u32;
+            row.clear();
+            continue;
+        }
+        // One of another kind, or the end.
+        let next = limit.min(*at + 1);
+        match sift(bytes, at, next, decoder, programs, batch) {
             Pause::Other => {}
+            Pause::Done if *at < limit => {}
             pause => return pause,
         }
     }

@@ -15,37 +15,45 @@ use super::{Instruction, code::*};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// As in [`code`](super::code), or one of the pairs below.
-    code: u8,
-    jump_true: u8,
-    jump_false: u8,
+    pub code: u8,
+    pub jump_true: u8,
+    pub jump_false: u8,
     /// Where a pair loads from.
-    offset: u8,
-    k: u32,
+    pub offset: u8,
+    pub k: u32,
 }
 
 /// `ld [offset]`, `jeq #k`. Classic BPF leaves these codes free.
-const LD_JEQ: u16 = 0xE0;
+pub(super) const LD_JEQ: u16 = 0xE0;
 /// `ldh [offset]`, `jeq #k`
-const LDH_JEQ: u16 = 0xE8;
+pub(super) const LDH_JEQ: u16 = 0xE8;
 /// `ldb [offset]`, `jeq #k`
-const LDB_JEQ: u16 = 0xF0;
+pub(super) const LDB_JEQ: u16 = 0xF0;
 /// `ldh [x + offset]`, `jeq #k`
-const LDH_IND_JEQ: u16 = 0xF8;
+pub(super) const LDH_IND_JEQ: u16 = 0xF8;
+
+/// `ldh [offset]`, `jset #k`
+pub(super) const LDH_JSET: u16 = 0xEF;
+/// `ldb [x + offset]`, `jset #k`
+pub(super) const LDB_IND_JSET: u16 = 0xF7;
 
 /// The steps of a program that was checked.
 pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
     let step = |at: usize| {
-        let one = program[at];
-        let pair = match one.code {
-            LD_ABS => LD_JEQ,
-            LDH_ABS => LDH_JEQ,
-            LDB_ABS => LDB_JEQ,
-            LDH_IND => LDH_IND_JEQ,
-            _ => one.code,
+        let one = &program[at];
+        let two = program.get(at + 1).unwrap_or(one);
+        let pair = match (one.code, two.code) {
+            (LD_ABS, JEQ_K) => Some(LD_JEQ),
+            (LDH_ABS, JEQ_K) => Some(LDH_JEQ),
+            (LDB_ABS, JEQ_K) => Some(LDB_JEQ),
+            (LDH_IND, JEQ_K) => Some(LDH_IND_JEQ),
+            (LDH_ABS, JSET_K) => Some(LDH_JSET),
+            (LDB_IND, JSET_K) => Some(LDB_IND_JSET),
+            _ => None,
         };
-        let (code, offset, last) = match (u8::try_from(one.k), program.get(at + 1)) {
-            (Ok(offset), Some(two)) if pair != one.code && two.code == JEQ_K => (pair, offset, two),
-            _ => (one.code, 0, &one),
+        let (code, offset, last) = match (pair, u8::try_from(one.k)) {
+            (Some(pair), Ok(offset)) => (pair, offset, two),
+            _ => (one.code, 0, one),
         };
         Step {
             code: code as u8,
@@ -58,15 +66,36 @@ pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
     (0..program.len()).map(step).collect()
 }
 
+impl Step {
+    /// Whether a packet that comes here is left out.
+    pub fn rejects(&self) -> bool {
+        (self.code.into(), self.k) == (RET_K, 0)
+    }
+}
+
+/// Where a program is with a packet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Registers {
+    /// The next step.
+    pub next: usize,
+    pub a: u32,
+    pub x: u32,
+}
+
 /// How many bytes to keep; `None` where a load was out of the packet, or a division by 0.
 #[inline]
 pub(super) fn run(
     program: &[Step],
+    from: Registers,
     scratch: &mut [u32],
     data: &[u8],
     wire_len: u32,
 ) -> Option<u32> {
-    let (mut a, mut x, mut next) = (0_u32, 0_u32, 0);
+    let Registers {
+        mut next,
+        mut a,
+        mut x,
+    } = from;
     loop {
         let step = *program.get(next)?;
         let (k, offset) = (step.k, step.offset as usize);
@@ -115,6 +144,15 @@ pub(super) fn run(
                 next += 1 + skip(a == k);
             }
 
+            LDH_JSET => {
+                a = half(data, offset)?;
+                next += 1 + skip(a & k != 0);
+            }
+            LDB_IND_JSET => {
+                a = byte(data, (x as usize).checked_add(offset)?)?;
+                next += 1 + skip(a & k != 0);
+            }
+
             JEQ_K => next += skip(a == k),
             JEQ_X => next += skip(a == x),
             JGT_K => next += skip(a > k),
@@ -160,7 +198,8 @@ pub(super) fn run(
 #[inline(always)]
 fn branched() {}
 
-fn sum(x: u32, k: u32) -> Option<usize> {
+#[inline(always)]
+pub(super) fn sum(x: u32, k: u32) -> Option<usize> {
     (x as usize).checked_add(k as usize)
 }
 
@@ -171,16 +210,16 @@ fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 #[inline(always)]
-fn word(data: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(data: &[u8], at: usize) -> Option<u32> {
     bytes(data, at).map(u32::from_be_bytes)
 }
 
 #[inline(always)]
-fn half(data: &[u8], at: usize) -> Option<u32> {
+pub(super) fn half(data: &[u8], at: usize) -> Option<u32> {
     bytes(data, at).map(|two| u16::from_be_bytes(two).into())
 }
 
 #[inline(always)]
-fn byte(data: &[u8], at: usize) -> Option<u32> {
+pub(super) fn byte(data: &[u8], at: usize) -> Option<u32> {
     data.get(at).copied().map(u32::from)
 }

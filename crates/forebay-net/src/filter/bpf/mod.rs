@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  Instruction…  ── Program::new ──▶  Program  ── run ──▶ bytes of this packet to keep, 0 for none
-//!  (code.rs)        (check.rs)          │         (machine.rs)
+//!  (code.rs)        (check.rs)          │         (machine.rs; of many packets at once: abreast.rs)
 //!                                       └──▶ the kernel: instructions() are its `sock_filter`s
 //!  "4\n40 0 0 12\n…" ── parse ──▶       └──▶ listing · array · numbers, as tcpdump -d, -dd, -ddd
 //! ```
@@ -11,6 +11,7 @@
 //! The same program gives the same answer here and in libpcap. The kernel differs in two things: it
 //! alone has the values at [`code::KERNEL`], and it shifts by `X` modulo 32. It imports nothing.
 
+mod abreast;
 mod check;
 pub mod code;
 mod listing;
@@ -18,8 +19,10 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use abreast::{Abreast, Row, WIDTH};
 pub use check::Invalid;
 pub use listing::{Array, Listing, Numbers};
+use machine::Registers;
 
 /// One instruction, laid out as the kernel's `sock_filter`.
 #[repr(C)]
@@ -107,16 +110,18 @@ impl Program {
     /// of it to keep (possibly more than there are), 0 to leave it out. Never panics.
     #[inline]
     pub fn run(&self, data: &[u8], wire_len: u32) -> u32 {
+        self.run_from(Registers::default(), data, wire_len)
+    }
+
+    /// As [`run`](Program::run), from a step on that is before all those that write scratch cells.
+    #[inline]
+    fn run_from(&self, from: Registers, data: &[u8], wire_len: u32) -> u32 {
         // Programs that only write scratch cells need none.
         let kept = if self.uses_scratch {
-            machine::run(
-                &self.steps,
-                &mut [0; code::SCRATCH as usize],
-                data,
-                wire_len,
-            )
+            let cells = &mut [0; code::SCRATCH as usize];
+            machine::run(&self.steps, from, cells, data, wire_len)
         } else {
-            machine::run(&self.steps, &mut [], data, wire_len)
+            machine::run(&self.steps, from, &mut [], data, wire_len)
         };
         kept.unwrap_or(0)
     }

@@ -253,6 +253,19 @@ fn instruction() -> impl Strategy<Value = Instruction> {
         .prop_map(|(code, yes, no, k)| Instruction::jump(code, k, yes, no))
 }
 
+/// What filters are made of: loads from the beginning of a packet, and comparisons with what may be there.
+fn usual_instruction() -> impl Strategy<Value = Instruction> {
+    let loads = vec![
+        LD_ABS, LDH_ABS, LDB_ABS, LDH_IND, LDB_IND, LDX_MSH, LD_LEN, AND_K,
+    ];
+    let jumps = vec![JEQ_K, JEQ_K, JGT_K, JGE_K, JSET_K, JEQ_X];
+    let load =
+        (prop::sample::select(loads), 0..20_u32).prop_map(|(code, k)| Instruction::new(code, k));
+    let jump = (prop::sample::select(jumps), 0..8_u32, 0..6_u8, 0..6_u8);
+    let jump = jump.prop_map(|(code, k, yes, no)| Instruction::jump(code, k, yes, no));
+    prop_oneof![load, jump, (0..4_u32).prop_map(|k| Instruction::new(JA, k)),]
+}
+
 /// A slow machine that is written to be compared with: one packet, one instruction at a time.
 fn by_the_book(program: &[Instruction], data: &[u8], wire_len: u32) -> u32 {
     let (mut a, mut x, mut cells, mut at) = (0_u32, 0_u32, [0_u32; 16], 0);
@@ -345,6 +358,36 @@ proptest! {
             let again: Program = program.numbers().to_string().parse().unwrap();
             prop_assert_eq!(&again, &program);
             prop_assert_eq!(program.listing().to_string().lines().count(), again.instructions().len());
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Any packets, however many, run together as each does alone; also where programs of other lengths ran before.
+    #[test]
+    fn packets_run_abreast_as_one_by_one(
+        mut program in prop::collection::vec(usual_instruction(), 1..40),
+        rare in prop::option::of((instruction(), 0..40_usize)),
+        packets in prop::collection::vec((prop::collection::vec(0..8_u8, 0..24), any::<u32>()), 1..WIDTH),
+    ) {
+        if let Some((rare, at)) = rare {
+            program.insert(at.min(program.len()), rare);
+        }
+        program.extend([Instruction::new(RET_K, 1), Instruction::new(RET_K, 0)].repeat(4));
+        let Ok(program) = Program::new(program) else {
+            return Ok(());
+        };
+        let mut abreast = Abreast::new();
+        let other = Program::new(vec![Instruction::new(RET_K, 9); 60]).unwrap();
+        for part in [&packets[..], &packets[..1]] {
+            let mut row = Row::new();
+            part.iter().for_each(|(data, wire_len)| row.push(data, *wire_len));
+            abreast.run(&other, &row);
+            let alone = part.iter().map(|(data, wire_len)| by_the_book(program.instructions(), data, *wire_len));
+            prop_assert_eq!(abreast.run(&program, &row), alone.collect::<Vec<_>>());
         }
     }
 }
