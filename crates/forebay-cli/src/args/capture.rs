@@ -90,9 +90,9 @@ pub struct Capture {
     #[arg(short = 'B', value_name = "SIZE")]
     pub ring: Option<String>,
 
-    /// Buffers between taking and writing, as COUNTxSIZE, such as 16x4M
-    #[arg(long, value_name = "COUNTxSIZE", default_value = "16x4M")]
-    pub store: String,
+    /// Buffers between taking and writing, as COUNTxSIZE [default: 16x4M, and 4x4M where only files are read]
+    #[arg(long, value_name = "COUNTxSIZE")]
+    pub store: Option<String>,
 
     /// Which packets to keep, in pcap-filter's language: tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]

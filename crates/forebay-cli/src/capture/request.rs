@@ -104,9 +104,16 @@ impl Request {
             },
         };
         let limits = Limits::from_flags(flags)?;
-        let mut store = parse_store(&flags.store, flags.unbuffered)?;
-        store.sync = parse_sync(&flags.sync)?;
         let names = parse_names(flags)?;
+        let mut store = match &flags.store {
+            Some(text) => parse_store(text)?,
+            None if names.iter().all(|name| matches!(name, Name::File(_))) => store_for_files(),
+            None => store::Config::default(),
+        };
+        if flags.unbuffered {
+            store.flush_every = Duration::ZERO;
+        }
+        store.sync = parse_sync(&flags.sync)?;
         let filter = parse_filter(flags)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let request = Request {
@@ -310,7 +317,17 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-fn parse_store(text: &str, unbuffered: bool) -> Result<store::Config> {
+/// Files wait where no buffer is empty, so there need not be room for a burst: what was written before is faster memory than
+/// what is new.
+fn store_for_files() -> store::Config {
+    store::Config {
+        buffers: 4,
+        early_bytes: 1 << 20,
+        ..store::Config::default()
+    }
+}
+
+fn parse_store(text: &str) -> Result<store::Config> {
     let parsed = text.split_once('x').and_then(|(buffers, size)| {
         let buffers = buffers.parse().ok()?;
         Some((buffers, usize::try_from(units::bytes(size, 1)?).ok()?))
@@ -320,14 +337,11 @@ fn parse_store(text: &str, unbuffered: bool) -> Result<store::Config> {
             "--store {text} is not COUNTxSIZE. Use one such as 16x4M"
         ));
     };
-    let mut config = store::Config {
+    let config = store::Config {
         buffers,
         buffer_bytes,
         ..store::Config::default()
     };
-    if unbuffered {
-        config.flush_every = Duration::ZERO;
-    }
     match config.validate() {
         Ok(()) => Ok(config),
         Err(error) => refuse(format!("--store {text}: {error}")),

@@ -66,6 +66,12 @@ impl Region {
         })
     }
 
+    /// Makes its beginning present now, instead of when it is touched: as much as one huge page.
+    pub(crate) fn populate_beginning(&self) -> Result<()> {
+        let len = self.mapping.len().min(sys::HUGE_PAGE);
+        populate(ON, &self.mapping, 0..len)
+    }
+
     /// The first byte, page-aligned. Valid for reads and writes of `len()` bytes while the region lives, beside which
     /// nobody may borrow the bytes through the region.
     pub fn base(&self) -> NonNull<u8> {

@@ -51,6 +51,9 @@ const STEP: Duration = Duration::from_millis(10);
 pub struct Appender {
     current: Option<Buffer>,
     capacity: usize,
+    /// The current buffer leaves from here on if the writer has nothing to do, and otherwise at its capacity.
+    mark: usize,
+    early: usize,
     record_bytes: usize,
     /// Where the next fresh buffer's bytes go.
     end: u64,
@@ -79,21 +82,41 @@ impl Appender {
     /// The configuration is out of range, or memory or a thread cannot be had.
     pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, config: &Config) -> Result<Self> {
         config.check()?;
+        Appender::checked(sink, framing, config)
+    }
+
+    /// As [`new`](Appender::new), of a configuration that [`Config::check`] has just let pass, before the sink was made: to ask how much
+    /// memory there is reads a dozen files.
+    ///
+    /// # Errors
+    /// Memory or a thread cannot be had.
+    pub fn checked(
+        sink: Box<dyn Sink>,
+        framing: Arc<dyn Framing>,
+        config: &Config,
+    ) -> Result<Self> {
         let drain = Drain::new(sink, framing.clone(), config.sync);
         let direct = drain.is_direct();
+        let early = match direct || !config.thread {
+            true => config.buffer_bytes,
+            false => config.early_bytes.clamp(1, config.buffer_bytes),
+        };
         let size = config.whole_buffer_bytes();
-        // The first one now, which also tells what pages are got; the others when they are needed.
-        let mut current = Buffer::new(size, config.huge_pages, true)?;
+        // The first bytes now, which also tells what pages are got; the others when they are needed.
+        let mut current = Buffer::new(size, config.huge_pages)?;
+        current.populate_beginning()?;
         let head = framing.head_bytes();
         let each = framing.record_bytes().map_or(0, NonZeroUsize::get);
         current.restart(0, head, each);
         let huge_pages = current.huge_pages();
         let spare = (1..config.buffers)
-            .map(|_| Buffer::new(size, config.huge_pages, false))
+            .map(|_| Buffer::new(size, config.huge_pages))
             .collect::<Result<Vec<_>>>()?;
         Ok(Appender {
             current: Some(current),
             capacity: config.buffer_bytes,
+            mark: early,
+            early,
             record_bytes: config.record_bytes,
             end: 0,
             handed_over: 0,
@@ -172,7 +195,7 @@ impl Appender {
 
     #[inline]
     fn has_room(&self) -> bool {
-        matches!(&self.current, Some(buffer) if buffer.len < self.capacity)
+        matches!(&self.current, Some(buffer) if buffer.len < self.mark)
     }
 
     #[cold]
@@ -218,7 +241,13 @@ impl Appender {
     #[cold]
     fn renew(&mut self, limit: Duration) -> bool {
         if matches!(&self.current, Some(buffer) if buffer.len < self.capacity) {
-            return true;
+            if self.has_room() {
+                return true;
+            }
+            if !self.writer_is_idle() {
+                self.mark = self.capacity;
+                return true;
+            }
         }
         let fresh = match limit {
             Duration::ZERO => self.writer.take_empty(),
@@ -231,6 +260,7 @@ impl Appender {
             self.seal(full);
         }
         fresh.restart(self.end, self.head, self.each);
+        self.mark = self.early;
         self.current = Some(fresh);
         true
     }
@@ -277,13 +307,16 @@ impl Appender {
         self.writer.keep_time(now);
         if has_bytes {
             let since = *self.waiting_since.get_or_insert(now);
-            if now.saturating_sub(since) >= self.flush_ns
-                && self.writer.empties() + 1 == self.buffers
-            {
+            if now.saturating_sub(since) >= self.flush_ns && self.writer_is_idle() {
                 self.hand_over_partial();
             }
         }
         Ok(())
+    }
+
+    /// Whether all buffers but the current one are empty and back.
+    fn writer_is_idle(&mut self) -> bool {
+        self.writer.empties() + 1 == self.buffers
     }
 
     /// When [`tick`](Appender::tick) has something to do, in the clock's time.

@@ -47,10 +47,10 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// One of those that the appender has checked. Its memory is touched when it is first filled, unless `populate` asks for it now.
-    pub fn new(size: usize, huge_pages: bool, populate: bool) -> Result<Self> {
+    /// One of those that the appender has checked. Its memory is touched when it is first filled.
+    pub fn new(size: usize, huge_pages: bool) -> Result<Self> {
         let config = MapConfig {
-            populate,
+            populate: false,
             huge_pages,
         };
         Ok(Buffer {
@@ -64,6 +64,11 @@ impl Buffer {
             counted: 0,
             each: 0,
         })
+    }
+
+    /// Touches its beginning now.
+    pub fn populate_beginning(&self) -> Result<()> {
+        self.bytes.populate_beginning()
     }
 
     /// Empty again, for bytes that will go to `start`, behind a head of `head` bytes, of records with `each` bytes (0: any).

@@ -59,6 +59,9 @@ pub struct Config {
     pub buffer_bytes: usize,
     /// The longest record that will be reserved; buffers are made longer by so much.
     pub record_bytes: usize,
+    /// Through the page cache or into a pipe, a buffer with so much in it leaves if the writer has nothing to do: it writes sooner,
+    /// and what it writes is still in a cache; but each buffer that leaves wakes it. More than `buffer_bytes`: none leaves early.
+    pub early_bytes: usize,
     /// A buffer with something in it leaves after this time, full or not; zero: at every tick.
     pub flush_every: Duration,
     /// Write on a thread of its own. Off, hand-over writes, which is what virtual time needs.
@@ -74,13 +77,14 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 16 buffers of 4 MiB, records up to 64 KiB, a flush a second, a writer thread, huge pages; a sync at
+    /// 16 buffers of 4 MiB that leave when they are full, records up to 64 KiB, a flush a second, a writer thread, huge pages; a sync at
     /// the end of a file, and patience where no buffer is empty.
     fn default() -> Self {
         Config {
             buffers: 16,
             buffer_bytes: 4 << 20,
             record_bytes: 64 << 10,
+            early_bytes: usize::MAX,
             flush_every: Duration::from_secs(1),
             thread: true,
             sync: SyncPolicy::default(),
