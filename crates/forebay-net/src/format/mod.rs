@@ -52,6 +52,11 @@ pub struct Described {
 }
 
 impl Described {
+    /// Whether packets of `interface`, as number `number` of another pcapng file, stand in this one as in that.
+    pub(crate) fn is_as(self, interface: &Interface, number: u32) -> bool {
+        self.number == number && self.ticks.resolution() == interface.resolution
+    }
+
     /// Whether it tells times apart that the other one does not.
     pub fn is_finer_than(self, other: Described) -> bool {
         self.ticks.per_second() > other.ticks.per_second()

@@ -149,12 +149,37 @@ pub struct Frame<'a> {
     pub dropped_before: u64,
 }
 
+/// Frames that lie one behind another in a pcapng file, as [`Format::put_frame`](crate::format::Format::put_frame) would compose
+/// them for an interface with the same number and resolution: whoever writes just that can copy them at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Enhanced packet blocks, whole ones.
+    pub bytes: &'a [u8],
+    /// How many, 1 or more.
+    pub frames: usize,
+    /// Index into [`Port::interfaces`], of all of them.
+    pub interface: u32,
+    /// Nanoseconds since the Unix epoch, of the first.
+    pub time_ns: u64,
+    /// Bytes that they had on the wire, together.
+    pub wire_bytes: u64,
+    /// The most bytes kept of one.
+    pub longest: u32,
+}
+
 /// A port's side of a [`Burst`]: hands out frames one after another.
 pub trait Frames {
     /// The next frame, or `None` at the end of this burst.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
     /// Takes the last frame back, as if it had not been handed out.
     fn put_back(&mut self);
+    /// The next frames, at most `most`, if they are a run. They are not handed out by that.
+    fn next_run(&self, most: usize) -> Option<Run<'_>> {
+        let _ = most;
+        None
+    }
+    /// The run that [`next_run`](Frames::next_run) has just shown is handed out.
+    fn take_run(&mut self) {}
     /// The burst is over: gives what was handed out back to the source.
     fn release(&mut self);
 }
@@ -175,6 +200,17 @@ impl<'a> Burst<'a> {
     #[inline]
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.0.next_frame()
+    }
+
+    /// The next frames, at most `most`, if they are a run; most ports have none. They are taken when
+    /// [`take_run`](Burst::take_run) follows, and otherwise handed out one by one.
+    pub fn next_run(&self, most: usize) -> Option<Run<'_>> {
+        self.0.next_run(most)
+    }
+
+    /// Takes the run that [`next_run`](Burst::next_run) has just shown.
+    pub fn take_run(&mut self) {
+        self.0.take_run();
     }
 
     /// Gives the last frame back; the next burst begins with it. Call it at most once a frame.

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(super) struct Lane {
     /// How the output knows it; without an output nobody asks.
     pub described: Described,
+    /// Its packets stand in the output as in a pcapng file that it was read from.
+    pub stands_as_read: bool,
     /// The filter in this interface's terms, if it falls to us.
     program: Option<Arc<Program>>,
     /// Losses that rejected packets told of; the next one that passes tells of them.
@@ -124,7 +126,8 @@ impl Feed {
     /// Makes a lane for each interface that the port knows by now, and tells the output of it;
     /// `false`: the output has no room for that at the moment.
     pub fn introduce(&mut self, mut writing: Option<&mut Writing>) -> Result<bool> {
-        for interface in &self.port.interfaces()[self.lanes.len()..] {
+        let known = self.lanes.len();
+        for (number, interface) in self.port.interfaces().iter().enumerate().skip(known) {
             let described = match &mut writing {
                 None => Some(Described::default()),
                 Some(writing) => writing.introduce(interface)?,
@@ -135,6 +138,7 @@ impl Feed {
             let programs = self.programs.as_mut();
             self.lanes.push(Lane {
                 described,
+                stands_as_read: described.is_as(interface, number as u32),
                 program: programs.map(|programs| programs.of(interface.link)),
                 owed: 0,
                 gaps: 0,

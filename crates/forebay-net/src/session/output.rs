@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     format::{Described, Format},
-    port::{Frame, Interface, Statistics},
+    port::{Frame, Interface, Run, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -134,7 +134,7 @@ impl Writing {
                 Box::new(store::Files::open(shelf.0)?)
             }
         };
-        let store = Appender::new(sink, format.framing(), &store_config)?;
+        let store = Appender::checked(sink, format.framing(), &store_config)?;
         let mut writing = Writing {
             store,
             format,
@@ -224,6 +224,23 @@ impl Writing {
             Format::Pcapng => self.compose(Format::Pcapng, frame, described),
             Format::Pcap => self.put_classic(frame, described),
         }
+    }
+
+    /// Copies a run as it is; `false`: no buffer is empty, and nothing was taken. `None`: it has to be composed.
+    #[inline(never)]
+    pub fn put_run(&mut self, run: &Run<'_>) -> Option<Result<bool>> {
+        if self.format != Format::Pcapng || run.longest > self.snaplen {
+            return None;
+        }
+        let mut slot = match self.store.reserve(run.bytes.len()) {
+            Ok(Some(slot)) => slot,
+            Ok(None) => return Some(Ok(false)),
+            Err(error) => return Some(Err(error)),
+        };
+        slot.copy_from_slice(run.bytes);
+        slot.commit(run.frames as u64);
+        self.accepted_bytes += run.bytes.len() as u64;
+        Some(Ok(true))
     }
 
     #[cold]

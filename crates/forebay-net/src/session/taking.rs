@@ -43,6 +43,28 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     most: u64,
 ) -> (Took, Stop) {
     let mut took = Took::default();
+    if !FILTERS
+        && !LIMITED
+        && let Some(writing) = &mut writing
+        && let Some(run) = burst.next_run(usize::try_from(most).unwrap_or(usize::MAX))
+        && lanes
+            .get(run.interface as usize)
+            .is_some_and(|lane| lane.stands_as_read)
+        && let Some(put) = writing.put_run(&run)
+    {
+        match put {
+            Ok(true) => {}
+            Ok(false) => return (took, Stop::NoRoom),
+            Err(error) => return (took, Stop::Failed(error)),
+        }
+        took = Took {
+            packets: run.frames as u64,
+            filtered: 0,
+            wire_bytes: run.wire_bytes,
+            first_ns: run.time_ns,
+        };
+        burst.take_run();
+    }
     while took.packets < most {
         // Seen where the port put it: moving it would read whole what was just written in parts,
         // which the processor cannot forward.

@@ -3,12 +3,13 @@
 //!
 //! `oracles` holds it against tcpdump and tshark on files that others made, `composed` against bytes
 //! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles, `sifted`
-//! holds several threads against one.
+//! holds several threads against one, and `copied` what is written then.
 
 #![allow(missing_docs)] // the helpers of a test
 
 mod blocks;
 mod composed;
+mod copied;
 mod hostile;
 mod oracles;
 mod sifted;

@@ -43,6 +43,26 @@ impl Passed {
     }
 }
 
+/// Packets that pass and lie one behind another in `bytes`, as the output would compose them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// Which of `passed` is the first, and how many there are.
+    pub first: u32,
+    pub frames: u32,
+    /// Their records are `bytes[begin..end]`.
+    pub begin: u32,
+    pub end: u32,
+    pub interface: u32,
+    pub longest: u32,
+    pub wire_bytes: u64,
+}
+
+/// Fewer packets are not worth a run.
+const LEAST_RUN: u32 = 16;
+/// What a run may have: not more than a burst, nor than the store composes at once.
+const MOST_RUN: u32 = 256;
+const MOST_RUN_BYTES: u32 = 64 << 10;
+
 /// A loss that a rejected packet told of; the next one of its interface that passes tells of it.
 #[derive(Debug)]
 pub(super) struct Tale {
@@ -83,6 +103,8 @@ pub(super) struct Batch {
     pub window: u64,
     pub bytes: Vec<u8>,
     pub passed: Vec<Passed>,
+    /// In the order of `passed`.
+    pub runs: Vec<Run>,
     pub tales: Vec<Tale>,
     pub news: Vec<News>,
     /// Packets in all, rejected ones included.
@@ -93,10 +115,48 @@ pub(super) struct Batch {
 impl Batch {
     pub fn clear(&mut self) {
         self.passed.clear();
+        self.runs.clear();
         self.tales.clear();
         self.news.clear();
         self.packets = 0;
         self.ending = None;
+    }
+
+    /// Notes a packet that passes. Its record is `bytes[begin..end]` of the window; `is_as_composed`: it may be part of a run.
+    #[inline(always)]
+    pub fn pass(&mut self, passed: Passed, begin: u32, end: u32, is_as_composed: bool) {
+        let first = self.passed.len() as u32;
+        if is_as_composed {
+            match self.runs.last_mut() {
+                Some(run)
+                    if run.end == begin
+                        && run.first + run.frames == first
+                        && run.interface == passed.interface
+                        && run.frames < MOST_RUN
+                        && end - run.begin <= MOST_RUN_BYTES =>
+                {
+                    run.frames += 1;
+                    run.end = end;
+                    run.longest = run.longest.max(passed.len);
+                    run.wire_bytes += u64::from(passed.wire_len);
+                }
+                last => {
+                    if last.is_some_and(|run| run.frames < LEAST_RUN) {
+                        self.runs.pop();
+                    }
+                    self.runs.push(Run {
+                        first,
+                        frames: 1,
+                        begin,
+                        end,
+                        interface: passed.interface,
+                        longest: passed.len,
+                        wire_bytes: passed.wire_len.into(),
+                    });
+                }
+            }
+        }
+        self.passed.push(passed);
     }
 
     /// Gives the batch the bytes that its packets lie in. Few of them are copied, so that the
@@ -108,6 +168,7 @@ impl Batch {
             return;
         }
         self.bytes.clear();
+        self.runs.clear();
         for passed in &mut self.passed {
             let data = &window[passed.begin as usize..][..passed.len as usize];
             passed.begin = self.bytes.len() as u32;

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  port:     arm ─▶ (fence) ─▶ look again ─▶ poll until readable
-//!  worker:   publish batches … ─▶ about to sleep, or gone ─▶ (fence) ─▶ armed? ─▶ write
+//!  worker:   publish batches … ─▶ few empty ones left, or gone ─▶ (fence) ─▶ armed? ─▶ write
 //! ```
 //! Workers do not ring for each batch: the port would be woken for a handful of packets, again and
-//! again. They ring before they sleep for want of an empty batch, and when they are gone.
+//! again. They ring when few empty batches are left, before they sleep for want of one, and when they are gone.
 //!
 //! | Edge | One side | Other side | What it gives |
 //! |---|---|---|---|

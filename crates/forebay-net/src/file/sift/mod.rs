@@ -54,7 +54,7 @@ use terms::Baton;
 use worker::{Leaving, Worker};
 
 /// Batches, and so windows at most, of one worker.
-const BATCHES: usize = 4;
+const BATCHES: usize = 8;
 /// Bytes of a window: read, skimmed and sifted, it stays in a second-level cache.
 const WINDOW: usize = 256 << 10;
 /// Windows of a file below which starting threads costs more than it gives.
@@ -157,11 +157,12 @@ pub struct Sifted {
     batch: Batch,
     /// The worker that it goes back to.
     owner: Option<usize>,
-    /// Of the batch's packets, news and tales: the next ones.
+    /// Of the batch's packets, runs, news and tales: the next ones.
     next: usize,
+    next_run: usize,
     next_news: usize,
     next_tale: usize,
-    /// The first ordinal that waits for news or tales to be heard.
+    /// The first ordinal that waits for news or tales to be heard, or with which a run begins: bursts end before it.
     attention: u32,
     /// Packets before this batch.
     base: u64,
@@ -251,6 +252,7 @@ impl Sifted {
             batch: Batch::default(),
             owner: None,
             next: 0,
+            next_run: 0,
             next_news: 0,
             next_tale: 0,
             attention: u32::MAX,

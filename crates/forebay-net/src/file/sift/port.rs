@@ -14,7 +14,7 @@ use super::{
 };
 use crate::file::{READING_ON, torn};
 use crate::format::read::up_to_there;
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
+use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Run, Statistics, Wake};
 use forebay::{Error, Result};
 
 /// Batches of a look that finds no packet, before others get their turn.
@@ -102,7 +102,7 @@ impl Sifted {
             }
             return false;
         }
-        (self.next, self.next_news, self.next_tale) = (0, 0, 0);
+        (self.next, self.next_run, self.next_news, self.next_tale) = (0, 0, 0, 0);
         self.note_attention();
         true
     }
@@ -140,7 +140,17 @@ impl Sifted {
         let news = self.batch.news.get(self.next_news).map(|news| news.before);
         let tale = self.batch.tales.get(self.next_tale);
         let tale = tale.map(|tale| tale.ordinal);
-        self.attention = news.into_iter().chain(tale).min().unwrap_or(u32::MAX);
+        let next = self.next as u32;
+        while let Some(run) = self.batch.runs.get(self.next_run)
+            && run.first < next
+        {
+            self.next_run += 1;
+        }
+        let mut runs = self.batch.runs.iter().skip(self.next_run);
+        let run = runs.find(|run| run.first > next);
+        let run = run.map(|run| self.batch.passed[run.first as usize].ordinal);
+        let first = news.into_iter().chain(tale).chain(run).min();
+        self.attention = first.unwrap_or(u32::MAX);
     }
 
     #[cold]
@@ -199,6 +209,37 @@ impl Frames for Sifted {
             direction: passed.direction,
             dropped_before: passed.dropped_before.saturating_add(self.told_for_others),
         })
+    }
+
+    fn next_run(&self, most: usize) -> Option<Run<'_>> {
+        let run = self.batch.runs.get(self.next_run)?;
+        let frames = run.frames as usize;
+        let last = self.batch.passed.get(self.next + frames - 1)?;
+        let is_next = run.first as usize == self.next && !self.owes;
+        if !is_next || frames > self.left.min(most) || last.ordinal >= self.attention {
+            return None;
+        }
+        Some(Run {
+            bytes: &self.batch.bytes[run.begin as usize..run.end as usize],
+            frames,
+            interface: run.interface,
+            time_ns: self.batch.passed[self.next].time_ns,
+            wire_bytes: run.wire_bytes,
+            longest: run.longest,
+        })
+    }
+
+    fn take_run(&mut self) {
+        let Some(run) = self.batch.runs.get(self.next_run) else {
+            return;
+        };
+        let frames = run.frames as usize;
+        self.left -= frames;
+        self.next += frames;
+        self.handed_out += frames as u64;
+        self.told_for_others = 0;
+        let last = self.batch.passed[self.next - 1].ordinal;
+        self.received = self.base + u64::from(last) + 1;
     }
 
     fn put_back(&mut self) {

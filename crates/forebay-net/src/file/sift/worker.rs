@@ -16,6 +16,7 @@
 //! Touches the front, its rings, the file (`pread`) and its own memory. Read `front` next.
 
 use super::{
+    BATCHES,
     batch::{Batch, Ending, News, Passed, Tale, Told},
     chime::Chime,
     front::Front,
@@ -130,10 +131,14 @@ impl Worker {
         if self.empty.producer_is_gone() {
             return None;
         }
-        if let Some(batch) = self.empty.pop() {
-            return Some(batch);
+        let batch = self.empty.pop();
+        // Early enough that the port gives some back before there is none.
+        if self.empty.len() < BATCHES / 2 {
+            self.chime.ring();
         }
-        self.chime.ring();
+        if batch.is_some() {
+            return batch;
+        }
         self.empty.pop_wait(None).ok()
     }
 
@@ -337,12 +342,16 @@ fn sift_all(
         }
         if let Some(program) = shared {
             for (number, kept) in abreast.run(program, &row).iter().enumerate() {
+                let record = begins[number];
+                let rest = &bytes[record as usize..];
                 if *kept > 0
-                    && let Some((frame, _)) = decoder.packet(&bytes[begins[number] as usize..])
+                    && let Some((frame, len)) = decoder.packet(rest)
                 {
                     let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
                     let ordinal = batch.packets + number as u32;
-                    batch.passed.push(Passed::new(&frame, begin, ordinal));
+                    let passed = Passed::new(&frame, begin, ordinal);
+                    let is_as_composed = decoder.is_as_composed(&rest[..len]);
+                    batch.pass(passed, record, record + len as u32, is_as_composed);
                 }
             }
             batch.packets += row.len() as u32;

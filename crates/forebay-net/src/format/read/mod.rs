@@ -138,6 +138,16 @@ impl Decoder {
         }
     }
 
+    /// Whether `record`, of a packet that [`packet`](Decoder::packet) finds, is what
+    /// [`Format::put_frame`] composes of it for an interface with the same number and resolution.
+    #[inline(always)]
+    pub(crate) fn is_as_composed(&self, record: &[u8]) -> bool {
+        match self {
+            Decoder::Pcapng(reader) => reader.is_as_composed(record),
+            Decoder::Pcap(_) => false,
+        }
+    }
+
     /// Goes over the records that begin in the first `to` bytes by their lengths alone, and says
     /// where the last of them ends, possibly behind `bytes`.
     ///

@@ -131,6 +131,32 @@ impl Reader {
         Some((frame, total))
     }
 
+    /// As [`Decoder::is_as_composed`](super::Decoder::is_as_composed): a length on the wire and a time that come back as they are,
+    /// and nothing in the padding. What [`plain`](Reader::plain) accepts is like that in all else.
+    #[inline(always)]
+    pub(super) fn is_as_composed(&self, record: &[u8]) -> bool {
+        let order = Order::Little;
+        let Some((head, rest)) = record.split_first_chunk::<PACKET_HEAD>() else {
+            return false;
+        };
+        let (interface, caplen) = (order.word(head, 8), order.word(head, 20));
+        let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
+        let detail = self.kept.details.get(interface as usize);
+        // The word before the last length ends with the padding: one to four of its bytes are data.
+        let last = rest
+            .len()
+            .checked_sub(8)
+            .and_then(|at| rest[at..].first_chunk());
+        let data_bytes = caplen.wrapping_sub(1) % 4 + 1;
+        let padding = last
+            .map_or(0, |word| order.u32(*word))
+            .unbounded_shr(8 * data_bytes);
+        self.kept.first_interface == 0
+            && order.word(head, 24) >= caplen
+            && detail.is_some_and(|detail| detail.times.are_exact(ticks))
+            && padding == 0
+    }
+
     /// A packet block of the enhanced or the obsolete kind: they differ in the word at 8 only.
     fn packet<'a>(
         &self,

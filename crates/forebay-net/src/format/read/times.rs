@@ -38,6 +38,12 @@ impl Times {
         self.rare(ticks)
     }
 
+    /// Whether these ticks are whole nanoseconds, and not too many to be told.
+    #[inline]
+    pub fn are_exact(&self, ticks: u64) -> bool {
+        self.factor != 0 && ticks.checked_mul(self.factor).is_some()
+    }
+
     #[cold]
     fn rare(&self, ticks: u64) -> u64 {
         let n = (self.resolution.0 & 0x7f) as u32;
