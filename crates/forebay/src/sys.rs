@@ -22,7 +22,8 @@ pub(crate) mod sealed;
 pub(crate) mod shared;
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, BufRead},
     ops::Range,
     path::{Path, PathBuf},
     ptr::{self, NonNull},
@@ -190,10 +191,17 @@ impl Mapping {
     pub(crate) fn huge_bytes(&self, part: Range<usize>) -> usize {
         let start = self.start.as_ptr() as usize;
         let (first, last) = (start + part.start, start + part.end);
-        let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let Ok(smaps) = fs::File::open("/proc/self/smaps") else {
+            return 0;
+        };
         let (mut overlap, mut foreign, mut huge) = (0, 0, 0);
-        for line in smaps.lines() {
-            if let Some((from, to)) = address_range(line) {
+        // The kernel walks each map that it tells of, and they are in the order of their addresses.
+        let smaps = io::BufReader::with_capacity(4096, smaps);
+        for line in smaps.lines().map_while(Result::ok) {
+            if let Some((from, to)) = address_range(&line) {
+                if from >= last {
+                    break;
+                }
                 overlap = to.min(last).saturating_sub(from.max(first));
                 foreign = (to - from) - overlap;
             } else if overlap > 0
@@ -201,7 +209,7 @@ impl Mapping {
                     .iter()
                     .any(|f| line.starts_with(f))
             {
-                huge += (number(line) << 10).saturating_sub(foreign);
+                huge += (number(&line) << 10).saturating_sub(foreign);
             }
         }
         huge

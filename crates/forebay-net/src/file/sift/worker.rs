@@ -325,22 +325,26 @@ fn sift_all(
     let mut row = Row::new();
     let mut begins = [0; WIDTH];
     loop {
-        let mut shared: Option<&Arc<Program>> = None;
+        // The interface of the last one, and the program of all.
+        let mut shared: Option<(u32, &Arc<Program>)> = None;
         while *at < limit && !row.is_full() {
             let Some((frame, len)) = decoder.packet(bytes.get(*at..).unwrap_or(&[])) else {
                 break;
             };
-            let Some(program) = programs.get(frame.interface as usize) else {
-                break;
-            };
-            if !Arc::ptr_eq(shared.get_or_insert(program), program) {
-                break;
+            if shared.is_none_or(|(interface, _)| interface != frame.interface) {
+                let Some(program) = programs.get(frame.interface as usize) else {
+                    break;
+                };
+                if shared.is_some_and(|(_, other)| !Arc::ptr_eq(other, program)) {
+                    break;
+                }
+                shared = Some((frame.interface, program));
             }
             begins[row.len()] = *at as u32;
             row.push(frame.data, frame.wire_len);
             *at += len;
         }
-        if let Some(program) = shared {
+        if let Some((_, program)) = shared {
             for (number, kept) in abreast.run(program, &row).iter().enumerate() {
                 let record = begins[number];
                 let rest = &bytes[record as usize..];
