@@ -345,16 +345,18 @@ fn sift_all(
             *at += len;
         }
         if let Some((_, program)) = shared {
-            for (number, kept) in abreast.run(program, &row).iter().enumerate() {
-                let record = begins[number];
+            let mut numbers = [0; WIDTH];
+            let passing = passing(abreast.run(program, &row), &mut numbers);
+            // Among few, hardly two lie one behind the other.
+            let may_have_runs = passing.len() >= row.len() / 2;
+            for &number in passing {
+                let record = begins[usize::from(number)];
                 let rest = &bytes[record as usize..];
-                if *kept > 0
-                    && let Some((frame, len)) = decoder.packet(rest)
-                {
+                if let Some((frame, len)) = decoder.packet(rest) {
                     let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
-                    let ordinal = batch.packets + number as u32;
+                    let ordinal = batch.packets + u32::from(number);
                     let passed = Passed::new(&frame, begin, ordinal);
-                    let is_as_composed = decoder.is_as_composed(&rest[..len]);
+                    let is_as_composed = may_have_runs && decoder.is_as_composed(&rest[..len]);
                     batch.pass(passed, record, record + len as u32, is_as_composed);
                 }
             }
@@ -370,4 +372,14 @@ fn sift_all(
             pause => return pause,
         }
     }
+}
+
+/// The numbers of those of a row that are kept. Without a branch for each, which nobody could predict.
+fn passing<'a>(kept: &[u32], numbers: &'a mut [u8; WIDTH]) -> &'a [u8] {
+    let mut len = 0;
+    for (number, &kept) in kept.iter().enumerate() {
+        numbers[len % WIDTH] = number as u8;
+        len += usize::from(kept > 0);
+    }
+    &numbers[..len]
 }
