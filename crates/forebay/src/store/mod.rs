@@ -14,7 +14,7 @@
 //! * *written*: `write` returned: survives `kill -9`, not a power cut, also with `O_DIRECT`;
 //! * *durable*: a successful `fdatasync` came after that write, and the folder was synced. [`SyncPolicy`] says when.
 //!
-//! A buffer leaves when it is full, when it is due, and at the end. A failed write loses nothing
+//! A buffer leaves when it is full, early if so configured, when it is due, and at the end. A failed write loses nothing
 //! silently: the error comes back once, [`Appender::retry`] resumes at the very byte, and
 //! [`Closing::wait`] otherwise cuts the file after its last whole record and tells how many
 //! records are missing.

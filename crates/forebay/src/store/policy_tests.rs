@@ -433,3 +433,29 @@ fn nobody_waits_for_a_writer_that_nobody_told_to_go_on() {
         assert!(end.error.is_none(), "{:?}", end.error);
     }
 }
+
+#[test]
+fn a_buffer_leaves_early_only_while_the_writer_has_nothing_to_do() {
+    let gated = Gated::default();
+    let config = Config {
+        early_bytes: 1000,
+        ..config(true)
+    };
+    let mut store = Appender::new(Box::new(gated.clone()), Arc::new(Lengths), &config).unwrap();
+    let mut accepted = 0;
+    while let Some(mut slot) = store.reserve(100).unwrap() {
+        slot[..2].copy_from_slice(&98_u16.to_le_bytes());
+        slot[2..].fill(accepted);
+        slot.commit(1);
+        accepted += 1;
+    }
+    // The first leaves early, and the writer stands still with it: the others get full, up to the record that begins in them.
+    assert_eq!(accepted, 10 + 41 + 41);
+    gated.open();
+    let end = store.close().wait_to_the_end();
+    assert_eq!(end.totals.written, u64::from(accepted));
+    let numbers = records(&gated.disk.platter().seen)
+        .into_iter()
+        .map(|(_, number)| number);
+    assert!(numbers.eq(0..accepted), "in order, without a hole");
+}

@@ -4,6 +4,7 @@
 //! ```text
 //!  packets of the window   0   1   2   3   4   5   6   …       their ordinals
 //!  passed                      ●               ●               where each lies in `bytes`
+//!  runs                                                        those of them that can be copied together
 //!  tales                           ▲                           a rejected one told of a loss
 //!  news                                    ▲                   an interface before packet 4
 //! ```

@@ -19,13 +19,14 @@
 //! error with its first packet, or that of one described behind it. Memory is bounded: a few windows a
 //! worker, and a record.
 //!
-//! `worker` reads and sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
+//! `worker` reads, `sieve` sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
 //! handed over, `port` the side that the session sees, `chime` wakes it. Read `worker` next.
 
 mod batch;
 mod chime;
 mod front;
 mod port;
+mod sieve;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 //! ```text
 //!  look:        is there a packet in this batch? ─▶ hear the news and tales before it
 //!               otherwise give it back, and take the next worker's
-//!  next_frame:  the next one that passes, up to the next news or tale
+//!  next_frame:  the next one that passes, up to the next news or tale, or to where a run begins
+//!  next_run:    the run that a burst begins with
 //! ```
 //! Packets are counted as they are handed out: `received` is the place of the last one among all
 //! packets, so a session that stops there has counted what was rejected before it and no more.
