@@ -25,6 +25,11 @@ pub(super) struct Passed {
     pub wire_len: u32,
     pub interface: u32,
     pub ordinal: u32,
+    /// Its record is `bytes[record..record_end]`, as far as that is needed.
+    pub record: u32,
+    pub record_end: u32,
+    /// The output would compose the record just so.
+    pub is_as_composed: bool,
     pub direction: Direction,
 }
 
@@ -39,6 +44,9 @@ impl Passed {
             wire_len: frame.wire_len,
             interface: frame.interface,
             ordinal,
+            record: begin as u32,
+            record_end: (begin + frame.data.len()) as u32,
+            is_as_composed: false,
             direction: frame.direction,
         }
     }
@@ -59,7 +67,7 @@ pub(super) struct Run {
 }
 
 /// Fewer packets are not worth a run.
-const LEAST_RUN: u32 = 16;
+const LEAST_RUN: u32 = 4;
 /// What a run may have: not more than a burst, nor than the store composes at once.
 const MOST_RUN: u32 = 256;
 const MOST_RUN_BYTES: u32 = 64 << 10;
@@ -123,57 +131,55 @@ impl Batch {
         self.ending = None;
     }
 
-    /// Notes a packet that passes. Its record is `bytes[begin..end]` of the window; `is_as_composed`: it may be part of a run.
-    #[inline(always)]
-    pub fn pass(&mut self, passed: Passed, begin: u32, end: u32, is_as_composed: bool) {
-        let first = self.passed.len() as u32;
-        if is_as_composed {
-            match self.runs.last_mut() {
-                Some(run)
-                    if run.end == begin
-                        && run.first + run.frames == first
-                        && run.interface == passed.interface
-                        && run.frames < MOST_RUN
-                        && end - run.begin <= MOST_RUN_BYTES =>
-                {
-                    run.frames += 1;
-                    run.end = end;
-                    run.longest = run.longest.max(passed.len);
-                    run.wire_bytes += u64::from(passed.wire_len);
-                }
-                last => {
-                    if last.is_some_and(|run| run.frames < LEAST_RUN) {
-                        self.runs.pop();
-                    }
-                    self.runs.push(Run {
-                        first,
-                        frames: 1,
-                        begin,
-                        end,
-                        interface: passed.interface,
-                        longest: passed.len,
-                        wire_bytes: passed.wire_len.into(),
-                    });
-                }
+    /// Gives the batch the bytes that its packets lie in. Most change places with the window; fewer are copied, so that
+    /// the window, which is in this processor's cache, is what is read into next, and the records lie side by side.
+    pub fn take_bytes(&mut self, window: &mut Vec<u8>) {
+        let of_one = |passed: &Passed| (passed.record_end - passed.record) as usize;
+        let many: usize = self.passed.iter().map(of_one).sum();
+        if many > window.len() / 4 * 3 {
+            std::mem::swap(&mut self.bytes, window);
+        } else {
+            self.bytes.clear();
+            for passed in &mut self.passed {
+                let record = &window[passed.record as usize..passed.record_end as usize];
+                let moved = self.bytes.len() as u32;
+                passed.begin = moved + (passed.begin - passed.record);
+                (passed.record, passed.record_end) = (moved, moved + record.len() as u32);
+                self.bytes.extend_from_slice(record);
             }
         }
-        self.passed.push(passed);
+        self.find_runs();
     }
 
-    /// Gives the batch the bytes that its packets lie in. Few of them are copied, so that the
-    /// window, which is in this processor's cache, is what is read into next; many change places.
-    pub fn take_bytes(&mut self, window: &mut Vec<u8>) {
-        let many: usize = self.passed.iter().map(|passed| passed.len as usize).sum();
-        if many > window.len() / 4 {
-            std::mem::swap(&mut self.bytes, window);
-            return;
+    fn find_runs(&mut self) {
+        let mut last: Option<Run> = None;
+        for (number, passed) in self.passed.iter().enumerate() {
+            if let Some(run) = &mut last
+                && passed.is_as_composed
+                && run.end == passed.record
+                && run.interface == passed.interface
+                && run.frames < MOST_RUN
+                && passed.record_end - run.begin <= MOST_RUN_BYTES
+            {
+                run.frames += 1;
+                run.end = passed.record_end;
+                run.longest = run.longest.max(passed.len);
+                run.wire_bytes += u64::from(passed.wire_len);
+                continue;
+            }
+            let begins = passed.is_as_composed.then(|| Run {
+                first: number as u32,
+                frames: 1,
+                begin: passed.record,
+                end: passed.record_end,
+                interface: passed.interface,
+                longest: passed.len,
+                wire_bytes: passed.wire_len.into(),
+            });
+            let ended = std::mem::replace(&mut last, begins);
+            self.runs
+                .extend(ended.filter(|run| run.frames >= LEAST_RUN));
         }
-        self.bytes.clear();
-        self.runs.clear();
-        for passed in &mut self.passed {
-            let data = &window[passed.begin as usize..][..passed.len as usize];
-            passed.begin = self.bytes.len() as u32;
-            self.bytes.extend_from_slice(data);
-        }
+        self.runs.extend(last.filter(|run| run.frames >= LEAST_RUN));
     }
 }

@@ -113,8 +113,6 @@ pub(super) fn sift_all(
         if let Some((_, program)) = shared {
             let mut numbers = [0; WIDTH];
             let passing = passing(abreast.run(program, &row), &mut numbers);
-            // Among few, hardly two lie one behind the other.
-            let may_have_runs = passing.len() >= row.len() / 2;
             for &number in passing {
                 let record = begins[usize::from(number)];
                 let rest = &bytes[record as usize..];
@@ -124,9 +122,12 @@ pub(super) fn sift_all(
                 };
                 let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
                 let ordinal = batch.packets + u32::from(number);
-                let passed = Passed::new(&frame, begin, ordinal);
-                let is_as_composed = may_have_runs && decoder.is_as_composed(&rest[..len]);
-                batch.pass(passed, record, record + len as u32, is_as_composed);
+                batch.passed.push(Passed {
+                    record,
+                    record_end: record + len as u32,
+                    is_as_composed: decoder.is_as_composed(&rest[..len]),
+                    ..Passed::new(&frame, begin, ordinal)
+                });
             }
             batch.packets += row.len() as u32;
             row.clear();
