@@ -349,3 +349,22 @@ fn blocks_beyond_what_their_head_can_say_are_refused() {
     let refused = Records::<u64>::in_blocks(Box::new(Memory::default()), &config);
     assert!(refused.err().unwrap().to_string().contains("GiB"));
 }
+
+#[test]
+fn no_block_leaves_before_it_has_a_record_however_early_it_may() {
+    for early_bytes in [0, 1, 100, 5000] {
+        let memory = Memory::default();
+        let early = Config {
+            early_bytes,
+            ..config(true)
+        };
+        let mut log = Records::<[u8]>::in_blocks(Box::new(memory.clone()), &early).unwrap();
+        for number in 0..50 {
+            log.append(&[number; 9]).unwrap();
+        }
+        assert_eq!(log.close().wait_to_the_end().totals.written, 50);
+        let (records, found) = read(&memory.bytes());
+        let numbers = records.iter().map(|record| record[0]);
+        assert!(numbers.eq(0..50) && found.cut.is_none(), "{found:?}");
+    }
+}
