@@ -371,7 +371,7 @@ proptest! {
     fn packets_run_abreast_as_one_by_one(
         mut program in prop::collection::vec(usual_instruction(), 1..40),
         rare in prop::option::of((instruction(), 0..40_usize)),
-        packets in prop::collection::vec((prop::collection::vec(0..8_u8, 0..24), any::<u32>()), 1..WIDTH),
+        packets in prop::collection::vec((prop::collection::vec(0..8_u8, 0..24), any::<u32>()), 1..=WIDTH),
     ) {
         if let Some((rare, at)) = rare {
             program.insert(at.min(program.len()), rare);
