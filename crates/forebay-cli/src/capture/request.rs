@@ -107,7 +107,7 @@ impl Request {
         let names = parse_names(flags)?;
         let mut store = match &flags.store {
             Some(text) => parse_store(text)?,
-            None if names.iter().all(|name| matches!(name, Name::File(_))) => store_for_files(),
+            None if names.iter().all(waits) => store_for_files(),
             None => store::Config::default(),
         };
         if flags.unbuffered {
@@ -317,8 +317,12 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// Files wait where no buffer is empty, so there need not be room for a burst: what was written before is faster memory than
-/// what is new.
+/// Whether it waits where no buffer is empty: a file does, and so does a pipe, but perhaps not what fills it.
+fn waits(name: &Name) -> bool {
+    matches!(name, Name::File(path) if path.as_os_str() != "-" && path.is_file())
+}
+
+/// Where all wait there need not be room for a burst: what was written before is faster memory than what is new.
 fn store_for_files() -> store::Config {
     store::Config {
         buffers: 4,

@@ -42,29 +42,13 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     mut writing: Option<&mut Writing>,
     most: u64,
 ) -> (Took, Stop) {
-    let mut took = Took::default();
-    if !FILTERS
-        && !LIMITED
-        && let Some(writing) = &mut writing
-        && let Some(run) = burst.next_run(usize::try_from(most).unwrap_or(usize::MAX))
-        && lanes
-            .get(run.interface as usize)
-            .is_some_and(|lane| lane.stands_as_read)
-        && let Some(put) = writing.put_run(&run)
-    {
-        match put {
-            Ok(true) => {}
-            Ok(false) => return (took, Stop::NoRoom),
-            Err(error) => return (took, Stop::Failed(error)),
-        }
-        took = Took {
-            packets: run.frames as u64,
-            filtered: 0,
-            wire_bytes: run.wire_bytes,
-            first_ns: run.time_ns,
-        };
-        burst.take_run();
-    }
+    let mut took = match &mut writing {
+        Some(writing) if !FILTERS && !LIMITED => match take_run(burst, lanes, writing, most) {
+            Ok(took) => took,
+            Err(stop) => return (Took::default(), stop),
+        },
+        _ => Took::default(),
+    };
     while took.packets < most {
         // Seen where the port put it: moving it would read whole what was just written in parts,
         // which the processor cannot forward.
@@ -123,4 +107,39 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
         took.wire_bytes += u64::from(wire_len);
     }
     (took, Stop::AtEnd)
+}
+
+/// Copies the run that the burst begins with, if it does, and if its packets stand in the output as they were read.
+#[inline(never)]
+fn take_run(
+    burst: &mut Burst<'_>,
+    lanes: &[Lane],
+    writing: &mut Writing,
+    most: u64,
+) -> Result<Took, Stop> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let stands_as_read = |interface: u32| {
+        let lane = lanes.get(interface as usize);
+        lane.is_some_and(|lane| lane.stands_as_read)
+    };
+    let Some(run) = burst.next_run(most) else {
+        return Ok(Took::default());
+    };
+    let put = match stands_as_read(run.interface) {
+        true => writing.put_run(&run),
+        false => None,
+    };
+    let took = match put {
+        None => return Ok(Took::default()),
+        Some(Ok(false)) => return Err(Stop::NoRoom),
+        Some(Err(error)) => return Err(Stop::Failed(error)),
+        Some(Ok(true)) => Took {
+            packets: run.frames as u64,
+            filtered: 0,
+            wire_bytes: run.wire_bytes,
+            first_ns: run.time_ns,
+        },
+    };
+    burst.take_run();
+    Ok(took)
 }
