@@ -10,8 +10,8 @@
 //! ```
 
 mod copy;
-mod fetch;
 mod fifo;
+mod lines;
 mod mirror;
 mod region;
 
@@ -19,8 +19,8 @@ mod region;
 mod tests;
 
 pub(crate) use copy::copy;
-pub(crate) use fetch::{fetch_to_read, fetch_to_write};
 pub use fifo::Fifo;
+pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write};
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;
 pub use region::Region;

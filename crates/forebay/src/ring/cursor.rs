@@ -119,6 +119,12 @@ impl Cursor {
         limit.wrapping_sub(position)
     }
 
+    /// Whether [`look`](Cursor::look) learns from what it finds; it does not where a pause brings nothing, as in one thread.
+    #[inline(always)]
+    pub(super) fn learns(&self) -> bool {
+        self.looker.looks_given_up == 0
+    }
+
     /// Looks at once, and learns nothing from it: for those who wait, or want an exact answer.
     #[inline]
     pub(super) fn glance(&mut self, theirs: &impl Position, ahead: usize) -> usize {

@@ -16,7 +16,7 @@
 
 use crate::{
     Result,
-    memory::{HugePages, MapConfig, fetch_to_write, settle_views},
+    memory::{HugePages, LINE, MapConfig, evict, fetch_to_write, settle_views},
 };
 use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 
@@ -26,9 +26,6 @@ pub(crate) const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
 /// Whether lines are fetched ahead for writing: where there is an instruction for it, and the other core's cache to
 /// fetch from.
 const PREFETCHES: bool = cfg!(target_arch = "x86_64") && !ONE_VIEW;
-
-/// Bytes of a cache line, on x86-64.
-const LINE: usize = 64;
 
 /// The slots of a ring. It owns the memory, never the elements.
 #[derive(Debug)]
@@ -185,6 +182,17 @@ impl<T> Place<T> {
         self.seam.addr() - self.at.addr()
     }
 
+    /// Where this is, as numbers.
+    #[inline]
+    pub(super) fn stand(&self) -> Stand {
+        let seam = self.seam.addr();
+        Stand {
+            at: self.at.addr(),
+            base: seam - self.seam_bytes,
+            seam,
+        }
+    }
+
     /// Of `n` slots from here on, how many lie in one piece.
     #[inline(always)]
     pub(super) fn run(&self, n: usize) -> usize {
@@ -259,6 +267,34 @@ impl<T> Place<T> {
     }
 }
 
+/// Where an end stands, as addresses: a value, so that an end in a loop can live in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stand {
+    at: usize,
+    /// Where the first view begins, and where it ends.
+    base: usize,
+    seam: usize,
+}
+
+impl Stand {
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Evicts the lines from `from` on, an address in the first view, up to the one where the end stands; returns where that
+    /// one begins.
+    #[inline(never)]
+    pub(super) fn evict_since(self, mut from: usize) -> usize {
+        if self.at < from {
+            // SAFETY: the rest of the first view, which the end that stands here keeps mapped.
+            unsafe { evict(from, self.seam) };
+            from = self.base;
+        }
+        // SAFETY: as above, what lies before the end.
+        unsafe { evict(from, self.at) }
+    }
+}
+
 /// Plain memory for `capacity` elements, for checkers; zeroed, as a mirror is.
 #[cfg(any(loom, miri, forebay_one_view))]
 #[derive(Debug)]
@@ -284,5 +320,45 @@ impl<T> Drop for HeapMemory<T> {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout, and dropped once.
         unsafe { std::alloc::dealloc(self.base.as_ptr().cast(), self.layout) }
+    }
+}
+
+#[cfg(all(test, not(any(loom, miri, forebay_one_view))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_evicted_up_to_the_one_where_the_end_stands_and_around_the_seam() {
+        if !crate::memory::can_evict() {
+            return eprintln!("skipped: needs a processor with CLFLUSHOPT");
+        }
+        let slots = Slots::<u64>::new(512, &MapConfig::default()).unwrap();
+        let mut place = slots.place(0);
+        for number in 0..512 {
+            // SAFETY: a slot that nobody else has.
+            unsafe { place.slot().write(number) };
+            place.advance(1);
+        }
+        let base = place.stand().base;
+        let mut from = base;
+        for (at, line) in [
+            (0, 0),
+            (56, 0),
+            (64, 64),
+            (304, 256),
+            (4088, 4032),
+            (8, 0),
+            (4000, 3968),
+            (136, 128),
+        ] {
+            from = slots.place(at).stand().evict_since(from);
+            assert_eq!(from - base, line);
+        }
+        for number in 0..512 {
+            let slot = slots.place(8 * number).slot();
+            // SAFETY: each slot was written.
+            let written = unsafe { slot.read() };
+            assert_eq!(written, number as u64);
+        }
     }
 }

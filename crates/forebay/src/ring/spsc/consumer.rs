@@ -12,6 +12,7 @@ use crate::{
     memory::{HugePages, copy},
     ring::{
         cursor::{Cursor, Edge, Looker},
+        evictor::Evictor,
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
@@ -33,6 +34,7 @@ use std::{
 pub struct Consumer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
+    evictor: Evictor,
     capacity: usize,
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
@@ -42,10 +44,12 @@ unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 
 impl<T, W: Wait> Consumer<T, W> {
     pub(super) fn new(shared: Arc<Shared<T, W>>, latency: bool) -> Self {
+        let (capacity, place) = (shared.capacity, shared.slots.place(0));
         Consumer {
-            cursor: Cursor::new(0, 0, Looker::new(shared.capacity, latency)),
-            place: shared.slots.place(0),
-            capacity: shared.capacity,
+            cursor: Cursor::new(0, 0, Looker::new(capacity, latency)),
+            place,
+            evictor: Evictor::new(capacity, size_of::<T>(), latency),
+            capacity,
             shared: ManuallyDrop::new(shared),
         }
     }
@@ -287,13 +291,24 @@ impl<T, W: Wait> Consumer<T, W> {
         self.shared.slots.huge_pages()
     }
 
-    /// Looks at the producer's position and says how many elements there are.
+    /// Looks at the producer's position and says how many elements there are. First, what was read may be evicted.
     #[inline]
     fn look(&mut self) -> usize {
-        self.cursor.look(&self.shared.tail.position, 0) // PUBLISH
+        if self.evictor.evicts() && self.cursor.learns() {
+            let line = self.place.stand().evict_since(self.evictor.from());
+            self.evictor.evicted_before(line);
+        }
+        let before = self.cursor.known();
+        let known = self.cursor.look(&self.shared.tail.position, 0); // PUBLISH
+        let newly = known - before;
+        // One thread finds a single element each time, or learns nothing: it need not measure anything.
+        if newly > 1 && self.cursor.learns() && self.evictor.found(newly) {
+            self.evictor = self.evictor.next_part(self.place.stand().at());
+        }
+        known
     }
 
-    /// As [`look`](Consumer::look), but at once.
+    /// As [`look`](Consumer::look), but at once, and nothing is evicted.
     #[inline]
     fn glance(&mut self) -> usize {
         self.cursor.glance(&self.shared.tail.position, 0) // PUBLISH

@@ -14,7 +14,8 @@
 //!
 //! Every push and every burst is published at once: nothing waits for a flush. Each end keeps a private copy of the
 //! other's position and looks again only when it seems full or empty; such a look may pause for up to 1.6 µs where
-//! that lets more come together (`latency: true` never pauses).
+//! that lets more come together, and the consumer evicts the lines that it has read where that lets the producer write faster
+//! (`latency: true` does neither).
 //!
 //! Who pushes or pops in a loop should have the end in a local variable of the function with the loop: the compiler keeps it in
 //! registers there, where behind a reference, or among what a closure captured, it is loaded and stored for each element.
@@ -73,7 +74,8 @@ pub struct Config {
     pub populate: bool,
     /// Ask for pages of 2 MiB where the ring is that large; [`Producer::huge_pages`] says what was got.
     pub huge_pages: bool,
-    /// Never pause before looking at the other end's position: shortest way for a single item, fewer items a second.
+    /// Never pause before looking at the other end's position, nor evict what was read: shortest way for a single item, fewer
+    /// items a second.
     pub latency: bool,
 }
 

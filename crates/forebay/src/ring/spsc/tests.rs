@@ -522,6 +522,42 @@ fn two_threads_agree_with_the_order_through_stalls() {
     }
 }
 
+/// A consumer tries early on whether to evict what it has read: by the fifth lap it has done so, whatever it settles for.
+#[cfg(not(any(loom, miri)))]
+#[test]
+fn elements_arrive_whole_and_in_order_while_lines_are_evicted() {
+    let laps: u64 = if crate::ring::ONE_VIEW { 2 } else { 40 };
+    let capacity = 10_000; // 24 bytes each: they straddle lines, and the seam
+    let (producer, consumer) = ring::<[u64; 3]>(capacity).unwrap();
+    let elements = laps * capacity as u64;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut producer = producer;
+            for n in 0..elements {
+                let mut element = [n, !n, n.rotate_left(32)];
+                while let Err(Full(back)) = producer.push(element) {
+                    element = back;
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut consumer = consumer;
+        let mut n = 0;
+        while n < elements {
+            let burst = consumer.peek(if n % 3 == 0 { 1 } else { 500 });
+            let found = burst.len();
+            for element in burst.iter() {
+                assert_eq!(*element, [n, !n, n.rotate_left(32)]);
+                n += 1;
+            }
+            burst.release(found);
+            if found == 0 {
+                thread::yield_now();
+            }
+        }
+    });
+}
+
 #[test]
 fn a_consumer_that_leaves_early_leaves_nothing_behind() {
     for seed in 1..40 {
