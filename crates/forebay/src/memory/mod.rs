@@ -20,7 +20,7 @@ mod tests;
 
 pub(crate) use copy::copy;
 pub use fifo::Fifo;
-pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write};
+pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;
 pub use region::Region;

@@ -110,19 +110,27 @@ impl Cursor {
     /// It may pause first, see [`Looker`].
     #[inline]
     pub(super) fn look(&mut self, theirs: &impl Position, ahead: usize) -> usize {
+        self.look_for(theirs, ahead, |_| ())
+    }
+
+    /// As [`look`](Cursor::look); calls `flows` with what is new if that is more than an item, and a pause may bring more: not
+    /// where both ends are in one thread, as a rule.
+    #[inline]
+    pub(super) fn look_for(
+        &mut self,
+        theirs: &impl Position,
+        ahead: usize,
+        flows: impl FnOnce(usize),
+    ) -> usize {
         self.looker.pause();
         let (position, limit) = (self.position, self.limit);
         let newly = theirs.since(limit.wrapping_sub(ahead));
         let limit = limit.wrapping_add(newly);
         self.limit = limit;
-        self.looker.found(newly);
+        if self.looker.found(newly) {
+            flows(newly);
+        }
         limit.wrapping_sub(position)
-    }
-
-    /// Whether [`look`](Cursor::look) learns from what it finds; it does not where a pause brings nothing, as in one thread.
-    #[inline(always)]
-    pub(super) fn learns(&self) -> bool {
-        self.looker.looks_given_up == 0
     }
 
     /// Looks at once, and learns nothing from it: for those who wait, or want an exact answer.
@@ -164,21 +172,20 @@ impl Cursor {
 /// How long to pause before looking at the other side's position: a look costs a cache line's way between two cores,
 /// so one that finds little is worth waiting for more.
 ///
-/// The pause doubles when the first look after a success finds less than the target, up to 64 pause instructions
-/// (about 1.6 µs on a Zen 5), halves when it finds twice the target, and is gone when it finds nothing or one item. If half the
-/// way up has not doubled what a look finds, it is given up for the next 100 looks, then for 200, and up to 1600 until it does
-/// help.
+/// The pause doubles when a look finds less than the target, up to 64 pause instructions (about 1.6 µs on a Zen 5), halves when
+/// it finds twice the target, and is gone when it finds one item. A look that found nothing is followed by looks without a
+/// pause until something comes.
 ///
-/// Having found less some time ago is no proof: where both ends are in one thread, nothing comes while it pauses, however
-/// much is put in each time. So before it goes to the top, and now and then there, it looks once without a pause, and gives up
-/// if that finds more than two thirds as much.
+/// A pause must bring something. Where both ends are in one thread nothing comes while it pauses, however much is put in each
+/// time. So half the way up, at the top, and now and then there, it looks once without a pause; if that finds more than two
+/// thirds as much, three times in turn, pauses are given up for the next 100 looks, then for 200, and up to 3200 until they do
+/// help.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looker {
-    /// Pause instructions before the next look; [`FRUITLESS`](Looker::FRUITLESS), which is none either, if the last one found
-    /// nothing.
-    pauses: i32,
-    /// What a look found before there were pauses.
-    without: u32,
+    /// Pause instructions before the next look.
+    pauses: u32,
+    /// Pause instructions before looks, unless something speaks against them just now.
+    level: u32,
     looks_given_up: u32,
     /// For how many looks it will be given up next time.
     next_given_up: u32,
@@ -186,28 +193,33 @@ pub(super) struct Looker {
     with: u32,
     /// Looks at the top until one is to be without a pause.
     doubt_in: u32,
+    /// How many times in turn a pause brought nothing.
+    in_vain: u32,
     /// Items that make a look worth its price; 0: never pause.
     target: u32,
 }
 
 impl Looker {
-    const MOST_PAUSES: i32 = 64;
-    const FRUITLESS: i32 = -1;
+    const MOST_PAUSES: u32 = 64;
+    const HALF_WAY: u32 = Self::MOST_PAUSES / 2;
     /// Looks without another try, at first and at most.
-    const GIVEN_UP: (u32, u32) = (100, 1600);
+    const GIVEN_UP: (u32, u32) = (100, 3200);
     /// Looks with most pauses until one without.
     const DOUBTED: u32 = 256;
+    /// How many times in turn a pause may bring nothing: a look without one may have found much by chance.
+    const IN_VAIN: u32 = 3;
 
     /// For a ring of `capacity` slots; `latency` = without pauses.
     pub(super) fn new(capacity: usize, latency: bool) -> Self {
         let pauses_help = !latency && !cfg!(loom);
         Looker {
             pauses: 0,
-            without: 0,
+            level: 0,
             looks_given_up: if pauses_help { 0 } else { u32::MAX },
             next_given_up: Self::GIVEN_UP.0,
             with: 0,
             doubt_in: 0,
+            in_vain: 0,
             target: if pauses_help {
                 (capacity / 4).min(512) as u32
             } else {
@@ -221,7 +233,7 @@ impl Looker {
         /// Takes a number, not the looker, so that an end in a loop can live in registers.
         #[cold]
         #[inline(never)]
-        fn spin(pauses: i32) {
+        fn spin(pauses: u32) {
             for _ in 0..pauses {
                 hint::spin_loop();
             }
@@ -231,63 +243,72 @@ impl Looker {
         }
     }
 
+    /// Whether there is something to learn from what a look found, and was learned.
     #[inline(always)]
-    fn found(&mut self, newly: usize) {
+    fn found(&mut self, newly: usize) -> bool {
         match newly {
-            0 => self.pauses = Self::FRUITLESS,
-            1 => self.pauses = 0,
+            // Whoever waits for a single item is not to wait longer for it.
+            0 => self.pauses = 0,
+            1 => (self.pauses, self.level) = (0, 0),
             // No pauses then, and nothing to learn: one thread gets here each time.
             _ if self.looks_given_up > 0 => {
                 self.looks_given_up -= 1;
                 self.pauses = 0;
             }
-            _ => *self = self.learned(newly.min(u32::MAX as usize) as u32),
+            _ => {
+                *self = self.learned(newly.min(u32::MAX as usize) as u32);
+                return true;
+            }
         }
+        false
     }
 
     /// Takes and returns values, not references, so that an end in a loop can live in registers.
     #[inline(never)]
     fn learned(mut self, newly: u32) -> Looker {
         if self.with > 0 {
-            if self.with >= newly.saturating_add(newly / 2) {
-                self.pauses = Self::MOST_PAUSES;
-                self.doubt_in = Self::DOUBTED;
-                self.next_given_up = Self::GIVEN_UP.0;
-            } else {
-                self.give_up();
-            }
-            self.with = 0;
-        } else if self.pauses == Self::FRUITLESS || newly >= 2 * self.target {
-            self.pauses /= 2; // half of FRUITLESS is 0: the next look is one after a success
+            self.was_doubted(newly);
+        } else if newly >= 2 * self.target {
+            self.level /= 2;
         } else if newly < self.target {
-            self.pause_longer(newly);
+            match self.level {
+                Self::HALF_WAY => return self.doubting(newly),
+                Self::MOST_PAUSES if self.doubt_in == 0 => return self.doubting(newly),
+                Self::MOST_PAUSES => self.doubt_in -= 1,
+                level => self.level = (level * 2).max(1),
+            }
         }
+        self.pauses = self.level;
         self
     }
 
-    fn pause_longer(&mut self, newly: u32) {
-        const HALF_WAY: i32 = Looker::MOST_PAUSES / 2;
-        match self.pauses {
-            0 => {
-                self.pauses = 1;
-                self.without = newly;
-            }
-            HALF_WAY if newly < self.without.saturating_mul(2) => self.give_up(),
-            HALF_WAY => self.doubt(newly),
-            Self::MOST_PAUSES if self.doubt_in == 0 => self.doubt(newly),
-            Self::MOST_PAUSES => self.doubt_in -= 1,
-            pauses => self.pauses = pauses * 2,
-        }
-    }
-
     /// The next look will be without a pause.
-    fn doubt(&mut self, with: u32) {
+    fn doubting(mut self, with: u32) -> Self {
         self.with = with;
         self.pauses = 0;
+        self
+    }
+
+    /// A look without a pause found `newly`.
+    fn was_doubted(&mut self, newly: u32) {
+        if self.with >= newly.saturating_add(newly / 2) {
+            self.level = Self::MOST_PAUSES;
+            self.doubt_in = Self::DOUBTED;
+            self.next_given_up = Self::GIVEN_UP.0;
+            self.in_vain = 0;
+        } else {
+            self.level = Self::HALF_WAY;
+            self.in_vain += 1;
+            if self.in_vain == Self::IN_VAIN {
+                self.give_up();
+            }
+        }
+        self.with = 0;
     }
 
     fn give_up(&mut self) {
-        self.pauses = 0;
+        self.level = 0;
+        self.in_vain = 0;
         self.looks_given_up = self.next_given_up;
         self.next_given_up = (2 * self.next_given_up).min(Self::GIVEN_UP.1);
     }
@@ -333,48 +354,64 @@ mod tests {
         assert_eq!(producer.look(&theirs, 4), 3);
     }
 
+    /// Looks until the pause is doubted for the first time: each finds `newly`, whatever the pause.
+    fn climbed(looker: &mut Looker, newly: usize) {
+        for pauses in [1, 2, 4, 8, 16, 32, 0] {
+            looker.found(newly);
+            assert_eq!(looker.pauses, pauses);
+        }
+    }
+
     #[test]
     fn the_pause_grows_while_looks_find_little_and_is_given_up_where_it_does_not_help() {
         let mut looker = Looker::new(1024, false);
-        for given_up in [100, 200, 400, 800, 1600, 1600] {
-            for pauses in [1, 2, 4, 8, 16, 32, 0] {
+        for given_up in [100, 200, 400, 800, 1600, 3200, 3200] {
+            climbed(&mut looker, 3);
+            for pauses in [32, 0, 32, 0, 0] {
                 looker.found(3);
                 assert_eq!(looker.pauses, pauses);
             }
             for _ in 0..given_up {
+                assert!(looker.looks_given_up > 0);
                 looker.found(3);
                 assert_eq!(looker.pauses, 0);
             }
         }
         looker.found(3);
-        assert_eq!(looker.pauses, 1);
-        // Where it helps it stays, up to 64, until a look finds plenty, a single item or nothing.
-        // The last of them is the look without.
+        assert_eq!((looker.pauses, looker.looks_given_up), (1, 0));
+        // Where it helps it stays, up to 64, until a look finds plenty or a single item. The last of them is the look without.
         for found in [4, 8, 16, 32, 64, 64, 5] {
             looker.found(found);
         }
         assert_eq!((looker.pauses, looker.next_given_up), (64, 100));
-        looker.found(900);
+        looker.found(2000);
+        assert_eq!(looker.pauses, 32);
+        // Nothing: whatever comes next is to be seen at once. Then it goes on as before.
+        looker.found(0);
+        assert_eq!(looker.pauses, 0);
+        looker.found(300);
         assert_eq!(looker.pauses, 32);
         looker.found(1);
         assert_eq!(looker.pauses, 0);
-        // What comes behind a look that found nothing was just put in: that there is little of it tells nothing.
-        looker.found(0);
-        assert!(looker.pauses <= 0);
-        for pauses in [0, 1] {
-            looker.found(3);
-            assert_eq!(looker.pauses, pauses);
+        looker.found(3);
+        assert_eq!(looker.pauses, 1);
+    }
+
+    #[test]
+    fn one_look_that_finds_much_by_chance_does_not_end_the_pauses() {
+        let mut looker = Looker::new(1024, false);
+        for found in [3, 4, 8, 16, 32, 64, 64, 200, 64, 190, 64, 5] {
+            looker.found(found);
         }
+        assert_eq!((looker.pauses, looker.in_vain), (64, 0));
     }
 
     #[test]
     fn messages_that_grow_are_not_taken_for_pauses_that_help() {
         // In one thread each look finds a message, whatever the pause: here three elements once, and then eight.
         let mut looker = Looker::new(1024, false);
-        looker.found(3);
-        for pauses in [1, 2, 4, 8, 16, 32, 0] {
-            assert_eq!(looker.pauses, pauses);
-            looker.found(8);
+        for found in [3, 3, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8] {
+            looker.found(found);
         }
         assert_eq!((looker.pauses, looker.looks_given_up), (0, 100));
     }
@@ -391,8 +428,11 @@ mod tests {
         }
         looker.found(64);
         assert_eq!((looker.pauses, looker.with), (0, 64));
-        looker.found(50);
-        assert_eq!((looker.pauses, looker.looks_given_up), (0, 100));
+        for pauses in [32, 0, 32, 0, 0] {
+            looker.found(50);
+            assert_eq!(looker.pauses, pauses);
+        }
+        assert_eq!(looker.looks_given_up, 100);
     }
 
     #[test]
@@ -400,7 +440,7 @@ mod tests {
         let mut looker = Looker::new(1024, true);
         for found in 0..100 {
             looker.found(found);
-            assert!(looker.pauses <= 0);
+            assert_eq!(looker.pauses, 0);
         }
     }
 }

@@ -12,11 +12,11 @@
 //!             measured     settling    measured    64 times as long as that   measured
 //! ```
 
-use crate::memory::can_evict;
-use std::time::Instant;
+use super::slots::Stand;
+use crate::memory::{can_evict, ticks};
 
-/// What a consumer knows about evicting: a value, so that an end in a loop can live in registers.
-#[derive(Clone, Copy, Debug)]
+/// What a consumer knows about evicting.
+#[derive(Debug)]
 pub(super) struct Evictor {
     /// Whether lines that were read are evicted.
     evicts: bool,
@@ -29,15 +29,15 @@ pub(super) struct Evictor {
     /// Parts until the window ends.
     parts_left: u32,
     stage: Stage,
-    /// When the part began; none before the first.
-    began: Option<Instant>,
+    /// Ticks when the part began; none before the first.
+    began: Option<u64>,
     /// Of this window, the part whose elements took the least time.
     pace: Pace,
     /// The pace before the other way was tried.
     before: Pace,
 }
 
-/// Picoseconds an element.
+/// Ticks for 1024 elements.
 type Pace = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,61 +76,50 @@ impl Evictor {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn evicts(&self) -> bool {
-        self.evicts
-    }
-
-    /// Where the first line begins that was not evicted.
-    #[inline(always)]
-    pub(super) fn from(&self) -> usize {
-        self.from
-    }
-
-    /// Lines before `from` were evicted.
-    #[inline(always)]
-    pub(super) fn evicted_before(&mut self, from: usize) {
-        self.from = from;
-    }
-
-    /// Takes into account that a look found `newly` elements; true if the part is over, and [`next_part`](Evictor::next_part)
-    /// is due.
-    #[inline(always)]
-    pub(super) fn found(&mut self, newly: usize) -> bool {
-        self.left = self.left.wrapping_sub(newly as isize);
-        self.left <= 0
-    }
-
-    /// Begins the next part, with an end that stands `at` this address.
+    /// A look found `newly` elements, and all before the place where the end stands was read.
+    ///
+    /// It cannot panic: an end in a loop that may unwind would not live in registers.
     #[inline(never)]
-    pub(super) fn next_part(mut self, at: usize) -> Self {
-        let now = Instant::now();
-        let elements = (self.part - self.left) as u64; // at least a part's
+    pub(super) fn found(&mut self, newly: usize, stand: Stand) {
+        if self.evicts {
+            self.from = stand.evict_since(self.from);
+        }
+        self.left = self.left.wrapping_sub(newly as isize);
+        if self.left <= 0 {
+            self.next_part(stand);
+        }
+    }
+
+    fn next_part(&mut self, stand: Stand) {
+        let now = ticks();
+        let elements = (self.part - self.left).max(1) as u64; // at least a part's
+        if !self.evicts {
+            self.from = stand.at();
+        }
         if let Some(began) = self.began {
-            let took = now.duration_since(began).as_nanos() as u64;
-            self = self.part_took(took.saturating_mul(1000) / elements, at);
+            let took = now.wrapping_sub(began);
+            self.part_took((took.saturating_mul(1024) / elements).max(1));
         }
         self.began = Some(now);
         self.left = self.part;
-        self
     }
 
-    fn part_took(mut self, pace: Pace, at: usize) -> Self {
+    fn part_took(&mut self, pace: Pace) {
         self.pace = self.pace.min(pace);
         self.parts_left -= 1;
         if self.parts_left == 0 {
-            self = self.window_took(self.pace.max(1), at);
+            self.stage = self.window_took(self.pace);
             self.parts_left = Self::PARTS;
             self.pace = Pace::MAX;
         }
-        self
     }
 
-    fn window_took(mut self, pace: Pace, at: usize) -> Self {
-        self.stage = match self.stage {
+    /// The stage that follows.
+    fn window_took(&mut self, pace: Pace) -> Stage {
+        match self.stage {
             Stage::Resting(0) => {
                 self.before = pace;
-                self.turn(at);
+                self.evicts = !self.evicts;
                 Stage::Settling
             }
             Stage::Resting(windows) => Stage::Resting(windows - 1),
@@ -141,21 +130,12 @@ impl Evictor {
                     false => (self.before, pace),
                 };
                 // It takes the memory's time, which others want too: so it has to be worth it.
-                let pays = with < without / 5 * 4;
-                if pays != self.evicts {
-                    self.turn(at);
-                }
-                let stays = if pays { with } else { without };
-                let trial = 2 * pace / stays.max(1);
-                Stage::Resting((Self::REST * trial.max(2)).min(u32::MAX.into()) as u32)
+                self.evicts = with < without / 5 * 4;
+                let settled_for = if self.evicts { with } else { without };
+                let trial = (pace.saturating_mul(2) / settled_for.max(1)).max(2);
+                Stage::Resting(Self::REST.saturating_mul(trial).min(u32::MAX.into()) as u32)
             }
-        };
-        self
-    }
-
-    fn turn(&mut self, at: usize) {
-        self.evicts = !self.evicts;
-        self.from = at;
+        }
     }
 }
 
@@ -168,15 +148,15 @@ mod tests {
         let mut evictor = Evictor::new(1024, 8, false);
         let mut evicting = 0;
         for window in 0..1000 {
-            evicting += usize::from(evictor.evicts());
-            let pace = if evictor.evicts() { with } else { without };
+            evicting += usize::from(evictor.evicts);
+            let pace = if evictor.evicts { with } else { without };
             for part in 0..Evictor::PARTS {
                 // One part in a window always suffers from something.
                 let late = if window % 4 == part { 100 * pace } else { 0 };
-                evictor = evictor.part_took(pace + late, 0);
+                evictor.part_took(pace + late);
             }
         }
-        (evicting, evictor.evicts())
+        (evicting, evictor.evicts)
     }
 
     #[test]
@@ -195,14 +175,14 @@ mod tests {
         let mut evictor = Evictor::new(1 << 20, 8, false);
         let (mut usual, mut trials) = (0, 0);
         for _ in 0..100_000 {
-            let pace = if evictor.evicts() { 50_000 } else { 1_000 };
-            *(if evictor.evicts() {
+            let pace = if evictor.evicts { 50_000 } else { 1_000 };
+            *(if evictor.evicts {
                 &mut trials
             } else {
                 &mut usual
             }) += pace;
             for _ in 0..Evictor::PARTS {
-                evictor = evictor.part_took(pace, 0);
+                evictor.part_took(pace);
             }
         }
         assert!(usual / 50 > trials, "{usual} and {trials}");
@@ -210,9 +190,14 @@ mod tests {
 
     #[test]
     fn who_must_never_evict_never_begins_a_window() {
-        let mut evictor = Evictor::new(1024, 8, true);
-        assert!((0..1000).all(|_| !evictor.found(1 << 40)));
-        let mut nothing = Evictor::new(1024, 0, false);
-        assert!(!nothing.found(usize::MAX >> 2));
+        let place = crate::ring::slots::Slots::<u64>::new(8, &crate::memory::MapConfig::default())
+            .unwrap()
+            .place(0);
+        for mut evictor in [Evictor::new(1024, 8, true), Evictor::new(1024, 0, false)] {
+            for _ in 0..1000 {
+                evictor.found(1 << 40, place.stand());
+            }
+            assert!(evictor.began.is_none());
+        }
     }
 }

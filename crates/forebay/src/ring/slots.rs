@@ -283,7 +283,6 @@ impl Stand {
 
     /// Evicts the lines from `from` on, an address in the first view, up to the one where the end stands; returns where that
     /// one begins.
-    #[inline(never)]
     pub(super) fn evict_since(self, mut from: usize) -> usize {
         if self.at < from {
             // SAFETY: the rest of the first view, which the end that stands here keeps mapped.

@@ -175,7 +175,6 @@ pub(super) struct Writer {
     place: Place,
 }
 
-#[allow(clippy::large_enum_variant)] // one a writer, and the large one is the usual one
 enum Place {
     Thread {
         full: Producer<Buffer, Park>,

@@ -34,7 +34,8 @@ use std::{
 pub struct Consumer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
-    evictor: Evictor,
+    /// Apart, so that what is asked at each pop may stay in registers; given back by `drop` for the same reason.
+    evictor: ManuallyDrop<Box<Evictor>>,
     capacity: usize,
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
@@ -48,7 +49,7 @@ impl<T, W: Wait> Consumer<T, W> {
         Consumer {
             cursor: Cursor::new(0, 0, Looker::new(capacity, latency)),
             place,
-            evictor: Evictor::new(capacity, size_of::<T>(), latency),
+            evictor: ManuallyDrop::new(Box::new(Evictor::new(capacity, size_of::<T>(), latency))),
             capacity,
             shared: ManuallyDrop::new(shared),
         }
@@ -291,21 +292,13 @@ impl<T, W: Wait> Consumer<T, W> {
         self.shared.slots.huge_pages()
     }
 
-    /// Looks at the producer's position and says how many elements there are. First, what was read may be evicted.
+    /// Looks at the producer's position and says how many elements there are. What was read may be evicted then.
     #[inline]
     fn look(&mut self) -> usize {
-        if self.evictor.evicts() && self.cursor.learns() {
-            let line = self.place.stand().evict_since(self.evictor.from());
-            self.evictor.evicted_before(line);
-        }
-        let before = self.cursor.known();
-        let known = self.cursor.look(&self.shared.tail.position, 0); // PUBLISH
-        let newly = known - before;
-        // One thread finds a single element each time, or learns nothing: it need not measure anything.
-        if newly > 1 && self.cursor.learns() && self.evictor.found(newly) {
-            self.evictor = self.evictor.next_part(self.place.stand().at());
-        }
-        known
+        let (evictor, place) = (&mut **self.evictor, &self.place);
+        let theirs = &self.shared.tail.position;
+        self.cursor
+            .look_for(theirs, 0, |newly| evictor.found(newly, place.stand())) // PUBLISH
     }
 
     /// As [`look`](Consumer::look), but at once, and nothing is evicted.
@@ -341,7 +334,9 @@ impl<T, W: Wait> Consumer<T, W> {
 impl<T, W: Wait> Drop for Consumer<T, W> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
+        // SAFETY: taken once, and not used any more.
+        drop(unsafe { ManuallyDrop::take(&mut self.evictor) });
+        // SAFETY: as above. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
         leave(shared, CONSUMER_GONE, self.place.offset());
     }
