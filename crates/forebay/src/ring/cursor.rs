@@ -110,17 +110,17 @@ impl Cursor {
     /// It may pause first, see [`Looker`].
     #[inline]
     pub(super) fn look(&mut self, theirs: &impl Position, ahead: usize) -> usize {
-        self.look_for(theirs, ahead, |_| ())
+        self.look_and(theirs, ahead, |_| ())
     }
 
-    /// As [`look`](Cursor::look); calls `flows` with what is new if that is more than an item, and a pause may bring more: not
-    /// where both ends are in one thread, as a rule.
+    /// As [`look`](Cursor::look); what it has learned something from goes on to `learns`: how far we may go at most. In one
+    /// thread that does not happen, as a rule.
     #[inline]
-    pub(super) fn look_for(
+    pub(super) fn look_and(
         &mut self,
         theirs: &impl Position,
         ahead: usize,
-        flows: impl FnOnce(usize),
+        learns: impl FnOnce(usize),
     ) -> usize {
         self.looker.pause();
         let (position, limit) = (self.position, self.limit);
@@ -128,9 +128,15 @@ impl Cursor {
         let limit = limit.wrapping_add(newly);
         self.limit = limit;
         if self.looker.found(newly) {
-            flows(newly);
+            learns(limit);
         }
         limit.wrapping_sub(position)
+    }
+
+    /// The first position that is not ours, as far as we know.
+    #[inline(always)]
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Looks at once, and learns nothing from it: for those who wait, or want an exact answer.

@@ -5,7 +5,7 @@
 //! If the consumer evicts what it has read, the producer, which asks for its lines some way ahead, gets them from memory.
 //! Where the ring is small, or both ends are in one thread, it makes things worse; how far the cores are from each other matters
 //! too, and nobody says when that changes. So the consumer goes by what it sees: the time that elements take to come.
-//! It imports `memory`. Read `spsc::consumer` next.
+//! It imports `memory`, and `slots` for where an end stands. Read `spsc::consumer` next.
 //!
 //! ```text
 //!  windows:  │ as it was │ other way │ other way │ the better way of both … │ as it was │ other way │ other way │ …
@@ -22,15 +22,17 @@ pub(super) struct Evictor {
     evicts: bool,
     /// Where the first line begins, in the first view, that may be evicted next.
     from: usize,
-    /// Elements until the part of a window ends, as far as they were seen.
-    left: isize,
     /// Elements in a part of a window: a window is a lap at least, for the other way shows only a lap later.
-    part: isize,
+    part: usize,
     /// Parts until the window ends.
     parts_left: u32,
     stage: Stage,
     /// Ticks when the part began; none before the first.
     began: Option<u64>,
+    /// How many elements had come when the part began.
+    first: usize,
+    /// Elements that may come before lines are evicted again.
+    step: usize,
     /// Of this window, the part whose elements took the least time.
     pace: Pace,
     /// The pace before the other way was tried.
@@ -54,6 +56,10 @@ impl Evictor {
     const PARTS: u32 = 4;
     /// Bytes of a part, at least: asking the time costs as much as copying some hundreds.
     const LEAST: usize = 1 << 16;
+    /// Bytes that come before lines are evicted again.
+    const STEP: usize = 4096;
+    /// More elements than ever come.
+    const NEVER: usize = isize::MAX as usize;
     /// How many times as long as a trial takes nothing is tried after it.
     const REST: u64 = 64;
 
@@ -62,56 +68,76 @@ impl Evictor {
         let plain_memory = cfg!(any(loom, miri, forebay_one_view));
         let never = never || plain_memory || slot_bytes == 0 || !can_evict();
         let least = (Self::LEAST / slot_bytes.max(1)).max(1);
-        let part = (capacity / Self::PARTS as usize).clamp(least, isize::MAX as usize);
+        let part = (capacity / Self::PARTS as usize).max(least);
         Evictor {
             evicts: false,
             from: 0,
-            left: if never { isize::MAX } else { part as isize },
-            part: part as isize,
+            part: if never { Self::NEVER } else { part },
             parts_left: Self::PARTS,
             stage: Stage::Resting(1), // the first window of a ring is nobody's usual pace
             began: None,
+            first: 0,
+            step: (Self::STEP / slot_bytes.max(1)).min(capacity / 8).max(1),
             pace: Pace::MAX,
             before: Pace::MAX,
         }
     }
 
-    /// A look found `newly` elements, and all before the place where the end stands was read.
-    ///
-    /// It cannot panic: an end in a loop that may unwind would not live in registers.
-    #[inline(never)]
-    pub(super) fn found(&mut self, newly: usize, stand: Stand) {
-        if self.evicts {
-            self.from = stand.evict_since(self.from);
-        }
-        self.left = self.left.wrapping_sub(newly as isize);
-        if self.left <= 0 {
-            self.next_part(stand);
+    /// How many elements may come before [`reached`](Evictor::reached) is to be called.
+    pub(super) fn due(&self) -> usize {
+        match self.evicts {
+            true => self.step,
+            false => self.part,
         }
     }
 
-    fn next_part(&mut self, stand: Stand) {
-        let now = ticks();
-        let elements = (self.part - self.left).max(1) as u64; // at least a part's
-        if !self.evicts {
+    /// So many elements have come, and all before the place where the end stands were read; returns how many are to come
+    /// before the next call.
+    ///
+    /// It cannot panic: an end in a loop that may unwind would not live in registers.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reached(&mut self, come: usize, stand: Stand) -> usize {
+        if self.evicts {
+            self.from = stand.evict_since(self.from);
+        } else {
             self.from = stand.at();
         }
-        if let Some(began) = self.began {
-            let took = now.wrapping_sub(began);
-            self.part_took((took.saturating_mul(1024) / elements).max(1));
+        let elements = come.wrapping_sub(self.first);
+        if elements >= self.part {
+            let now = ticks();
+            if let Some(began) = self.began {
+                let took = now.wrapping_sub(began).saturating_mul(1024);
+                self.part_took((took / elements.max(1) as u64).max(1));
+            }
+            self.began = Some(now);
+            self.first = come;
         }
-        self.began = Some(now);
-        self.left = self.part;
+        come.wrapping_add(self.due())
     }
 
     fn part_took(&mut self, pace: Pace) {
         self.pace = self.pace.min(pace);
         self.parts_left -= 1;
-        if self.parts_left == 0 {
+        let tries = !matches!(self.stage, Stage::Resting(_));
+        let is_bad = tries && self.parts_left + 2 <= Self::PARTS && self.pace / 2 > self.before;
+        if is_bad {
+            // Nobody is to wait for the end of a trial that speaks for itself.
+            self.evicts = !self.evicts;
+            self.stage = Self::rest(self.pace, self.before);
+        } else if self.parts_left == 0 {
             self.stage = self.window_took(self.pace);
-            self.parts_left = Self::PARTS;
-            self.pace = Pace::MAX;
+        } else {
+            return;
         }
+        self.parts_left = Self::PARTS;
+        self.pace = Pace::MAX;
+    }
+
+    /// To rest after a trial of up to two windows with this pace, where one at the better pace is the measure.
+    fn rest(trial: Pace, better: Pace) -> Stage {
+        let windows = (trial.saturating_mul(2) / better.max(1)).clamp(2, 64);
+        Stage::Resting((Self::REST * windows) as u32)
     }
 
     /// The stage that follows.
@@ -132,8 +158,7 @@ impl Evictor {
                 // It takes the memory's time, which others want too: so it has to be worth it.
                 self.evicts = with < without / 5 * 4;
                 let settled_for = if self.evicts { with } else { without };
-                let trial = (pace.saturating_mul(2) / settled_for.max(1)).max(2);
-                Stage::Resting(Self::REST.saturating_mul(trial).min(u32::MAX.into()) as u32)
+                Self::rest(pace, settled_for)
             }
         }
     }
@@ -189,15 +214,20 @@ mod tests {
     }
 
     #[test]
-    fn who_must_never_evict_never_begins_a_window() {
-        let place = crate::ring::slots::Slots::<u64>::new(8, &crate::memory::MapConfig::default())
-            .unwrap()
-            .place(0);
-        for mut evictor in [Evictor::new(1024, 8, true), Evictor::new(1024, 0, false)] {
-            for _ in 0..1000 {
-                evictor.found(1 << 40, place.stand());
-            }
-            assert!(evictor.began.is_none());
+    fn a_trial_that_speaks_for_itself_ends_before_its_window() {
+        let mut evictor = Evictor::new(1024, 8, false);
+        let mut evicting = 0;
+        for _ in 0..1000 {
+            evicting += usize::from(evictor.evicts);
+            evictor.part_took(if evictor.evicts { 40_000 } else { 1_000 });
+        }
+        assert_eq!(evicting, 2);
+    }
+
+    #[test]
+    fn who_must_never_evict_is_never_asked() {
+        for evictor in [Evictor::new(1024, 8, true), Evictor::new(1024, 0, false)] {
+            assert_eq!(evictor.due(), isize::MAX as usize);
         }
     }
 }

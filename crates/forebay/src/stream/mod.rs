@@ -152,7 +152,7 @@ pub fn stream_with<W: Wait>(config: &Config) -> Result<(Writer<W>, Reader<W>)> {
         capacity: config.capacity_bytes,
         populate: config.populate,
         huge_pages: config.huge_pages,
-        latency: true, // what fits or is there is said at once: looks never pause
+        latency: false, // its ends only glance, which never pauses; what was read may be evicted
     })?;
     Ok((Writer::new(producer), Reader::new(consumer)))
 }

@@ -36,6 +36,8 @@ pub struct Consumer<T, W: Wait = Spin> {
     place: Place<T>,
     /// Apart, so that what is asked at each pop may stay in registers; given back by `drop` for the same reason.
     evictor: ManuallyDrop<Box<Evictor>>,
+    /// How many elements must have come until it is asked.
+    due: usize,
     capacity: usize,
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
@@ -46,10 +48,12 @@ unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 impl<T, W: Wait> Consumer<T, W> {
     pub(super) fn new(shared: Arc<Shared<T, W>>, latency: bool) -> Self {
         let (capacity, place) = (shared.capacity, shared.slots.place(0));
+        let evictor = Evictor::new(capacity, size_of::<T>(), latency);
         Consumer {
             cursor: Cursor::new(0, 0, Looker::new(capacity, latency)),
             place,
-            evictor: ManuallyDrop::new(Box::new(Evictor::new(capacity, size_of::<T>(), latency))),
+            due: evictor.due(),
+            evictor: ManuallyDrop::new(Box::new(evictor)),
             capacity,
             shared: ManuallyDrop::new(shared),
         }
@@ -295,16 +299,24 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Looks at the producer's position and says how many elements there are. What was read may be evicted then.
     #[inline]
     fn look(&mut self) -> usize {
-        let (evictor, place) = (&mut **self.evictor, &self.place);
         let theirs = &self.shared.tail.position;
-        self.cursor
-            .look_for(theirs, 0, |newly| evictor.found(newly, place.stand())) // PUBLISH
+        let (evictor, due, place) = (&mut **self.evictor, &mut self.due, &self.place);
+        self.cursor.look_and(theirs, 0, |come| {
+            if come.wrapping_sub(*due) as isize >= 0 {
+                *due = evictor.reached(come, place.stand());
+            }
+        }) // PUBLISH
     }
 
-    /// As [`look`](Consumer::look), but at once, and nothing is evicted.
+    /// As [`look`](Consumer::look), but at once.
     #[inline]
     fn glance(&mut self) -> usize {
-        self.cursor.glance(&self.shared.tail.position, 0) // PUBLISH
+        let known = self.cursor.glance(&self.shared.tail.position, 0); // PUBLISH
+        let come = self.cursor.limit();
+        if come.wrapping_sub(self.due) as isize >= 0 {
+            self.due = self.evictor.reached(come, self.place.stand());
+        }
+        known
     }
 
     /// Gives `n` emptied slots back to the producer.
