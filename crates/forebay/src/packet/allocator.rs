@@ -136,6 +136,9 @@ impl Allocator {
     #[cold]
     fn loaded(&mut self) -> Option<Packet> {
         let mut pool = self.shared.lock();
+        if pool.counts().free < self.shared.batch as u32 {
+            pool.look(self.shared.batch);
+        }
         // The first one is asked for; that the others are not there is no want.
         let first = pool.take()?;
         let more = (self.shared.batch - 1).min(pool.counts().free as usize);

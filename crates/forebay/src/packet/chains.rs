@@ -16,58 +16,69 @@ use super::{
     returns::Chain,
     shared::{MOST_POOLS, PoolRef, Shared},
 };
-use std::{cell::Cell, mem};
+use std::cell::Cell;
 
 thread_local! {
-    // Not loom's: models drive `returns` with chains of their own.
+    // Not loom's: models drive `returns` with chains of their own. Nothing here has a `Drop`, so that nobody has to ask whether
+    // it is over: a chain that begins sees to its end.
     static CHAINS: Chains = const { Chains([const { Cell::new(Chain::EMPTY) }; MOST_POOLS]) };
+    static AT_END: AtEnd = const { AtEnd };
 }
 
 /// One chain for each number of a pool. One that is not empty keeps its pool's number and memory alive.
 struct Chains([Cell<Chain>; MOST_POOLS]);
 
-impl Chains {
-    fn bring_home(&self) {
-        for (number, chain) in self.0.iter().enumerate() {
-            let chain = chain.replace(Chain::EMPTY);
-            if chain.len() > 0 {
-                // SAFETY: the chain's slots are out, and ours.
-                unsafe { PoolRef::of(number as u8) }.bring_home(chain);
-            }
-        }
-    }
-}
+/// Brings the thread's chains home as it ends.
+struct AtEnd;
 
-impl Drop for Chains {
+impl Drop for AtEnd {
     fn drop(&mut self) {
-        self.bring_home();
+        return_idle();
     }
 }
 
 /// Takes a slot from its last user. The caller owned it, and its pool may be gone when this returns.
 #[inline]
 pub(super) fn give(pool: PoolRef, slot: u32) {
-    let gathered = CHAINS.try_with(|chains| {
+    CHAINS.with(|chains| {
         let place = chains.0[pool.number as usize].as_ptr();
         // SAFETY: the chain is this thread's, and nothing that is called while we borrow it comes here again.
         let chain = unsafe { &mut *place };
+        if chain.len() == 0 && !is_seen_to() {
+            return bring_home_alone(pool, slot);
+        }
         pool.returns.link(chain, slot);
         if chain.len() >= pool.batch {
-            pool.bring_home(mem::replace(chain, Chain::EMPTY));
+            bring_home(pool);
         }
     });
-    if gathered.is_err() {
-        // The thread is ending, and its chains are home already.
-        let mut chain = Chain::EMPTY;
-        pool.returns.link(&mut chain, slot);
-        pool.bring_home(chain);
-    }
+}
+
+/// Has the thread bring its chains home as it ends; false if it is past that.
+#[cold]
+#[inline(never)]
+fn is_seen_to() -> bool {
+    AT_END.try_with(|_| ()).is_ok()
+}
+
+#[cold]
+#[inline(never)]
+fn bring_home(pool: PoolRef) {
+    pool.bring_home(take_own(&pool));
+}
+
+/// Brings a slot home from a thread that is past its end, where it may keep none.
+#[cold]
+#[inline(never)]
+fn bring_home_alone(pool: PoolRef, slot: u32) {
+    let mut chain = Chain::EMPTY;
+    pool.returns.link(&mut chain, slot);
+    pool.bring_home(chain);
 }
 
 /// This thread's own slots of a pool, for the pool's owner.
 pub(super) fn take_own(shared: &Shared) -> Chain {
-    let own = CHAINS.try_with(|chains| chains.0[shared.number as usize].replace(Chain::EMPTY));
-    own.unwrap_or(Chain::EMPTY)
+    CHAINS.with(|chains| chains.0[shared.number as usize].replace(Chain::EMPTY))
 }
 
 /// Brings home all slots that this thread has gathered and not yet returned.
@@ -99,5 +110,13 @@ pub(super) fn take_own(shared: &Shared) -> Chain {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub fn return_idle() {
-    let _ = CHAINS.try_with(Chains::bring_home);
+    CHAINS.with(|chains| {
+        for (number, chain) in chains.0.iter().enumerate() {
+            let chain = chain.replace(Chain::EMPTY);
+            if chain.len() > 0 {
+                // SAFETY: the chain's slots are out, and ours.
+                unsafe { PoolRef::of(number as u8) }.bring_home(chain);
+            }
+        }
+    });
 }

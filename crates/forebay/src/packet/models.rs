@@ -1,6 +1,6 @@
 //! The ways of slots in every order of a few steps: under loom all of them, elsewhere one.
 //!
-//! Two slots, three packets. A slot's bytes are a cell that loom watches: whoever touches it without having got it
+//! Three slots, up to three packets; under loom a block names two slots at most. A slot's bytes are a cell that loom watches: whoever touches it without having got it
 //! from the one before is found. `planted_bugs_are_found` is the test of these tests.
 
 use super::{
@@ -56,12 +56,12 @@ impl Default for Bytes {
 
 struct Slots {
     returns: Returns,
-    bytes: [Bytes; 2],
+    bytes: [Bytes; 3],
 }
 
 fn slots() -> Arc<Slots> {
     Arc::new(Slots {
-        returns: Returns::new(2),
+        returns: Returns::new(3),
         bytes: Default::default(),
     })
 }
@@ -78,6 +78,12 @@ fn use_and_return(slots: &Slots, packets: &[(u32, u32)]) -> bool {
     slots.returns.push(chain)
 }
 
+/// The owner takes what came home.
+fn take_all(slots: &Slots, home: &mut Vec<u32>) {
+    let arrived = slots.returns.take_all();
+    slots.returns.walk(arrived, |slot| home.push(slot));
+}
+
 #[test]
 fn two_slots_carry_three_packets_and_come_home_once_each() {
     model(|| {
@@ -89,7 +95,7 @@ fn two_slots_carry_three_packets_and_come_home_once_each() {
         });
         let mut home = Vec::new();
         while home.is_empty() {
-            slots.returns.take_all(|slot| home.push(slot));
+            take_all(&slots, &mut home);
             thread::yield_now();
         }
         // The third packet lies in the slot that came first.
@@ -97,27 +103,32 @@ fn two_slots_carry_three_packets_and_come_home_once_each() {
         for thread in threads {
             thread.join().unwrap();
         }
-        slots.returns.take_all(|slot| home.push(slot));
+        take_all(&slots, &mut home);
         home.sort_unstable();
         assert_eq!(home, [0, 1]);
     });
 }
 
 #[test]
-fn a_chain_of_two_comes_home_whole_and_its_slots_can_be_used_again() {
+fn a_chain_of_two_blocks_comes_home_whole_and_its_slots_can_be_used_again() {
     model(|| {
         let slots = slots();
-        slots.bytes[0].write(1);
-        slots.bytes[1].write(2);
+        let packets = [(0, 1), (1, 2), (2, 3)];
+        for (slot, value) in packets {
+            slots.bytes[slot as usize].write(value);
+        }
         let other = slots.clone();
-        let thread = thread::spawn(move || assert!(!use_and_return(&other, &[(0, 1), (1, 2)])));
+        let thread = thread::spawn(move || assert!(!use_and_return(&other, &packets)));
         let mut home = Vec::new();
         while home.is_empty() {
-            slots.returns.take_all(|slot| home.push(slot));
+            take_all(&slots, &mut home);
             thread::yield_now();
         }
-        assert_eq!(home, [1, 0], "the last returned is the first: it is warm");
-        slots.bytes[1].write(3);
+        for (slot, _) in packets {
+            slots.bytes[slot as usize].write(4);
+        }
+        home.sort_unstable();
+        assert_eq!(home, [0, 1, 2]);
         thread.join().unwrap();
     });
 }
@@ -232,7 +243,8 @@ fn those_who_share_at_the_same_time_agree_on_where_the_data_is() {
 #[test]
 fn planted_bugs_are_found() {
     const THREE: &str = "models::two_slots_carry_three_packets_and_come_home_once_each";
-    const CHAIN: &str = "models::a_chain_of_two_comes_home_whole_and_its_slots_can_be_used_again";
+    const CHAIN: &str =
+        "models::a_chain_of_two_blocks_comes_home_whole_and_its_slots_can_be_used_again";
     const END: &str = "models::a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last";
     const SHARED: &str = "models::a_shared_slot_is_given_back_once_when_all_have_read_it";
     const ALONE: &str = "models::who_finds_itself_alone_may_write";

@@ -143,7 +143,9 @@ impl Packet {
     #[inline(always)] // or it goes through memory, twice
     pub(super) unsafe fn adopted(pool: PoolRef, mut desc: Desc) -> Packet {
         let slot = desc.slot();
-        let facts = pool.facts(slot);
+        let start = pool.start(slot);
+        // SAFETY: `start` has found that it is a slot of this pool.
+        let facts = unsafe { pool.facts_of(slot) };
         let cold = facts.load();
         let chained = desc.flags().has(Flags::CHAINED);
         let linear = if chained { cold.len } else { desc.len() };
@@ -157,7 +159,7 @@ impl Packet {
         desc = desc.with_len(0);
         desc.set_flags(desc.flags().without(Flags::CHAINED));
         Packet {
-            start: pool.start(slot),
+            start,
             pool,
             desc,
             slot,

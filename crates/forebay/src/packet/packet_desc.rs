@@ -48,7 +48,7 @@ pub struct PacketDesc(Desc);
 
 impl PacketDesc {
     /// The packet that it describes, with its bytes.
-    #[inline]
+    #[inline(always)] // or the packet goes through memory
     pub fn into_packet(self) -> Packet {
         // SAFETY: we own a slot of that pool, and it becomes the packet's.
         let pool = unsafe { PoolRef::of(self.0.pool()) };

@@ -1,13 +1,18 @@
-//! The way home: a stack of chains of slots that any thread pushes onto, and that the owner takes whole.
+//! The way home: a stack of blocks of slots' numbers that any thread pushes onto, and that the owner takes whole.
 //!
-//! Slots are linked by number in a table beside them; nothing here touches their bytes. It imports `memory` and `sync`. Read
-//! `chains` next, where threads gather their chains, then `pool`, the owner.
+//! Every slot has a line of memory beside it, in which up to 16 slots are named; nothing here touches the slots' bytes. It imports
+//! `memory` and `sync`. Read `chains` next, where threads gather what they return, then `pool`, the owner.
 //!
 //! ```text
-//!   a thread's chain                     the stack
-//!   first ──▶ … ──▶ last ─ ─ CAS ─ ─▶  top ──▶ slot ──▶ … ──▶ slot ──▶ none
-//!                                        └─ swap ─▶ all of it, to the owner
+//!   a thread's chain of blocks                     the stack
+//!   newest            oldest
+//!   │ 7: 3 9 │ ─────▶ │ 4: 1 8 … 6 │ ─ ─ CAS ─ ─▶  top ──▶ │ 5: 2 … 11 │ ──▶ │ … │ ──▶ none
+//!                                                    └─ swap ─▶ all of it, to the owner, who reads a block at a time
 //! ```
+//!
+//! What is slow between two cores is a line's way from one to the other, and who follows a list waits for each before it knows
+//! the next. So a line brings 16 numbers, whatever their order, and the one behind it is asked for when it is begun. The block is
+//! that of the first slot named in it: whoever owns a slot owns its line, and there is always a line for a slot that returns.
 //!
 //! Nobody pops one: a push does not care whether the top it links to went away and came back, and a swap looks at
 //! nothing. So there is no ABA. When the pool ends, the top becomes CLOSED for good, and whoever brings home the last
@@ -15,11 +20,11 @@
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
-//! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the links of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders are done with the slots' bytes |
+//! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the blocks of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders are done with the slots' bytes |
 //! | HOME | `push` on a closed pool, `expect`: adding to `out` | whichever of them makes it 0 | that everybody is done with all slots: the pool's memory may go |
 
 use crate::{
-    memory::fetch_to_read,
+    memory::{fetch_to_read, fetch_to_write},
     sync::{
         CachePadded,
         atomic::{
@@ -35,18 +40,23 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The top of a pool that has ended.
 const CLOSED: u32 = u32::MAX - 1;
 
-/// Slots on their way home, linked in the table; not `Clone`, since they would come home twice.
+/// Slots that a block names.
+const SLOTS_OF_BLOCK: usize = if cfg!(loom) { 2 } else { 16 };
+
+/// Slots on their way home, in blocks; not `Clone`, since they would come home twice.
 #[derive(Debug)]
 pub(super) struct Chain {
-    first: u32,
-    last: u32,
+    /// The slot whose block is the first, and perhaps not full, or NONE.
+    newest: u32,
+    /// The slot whose block is the last.
+    oldest: u32,
     len: u32,
 }
 
 impl Chain {
     pub(super) const EMPTY: Chain = Chain {
-        first: NONE,
-        last: NONE,
+        newest: NONE,
+        oldest: NONE,
         len: 0,
     };
 
@@ -57,7 +67,29 @@ impl Chain {
     }
 }
 
-/// The stack of a pool, and the table of links for its slots.
+/// A line that names slots: the one that it lies beside, and others. Written and read by whoever holds that slot, so Relaxed,
+/// all: RETURN publishes it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Block {
+    /// The slot whose block is behind this one, or NONE.
+    next: AtomicU32,
+    /// In a block that is not full, NONE is behind the last of them.
+    others: [AtomicU32; SLOTS_OF_BLOCK - 1],
+}
+
+const _: () = assert!(size_of::<Block>() == 64 || cfg!(loom));
+
+impl Block {
+    fn new() -> Block {
+        Block {
+            next: AtomicU32::new(NONE),
+            others: std::array::from_fn(|_| AtomicU32::new(NONE)),
+        }
+    }
+}
+
+/// The stack of a pool, and the blocks of its slots.
 #[derive(Debug)]
 pub(super) struct Returns {
     /// Written by all who return slots and by the owner: the number of a slot, NONE or CLOSED.
@@ -65,8 +97,8 @@ pub(super) struct Returns {
     /// Slots that are not home yet, of a pool that has ended; below 0 while the owner has not counted them.
     /// Written by the owner once and by all who return slots after that.
     out: CachePadded<AtomicIsize>,
-    /// The slot behind each one in its chain. Written and read by whoever holds the chain.
-    next: Box<[AtomicU32]>,
+    /// One for each slot.
+    blocks: Box<[Block]>,
 }
 
 impl Returns {
@@ -74,25 +106,44 @@ impl Returns {
         Returns {
             top: CachePadded(AtomicU32::new(NONE)),
             out: CachePadded(AtomicIsize::new(0)),
-            next: (0..slots).map(|_| AtomicU32::new(NONE)).collect(),
+            blocks: (0..slots).map(|_| Block::new()).collect(),
         }
     }
 
-    /// Puts a slot, which the caller owns, in front of a chain.
+    /// Adds a slot, which the caller owns, to a chain.
     #[inline(always)]
     pub(super) fn link(&self, chain: &mut Chain, slot: u32) {
-        // Relaxed: RETURN publishes it.
-        self.next[slot as usize].store(chain.first, Relaxed);
-        if chain.len == 0 {
-            chain.last = slot;
+        let place = chain.len as usize % SLOTS_OF_BLOCK;
+        if place > 0 {
+            let block = &self.blocks[chain.newest as usize];
+            block.others[place - 1].store(slot, Relaxed); // see `Block`
+        } else {
+            let block = &self.blocks[slot as usize];
+            block.next.store(chain.newest, Relaxed); // see `Block`
+            if chain.len == 0 {
+                chain.oldest = slot;
+            }
+            chain.newest = slot;
         }
-        chain.first = slot;
         chain.len += 1;
+    }
+
+    /// Notes where a chain's first block ends; a chain that is not empty.
+    #[inline]
+    fn seal(&self, chain: &Chain) {
+        let others = (chain.len as usize - 1) % SLOTS_OF_BLOCK;
+        let block = &self.blocks[chain.newest as usize];
+        if let Some(end) = block.others.get(others) {
+            end.store(NONE, Relaxed); // see `Block`
+        }
     }
 
     /// Sees each slot of a chain that the owner itself has gathered.
     pub(super) fn unlink(&self, chain: Chain, each: impl FnMut(u32)) {
-        self.walk(chain.first, each);
+        if chain.len > 0 {
+            self.seal(&chain);
+            self.walk(chain.newest, each);
+        }
     }
 
     /// Brings a chain home. True if the pool has ended and these were its last slots: its memory is then the caller's
@@ -102,6 +153,7 @@ impl Returns {
         if chain.len == 0 {
             return false;
         }
+        self.seal(&chain);
         // Relaxed: a guess, which the CAS checks. CLOSED never changes again.
         let mut top = self.top.load(Relaxed);
         loop {
@@ -109,10 +161,10 @@ impl Returns {
                 let len = chain.len as isize;
                 return self.out.fetch_sub(len, home()) == len; // HOME
             }
-            // Relaxed: RETURN publishes it.
-            self.next[chain.last as usize].store(top, Relaxed);
+            let oldest = &self.blocks[chain.oldest as usize];
+            oldest.next.store(top, Relaxed); // see `Block`
             if planted("return-without-cas") {
-                self.top.store(chain.first, Release);
+                self.top.store(chain.newest, Release);
                 return false;
             }
             let success = if planted("return-relaxed") {
@@ -121,25 +173,28 @@ impl Returns {
                 Release
             };
             // RETURN; Relaxed on failure: as the load above.
-            match (self.top).compare_exchange_weak(top, chain.first, success, Relaxed) {
+            match (self.top).compare_exchange_weak(top, chain.newest, success, Relaxed) {
                 Ok(_) => return false,
                 Err(now) => top = now,
             }
         }
     }
 
-    /// The owner takes all that came home, in one step, and sees each slot once.
+    /// The owner takes all that came home, in one step: the slot of the first block, which is asked for, or NONE.
     #[inline]
-    pub(super) fn take_all(&self, each: impl FnMut(u32)) {
+    pub(super) fn take_all(&self) -> u32 {
         let order = if planted("collect-relaxed") {
             Relaxed
         } else {
             Acquire
         };
         // Relaxed: a look that saves the swap where nothing came; what is missed now is found next time.
-        if self.top.load(Relaxed) != NONE {
-            self.walk(self.top.swap(NONE, order), each); // RETURN
+        if self.top.load(Relaxed) == NONE {
+            return NONE;
         }
+        let first = self.top.swap(NONE, order); // RETURN
+        self.fetch(first);
+        first
     }
 
     /// The owner ends the pool and takes what is home; whatever returns from now on is only counted.
@@ -155,23 +210,36 @@ impl Returns {
         self.out.fetch_add(out, home()) + out == 0 // HOME
     }
 
-    /// Asks for the links around a slot's: the next ones are likely to be among them, since slots that leave together come
-    /// home together, and another core has written them.
-    #[inline(always)]
-    fn fetch_around(&self, slot: u32) {
-        const LINKS_OF_LINE: usize = 64 / size_of::<u32>();
-        let link = &raw const self.next[slot as usize];
-        fetch_to_read(link.wrapping_sub(LINKS_OF_LINE));
-        fetch_to_read(link.wrapping_add(LINKS_OF_LINE));
+    /// Sees each slot of the block of `slot`, which [`take_all`](Returns::take_all) or this gave to the owner; gives the slot of
+    /// the next, which is asked for, or NONE.
+    #[inline]
+    pub(super) fn unroll(&self, slot: u32, mut each: impl FnMut(u32)) -> u32 {
+        let block = &self.blocks[slot as usize];
+        let next = block.next.load(Relaxed); // see `Block`
+        self.fetch(next);
+        each(slot);
+        for other in &block.others {
+            match other.load(Relaxed) {
+                NONE => break,
+                other => each(other), // see `Block`
+            }
+        }
+        next
     }
 
-    /// Sees each slot from `slot` to its chain's end.
-    fn walk(&self, mut slot: u32, mut each: impl FnMut(u32)) {
-        while slot < CLOSED {
-            self.fetch_around(slot);
-            each(slot);
-            // Relaxed: RETURN made it visible.
-            slot = self.next[slot as usize].load(Relaxed);
+    /// Sees each slot of the blocks from that of `slot` on; none from NONE on.
+    pub(super) fn walk(&self, mut slot: u32, mut each: impl FnMut(u32)) {
+        while slot != NONE {
+            slot = self.unroll(slot, &mut each);
+        }
+    }
+
+    /// Asks for the block of a slot. Of NONE, for the top: it is what the owner looks at next.
+    #[inline(always)]
+    fn fetch(&self, slot: u32) {
+        match self.blocks.get(slot as usize) {
+            Some(block) => fetch_to_read(block),
+            None => fetch_to_write(&raw const self.top),
         }
     }
 }
@@ -181,5 +249,33 @@ fn home() -> Ordering {
         Relaxed
     } else {
         AcqRel
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_of_any_length_come_home_whole_however_their_slots_came_home_before() {
+        let returns = Returns::new(100);
+        let mut free: Vec<u32> = (0..100).collect();
+        // 7 and 100 have no divisor in common, so the blocks' slots are others each time.
+        for round in 0..300 {
+            free.rotate_left(7);
+            let out = free.split_off(round % 100);
+            for chained in out.chunks(1 + round % 35) {
+                let mut chain = Chain::EMPTY;
+                for &slot in chained {
+                    returns.link(&mut chain, slot);
+                }
+                assert_eq!(chain.len() as usize, chained.len());
+                assert!(!returns.push(chain), "the pool has not ended");
+            }
+            returns.walk(returns.take_all(), |slot| free.push(slot));
+            let mut home = free.clone();
+            home.sort_unstable();
+            assert!(home.into_iter().eq(0..100), "round {round}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    memory::{MapConfig, Region},
+    memory::{MapConfig, Region, fetch_to_write},
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -269,6 +269,13 @@ impl Shared {
     pub(super) unsafe fn facts_of(&self, slot: u32) -> &SlotFacts {
         // SAFETY: there are facts for every slot.
         unsafe { self.facts.get_unchecked(slot as usize) }
+    }
+
+    /// Asks for the line in which a new packet of this slot begins, to write to it.
+    #[inline(always)]
+    pub(super) fn fetch(&self, slot: u32) {
+        let offset = slot as usize * self.slot_bytes as usize + self.headroom as usize;
+        fetch_to_write(self.base.as_ptr().wrapping_add(offset));
     }
 
     /// The first byte of a slot.
