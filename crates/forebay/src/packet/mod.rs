@@ -54,6 +54,8 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod pool_tests;
 #[cfg(all(test, not(loom)))]
+mod pool_threads_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use allocator::{Allocator, SharedPool};

@@ -265,7 +265,7 @@ fn planted_bugs_are_found() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");
         return;
     } else {
-        let test = "pool_tests::slots_come_home_from_many_threads_once_each";
+        let test = "pool_threads_tests::slots_come_home_from_many_threads_once_each";
         vec![("return-relaxed", test), ("collect-relaxed", test)]
     };
     for (bug, test) in plants {

@@ -1,0 +1,457 @@
+//! The pool between threads, with an oracle of who owns which slot, and with rings from one to another.
+
+use super::{pool_tests::pool_of, returns::NONE, tests::operations, *};
+use crate::{ring::spsc, sync::Arc};
+use std::{
+    sync::atomic::{
+        AtomicBool, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+    thread,
+};
+
+const MANY: u64 = 20_000;
+
+/// A small generator of numbers (xorshift), so that a failure repeats.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Who has which slot: set when it is taken, cleared just before it is given up. Relaxed, so that it orders nothing
+/// that the pool should have ordered.
+struct Owners(Vec<AtomicBool>);
+
+impl Owners {
+    fn new(slots: u32) -> Arc<Owners> {
+        Arc::new(Owners((0..slots).map(|_| AtomicBool::new(false)).collect()))
+    }
+
+    fn take(&self, slot: u32) {
+        assert!(
+            !self.0[slot as usize].swap(true, Relaxed),
+            "handed out twice"
+        );
+    }
+
+    fn give(&self, slot: u32) {
+        assert!(self.0[slot as usize].swap(false, Relaxed), "given up twice");
+    }
+}
+
+/// Writes a number into a packet, to be found again by [`unstamp`] elsewhere.
+pub(super) fn stamp(packet: &mut Packet, number: u64) {
+    packet
+        .put(8)
+        .unwrap()
+        .copy_from_slice(&number.to_le_bytes());
+    packet
+        .push(8)
+        .unwrap()
+        .copy_from_slice(&(!number).to_le_bytes());
+}
+
+pub(super) fn unstamp(packet: &mut Packet) -> u64 {
+    let complement = u64::from_le_bytes(packet.pull(8).unwrap().try_into().unwrap());
+    let number = u64::from_le_bytes(packet.as_slice()[..8].try_into().unwrap());
+    assert_eq!(number, !complement);
+    // Whoever takes the slot next must have been told that we did this.
+    packet.as_mut_slice().unwrap().fill(0xee);
+    number
+}
+
+/// All slots that a packet has.
+fn each_slot(packet: &Packet, mut see: impl FnMut(u32)) {
+    see(packet.slot());
+    let mut next = packet.next;
+    while next != NONE {
+        see(next);
+        next = packet.pool.facts(next).load().next;
+    }
+}
+
+/// One owner, several threads that return, in whatever way; the way there is a ring for each.
+#[test]
+fn slots_come_home_from_many_threads_once_each() {
+    let many = operations(3 * MANY) / 3;
+    for (slots, threads) in [(3, 1), (64, 2), (300, 3)] {
+        let mut pool = pool_of(slots);
+        let owners = Owners::new(slots);
+        let mut producers = Vec::new();
+        let mut workers = Vec::new();
+        for worker in 0..threads {
+            let (producer, mut consumer) = spsc::ring::<PacketDesc>(40).unwrap();
+            producers.push(producer);
+            let owners = owners.clone();
+            workers.push(thread::spawn(move || {
+                let mut dice = Dice(worker + 1);
+                let mut sum = 0;
+                while let Ok(desc) = consumer.pop_wait(None) {
+                    let mut packet = desc.into_packet();
+                    sum += unstamp(&mut packet);
+                    each_slot(&packet, |slot| owners.give(slot));
+                    give_up(packet, &mut dice);
+                    match dice.below(50) {
+                        0 => thread::yield_now(),
+                        1 => return_idle(),
+                        _ => {}
+                    }
+                    if consumer.is_empty() {
+                        return_idle();
+                    }
+                }
+                sum
+            }));
+        }
+        let mut dice = Dice(99);
+        let mut number = 0;
+        while number < many {
+            let Some(mut packet) = pool.take() else {
+                thread::yield_now();
+                continue;
+            };
+            stamp(&mut packet, number);
+            if dice.below(10) == 0 {
+                // Where there are not so many slots it stays as it was.
+                let _ = packet.append(&mut pool, &[number as u8; 600]);
+            }
+            each_slot(&packet, |slot| owners.take(slot));
+            if dice.below(20) == 0 {
+                each_slot(&packet, |slot| owners.give(slot));
+                match dice.below(2) {
+                    0 => drop(packet),
+                    _ => pool.put_back(packet).unwrap(),
+                }
+                continue;
+            }
+            let way = dice.below(threads) as usize;
+            let desc = packet.into_desc().unwrap();
+            producers[way].push_wait(desc, None).unwrap();
+            number += 1;
+        }
+        drop(producers);
+        let sums = workers.into_iter().map(|worker| worker.join().unwrap());
+        assert_eq!(sums.sum::<u64>(), many * (many - 1) / 2);
+        assert_eq!(pool.refill(), slots as usize);
+        assert_eq!(pool.close(), None);
+    }
+}
+
+/// One of the ways in which a packet's slots go home.
+fn give_up(mut packet: Packet, dice: &mut Dice) {
+    match dice.below(8) {
+        0 => drop(packet.into_desc().unwrap()),
+        1 => drop(packet.share()),
+        2 => {
+            let other = packet.share();
+            drop(packet);
+            drop(other.into_desc().unwrap());
+        }
+        3 => packet.trim(packet.len() / 2).unwrap(),
+        _ => {}
+    }
+}
+
+/// Several threads allocate, and what one takes another one drops. ThreadSanitizer does not see the orderings inside
+/// the standard library, by whose mutex and channels these meet.
+#[cfg(not(forebay_one_view))]
+#[test]
+fn allocators_of_one_pool_never_get_the_same_slot() {
+    // Two pools, three threads.
+    let each = operations(6 * MANY / 4) / 6;
+    for slots in [5, 500] {
+        let pool = SharedPool::from(pool_of(slots));
+        let owners = Owners::new(slots);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..3).map(|_| std::sync::mpsc::channel::<Packet>()).unzip();
+        let threads: Vec<_> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(i, receiver)| {
+                let mut allocator = pool.allocator();
+                let next = senders[(i + 1) % 3].clone();
+                let owners = owners.clone();
+                thread::spawn(move || {
+                    let (mut taken, mut dropped) = (0, 0);
+                    let mut release = |mut packet: Packet| {
+                        unstamp(&mut packet);
+                        owners.give(packet.slot());
+                        dropped += 1;
+                    };
+                    for number in 0..each {
+                        match allocator.take() {
+                            Some(mut packet) => {
+                                owners.take(packet.slot());
+                                stamp(&mut packet, number);
+                                taken += 1;
+                                next.send(packet).unwrap();
+                            }
+                            None => {
+                                allocator.unload();
+                                return_idle();
+                                thread::yield_now();
+                            }
+                        }
+                        receiver.try_iter().for_each(&mut release);
+                    }
+                    drop(next);
+                    receiver.iter().for_each(&mut release);
+                    (taken, dropped)
+                })
+            })
+            .collect();
+        drop(senders);
+        let (mut taken, mut dropped) = (0, 0);
+        for thread in threads {
+            let (some, others) = thread.join().unwrap();
+            taken += some;
+            dropped += others;
+        }
+        assert!(taken > 0 && taken == dropped);
+        assert_eq!(pool.refill(), slots as usize);
+        let other = pool.clone();
+        let pool = pool.close().unwrap_err();
+        drop(other);
+        assert_eq!(pool.close().unwrap(), None);
+    }
+}
+
+/// Bursts of descriptors over a ring; either end may go early, with descriptors inside.
+#[test]
+fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
+    let slots = 200;
+    for (sent, taken) in [(5000, 5000), (5000, 1234), (77, 5000), (0, 5000)] {
+        let mut pool = pool_of(slots);
+        let (mut producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
+        let handle = pool.handle();
+        let receiver = thread::spawn(move || {
+            let mut next = 0;
+            while next < taken {
+                let burst = consumer.peek(32.min(taken - next) as usize);
+                if burst.is_empty() {
+                    return_idle();
+                    match consumer.pop_wait(None) {
+                        Ok(desc) => {
+                            assert_eq!(unstamp(&mut handle.adopt(desc).unwrap()), next);
+                            next += 1;
+                        }
+                        Err(_) => break,
+                    }
+                    continue;
+                }
+                let bytes: u32 = burst.iter().map(|desc| desc.len()).sum();
+                assert_eq!(bytes as usize, 16 * burst.len());
+                for desc in burst {
+                    assert_eq!(unstamp(&mut handle.adopt(desc).unwrap()), next);
+                    next += 1;
+                }
+            }
+            next
+        });
+        let mut packets = Vec::new();
+        let mut number = 0;
+        while number < sent && !producer.consumer_is_gone() {
+            let room = 32.min((sent - number) as usize).min(producer.vacant());
+            if pool.take_burst(room, &mut packets) == 0 {
+                thread::yield_now();
+                continue;
+            }
+            for packet in &mut packets {
+                stamp(packet, number);
+                number += 1;
+            }
+            let mut descs = packets.drain(..).map(|packet| packet.into_desc().unwrap());
+            producer.push_burst(&mut descs);
+            assert_eq!(descs.count(), 0, "there was room");
+        }
+        drop(producer);
+        let received = receiver.join().unwrap();
+        assert_eq!(received, number.min(taken).min(sent));
+        assert_eq!(pool.refill(), slots as usize);
+        assert_eq!(pool.close(), None);
+    }
+}
+
+/// One packet for several threads at once: each reads it, some go on from a copy, and its slot comes home once.
+#[test]
+fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
+    let slots = 64;
+    let readers = 3;
+    let mut pool = pool_of(slots);
+    let owners = Owners::new(slots);
+    let (mut producers, mut threads) = (Vec::new(), Vec::new());
+    for reader in 0..readers {
+        let (producer, mut consumer) = spsc::ring::<PacketDesc>(8).unwrap();
+        producers.push(producer);
+        threads.push(thread::spawn(move || {
+            let mut spare = pool_of(4);
+            let mut dice = Dice(reader + 1);
+            let mut sum = 0;
+            while let Ok(desc) = consumer.pop_wait(None) {
+                let mut packet = desc.into_packet();
+                let bytes = packet.pull(8).unwrap().to_vec();
+                sum += !u64::from_le_bytes(bytes.try_into().unwrap());
+                match dice.below(4) {
+                    0 => {
+                        // Its own from here on: by a copy, or since the others are gone.
+                        packet.unshare(&mut spare).unwrap();
+                        packet.as_mut_slice().unwrap().fill(reader as u8);
+                    }
+                    1 => {
+                        if let Ok(bytes) = packet.as_mut_slice() {
+                            bytes.fill(0xee);
+                        }
+                    }
+                    _ => {}
+                }
+                drop(packet);
+                return_idle();
+            }
+            sum
+        }));
+    }
+    let rounds = MANY / 20;
+    for number in 0..rounds {
+        let mut packet = loop {
+            match pool.take() {
+                Some(packet) => break packet,
+                None => thread::yield_now(),
+            }
+        };
+        owners.take(packet.slot());
+        stamp(&mut packet, number);
+        owners.give(packet.slot());
+        for producer in &mut producers {
+            let desc = packet.share().into_desc().unwrap();
+            producer.push_wait(desc, None).unwrap();
+        }
+    }
+    drop(producers);
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), rounds * (rounds - 1) / 2);
+    }
+    assert_eq!(pool.refill(), slots as usize);
+    assert_eq!(pool.close(), None);
+}
+
+#[test]
+fn a_packet_in_storage_of_its_thread_comes_home_whatever_ends_first() {
+    thread_local! {
+        static BEFORE: std::cell::Cell<Option<Packet>> = const { std::cell::Cell::new(None) };
+        static BEHIND: std::cell::Cell<Option<Packet>> = const { std::cell::Cell::new(None) };
+    }
+    let mut pool = pool_of(256);
+    let (one, two, three) = (pool.take(), pool.take(), pool.take());
+    let thread = thread::spawn(move || {
+        BEFORE.set(one);
+        drop(two); // the thread's chains come into being
+        BEHIND.set(three);
+    });
+    thread.join().unwrap();
+    assert_eq!(pool.refill(), 256);
+}
+
+#[test]
+fn what_a_thread_has_gathered_comes_home_when_it_ends() {
+    let mut pool = pool_of(256);
+    let mut packets = Vec::new();
+    pool.take_burst(70, &mut packets);
+    thread::spawn(move || drop(packets)).join().unwrap();
+    assert_eq!(pool.refill(), 256);
+}
+
+#[test]
+fn a_small_pool_does_not_starve_while_others_gather() {
+    let mut pool = pool_of(8);
+    let mut packets = Vec::new();
+    pool.take_burst(8, &mut packets);
+    let stage = Arc::new(AtomicU32::new(0));
+    let theirs = stage.clone();
+    let reaches = |stage: &AtomicU32, n| {
+        while stage.load(Acquire) < n {
+            thread::yield_now();
+        }
+    };
+    let thread = thread::spawn(move || {
+        drop(packets);
+        theirs.store(1, Release);
+        reaches(&theirs, 2);
+    });
+    reaches(&stage, 1);
+    assert_eq!(pool.refill(), 8, "chains of a small pool are short");
+    stage.store(2, Release);
+    thread.join().unwrap();
+}
+
+/// Every thread keeps part of a chain: as much as it can, and no more.
+#[test]
+fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
+    for (slots, threads, kept) in [
+        (40, 8, 0),
+        (64, 32, 1),
+        (256, 16, 7),
+        (256, 32, 7),
+        (1024, 32, 31),
+    ] {
+        let mut pool = pool_of(slots);
+        let dropped = Arc::new(AtomicU32::new(0));
+        let (mut producers, mut workers) = (Vec::new(), Vec::new());
+        for _ in 0..threads {
+            let (producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
+            producers.push(producer);
+            let dropped = dropped.clone();
+            workers.push(thread::spawn(move || {
+                while let Ok(desc) = consumer.pop_wait(None) {
+                    drop(desc);
+                    dropped.fetch_add(1, Release);
+                }
+            }));
+        }
+        let mut sent = 0;
+        let mut dice = Dice(5);
+        let mut send = |pool: &mut Pool, to: usize| {
+            let packet = pool
+                .take()
+                .unwrap_or_else(|| panic!("{slots} slots starve"));
+            producers[to]
+                .push_wait(packet.into_desc().unwrap(), None)
+                .unwrap();
+            sent += 1;
+            while dropped.load(Acquire) < sent {
+                thread::yield_now();
+            }
+        };
+        // One packet at a time is out, wherever it goes.
+        for _ in 0..MANY / 20 {
+            send(&mut pool, dice.below(threads) as usize);
+        }
+        // Whatever each one has kept until now, with these it has kept the most that it can.
+        let home = |pool: &mut Pool| pool.refill() as u64;
+        let mut least = home(&mut pool);
+        for to in 0..threads as usize {
+            for _ in 0..kept + 1 {
+                let before = home(&mut pool);
+                send(&mut pool, to);
+                if home(&mut pool) > before {
+                    // Its chain went home: from none on, it keeps all that follow.
+                    (0..kept).for_each(|_| send(&mut pool, to));
+                    break;
+                }
+            }
+            least = least.min(home(&mut pool));
+        }
+        assert_eq!(home(&mut pool), u64::from(slots) - threads * kept);
+        assert!(least >= 32.min(slots.into()), "{least} of {slots}");
+        drop(producers);
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        assert_eq!(pool.refill(), slots as usize);
+    }
+}
