@@ -27,7 +27,7 @@ pub struct Native {
 pub struct Recipe<'a> {
     /// What its file is called, with .c or .cpp behind.
     pub file: &'a str,
-    /// Its text.
+    /// Its text, behind that of `native.h`: the time, and where a thread runs.
     pub source: &'a str,
     /// The package that pkg-config must know.
     pub pkg_config: Option<&'a str>,
@@ -67,8 +67,11 @@ impl Native {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let source = folder.join(recipe.file);
         let program = folder.join("rival");
-        fs::write(&source, recipe.source)
-            .with_context(|| format!("writing {}", source.display()))?;
+        fs::write(
+            &source,
+            format!("{}{}", include_str!("native.h"), recipe.source),
+        )
+        .with_context(|| format!("writing {}", source.display()))?;
         let compiler = if recipe.file.ends_with(".c") {
             "gcc"
         } else {

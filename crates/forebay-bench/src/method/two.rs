@@ -26,36 +26,39 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// What a pair's samples say, apart by how far apart the processors were.
-#[derive(Debug, Default)]
-pub struct Apart {
-    ns: HashMap<Mode, Vec<f64>>,
-    /// Samples dropped because the processors were moved meanwhile.
-    pub flipped: usize,
-}
-
-impl Apart {
-    /// Nanoseconds an operation; `None` where the processors never were so far apart.
-    pub fn of(&self, mode: Mode) -> Option<Summary> {
-        self.ns.get(&mode).cloned().and_then(Summary::of)
-    }
-}
-
 /// Runs every pair once a round, each round beginning with the next one, and once before to warm up.
 ///
 /// # Errors
 /// Those of a pair.
-pub fn contest(pairs: &mut [Pair<'_>], rounds: usize, cpus: (usize, usize)) -> Result<Vec<Apart>> {
-    let samples = in_turn(pairs.len(), rounds, cpus, |which| (pairs[which].work)())?;
-    let apart = |samples: Samples<(f64, u64)>| {
-        let each = |(elapsed, operations)| elapsed / operations as f64;
-        let of_mode = |(mode, all): (_, Vec<_>)| (mode, all.into_iter().map(each).collect());
-        Apart {
-            ns: samples.by_mode.into_iter().map(of_mode).collect(),
-            flipped: samples.flipped,
-        }
-    };
-    Ok(samples.into_iter().map(apart).collect())
+pub fn contest(
+    pairs: &mut [Pair<'_>],
+    rounds: usize,
+    cpus: (usize, usize),
+) -> Result<Vec<Samples<f64>>> {
+    in_turn(pairs.len(), rounds, cpus, |which| {
+        let (elapsed, operations) = (pairs[which].work)()?;
+        Ok(elapsed / operations as f64)
+    })
+}
+
+/// As [`contest`], of `sides` sides whose samples grow until they last as long as they should: `work` is told which side's
+/// turn it is and how many operations, a multiple of 32, and says how many nanoseconds they took.
+///
+/// # Errors
+/// Those of `work`.
+pub fn contest_of_operations(
+    sides: usize,
+    effort: Effort,
+    cpus: (usize, usize),
+    mut work: impl FnMut(usize, u64) -> Result<f64>,
+) -> Result<Vec<Samples<f64>>> {
+    let mut operations = vec![20_000; sides];
+    in_turn(sides, effort.rounds, cpus, |which| {
+        let done = operations[which];
+        let elapsed = work(which, done)?;
+        operations[which] = next_operations(done, elapsed, effort);
+        Ok(elapsed / done as f64)
+    })
 }
 
 /// What was sampled, apart by how far apart the processors were.
@@ -65,6 +68,27 @@ pub struct Samples<T> {
     pub by_mode: HashMap<Mode, Vec<T>>,
     /// Samples dropped because the processors were moved meanwhile.
     pub flipped: usize,
+}
+
+impl Samples<f64> {
+    /// Nanoseconds an operation; `None` where the processors never were so far apart.
+    pub fn of(&self, mode: Mode) -> Option<Summary> {
+        self.by_mode.get(&mode).cloned().and_then(Summary::of)
+    }
+}
+
+/// What a table's note says of its columns NEAR and FAR, and of samples that are in neither.
+pub fn near_and_far<T>(samples: &[Samples<T>]) -> String {
+    let flipped: usize = samples.iter().map(|one| one.flipped).sum();
+    let in_one_core = samples
+        .iter()
+        .filter_map(|one| one.by_mode.get(&Mode::OneCore))
+        .map(Vec::len)
+        .sum::<usize>();
+    format!(
+        "NEAR and FAR: how far apart the two processors were (–: not sampled); {flipped} samples dropped because that changed, \
+         {in_one_core} because they were two threads of one core"
+    )
 }
 
 /// Takes samples of `sides` sides in turn, as [`contest`] does; `sample` is told which side's.
@@ -132,7 +156,7 @@ pub fn run_pair(
 }
 
 /// Operations of the next sample, so that it lasts as long as it should: a multiple of 32, whole bursts.
-pub fn next_operations(operations: u64, took_ns: f64, effort: Effort) -> u64 {
+fn next_operations(operations: u64, took_ns: f64, effort: Effort) -> u64 {
     let goal_ns = effort.scaled(30_000_000) as f64;
     let next = (operations as f64 * goal_ns / took_ns) as u64;
     next.clamp(1000, 100 * operations).next_multiple_of(32)

@@ -17,9 +17,8 @@ use crate::method::{
     line::Mode,
     machine::processors,
     native::Native,
-    samples::Summary,
     table::{Cell, Table},
-    two::{in_turn, next_operations, run_pair},
+    two::{contest_of_operations, near_and_far, run_pair},
 };
 use anyhow::{Result, anyhow};
 
@@ -69,19 +68,15 @@ pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Re
     }
     sides.push(entrant::<Bare<1>>("the link alone, 8 bytes"));
     sides.push(entrant::<Bare<2>>("the link alone, 16 bytes"));
-    // Of each two columns' worth: one by one, and in bursts.
-    let mut buffers = vec![20_000; 2 * sides.len()];
-    let samples = in_turn(buffers.len(), effort.rounds, (first, second), |which| {
-        let ns = sides[which / 2].1(which % 2 == 1, (first, second), buffers[which])?;
-        let each = ns / buffers[which] as f64;
-        buffers[which] = next_operations(buffers[which], ns, effort);
-        Ok(each)
+    // Of each side two: one by one, and in bursts.
+    let halves = 2 * sides.len();
+    let samples = contest_of_operations(halves, effort, (first, second), |which, buffers| {
+        sides[which / 2].1(which % 2 == 1, (first, second), buffers)
     })?;
     for ((name, _), ways) in sides.iter().zip(samples.chunks_exact(2)) {
-        let modes = [Mode::Near, Mode::Far].into_iter();
-        let cells = modes.flat_map(|mode| {
-            let of = |way: usize| ways[way].by_mode.get(&mode).cloned().and_then(Summary::of);
-            [0, 1].map(|way| Cell::spread(of(way), 1))
+        let cells = [Mode::Near, Mode::Far].into_iter().flat_map(|mode| {
+            let each = ways.iter().map(move |way| way.of(mode));
+            each.map(|each| Cell::spread(each, 1))
         });
         table.row(*name, cells.collect());
     }
@@ -90,14 +85,8 @@ pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Re
     }
     table.note(format!(
         "b1: one by one, b32: in bursts of {BURST}; all over the same link of 256 places, which carries an address of 8 bytes, ours \
-         a description of 16; up to 1.2 times is a tie. NEAR and FAR: how far apart the two processors were (–: not sampled); {} \
-         samples dropped because that changed, {} because they were two threads of one core",
-        samples.iter().map(|one| one.flipped).sum::<usize>(),
-        samples
-            .iter()
-            .filter_map(|one| one.by_mode.get(&Mode::OneCore))
-            .map(Vec::len)
-            .sum::<usize>(),
+         a description of 16; up to 1.2 times is a tie. {}",
+        near_and_far(&samples)
     ));
     Ok(table)
 }

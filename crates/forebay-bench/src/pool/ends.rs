@@ -1,7 +1,10 @@
 //! Who takes buffers in one thread, and who returns them in another: ours, the C library's heap, a ring of free ones.
 #![allow(unsafe_code)]
 
-use super::rivals::{Buffers, FreeRing, Glibc, pool};
+use super::{
+    BURST,
+    rivals::{Buffers, FreeRing, Glibc, PutBack, pool},
+};
 use anyhow::Result;
 use forebay::packet::{Packet, PacketDesc, Pool};
 use std::{ptr::NonNull, sync::Arc};
@@ -61,8 +64,12 @@ pub struct Packets<const SLOT_BYTES: usize>;
 /// Drops packets.
 pub struct Dropping;
 
-/// Takes packets.
-pub struct Packing(Pool);
+/// Takes packets. In bursts it does as `harness.h` does: all are taken, then written, then sent.
+pub struct Packing {
+    pool: Pool,
+    /// Empty between two bursts.
+    packets: Vec<Packet>,
+}
 
 impl<const SLOT_BYTES: usize> Across for Packets<SLOT_BYTES> {
     type Taker = Packing;
@@ -70,7 +77,11 @@ impl<const SLOT_BYTES: usize> Across for Packets<SLOT_BYTES> {
     type Buffer = PacketDesc;
 
     fn new() -> Result<(Packing, Dropping)> {
-        Ok((Packing(pool(SLOT_BYTES)?), Dropping))
+        let packing = Packing {
+            pool: pool(SLOT_BYTES)?,
+            packets: Vec::with_capacity(BURST),
+        };
+        Ok((packing, Dropping))
     }
 }
 
@@ -79,13 +90,23 @@ impl Takes for Packing {
 
     #[inline(always)]
     fn take(&mut self, number: u64) -> PacketDesc {
-        written(self.0.take().expect("most are at home"), number)
+        let mut packet = self.pool.take().expect("most are at home");
+        PutBack::touch(&mut packet, number);
+        described(packet)
+    }
+
+    #[inline(always)]
+    fn take_burst(&mut self, n: usize, first: u64, target: &mut Vec<PacketDesc>) {
+        self.pool.take_burst(n, &mut self.packets);
+        for (packet, number) in self.packets.iter_mut().zip(first..) {
+            PutBack::touch(packet, number);
+        }
+        target.extend(self.packets.drain(..).map(described));
     }
 }
 
 #[inline(always)]
-fn written(mut packet: Packet, number: u64) -> PacketDesc {
-    super::rivals::PutBack::touch(&mut packet, number);
+fn described(packet: Packet) -> PacketDesc {
     packet.into_desc().expect("nobody shares it")
 }
 

@@ -1,14 +1,10 @@
 /* Buffers in C as a program that takes samples: says "ready", reads "untouched|touched|bursts|single|many CPU CPU N" and
  * answers "ns T". The loops are those of mod.rs (the first three) and of across.rs (the last two, in two threads), the link
  * is link.rs's. Whoever comes behind this file says how buffers are taken and returned. */
-#define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { BYTES = 2048, BUFFERS = 2048, BURST = 32, PLACES = 256 };
 
@@ -19,27 +15,18 @@ static inline void *take(void);
 static inline void put_back(void *buffer);
 static inline void take_burst(void **burst);
 static inline void put_back_burst(void **burst, int n);
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e9 + t.tv_nsec;
-}
-
-static void pin(int cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (pthread_setaffinity_np(pthread_self(), sizeof set, &set)) exit(4);
-}
+/* Where 64 bytes are written to a buffer just taken, and where they are in one received. */
+static inline unsigned char *room(void *buffer);
+static inline unsigned char *data(void *buffer);
 
 static inline void touch(void *buffer, long number) {
-    memset(buffer, (unsigned char)number, 64);
-    __asm__ volatile("" : : "r"(buffer) : "memory");
+    unsigned char *line = room(buffer);
+    memset(line, (unsigned char)number, 64);
+    __asm__ volatile("" : : "r"(line) : "memory");
 }
 
 static inline void expect(void *buffer, long number) {
-    if (*(unsigned char *)buffer != (unsigned char)number) exit(5);
+    if (*data(buffer) != (unsigned char)number) exit(5);
 }
 
 __attribute__((noinline)) static void alone(const char *shape, long n) {

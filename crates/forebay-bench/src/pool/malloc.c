@@ -17,3 +17,7 @@ static inline void take_burst(void **burst) {
 static inline void put_back_burst(void **burst, int n) {
     for (int k = 0; k < n; k++) put_back(burst[k]);
 }
+
+static inline unsigned char *room(void *buffer) { return buffer; }
+
+static inline unsigned char *data(void *buffer) { return buffer; }

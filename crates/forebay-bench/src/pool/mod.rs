@@ -64,6 +64,22 @@ fn natives() -> Vec<(&'static str, Result<Native>)> {
         libraries,
         debian,
     };
+    let dpdk = |file, source| Recipe {
+        file,
+        source,
+        pkg_config: Some("libdpdk"),
+        libraries: &[],
+        debian: "libdpdk-dev and pkg-config",
+    };
+    macro_rules! behind_dpdk {
+        ($file:literal) => {
+            concat!(
+                include_str!("harness.h"),
+                include_str!("dpdk.h"),
+                include_str!($file)
+            )
+        };
+    }
     let recipes = [
         (
             "jemalloc",
@@ -75,13 +91,11 @@ fn natives() -> Vec<(&'static str, Result<Native>)> {
         ),
         (
             "rte_mempool, cache 256 (DPDK)",
-            Recipe {
-                file: "mempool.c",
-                source: concat!(include_str!("harness.h"), include_str!("mempool.c")),
-                pkg_config: Some("libdpdk"),
-                libraries: &[],
-                debian: "libdpdk-dev and pkg-config",
-            },
+            dpdk("mempool.c", behind_dpdk!("mempool.c")),
+        ),
+        (
+            "rte_mbuf, packets from one (DPDK)",
+            dpdk("mbuf.c", behind_dpdk!("mbuf.c")),
         ),
     ];
     let start = |(name, recipe): (_, Recipe<'_>)| (name, Native::start(&recipe));

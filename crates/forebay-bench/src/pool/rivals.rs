@@ -4,7 +4,7 @@
 use anyhow::Result;
 use forebay::packet::{Packet, Pool, PoolConfig, Slots};
 use std::{
-    hint::black_box,
+    arch::asm,
     ptr::NonNull,
     sync::atomic::{
         AtomicPtr, AtomicUsize,
@@ -39,12 +39,16 @@ pub trait Buffers {
     }
 }
 
-/// Writes a line, and lets the compiler believe that somebody reads it.
+/// Writes a line, and lets the compiler believe that somebody reads it: as `touch` in `harness.h`, with no other store, which
+/// would wait behind it for a line that is still at another core.
 #[inline(always)]
 pub fn write_line(line: &mut [u8], number: u64) {
     let line: &mut [u8; 64] = line.try_into().expect("64 bytes were asked for");
     *line = [number as u8; 64];
-    black_box(line);
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        asm!("/* {} */", in(reg) line.as_ptr(), options(nostack, preserves_flags));
+    }
 }
 
 /// Our pool, to which its owner returns packets.

@@ -19,7 +19,7 @@ use crate::method::{
     line::Mode,
     machine::processors,
     table::{Cell, Table},
-    two::{Pair, contest},
+    two::{Pair, contest, near_and_far},
 };
 use anyhow::{Result, anyhow};
 use crew::{Kind, Meeting};
@@ -179,11 +179,10 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
     }
     table.rows.append(&mut missing.rows);
     table.note(format!(
-        "room for {} messages, or {} bytes; POSIX queues and sockets have their own limits. Up to 1.2 times is a tie. NEAR and \
-         FAR: how far apart the two processors were; {} samples dropped because that changed",
+        "room for {} messages, or {} bytes; POSIX queues and sockets have their own limits. Up to 1.2 times is a tie. {}",
         shape.slots(),
         shape.bytes(),
-        results.iter().map(|result| result.flipped).sum::<usize>()
+        near_and_far(&results)
     ));
     Ok(table)
 }

@@ -20,9 +20,9 @@ use crate::method::{
     line::{self, Mode},
     machine::processors,
     native::{Native, Recipe},
-    samples::{self, Side, Summary},
+    samples::{self, Side},
     table::{Cell, Table},
-    two::{Samples, in_turn, next_operations},
+    two::{Samples, contest_of_operations, near_and_far},
 };
 use anyhow::{Result, anyhow, bail};
 use ends::{Forebay, Ring};
@@ -210,16 +210,12 @@ fn between_threads(
     cpus: Cpus,
 ) -> Result<Table> {
     // Of each entrant two sides: one that pauses before it tries again, and one that does not.
-    let mut numbers = vec![20_000; 2 * entrants.len()];
-    let samples = in_turn(numbers.len(), effort.rounds, cpus, |side| {
-        let ns = (entrants[side / 2].work)(task, side % 2 == 1, cpus, numbers[side])?;
-        let each = ns / numbers[side] as f64;
-        numbers[side] = next_operations(numbers[side], ns, effort);
-        Ok(each)
+    let sides = 2 * entrants.len();
+    let samples = contest_of_operations(sides, effort, cpus, |side, numbers| {
+        (entrants[side / 2].work)(task, side % 2 == 1, cpus, numbers)
     })?;
     let better = |both: &[Samples<f64>], mode: Mode| {
-        let of = |one: &Samples<f64>| one.by_mode.get(&mode).cloned().and_then(Summary::of);
-        let all = both.iter().filter_map(of);
+        let all = both.iter().filter_map(|one| one.of(mode));
         all.min_by(|a, b| a.median.total_cmp(&b.median))
     };
     let is_speed = matches!(task, Task::Pass { .. });
@@ -241,15 +237,8 @@ fn between_threads(
         table.row(entrant.name, cells);
     }
     table.note(format!(
-        "each the better of two ways to try again, with a pause instruction and without; up to 1.2 times is a tie. NEAR and \
-         FAR: how far apart the two processors were (–: not sampled); {} samples dropped because that changed, {} because \
-         they were two threads of one core",
-        samples.iter().map(|one| one.flipped).sum::<usize>(),
-        samples
-            .iter()
-            .filter_map(|one| one.by_mode.get(&Mode::OneCore))
-            .map(Vec::len)
-            .sum::<usize>(),
+        "each the better of two ways to try again, with a pause instruction and without; up to 1.2 times is a tie. {}",
+        near_and_far(&samples)
     ));
     Ok(table)
 }

@@ -5,7 +5,7 @@ use crate::method::{
     line::Mode,
     machine::processors,
     table::{Cell, Table},
-    two::{Pair, contest, run_pair},
+    two::{Pair, contest, near_and_far, run_pair},
 };
 use anyhow::{Result, anyhow};
 use forebay::{
@@ -66,9 +66,8 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
         table.row(&pair.name, cells);
     }
     table.note(format!(
-        "capacity {CAPACITY}, reads of up to {READ}; NEAR and FAR: how far apart the two processors were; {} samples dropped \
-         because that changed",
-        results.iter().map(|result| result.flipped).sum::<usize>()
+        "capacity {CAPACITY}, reads of up to {READ}; {}",
+        near_and_far(&results)
     ));
     Ok(table)
 }
