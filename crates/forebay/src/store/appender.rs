@@ -3,9 +3,10 @@
 use super::{
     buffer::{BLOCK, Buffer, Then},
     closing::{Closing, Stage, Totals},
-    config::{Config, Got, WhenFull},
+    config::{Config, Got, SyncPolicy, WhenFull},
     drain::Drain,
     framing::Framing,
+    loan::{Carrier, Loan},
     sink::Sink,
     writer::{Ending, Writer},
 };
@@ -19,6 +20,9 @@ use std::{
 
 /// How long a wait for the writer lasts before it looks whether that still makes sense.
 const STEP: Duration = Duration::from_millis(10);
+
+/// A buffer with so many bytes leaves when it was lent some of them: what is lent is still in a cache, and has to come back.
+const MOST_LENT: usize = 2 << 20;
 
 /// Composes records in place and hands full buffers to a writer.
 ///
@@ -69,6 +73,7 @@ pub struct Appender {
     waiting_since: Option<u64>,
     flush_ns: u64,
     padding: Option<usize>,
+    takes_loans: bool,
     framing: Arc<dyn Framing>,
     writer: Writer,
     buffers: usize,
@@ -128,6 +133,10 @@ impl Appender {
             waiting_since: None,
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
             padding: direct.then(|| framing.least_padding()).flatten(),
+            takes_loans: !direct
+                && framing.takes_loans()
+                && (head, each) == (0, 0)
+                && config.sync != SyncPolicy::Always,
             framing,
             writer: Writer::start(drain, spare, config)?,
             buffers: config.buffers,
@@ -197,6 +206,56 @@ impl Appender {
     #[inline]
     fn has_room(&self) -> bool {
         matches!(&self.current, Some(buffer) if buffer.len < self.mark)
+    }
+
+    /// Whether bytes that were composed elsewhere can be written from there ([`Carrier::carry`]): through the page cache and into pipes,
+    /// where nothing belongs around a buffer, and a buffer is not a sync.
+    pub fn takes_loans(&self) -> bool {
+        self.takes_loans
+    }
+
+    /// An empty buffer's place for a [`Loan`], where the store [`takes_loans`](Appender::takes_loans); what was accepted before leaves
+    /// first. `None`: no buffer is empty, as with [`reserve`](Appender::reserve). A loan is as much as a write: short ones are better copied.
+    ///
+    /// ```
+    /// use forebay::store::{Appender, Config, FileSink, Framing, Loan, Whole};
+    /// # struct Bytes;
+    /// impl Framing for Bytes {
+    ///     fn takes_loans(&self) -> bool { true }
+    /// #   fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: bytes.len() as u64 } }
+    /// }
+    /// let path = std::env::temp_dir().join(format!("forebay-doc-loan-{}", std::process::id()));
+    /// let mut store = Appender::new(FileSink::create(&path, false)?, std::sync::Arc::new(Bytes), &Config::default())?;
+    /// assert!(store.takes_loans());
+    /// let composed = vec![7; 100_000];
+    /// let carrier = store.carrier()?.expect("all buffers are empty");
+    /// carrier.carry(Loan::new(composed, 0..100_000), 100_000);
+    /// assert_eq!(store.close().wait_to_the_end().totals.written, 100_000);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reserve`](Appender::reserve); or the store takes none.
+    pub fn carrier(&mut self) -> Result<Option<Carrier<'_>>> {
+        self.check(0)?;
+        if !self.takes_loans {
+            let error = Error::new("store", "this output is not written from lent memory");
+            return Err(error.advise("Copy the records: see Appender::takes_loans"));
+        }
+        if self.current.is_none() && !self.renew(Duration::ZERO) {
+            return Ok(None);
+        }
+        Ok(Some(Carrier(self)))
+    }
+
+    pub(super) fn carry(&mut self, loan: Loan, records: u64) {
+        if let Some(buffer) = &mut self.current {
+            buffer.carry(loan, records);
+            if buffer.all() >= self.capacity.min(MOST_LENT) {
+                self.hand_over_partial();
+            }
+        }
     }
 
     #[cold]

@@ -9,7 +9,7 @@
 //! A record may begin at any byte below the capacity and run over into the overhang, so no record
 //! is ever split between two buffers.
 
-use super::framing::Framing;
+use super::{framing::Framing, loan::Loan};
 use crate::{
     Result,
     memory::{HugePages, MapConfig, Region},
@@ -44,6 +44,10 @@ pub(super) struct Buffer {
     pub counted: u64,
     /// Bytes of each record; 0 where they are counted one by one.
     each: usize,
+    /// What is written between its own bytes, each behind so many of them.
+    loans: Vec<(usize, Loan)>,
+    /// Bytes of these.
+    lent: usize,
 }
 
 impl Buffer {
@@ -63,6 +67,8 @@ impl Buffer {
             start: 0,
             counted: 0,
             each: 0,
+            loans: Vec::new(),
+            lent: 0,
         })
     }
 
@@ -80,6 +86,20 @@ impl Buffer {
         self.start = start;
         self.counted = 0;
         self.each = each;
+        self.give_back();
+    }
+
+    /// Takes in `records` records that are somebody else's bytes, behind its own so far.
+    pub fn carry(&mut self, loan: Loan, records: u64) {
+        self.lent += loan.bytes().len();
+        self.counted += records;
+        self.loans.push((self.len, loan));
+    }
+
+    /// What it carried is written, or will never be: whoever lent it gets it back.
+    pub fn give_back(&mut self) {
+        self.loans.clear();
+        self.lent = 0;
     }
 
     /// Records in it.
@@ -93,7 +113,7 @@ impl Buffer {
     /// Whether nothing was accepted into it.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == self.head
+        self.len == self.head && self.lent == 0
     }
 
     /// Without its head: it carries nothing but what is to happen behind the buffers before it.
@@ -104,13 +124,25 @@ impl Buffer {
 
     /// Where the byte after the last filled one goes.
     pub fn end(&self) -> u64 {
-        self.start + self.len as u64
+        self.start + self.all() as u64
     }
 
-    pub fn filled(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// Bytes of its own and of loans.
+    pub fn all(&self) -> usize {
+        self.len + self.lent
     }
 
+    /// Its bytes in order: its own up to a loan, the loan, and so on. Each part ends with a whole record.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let before = |number: usize| number.checked_sub(1).map_or(0, |last| self.loans[last].0);
+        let lent = self.loans.iter().enumerate();
+        let lent = lent
+            .flat_map(move |(number, (at, loan))| [&self.bytes[before(number)..*at], loan.bytes()]);
+        let rest = &self.bytes[before(self.loans.len())..self.len];
+        lent.chain([rest]).filter(|part| !part.is_empty())
+    }
+
+    /// Its own bytes.
     pub fn filled_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.len]
     }

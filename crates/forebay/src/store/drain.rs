@@ -13,7 +13,7 @@ use super::{
     buffer::Buffer,
     closing::{Abandon, sync_error, write_error},
     config::SyncPolicy,
-    framing::{Framing, Seal},
+    framing::{Framing, Seal, Whole},
     sink::Sink,
 };
 use crate::Error;
@@ -97,9 +97,8 @@ impl Drain {
             };
             self.framing.seal(buffer.filled_mut(), &seal);
         }
-        let bytes = buffer.filled();
-        self.put(bytes, buffer.start, abandon)?;
-        if !self.is_counted && !bytes.is_empty() {
+        self.put(buffer, abandon)?;
+        if !self.is_counted && buffer.all() > 0 {
             self.is_counted = true;
             self.whole = buffer.end();
             self.records += buffer.records();
@@ -121,13 +120,29 @@ impl Drain {
         Ok(())
     }
 
-    fn put(&mut self, bytes: &[u8], start: u64, abandon: &Abandon) -> Result<(), Stopped> {
-        while self.done < bytes.len() {
+    fn put(&mut self, buffer: &Buffer, abandon: &Abandon) -> Result<(), Stopped> {
+        let mut before = 0;
+        for part in buffer.parts() {
+            self.put_part(part, before, buffer.start, abandon)?;
+            before += part.len();
+        }
+        Ok(())
+    }
+
+    /// Writes what is not written yet of a part with so many bytes of the buffer `before` it.
+    fn put_part(
+        &mut self,
+        part: &[u8],
+        before: usize,
+        start: u64,
+        abandon: &Abandon,
+    ) -> Result<(), Stopped> {
+        while self.done < before + part.len() {
             if abandon.is_set() {
                 return Err(Stopped::Abandoned);
             }
             let at = start + self.done as u64;
-            match self.sink.write(&bytes[self.done..], at) {
+            match self.sink.write(&part[self.done - before..], at) {
                 Ok(0) => return Err(self.failed(io::ErrorKind::WriteZero.into())),
                 Ok(taken) => self.done += taken,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -166,20 +181,33 @@ impl Drain {
     /// `buffer` will never be written whole: counts the records that were, and cuts the rest off.
     pub fn give_up(&mut self, buffer: &Buffer) {
         if !self.is_counted {
-            let written = &buffer.filled()[..self.done];
-            let rest = self.framing.last_whole(written);
+            let rest = self.last_whole(buffer);
             self.whole = buffer.start + rest.bytes as u64;
             self.records += rest.records;
             if rest.bytes > 0 {
                 self.unsynced_since.get_or_insert(self.now);
             }
-            if written.len() > rest.bytes {
+            if self.done > rest.bytes {
                 // Where the tail cannot be cut off it stays, torn; readers stop before it.
                 let _ = self.sink.cut(self.whole);
             }
         }
         self.done = 0;
         self.is_counted = false;
+    }
+
+    /// What of `buffer` is written, up to its last whole record.
+    fn last_whole(&self, buffer: &Buffer) -> Whole {
+        let mut whole = Whole::default();
+        let mut left = self.done;
+        for part in buffer.parts() {
+            let written = &part[..part.len().min(left)];
+            let of_part = self.framing.last_whole(written);
+            whole.bytes += of_part.bytes;
+            whole.records += of_part.records;
+            left -= written.len();
+        }
+        whole
     }
 
     /// The end of everything: the last output is complete.

@@ -36,6 +36,12 @@ pub trait Framing: Send + Sync {
         None
     }
 
+    /// Whether records may be written from where somebody else composed them ([`Loan`](super::Loan)): [`seal`](Framing::seal) does not see
+    /// those.
+    fn takes_loans(&self) -> bool {
+        false
+    }
+
     /// Bytes in front of the first record of each buffer, less than 4096, for [`seal`](Framing::seal).
     fn head_bytes(&self) -> usize {
         0

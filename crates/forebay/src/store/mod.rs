@@ -35,6 +35,9 @@ mod closing;
 mod config;
 mod drain;
 mod framing;
+mod loan;
+#[cfg(all(test, not(loom)))]
+mod loan_tests;
 #[cfg(all(test, not(loom)))]
 mod policy_tests;
 pub mod records;
@@ -49,5 +52,6 @@ pub use appender::{Appender, Reserved};
 pub use closing::{Abandon, Closing, Finished, Stage, Totals};
 pub use config::{Config, Got, SyncPolicy, WhenFull};
 pub use framing::{Framing, Seal, Whole};
+pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};
 pub use sink::{FileConfig, FileSink, Files, Series, Sink, StreamSink};

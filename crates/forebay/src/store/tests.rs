@@ -26,6 +26,9 @@ impl Framing for Lengths {
         }
         whole
     }
+    fn takes_loans(&self) -> bool {
+        true
+    }
     fn least_padding(&self) -> Option<usize> {
         Some(12)
     }
@@ -38,28 +41,28 @@ impl Framing for Lengths {
 
 /// What a sink does with the next write.
 #[derive(Clone, Copy)]
-enum Act {
+pub(super) enum Act {
     Take(usize),
     Fail(i32),
     Block,
 }
 
 #[derive(Default)]
-struct Tape {
-    bytes: Vec<u8>,
-    script: VecDeque<Act>,
+pub(super) struct Tape {
+    pub bytes: Vec<u8>,
+    pub script: VecDeque<Act>,
     /// Bytes after which the disk is full.
-    room: Option<usize>,
-    is_direct: bool,
-    writes: Vec<(u64, usize)>,
-    syncs: u32,
+    pub room: Option<usize>,
+    pub is_direct: bool,
+    pub writes: Vec<(u64, usize)>,
+    pub syncs: u32,
 }
 
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Tape>>);
+pub(super) struct Recorder(Arc<Mutex<Tape>>);
 
 impl Recorder {
-    fn tape(&self) -> MutexGuard<'_, Tape> {
+    pub fn tape(&self) -> MutexGuard<'_, Tape> {
         held(&self.0)
     }
 }
@@ -118,7 +121,7 @@ pub(super) fn config(thread: bool) -> Config {
     }
 }
 
-fn open(recorder: &Recorder, config: &Config) -> Appender {
+pub(super) fn open(recorder: &Recorder, config: &Config) -> Appender {
     Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
 }
 

@@ -257,7 +257,10 @@ impl Writer {
         };
         while let Some(buffer) = stuck.front_mut() {
             match drain.write(buffer, &self.shared.abandon) {
-                Ok(()) => self.spare.extend(stuck.pop_front()),
+                Ok(()) => {
+                    buffer.give_back();
+                    self.spare.extend(stuck.pop_front());
+                }
                 Err(Stopped::Failed(error)) => return self.shared.fail(drain, error),
                 Err(Stopped::Abandoned) => return,
             }
@@ -487,6 +490,7 @@ fn run(
             return drain;
         }
         shared.tell(&mut drain);
+        buffer.give_back();
         // The ring has a slot for every buffer; an appender that is gone needs none back.
         let _ = empty.push(buffer);
     }

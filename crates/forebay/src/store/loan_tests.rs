@@ -1,0 +1,260 @@
+//! What users rely on of loans: bytes from elsewhere are records like others, in order and counted, and their memory comes back.
+
+use super::{
+    tests::{Act, Dice, Lengths, Recorder, append, config, open, records},
+    *,
+};
+use crate::Result;
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// Memory that counts itself home.
+struct Home(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Home {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, SeqCst);
+    }
+}
+
+/// Records of `lens` bytes, the first one numbered `first`, behind some bytes that do not belong to them.
+fn composed(lens: &[usize], first: u64, home: &Arc<AtomicUsize>) -> Loan {
+    let mut bytes = vec![0xee; 5];
+    for (len, number) in lens.iter().zip(first..) {
+        bytes.extend((*len as u16).to_le_bytes());
+        bytes.resize(bytes.len() + len, number as u8);
+    }
+    let end = bytes.len();
+    bytes.push(0xee);
+    Loan::new(Home(bytes, home.clone()), 5..end)
+}
+
+/// Lends records; waits where no buffer is empty.
+fn lend(store: &mut Appender, lens: &[usize], first: u64, home: &Arc<AtomicUsize>) -> Result<()> {
+    loop {
+        if let Some(carrier) = store.carrier()? {
+            carrier.carry(composed(lens, first, home), lens.len() as u64);
+            return Ok(());
+        }
+        store.wait_empty(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let recorder = Recorder::default();
+        for _ in 0..200 {
+            let act = match dice.roll(3) {
+                0 => Act::Block,
+                _ => Act::Take(1 + dice.roll(5000)),
+            };
+            recorder.tape().script.push_back(act);
+        }
+        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let home = Arc::default();
+        let (mut oracle, mut loans) = (Vec::new(), 0);
+        while oracle.len() < 400 {
+            let number = oracle.len() as u64;
+            let lens: Vec<_> = (0..1 + dice.roll(20)).map(|_| 1 + dice.roll(300)).collect();
+            match dice.roll(3) {
+                0 => {
+                    lend(&mut store, &lens, number, &home).unwrap();
+                    loans += 1;
+                    let numbered = lens.iter().zip(number..);
+                    oracle.extend(numbered.map(|(&len, number)| (len, number as u8)));
+                }
+                _ => {
+                    append(&mut store, lens[0], number).unwrap();
+                    oracle.push((lens[0], number as u8));
+                }
+            }
+            match dice.roll(30) {
+                0 => store.flush().unwrap(),
+                1 => store.tick(number * 1_000_000_000).unwrap(),
+                2 => drop(store.carrier().unwrap()), // nothing is lent
+                _ => {}
+            }
+        }
+        let all = oracle.len() as u64;
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.accepted, end.totals.written), (all, all));
+        assert!(end.durable && end.error.is_none());
+        let tape = recorder.tape();
+        assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+        assert_eq!(records(&tape.bytes), oracle, "seed {seed}");
+        assert_eq!(home.load(SeqCst), loans, "all memory comes back");
+    }
+}
+
+#[test]
+fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
+    for seed in 0..80 {
+        let mut dice = Dice(seed);
+        let recorder = Recorder::default();
+        recorder.tape().room = Some(dice.roll(30_000));
+        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let (home, mut loans) = (Arc::default(), 0);
+        let (mut accepted, mut error) = (0, None);
+        while accepted < 400 && error.is_none() {
+            let lens: Vec<_> = (0..1 + dice.roll(9)).map(|_| 1 + dice.roll(300)).collect();
+            let (done, records) = match dice.roll(2) {
+                0 => (append(&mut store, lens[0], accepted), 1),
+                _ => {
+                    let done = lend(&mut store, &lens, accepted, &home);
+                    loans += usize::from(done.is_ok());
+                    (done, lens.len() as u64)
+                }
+            };
+            match done {
+                Ok(()) => accepted += records,
+                Err(e) => error = Some(e),
+            }
+        }
+        let end = store.close().wait_to_the_end();
+        let error = error.or(end.error).expect("it is told");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        assert_eq!(end.totals.accepted, accepted);
+        let tape = recorder.tape();
+        let kept = records(&tape.bytes);
+        assert_eq!(kept.len() as u64, end.totals.written, "seed {seed}");
+        let order: Vec<_> = kept.iter().map(|&(_, number)| number).collect();
+        assert_eq!(order, (0..kept.len()).map(|n| n as u8).collect::<Vec<_>>());
+        assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+        assert_eq!(home.load(SeqCst), loans, "what is lost comes back, too");
+    }
+}
+
+#[test]
+fn a_retry_goes_on_in_the_middle_of_a_loan() {
+    for thread in [false, true] {
+        let recorder = Recorder::default();
+        let script = [Act::Take(1000), Act::Fail(libc::EIO), Act::Take(7)];
+        recorder.tape().script.extend(script);
+        let mut store = open(&recorder, &config(thread));
+        let home = Arc::default();
+        append(&mut store, 100, 0).unwrap();
+        lend(&mut store, &[100; 20], 1, &home).unwrap();
+        append(&mut store, 100, 21).unwrap();
+        store.flush().unwrap();
+        let told = loop {
+            match store.carrier() {
+                Err(error) => break error,
+                Ok(_) => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(told.raw_os_error(), Some(libc::EIO));
+        store.retry();
+        lend(&mut store, &[100; 20], 22, &home).unwrap();
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.written, end.error.is_none()), (42, true));
+        let kept = records(&recorder.tape().bytes);
+        assert_eq!(kept, (0..42).map(|n| (100, n)).collect::<Vec<_>>());
+        assert_eq!(home.load(SeqCst), 2);
+    }
+}
+
+#[test]
+fn loans_that_are_given_up_come_back() {
+    struct Stuck;
+    impl Sink for Stuck {
+        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+    let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config(true)).unwrap();
+    let home = Arc::default();
+    lend(&mut store, &[100; 50], 0, &home).unwrap();
+    lend(&mut store, &[100; 50], 50, &home).unwrap();
+    let closing = store.close();
+    closing.abandon();
+    let end = closing.wait_to_the_end();
+    assert_eq!((end.totals.accepted, end.totals.written), (100, 0));
+    assert_eq!(home.load(SeqCst), 2);
+}
+
+#[test]
+fn with_everything_lent_out_no_buffer_is_empty_and_nothing_more_is_asked_for() {
+    let recorder = Recorder::default();
+    recorder.tape().script.push_back(Act::Fail(libc::EIO));
+    let mut store = open(&recorder, &config(false));
+    let home = Arc::default();
+    let (mut told, mut loans) = (0, 0);
+    loop {
+        match store.carrier() {
+            Ok(Some(carrier)) => {
+                carrier.carry(composed(&[100; 50], loans * 50, &home), 50);
+                loans += 1;
+            }
+            Ok(None) => break,
+            Err(_) => told += 1,
+        }
+    }
+    assert_eq!((told, loans), (1, 3), "as many as there are buffers");
+    store.retry();
+    assert!(store.wait_empty(Duration::from_millis(1)));
+    assert_eq!(store.close().wait_to_the_end().totals.written, 150);
+}
+
+#[test]
+fn the_next_output_begins_behind_a_loan() {
+    use std::sync::Mutex;
+    #[derive(Clone, Default)]
+    struct Shelf(Arc<Mutex<Vec<Recorder>>>);
+    impl Series for Shelf {
+        fn open(&mut self, _: u64) -> Result<Box<dyn Sink>> {
+            let recorder = Recorder::default();
+            self.0.lock().unwrap().push(recorder.clone());
+            Ok(Box::new(recorder))
+        }
+    }
+    let shelf = Shelf::default();
+    let files = Files::open(shelf.clone()).unwrap();
+    let mut store = Appender::new(Box::new(files), Arc::new(Lengths), &config(true)).unwrap();
+    let home = Arc::default();
+    lend(&mut store, &[10; 3], 0, &home).unwrap();
+    assert_eq!(store.output_bytes(), 36);
+    while !store.next_output().unwrap() {
+        store.wait_empty(Duration::from_millis(1));
+    }
+    assert_eq!(store.output_bytes(), 0);
+    append(&mut store, 10, 3).unwrap();
+    lend(&mut store, &[10; 2], 4, &home).unwrap();
+    assert_eq!(store.close().wait_to_the_end().totals.written, 6);
+    let found = shelf.0.lock().unwrap();
+    let of = |recorder: &Recorder| records(&recorder.tape().bytes);
+    assert_eq!(of(&found[0]), [(10, 0), (10, 1), (10, 2)]);
+    assert_eq!(of(&found[1]), [(10, 3), (10, 4), (10, 5)]);
+}
+
+#[test]
+fn where_something_belongs_around_the_records_nothing_is_lent() {
+    let direct = Recorder::default();
+    direct.tape().is_direct = true;
+    let always = Config {
+        sync: SyncPolicy::Always,
+        ..config(true)
+    };
+    for mut store in [
+        open(&direct, &config(true)),
+        open(&Recorder::default(), &always),
+    ] {
+        assert!(!store.takes_loans());
+        let told = store.carrier().err().expect("it is refused");
+        assert!(told.to_string().contains("lent memory"), "{told}");
+        assert_eq!(store.totals().accepted, 0);
+    }
+}
