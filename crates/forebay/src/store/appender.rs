@@ -21,7 +21,7 @@ use std::{
 /// How long a wait for the writer lasts before it looks whether that still makes sense.
 const STEP: Duration = Duration::from_millis(10);
 
-/// A buffer with so many bytes leaves when it was lent some of them: what is lent is still in a cache, and has to come back.
+/// A buffer with so many bytes leaves for the writer's thread when it was lent some of them: what is lent has to come back.
 const MOST_LENT: usize = 2 << 20;
 
 /// Composes records in place and hands full buffers to a writer.
@@ -74,6 +74,8 @@ pub struct Appender {
     flush_ns: u64,
     padding: Option<usize>,
     takes_loans: bool,
+    /// A buffer with so many bytes leaves when it was lent some of them.
+    most_lent: usize,
     framing: Arc<dyn Framing>,
     writer: Writer,
     buffers: usize,
@@ -107,7 +109,7 @@ impl Appender {
         let mut current = Buffer::new(size, config.huge_pages)?;
         current.populate_beginning()?;
         let head = framing.head_bytes();
-        let early = match direct || !config.thread {
+        let early = match direct {
             true => config.buffer_bytes,
             // Not before there is something behind the head.
             false => config.early_bytes.max(head + 1).min(config.buffer_bytes),
@@ -137,6 +139,8 @@ impl Appender {
                 && framing.takes_loans()
                 && (head, each) == (0, 0)
                 && config.sync != SyncPolicy::Always,
+            // A thread is not woken for less; inline, what was lent comes back while it is in the cache.
+            most_lent: if config.thread { MOST_LENT } else { 1 },
             framing,
             writer: Writer::start(drain, spare, config)?,
             buffers: config.buffers,
@@ -252,7 +256,7 @@ impl Appender {
     pub(super) fn carry(&mut self, loan: Loan, records: u64) {
         if let Some(buffer) = &mut self.current {
             buffer.carry(loan, records);
-            if buffer.all() >= self.capacity.min(MOST_LENT) {
+            if buffer.all() >= self.capacity.min(self.most_lent) {
                 self.hand_over_partial();
             }
         }

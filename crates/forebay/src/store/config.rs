@@ -60,7 +60,8 @@ pub struct Config {
     /// The longest record that will be reserved; buffers are made longer by so much.
     pub record_bytes: usize,
     /// Through the page cache or into a pipe, a buffer with so much in it leaves if the writer has nothing to do: it writes sooner,
-    /// and what it writes is still in a cache; but each buffer that leaves wakes it. More than `buffer_bytes`: none leaves early.
+    /// and what it writes is still in a cache; but each buffer that leaves wakes it. Without a thread it never has anything else to do. More than
+    /// `buffer_bytes`: none leaves early.
     pub early_bytes: usize,
     /// A buffer with something in it leaves after this time, full or not; zero: at every tick.
     pub flush_every: Duration,

@@ -148,16 +148,15 @@ fn a_retry_goes_on_in_the_middle_of_a_loan() {
         let home = Arc::default();
         append(&mut store, 100, 0).unwrap();
         lend(&mut store, &[100; 20], 1, &home).unwrap();
-        append(&mut store, 100, 21).unwrap();
-        store.flush().unwrap();
         let told = loop {
-            match store.carrier() {
+            match store.flush() {
                 Err(error) => break error,
-                Ok(_) => std::thread::yield_now(),
+                Ok(()) => std::thread::yield_now(),
             }
         };
         assert_eq!(told.raw_os_error(), Some(libc::EIO));
         store.retry();
+        append(&mut store, 100, 21).unwrap();
         lend(&mut store, &[100; 20], 22, &home).unwrap();
         let end = store.close().wait_to_the_end();
         assert_eq!((end.totals.written, end.error.is_none()), (42, true));

@@ -23,6 +23,7 @@
 //! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that outlive a crash, and what reads those.
 //! * `config`: how it is built. `closing`: how it ends, and the counts.
 //! * `buffer`: one buffer of whole records. [`Framing`]: what belongs around them.
+//! * [`Loan`]: records that somebody else composed, written from where they lie.
 //! * `drain`: buffers into a sink; short writes, direct or cached, syncs, where the last whole record ends.
 //! * `writer`: the thread that drains, its command and its counters.
 //! * [`Sink`]: a file, a pipe, several files; how to cut, how to sync.

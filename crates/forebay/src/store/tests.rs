@@ -518,3 +518,17 @@ fn a_socket_whose_reader_stands_still_does_not_block() {
     assert_eq!(stuck.unwrap().kind(), io::ErrorKind::WouldBlock);
     sink.wait(Duration::from_millis(1)).unwrap();
 }
+
+#[test]
+fn a_file_in_memory_says_so_and_what_may_wait_does_not() {
+    let device = FileSink::create("/dev/null".as_ref(), true).unwrap();
+    assert!(!device.is_in_memory(), "who knows what is behind a device");
+    let shared = std::path::Path::new("/dev/shm");
+    if !shared.is_dir() {
+        return eprintln!("skipped: needs /dev/shm");
+    }
+    let path = shared.join(format!("forebay-in-memory-{}", std::process::id()));
+    let sink = FileSink::create(&path, true).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(sink.is_in_memory() && !sink.is_direct());
+}

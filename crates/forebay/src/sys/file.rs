@@ -2,7 +2,7 @@
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, open, statx},
+    fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, fstatfs, open, statx},
     net::SendFlags,
 };
 use std::{
@@ -21,6 +21,13 @@ pub(crate) fn writes_direct(file: &File, block: usize) -> bool {
         let is_told = stat.stx_mask & what.bits() != 0;
         is_told && fits(stat.stx_dio_offset_align) && fits(stat.stx_dio_mem_align)
     })
+}
+
+/// Whether the file system is memory and nothing else, so that a write only copies (tmpfs, ramfs).
+pub(crate) fn is_in_memory(file: &File) -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
+    fstatfs(file).is_ok_and(|of| matches!(of.f_type as u32, TMPFS | RAMFS))
 }
 
 /// Has the file system find room for `len` bytes from `from` on, without making the file longer.

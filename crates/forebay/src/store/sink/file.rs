@@ -222,6 +222,10 @@ impl Sink for FileSink {
         self.direct.is_some()
     }
 
+    fn is_in_memory(&self) -> bool {
+        sys::is_in_memory(&self.file)
+    }
+
     fn cut(&mut self, len: u64) -> io::Result<bool> {
         self.file.set_len(len)?;
         self.allocated = self.allocated.min(len);

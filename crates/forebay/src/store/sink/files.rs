@@ -100,6 +100,10 @@ impl<S: Series> Sink for Files<S> {
         self.current.is_direct()
     }
 
+    fn is_in_memory(&self) -> bool {
+        self.current.is_in_memory()
+    }
+
     fn cut(&mut self, len: u64) -> io::Result<bool> {
         self.current.cut(len)
     }

@@ -74,6 +74,11 @@ pub trait Sink: Send {
         false
     }
 
+    /// Whether a write only copies to memory, and so never waits for anything.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// Cuts the output after `len` bytes; `false` where that cannot be done.
     ///
     /// # Errors
@@ -121,6 +126,9 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
     fn is_direct(&self) -> bool {
         (**self).is_direct()
+    }
+    fn is_in_memory(&self) -> bool {
+        (**self).is_in_memory()
     }
     fn cut(&mut self, len: u64) -> io::Result<bool> {
         (**self).cut(len)
