@@ -364,6 +364,7 @@ impl Port for AfPacket {
             waits: false,
             filters: self.filters,
             in_turn: false,
+            reads_ahead: false,
             timestamps: "kernel",
         }
     }

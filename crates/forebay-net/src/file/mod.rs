@@ -474,6 +474,7 @@ impl Port for File {
             waits: true,
             filters: false,
             in_turn: true,
+            reads_ahead: false,
             timestamps: "as recorded",
         }
     }

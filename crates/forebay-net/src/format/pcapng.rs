@@ -191,6 +191,10 @@ pub(super) fn statistics(counts: &Statistics, described: &Described) -> Vec<u8> 
 pub struct Blocks;
 
 impl Framing for Blocks {
+    fn takes_loans(&self) -> bool {
+        true
+    }
+
     fn last_whole(&self, bytes: &[u8]) -> Whole {
         let mut whole = Whole::default();
         while let (Some(kind), Some(len)) = (word(bytes, whole.bytes), word(bytes, whole.bytes + 4))

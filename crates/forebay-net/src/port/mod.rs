@@ -60,7 +60,7 @@ mod link_type;
 
 pub use link_type::LinkType;
 
-use forebay::Result;
+use forebay::{Result, store::Loan};
 use std::os::fd::BorrowedFd;
 
 /// What a capture file has to know about where its frames came from.
@@ -180,6 +180,16 @@ pub trait Frames {
     }
     /// The run that [`next_run`](Frames::next_run) has just shown is handed out.
     fn take_run(&mut self) {}
+    /// The next frames, at most `most`, if they are a run in memory that can be lent, and worth that: however many, whatever the budget.
+    /// They are not handed out by that.
+    fn next_loan(&self, most: usize) -> Option<Run<'_>> {
+        let _ = most;
+        None
+    }
+    /// The run that [`next_loan`](Frames::next_loan) has just shown is handed out, and its bytes lent.
+    fn take_loan(&mut self) -> Option<Loan> {
+        None
+    }
     /// The burst is over: gives what was handed out back to the source.
     fn release(&mut self);
 }
@@ -211,6 +221,17 @@ impl<'a> Burst<'a> {
     /// Takes the run that [`next_run`](Burst::next_run) has just shown.
     pub fn take_run(&mut self) {
         self.0.take_run();
+    }
+
+    /// The next frames, at most `most`, if they are a run whose bytes can be lent; it may be longer than the budget, since it is taken
+    /// as a whole when [`take_loan`](Burst::take_loan) follows.
+    pub fn next_loan(&self, most: usize) -> Option<Run<'_>> {
+        self.0.next_loan(most)
+    }
+
+    /// Takes the run that [`next_loan`](Burst::next_loan) has just shown, and its memory until the loan is dropped.
+    pub fn take_loan(&mut self) -> Option<Loan> {
+        self.0.take_loan()
     }
 
     /// Gives the last frame back; the next burst begins with it. Call it at most once a frame.
@@ -299,6 +320,8 @@ pub struct Got {
     pub filters: bool,
     /// Sources like this one are read one after another, in the order they are given.
     pub in_turn: bool,
+    /// Threads of its own read ahead.
+    pub reads_ahead: bool,
     /// Where timestamps come from: `kernel`, `arrival times of the simulation`.
     pub timestamps: &'static str,
 }

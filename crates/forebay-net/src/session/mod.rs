@@ -156,7 +156,8 @@ impl Session {
         }
         let name = output.name();
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
-        let writing = Writing::open(output, &interfaces, &config, &clock)?;
+        let reads_ahead = feeds.iter().all(|feed| feed.port.got().reads_ahead);
+        let writing = Writing::open(output, &interfaces, &config, &clock, reads_ahead)?;
         let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
         intake.introduce_all()?;
         Ok(Session {

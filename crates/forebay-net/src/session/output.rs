@@ -10,7 +10,7 @@ use crate::{
 };
 use forebay::{
     Error, Result,
-    store::{self, Appender, Closing, FileSink, Sink, StreamSink},
+    store::{self, Appender, Closing, FileSink, Loan, Sink, StreamSink},
     time::Clock,
 };
 use std::{fs::File, path::PathBuf, time::Duration};
@@ -94,12 +94,14 @@ impl Limits {
 
 impl Writing {
     /// Makes the output and composes its header; `None` where packets are only counted.
-    /// `interfaces` are those that are known by now.
+    /// `interfaces` are those that are known by now. Where other threads read ahead, and a write is but another copy, this one writes: a
+    /// writer's thread would only be one more to wake, and take what was read from another processor's cache.
     pub fn open(
         output: Output,
         interfaces: &[&Interface],
         config: &Config,
         clock: &Clock,
+        reads_ahead: bool,
     ) -> Result<Option<Self>> {
         let format = output.format();
         let name = output.name();
@@ -134,6 +136,10 @@ impl Writing {
                 Box::new(store::Files::open(shelf.0)?)
             }
         };
+        if reads_ahead && sink.is_in_memory() {
+            store_config.thread = false;
+            store_config.early_bytes = store_config.early_bytes.min(WARM);
+        }
         let store = Appender::checked(sink, format.framing(), &store_config)?;
         let mut writing = Writing {
             store,
@@ -226,10 +232,32 @@ impl Writing {
         }
     }
 
+    /// Whether the output may be written from where packets were read.
+    pub fn takes_loans(&self) -> bool {
+        self.store.takes_loans()
+    }
+
+    /// Whether a run stands in the output as it was read.
+    pub fn fits_as_read(&self, run: &Run<'_>) -> bool {
+        self.format == Format::Pcapng && run.longest <= self.snaplen
+    }
+
+    /// Has `frames` packets written from where they are, which `loan` says; `false`: no buffer is empty, and it was not asked.
+    pub fn lend(&mut self, frames: u64, loan: impl FnOnce() -> Option<Loan>) -> Result<bool> {
+        let Some(carrier) = self.store.carrier()? else {
+            return Ok(false);
+        };
+        if let Some(loan) = loan() {
+            self.accepted_bytes += loan.bytes().len() as u64;
+            carrier.carry(loan, frames);
+        }
+        Ok(true)
+    }
+
     /// Copies a run as it is; `false`: no buffer is empty, and nothing was taken. `None`: it has to be composed.
     #[inline(never)]
     pub fn put_run(&mut self, run: &Run<'_>) -> Option<Result<bool>> {
-        if self.format != Format::Pcapng || run.longest > self.snaplen {
+        if !self.fits_as_read(run) {
             return None;
         }
         let mut slot = match self.store.reserve(run.bytes.len()) {
@@ -388,6 +416,9 @@ impl Writing {
         Ok(())
     }
 }
+
+/// What was composed is still in a second-level cache when it is written.
+const WARM: usize = 256 << 10;
 
 /// Seconds have 32 bits there.
 const LAST_OF_PCAP_NS: u64 = (1 << 32) * 1_000_000_000 - 1;

@@ -1,7 +1,7 @@
 //! The innermost loop: frame after frame of one burst, through the filter, into the output.
 
 use super::{feed::Lane, output::Writing};
-use crate::port::Burst;
+use crate::port::{Burst, Run};
 use forebay::Error;
 
 /// What was taken of a burst.
@@ -109,7 +109,16 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     (took, Stop::AtEnd)
 }
 
-/// Copies the run that the burst begins with, if it does, and if its packets stand in the output as they were read.
+fn took_of(run: &Run<'_>) -> Took {
+    Took {
+        packets: run.frames as u64,
+        filtered: 0,
+        wire_bytes: run.wire_bytes,
+        first_ns: run.time_ns,
+    }
+}
+
+/// Lends or copies the run that the burst begins with, if it does, and if its packets stand in the output as they were read.
 #[inline(never)]
 fn take_run(
     burst: &mut Burst<'_>,
@@ -122,6 +131,18 @@ fn take_run(
         let lane = lanes.get(interface as usize);
         lane.is_some_and(|lane| lane.stands_as_read)
     };
+    if writing.takes_loans()
+        && let Some(run) = burst.next_loan(most)
+        && stands_as_read(run.interface)
+        && writing.fits_as_read(&run)
+    {
+        let took = took_of(&run);
+        return match writing.lend(run.frames as u64, || burst.take_loan()) {
+            Ok(true) => Ok(took),
+            Ok(false) => Err(Stop::NoRoom),
+            Err(error) => Err(Stop::Failed(error)),
+        };
+    }
     let Some(run) = burst.next_run(most) else {
         return Ok(Took::default());
     };
@@ -133,12 +154,7 @@ fn take_run(
         None => return Ok(Took::default()),
         Some(Ok(false)) => return Err(Stop::NoRoom),
         Some(Err(error)) => return Err(Stop::Failed(error)),
-        Some(Ok(true)) => Took {
-            packets: run.frames as u64,
-            filtered: 0,
-            wire_bytes: run.wire_bytes,
-            first_ns: run.time_ns,
-        },
+        Some(Ok(true)) => took_of(&run),
     };
     burst.take_run();
     Ok(took)

@@ -207,6 +207,7 @@ impl Port for Sim {
             waits: self.stamps.is_none(),
             filters: false,
             in_turn: false,
+            reads_ahead: false,
             timestamps: "arrival times of the simulation",
         }
     }

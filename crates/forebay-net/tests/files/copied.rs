@@ -151,6 +151,46 @@ fn only_records_that_would_be_composed_so_are_a_run() {
     assert_eq!(run_of(true, &vec![plain; 20]), None, "big-endian");
 }
 
+#[test]
+fn a_window_whose_packets_all_lie_side_by_side_is_lent_as_a_whole() {
+    let records = vec![Record::plain(61); 1000];
+    for filter in ["", "link[0] = 1", "less 60"] {
+        let all = file(false, &records);
+        let begin = file(false, &[]).len();
+        let config = Sift {
+            threads: 2,
+            window_bytes: all.len() - begin,
+        };
+        // The last window of a file is read otherwise, so another follows.
+        let bytes = file(false, &[&records[..], &[Record::plain(61)]].concat());
+        let opened = File::from_stream(in_memory(&bytes), "capture").unwrap();
+        let mut port = Sifted::new(opened, &filter.parse().unwrap(), &config).unwrap();
+        let mut lent = Vec::new();
+        while !matches!(port.arm().unwrap(), Wake::End) {
+            // However small the budget.
+            let mut burst = port.receive(1).unwrap();
+            let found = burst.next_loan(usize::MAX).map(|run| run.frames);
+            if found.is_some() {
+                assert!(burst.next_loan(999).is_none(), "all of them or none");
+                let loan = burst.take_loan().unwrap();
+                assert!(loan.bytes() == &bytes[begin..all.len()]);
+                assert!(burst.next_frame().is_none());
+                lent.push((found, loan));
+            } else {
+                burst.next_frame();
+            }
+        }
+        let passing = if filter == "less 60" { 0 } else { 1001 };
+        let counts = port.counts();
+        assert_eq!(
+            (counts.received, counts.filtered),
+            (1001, Some(1001 - passing))
+        );
+        assert_eq!(lent.len(), usize::from(passing > 0), "{filter}");
+        assert!(lent.iter().all(|(frames, _)| *frames == Some(1000)));
+    }
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let usual = (0..100_usize, 0..8_u8).prop_map(|(len, first)| Record {
         first,
@@ -275,6 +315,7 @@ proptest! {
         count in prop::option::weighted(0.3, 1..900_u64),
         snaplen in prop::sample::select(vec![262_144_u32, 50]),
         budget in prop::sample::select(vec![256_usize, 100]),
+        thread in any::<bool>(),
     ) {
         let bytes = file(big, &records);
         let filter: Filter = filter.parse().unwrap();
@@ -283,7 +324,7 @@ proptest! {
             snaplen,
             budget,
             filter: Some(filter.clone()),
-            store: store::Config { buffers: 2, buffer_bytes: 8192, ..store::Config::default() },
+            store: store::Config { buffers: 2, buffer_bytes: 8192, thread, ..store::Config::default() },
             ..Config::default()
         };
         let opened = || File::from_stream(in_memory(&bytes), "capture").unwrap();
@@ -306,6 +347,7 @@ proptest! {
         snaplen in prop::sample::select(vec![262_144_u32, 50]),
         budget in prop::sample::select(vec![256_usize, 1000, 100]),
         early_bytes in prop::sample::select(vec![usize::MAX, 1000, 1]),
+        thread in any::<bool>(),
     ) {
         let mut all: Vec<_> = files.iter().map(|(parts, cut)| {
             let mut bytes = file_of(parts);
@@ -328,7 +370,7 @@ proptest! {
             file_bytes: file_bytes.filter(|_| expression.is_empty()),
             filter: Some(filter.clone()),
             // Room for all: of two interfaces the second may else be told of behind packets of the first.
-            store: store::Config { buffers: 4, buffer_bytes: 1 << 20, early_bytes, ..store::Config::default() },
+            store: store::Config { buffers: 4, buffer_bytes: 1 << 20, early_bytes, thread, ..store::Config::default() },
             ..Config::default()
         };
         let open = |bytes: &Vec<u8>| File::from_stream(in_memory(bytes), "capture");

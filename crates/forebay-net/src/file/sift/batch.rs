@@ -11,6 +11,7 @@
 //! Ordinals are what makes counts exact wherever the port stops. Batches travel from the worker to
 //! the port and back, so nothing is allocated once they have grown. Read `worker` next.
 
+use super::plain::Plain;
 use crate::format::read::Fault;
 use crate::port::{Direction, Frame, Interface, Statistics};
 use std::io;
@@ -64,13 +65,15 @@ pub(super) struct Run {
     pub interface: u32,
     pub longest: u32,
     pub wire_bytes: u64,
+    /// Of the first.
+    pub time_ns: u64,
 }
 
 /// Fewer packets are not worth a run.
 const LEAST_RUN: u32 = 4;
 /// What a run may have: not more than a burst, nor than the store composes at once.
-const MOST_RUN: u32 = 256;
-const MOST_RUN_BYTES: u32 = 64 << 10;
+pub(super) const MOST_RUN: u32 = 256;
+pub(super) const MOST_RUN_BYTES: u32 = 64 << 10;
 
 /// A loss that a rejected packet told of; the next one of its interface that passes tells of it.
 #[derive(Debug)]
@@ -106,7 +109,7 @@ pub(super) enum Ending {
     System(io::Error),
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Batch {
     /// Of its window in the file.
     pub window: u64,
@@ -114,6 +117,8 @@ pub(super) struct Batch {
     pub passed: Vec<Passed>,
     /// In the order of `passed`.
     pub runs: Vec<Run>,
+    /// Instead of `passed`, where all that pass lie side by side as they were composed.
+    pub plain: Plain,
     pub tales: Vec<Tale>,
     pub news: Vec<News>,
     /// Packets in all, rejected ones included.
@@ -125,27 +130,67 @@ impl Batch {
     pub fn clear(&mut self) {
         self.passed.clear();
         self.runs.clear();
+        self.plain.clear();
         self.tales.clear();
         self.news.clear();
         self.packets = 0;
         self.ending = None;
     }
 
+    /// The ordinal of the packet that passes as number `number`.
+    #[inline(always)]
+    pub fn ordinal(&self, number: usize) -> Option<u32> {
+        match self.plain.terms {
+            Some(_) => self.plain.ordinals.get(number).copied(),
+            None => self.passed.get(number).map(|passed| passed.ordinal),
+        }
+    }
+
+    /// That packet; in a plain batch the one whose record begins at `at`, and the bytes of the record.
+    #[inline(always)]
+    pub fn frame(&self, number: usize, at: usize) -> (Frame<'_>, usize) {
+        if let Some(terms) = &self.plain.terms {
+            let Some(found) = terms.decoder.packet(&self.bytes[at..]) else {
+                unreachable!("a decoder says the same of the same bytes");
+            };
+            return found;
+        }
+        let passed = &self.passed[number];
+        let frame = Frame {
+            data: &self.bytes[passed.begin as usize..][..passed.len as usize],
+            wire_len: passed.wire_len,
+            time_ns: passed.time_ns,
+            interface: passed.interface,
+            direction: passed.direction,
+            dropped_before: passed.dropped_before,
+        };
+        (frame, 0)
+    }
+
     /// Gives the batch the bytes that its packets lie in. Most change places with the window; fewer are copied, so that
     /// the window, which is in this processor's cache, is what is read into next, and the records lie side by side.
     pub fn take_bytes(&mut self, window: &mut Vec<u8>) {
+        if self.plain.terms.is_some() {
+            let (bytes, runs) = (&mut self.bytes, &mut self.runs);
+            return self.plain.take_bytes(bytes, window, runs);
+        }
         let of_one = |passed: &Passed| (passed.record_end - passed.record) as usize;
         let many: usize = self.passed.iter().map(of_one).sum();
         if many > window.len() / 4 * 3 {
             std::mem::swap(&mut self.bytes, window);
         } else {
-            self.bytes.clear();
+            // It never shrinks: bytes that are not there would have to be zeroed first.
+            if self.bytes.len() < many {
+                self.bytes.resize(many, 0);
+            }
+            let mut at = 0;
             for passed in &mut self.passed {
                 let record = &window[passed.record as usize..passed.record_end as usize];
-                let moved = self.bytes.len() as u32;
-                passed.begin = moved + (passed.begin - passed.record);
-                (passed.record, passed.record_end) = (moved, moved + record.len() as u32);
-                self.bytes.extend_from_slice(record);
+                let end = at + record.len();
+                self.bytes[at..end].copy_from_slice(record);
+                passed.begin = at as u32 + (passed.begin - passed.record);
+                (passed.record, passed.record_end) = (at as u32, end as u32);
+                at = end;
             }
         }
         self.find_runs();
@@ -175,6 +220,7 @@ impl Batch {
                 interface: passed.interface,
                 longest: passed.len,
                 wire_bytes: passed.wire_len.into(),
+                time_ns: passed.time_ns,
             });
             let ended = std::mem::replace(&mut last, begins);
             self.runs

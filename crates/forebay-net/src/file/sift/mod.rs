@@ -20,12 +20,15 @@
 //! worker, and a record.
 //!
 //! `worker` reads, `sieve` sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
-//! handed over, `port` the side that the session sees, `chime` wakes it. Read `worker` next.
+//! handed over, and `plain` most of them in short; `port` is the side that the session sees, `chime` wakes it, `shelf` is where memory
+//! that was lent comes back. Read `worker` next.
 
 mod batch;
 mod chime;
 mod front;
+mod plain;
 mod port;
+mod shelf;
 mod sieve;
 mod terms;
 #[cfg(test)]
@@ -45,6 +48,7 @@ use forebay::{
     sync::Park,
 };
 use front::Front;
+use shelf::Shelf;
 use std::{
     fs,
     io::Seek,
@@ -52,7 +56,7 @@ use std::{
     thread::{self, JoinHandle, available_parallelism},
 };
 use terms::Baton;
-use worker::{Leaving, Worker};
+use worker::{Guess, Leaving, Worker};
 
 /// Batches, and so windows at most, of one worker.
 const BATCHES: usize = 8;
@@ -148,6 +152,9 @@ pub struct Sifted {
     /// The window whose batch is next.
     turn: u64,
     chime: Chime,
+    shelf: Shelf,
+    /// Fewer bytes of a batch are not worth a loan: they are copied, and written together with others.
+    least_loan: usize,
     copy: &'static str,
     interfaces: Vec<Interface>,
     recorded: Vec<Option<Statistics>>,
@@ -160,6 +167,9 @@ pub struct Sifted {
     owner: Option<usize>,
     /// Of the batch's packets, runs, news and tales: the next ones.
     next: usize,
+    /// Where the next packet's record begins in a plain batch, and where the last one's did.
+    at: usize,
+    last_at: usize,
     next_run: usize,
     next_news: usize,
     next_tale: usize,
@@ -246,6 +256,8 @@ impl Sifted {
             front: None,
             turn: 0,
             chime,
+            shelf: Shelf::default(),
+            least_loan: config.window_bytes / 4,
             owed: vec![0; interfaces.len()],
             owes: false,
             interfaces,
@@ -253,6 +265,8 @@ impl Sifted {
             batch: Batch::default(),
             owner: None,
             next: 0,
+            at: 0,
+            last_at: 0,
             next_run: 0,
             next_news: 0,
             next_tale: 0,
@@ -295,6 +309,8 @@ impl Sifted {
                 empty: theirs,
                 full: to_us,
                 chime: self.chime.clone(),
+                shelf: self.shelf.clone(),
+                guess: Guess::default(),
                 _leaving: Leaving(front.clone(), self.chime.clone()),
             };
             let thread = thread::Builder::new()

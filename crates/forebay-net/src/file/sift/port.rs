@@ -5,18 +5,19 @@
 //!               otherwise give it back, and take the next worker's
 //!  next_frame:  the next one that passes, up to the next news or tale, or to where a run begins
 //!  next_run:    the run that a burst begins with
+//!  next_loan:   the whole batch, if it is one run and large
 //! ```
 //! Packets are counted as they are handed out: `received` is the place of the last one among all
 //! packets, so a session that stops there has counted what was rejected before it and no more.
 
 use super::{
     Sifted,
-    batch::{Ending, Told},
+    batch::{Ending, Run as BatchRun, Told},
 };
 use crate::file::{READING_ON, torn};
 use crate::format::read::up_to_there;
 use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Run, Statistics, Wake};
-use forebay::{Error, Result};
+use forebay::{Error, Result, store::Loan};
 
 /// Batches of a look that finds no packet, before others get their turn.
 const MOST_BATCHES: usize = 64;
@@ -50,8 +51,7 @@ impl Sifted {
             return Look::Failed;
         }
         for _ in 0..MOST_BATCHES {
-            if let Some(passed) = self.batch.passed.get(self.next) {
-                let ordinal = passed.ordinal;
+            if let Some(ordinal) = self.batch.ordinal(self.next) {
                 if ordinal >= self.attention {
                     self.hear(ordinal);
                 }
@@ -104,6 +104,7 @@ impl Sifted {
             return false;
         }
         (self.next, self.next_run, self.next_news, self.next_tale) = (0, 0, 0, 0);
+        self.at = self.batch.plain.bytes.start as usize;
         self.note_attention();
         true
     }
@@ -149,9 +150,31 @@ impl Sifted {
         }
         let mut runs = self.batch.runs.iter().skip(self.next_run);
         let run = runs.find(|run| run.first > next);
-        let run = run.map(|run| self.batch.passed[run.first as usize].ordinal);
+        let run = run.and_then(|run| self.batch.ordinal(run.first as usize));
         let first = news.into_iter().chain(tale).chain(run).min();
         self.attention = first.unwrap_or(u32::MAX);
+    }
+
+    /// A run of the batch, which begins with the next packet.
+    fn shown(&self, run: &BatchRun) -> Run<'_> {
+        Run {
+            bytes: &self.batch.bytes[run.begin as usize..run.end as usize],
+            frames: run.frames as usize,
+            interface: run.interface,
+            time_ns: run.time_ns,
+            wire_bytes: run.wire_bytes,
+            longest: run.longest,
+        }
+    }
+
+    /// Counts the next packets, all at once.
+    fn hand_out(&mut self, frames: usize) {
+        self.next += frames;
+        self.handed_out += frames as u64;
+        self.told_for_others = 0;
+        if let Some(last) = self.batch.ordinal(self.next - 1) {
+            self.received = self.base + u64::from(last) + 1;
+        }
     }
 
     #[cold]
@@ -186,48 +209,39 @@ impl Sifted {
 impl Frames for Sifted {
     #[inline]
     fn next_frame(&mut self) -> Option<Frame<'_>> {
-        let passed = self.batch.passed.get(self.next)?;
+        let ordinal = self.batch.ordinal(self.next)?;
         // A burst has only frames of interfaces that were there when it began.
-        if self.left == 0 || passed.ordinal >= self.attention {
+        if self.left == 0 || ordinal >= self.attention {
             self.left = 0;
             return None;
         }
         self.left -= 1;
-        self.next += 1;
         self.handed_out += 1;
-        self.received = self.base + u64::from(passed.ordinal) + 1;
+        self.received = self.base + u64::from(ordinal) + 1;
         self.told_for_others = 0;
         if self.owes {
-            let interface = passed.interface;
+            let (frame, _) = self.batch.frame(self.next, self.at);
+            let interface = frame.interface;
             self.tell_for_others(interface);
         }
-        let passed = &self.batch.passed[self.next - 1];
+        let (frame, len) = self.batch.frame(self.next, self.at);
+        (self.last_at, self.at) = (self.at, self.at + len);
+        self.next += 1;
         Some(Frame {
-            data: &self.batch.bytes[passed.begin as usize..][..passed.len as usize],
-            wire_len: passed.wire_len,
-            time_ns: passed.time_ns,
-            interface: passed.interface,
-            direction: passed.direction,
-            dropped_before: passed.dropped_before.saturating_add(self.told_for_others),
+            dropped_before: frame.dropped_before.saturating_add(self.told_for_others),
+            ..frame
         })
     }
 
     fn next_run(&self, most: usize) -> Option<Run<'_>> {
         let run = self.batch.runs.get(self.next_run)?;
         let frames = run.frames as usize;
-        let last = self.batch.passed.get(self.next + frames - 1)?;
+        let last = self.batch.ordinal(self.next + frames - 1)?;
         let is_next = run.first as usize == self.next && !self.owes;
-        if !is_next || frames > self.left.min(most) || last.ordinal >= self.attention {
+        if !is_next || frames > self.left.min(most) || last >= self.attention {
             return None;
         }
-        Some(Run {
-            bytes: &self.batch.bytes[run.begin as usize..run.end as usize],
-            frames,
-            interface: run.interface,
-            time_ns: self.batch.passed[self.next].time_ns,
-            wire_bytes: run.wire_bytes,
-            longest: run.longest,
-        })
+        Some(self.shown(run))
     }
 
     fn take_run(&mut self) {
@@ -236,20 +250,39 @@ impl Frames for Sifted {
         };
         let frames = run.frames as usize;
         self.left -= frames;
-        self.next += frames;
-        self.handed_out += frames as u64;
-        self.told_for_others = 0;
-        let last = self.batch.passed[self.next - 1].ordinal;
-        self.received = self.base + u64::from(last) + 1;
+        self.at = run.end as usize;
+        self.hand_out(frames);
+    }
+
+    fn next_loan(&self, most: usize) -> Option<Run<'_>> {
+        let bytes = &self.batch.plain.bytes;
+        let is_whole = self.next == 0 && self.left > 0 && !self.owes;
+        if !is_whole || ((bytes.end - bytes.start) as usize) < self.least_loan {
+            return None;
+        }
+        let run = self.batch.plain.whole(&self.batch.runs)?;
+        (run.frames as usize <= most).then(|| self.shown(&run))
+    }
+
+    fn take_loan(&mut self) -> Option<Loan> {
+        let bytes = &self.batch.plain.bytes;
+        let range = bytes.start as usize..bytes.end as usize;
+        self.next_run = self.batch.runs.len();
+        self.left = 0;
+        self.hand_out(self.batch.plain.ordinals.len());
+        let memory = std::mem::take(&mut self.batch.bytes);
+        Some(self.shelf.lend(memory, range))
     }
 
     fn put_back(&mut self) {
         self.next -= 1;
+        self.at = self.last_at;
         self.received -= 1;
         self.handed_out -= 1;
         self.left = 0;
         if self.told_for_others > 0 {
-            let interface = self.batch.passed[self.next].interface;
+            let (frame, _) = self.batch.frame(self.next, self.at);
+            let interface = frame.interface;
             self.owed[interface as usize] = self.told_for_others;
             self.owes = true;
         }
@@ -331,6 +364,7 @@ impl Port for Sifted {
             waits: true,
             filters: true,
             in_turn: true,
+            reads_ahead: true,
             timestamps: "as recorded",
         }
     }

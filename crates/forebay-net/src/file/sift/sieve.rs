@@ -4,8 +4,9 @@
 //!  sift       one packet after another, with the decoder that travels: whatever comes is told
 //!  sift_all   a row of plain ones ─▶ filter, all together ─▶ decoded again: those that pass ─▶ runs
 //!             one of another kind ─▶ sift
+//!  sift_plain a row of plain ones ─▶ filter, all together ─▶ those that pass, noted in four bytes; any other ─▶ given up
 //! ```
-//! Both note the same packets with the same ordinals. Imports `format` and `filter`. Read `batch` next.
+//! All note the same packets with the same ordinals. Imports `format` and `filter`. Read `batch` next.
 
 use super::batch::{Batch, Passed, Tale};
 use crate::{
@@ -141,6 +142,59 @@ pub(super) fn sift_all(
             pause => return pause,
         }
     }
+}
+
+/// As [`sift_all`], for windows as [`plain`](super::plain) has them; `None`: this is another, and what was noted does not count.
+pub(super) fn sift_plain(
+    bytes: &[u8],
+    begin: usize,
+    limit: usize,
+    decoder: &mut Decoder,
+    programs: &[Arc<Program>],
+    abreast: &mut Abreast,
+    batch: &mut Batch,
+) -> Option<()> {
+    let mut row = Row::new();
+    let mut records = [(0, 0); WIDTH];
+    let mut interface = None;
+    let mut at = begin;
+    while at < limit {
+        while at < limit && !row.is_full() {
+            let rest = bytes.get(at..)?;
+            let Some((frame, len)) = decoder.packet(rest) else {
+                let Ok(Step::Other(len)) = decoder.next(rest) else {
+                    return None;
+                };
+                at += len;
+                continue;
+            };
+            if *interface.get_or_insert(frame.interface) != frame.interface {
+                return None;
+            }
+            records[row.len()] = (at as u32, (at + len) as u32);
+            row.push(frame.data, frame.wire_len);
+            at += len;
+        }
+        let Some(interface) = interface else {
+            continue;
+        };
+        let program = programs.get(interface as usize)?;
+        let mut numbers = [0; WIDTH];
+        for &number in passing(abreast.run(program, &row), &mut numbers) {
+            let (begin, end) = records[usize::from(number)];
+            let record = &bytes[begin as usize..end as usize];
+            let (frame, _) = decoder.packet(record)?;
+            if !decoder.is_as_composed(record) {
+                return None;
+            }
+            let ordinal = batch.packets + u32::from(number);
+            let runs = &mut batch.runs;
+            batch.plain.note(ordinal, begin..end, &frame, runs);
+        }
+        batch.packets += row.len() as u32;
+        row.clear();
+    }
+    Some(())
 }
 
 /// The numbers of those of a row that are kept. Without a branch for each, which nobody could predict.

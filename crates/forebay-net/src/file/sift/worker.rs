@@ -20,7 +20,8 @@ use super::{
     batch::{Batch, Ending, News, Told},
     chime::Chime,
     front::Front,
-    sieve::{Pause, sift, sift_all},
+    shelf::Shelf,
+    sieve::{Pause, sift, sift_all, sift_plain},
     terms::{Baton, Terms},
 };
 use crate::{filter::bpf::Abreast, format::read::Decoder};
@@ -47,6 +48,8 @@ pub(super) struct Worker {
     pub empty: Consumer<Batch, Park>,
     pub full: Producer<Batch>,
     pub chime: Chime,
+    pub shelf: Shelf,
+    pub guess: Guess,
     /// Dropped behind `full`: who is woken sees that this worker is gone.
     pub _leaving: Leaving,
 }
@@ -58,6 +61,33 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         self.0.close();
         self.1.ring();
+    }
+}
+
+/// Whether the next window is a plain one: most files have either no others, or hardly any.
+#[derive(Default)]
+pub(super) struct Guess {
+    /// Windows until it is tried again, and how many it was the last time.
+    left: u32,
+    pause: u32,
+}
+
+/// Windows between two tries at most.
+const LONGEST_PAUSE: u32 = 31;
+
+impl Guess {
+    fn is_plain(&mut self) -> bool {
+        let is_due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_due
+    }
+
+    fn learn(&mut self, was_plain: bool) {
+        self.pause = match was_plain {
+            true => 0,
+            false => (2 * self.pause + 1).min(LONGEST_PAUSE),
+        };
+        self.left = self.pause;
     }
 }
 
@@ -105,6 +135,9 @@ impl Worker {
         let mut abreast = Abreast::new();
         while let Some(mut batch) = self.next_batch() {
             batch.clear();
+            if batch.bytes.is_empty() {
+                batch.bytes = self.shelf.take();
+            }
             batch.window = self.front.claim();
             window.base = self.begin + batch.window * self.len as u64;
             window.end = 0;
@@ -159,6 +192,16 @@ impl Worker {
                 _ => &mut own.insert((terms.clone(), terms.decoder.for_packets())).1,
             };
             let bytes = &window.bytes[..window.end];
+            if self.guess.is_plain() {
+                let programs = &terms.programs;
+                let sifted = sift_plain(bytes, begin, self.len, decoder, programs, abreast, batch);
+                self.guess.learn(sifted.is_some());
+                if sifted.is_some() {
+                    batch.plain.terms = Some(terms);
+                    return;
+                }
+                batch.clear();
+            }
             let mut at = begin;
             batch.ending = match sift_all(
                 bytes,
