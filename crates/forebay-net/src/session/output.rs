@@ -242,16 +242,21 @@ impl Writing {
         self.format == Format::Pcapng && run.longest <= self.snaplen
     }
 
-    /// Has `frames` packets written from where they are, which `loan` says; `false`: no buffer is empty, and it was not asked.
+    /// Has `frames` packets written from where they are, which `loan` says; `false`: no buffer is empty, and it was not asked, or
+    /// it had nothing.
     pub fn lend(&mut self, frames: u64, loan: impl FnOnce() -> Option<Loan>) -> Result<bool> {
         let Some(carrier) = self.store.carrier()? else {
             return Ok(false);
         };
-        if let Some(loan) = loan() {
+        let loan = loan();
+        if let Some(loan) = &loan {
             self.accepted_bytes += loan.bytes().len() as u64;
+        }
+        let lent = loan.is_some();
+        if let Some(loan) = loan {
             carrier.carry(loan, frames);
         }
-        Ok(true)
+        Ok(lent)
     }
 
     /// Copies a run as it is; `false`: no buffer is empty, and nothing was taken. `None`: it has to be composed.

@@ -59,16 +59,14 @@ pub(crate) fn can_evict() -> bool {
 /// Evicts the lines at `from` and behind it that end at or below `to` from the caches of all cores; what they hold stays.
 /// Returns where the first line begins that was not evicted.
 ///
-/// Call it only where [`can_evict`], and for memory that is mapped.
-///
 /// # Safety
-/// From `from` to `to` memory can be read.
+/// [`can_evict`], and the memory from `from` to `to` is mapped. (So is all of the line that `from` lies in: none lies in two pages.)
 #[inline]
 pub(crate) unsafe fn evict(from: usize, to: usize) -> usize {
     let mut line = from & !(LINE - 1);
     while line + LINE <= to {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: the line is mapped, says the caller; all cores see what was written to it, as before.
+        // SAFETY: the instruction is there and the line is mapped, says the caller; what was written to it stays.
         unsafe {
             std::arch::asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags));
         }

@@ -196,6 +196,8 @@ pub struct Pool {
     arrived: u32,
     /// Down to so many free slots there is no look at what came home.
     look_at: usize,
+    /// Free slots after the last look at which there was enough.
+    level: usize,
     /// The fewest that `free` has been while there was no `last`.
     least_free: usize,
     exhausted: u64,
@@ -217,6 +219,7 @@ impl Pool {
             free: config.slots as usize,
             arrived: NONE,
             look_at: config.slots as usize - 1,
+            level: config.slots as usize,
             least_free: config.slots as usize,
             exhausted: 0,
             ended: false,
@@ -267,9 +270,9 @@ impl Pool {
         }
     }
 
-    /// Looks at what came home, a block at a time until `wanted` slots are free. It does so long before there is nothing
-    /// else: so few slots are in use, and a block that is on its way from another core when it is asked for has arrived when it
-    /// is read, at the next look.
+    /// Looks at what came home, a block at a time until `wanted` slots are free, and more than after the last look: so what is at
+    /// home is used again before other slots are, and few are in use. It does so long before there is nothing else: a
+    /// block that is on its way from another core when it is asked for has arrived when it is read, at the next look.
     #[cold]
     #[inline(never)]
     pub(super) fn look(&mut self, wanted: usize) {
@@ -281,14 +284,19 @@ impl Pool {
         loop {
             if self.arrived == NONE {
                 self.arrived = returns.take_all();
-                if self.arrived == NONE || self.free >= wanted {
+                if self.arrived == NONE {
+                    self.level = self.free; // all are here that are at home
                     break;
+                }
+                if self.free >= wanted {
+                    break; // the next look reads it
                 }
             }
             self.arrived = returns.unroll(self.arrived, |slot| {
                 come_home(&self.shared, &mut self.stack, &mut self.free, slot);
             });
-            if self.free >= wanted {
+            if self.free >= wanted && self.free > self.level {
+                self.level = self.free;
                 break;
             }
         }

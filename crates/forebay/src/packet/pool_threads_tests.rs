@@ -455,3 +455,35 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
         assert_eq!(pool.refill(), slots as usize);
     }
 }
+
+#[test]
+fn who_has_few_packets_out_uses_few_slots_one_by_one_and_in_bursts() {
+    for (slots, burst) in [(2048, 32), (256, 32), (256, 1)] {
+        let mut pool = pool_of(slots);
+        let (mut there, mut away) = spsc::ring::<Packet>(64).unwrap();
+        thread::scope(|scope| {
+            let others = scope.spawn(move || {
+                while let Ok(packet) = away.pop_wait(None) {
+                    drop(packet);
+                }
+            });
+            let mut taken = Vec::new();
+            for _ in 0..10_000 / burst {
+                while pool.take_burst(burst, &mut taken) == 0 {
+                    thread::yield_now();
+                }
+                for packet in taken.drain(..) {
+                    assert!(there.push_wait(packet, None).is_ok());
+                }
+            }
+            drop(there);
+            others.join().unwrap();
+        });
+        // Under way, in the other thread's chain, on their way home, and as many more for what was not seen at once.
+        let most_away = pool.counts().most_away;
+        assert!(
+            most_away <= 224,
+            "{most_away} of {slots}, {burst} at a time"
+        );
+    }
+}

@@ -179,11 +179,11 @@ impl Cursor {
 /// so one that finds little is worth waiting for more.
 ///
 /// The pause doubles when a look finds less than the target, up to 64 pause instructions (about 1.6 µs on a Zen 5), halves when
-/// it finds twice the target, and is gone when it finds one item. A look that found nothing is followed by looks without a
-/// pause until something comes.
+/// it finds twice the target. A look that found nothing, or one item, is followed by looks without a pause until more comes
+/// at once.
 ///
 /// A pause must bring something. Where both ends are in one thread nothing comes while it pauses, however much is put in each
-/// time. So half the way up, at the top, and now and then there, it looks once without a pause; if that finds more than two
+/// time. So half the way up, and now and then at the top, it looks once without a pause; if that finds more than two
 /// thirds as much, three times in turn, pauses are given up for the next 100 looks, then for 200, and up to 3200 until they do
 /// help.
 #[derive(Clone, Copy, Debug)]
@@ -254,8 +254,7 @@ impl Looker {
     fn found(&mut self, newly: usize) -> bool {
         match newly {
             // Whoever waits for a single item is not to wait longer for it.
-            0 => self.pauses = 0,
-            1 => (self.pauses, self.level) = (0, 0),
+            0 | 1 => self.pauses = 0,
             // No pauses then, and nothing to learn: one thread gets here each time.
             _ if self.looks_given_up > 0 => {
                 self.looks_given_up -= 1;
@@ -385,7 +384,7 @@ mod tests {
         }
         looker.found(3);
         assert_eq!((looker.pauses, looker.looks_given_up), (1, 0));
-        // Where it helps it stays, up to 64, until a look finds plenty or a single item. The last of them is the look without.
+        // Where it helps it stays, up to 64, until a look finds plenty. The last of them is the look without.
         for found in [4, 8, 16, 32, 64, 64, 5] {
             looker.found(found);
         }
@@ -399,8 +398,8 @@ mod tests {
         assert_eq!(looker.pauses, 32);
         looker.found(1);
         assert_eq!(looker.pauses, 0);
-        looker.found(3);
-        assert_eq!(looker.pauses, 1);
+        looker.found(300);
+        assert_eq!(looker.pauses, 32);
     }
 
     #[test]

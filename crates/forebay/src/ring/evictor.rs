@@ -20,7 +20,7 @@ use crate::memory::{can_evict, ticks};
 pub(super) struct Evictor {
     /// Whether lines that were read are evicted.
     evicts: bool,
-    /// Where the first line begins, in the first view, that may be evicted next.
+    /// Where the first line begins, in the first view, that may be evicted next: set before anything is.
     from: usize,
     /// Elements in a part of a window: a window is a lap at least, for the other way shows only a lap later.
     part: usize,
@@ -31,6 +31,8 @@ pub(super) struct Evictor {
     began: Option<u64>,
     /// How many elements had come when the part began.
     first: usize,
+    /// How many elements must have come until there is something to do.
+    due: usize,
     /// Elements that may come before lines are evicted again.
     step: usize,
     /// Of this window, the part whose elements took the least time.
@@ -58,7 +60,7 @@ impl Evictor {
     const LEAST: usize = 1 << 16;
     /// Bytes that come before lines are evicted again.
     const STEP: usize = 4096;
-    /// More elements than ever come.
+    /// More elements than come between two calls; in 64 bits more than ever come.
     const NEVER: usize = isize::MAX as usize;
     /// How many times as long as a trial takes nothing is tried after it.
     const REST: u64 = 64;
@@ -77,34 +79,35 @@ impl Evictor {
             stage: Stage::Resting(1), // the first window of a ring is nobody's usual pace
             began: None,
             first: 0,
+            due: if never { Self::NEVER } else { part },
             step: (Self::STEP / slot_bytes.max(1)).min(capacity / 8).max(1),
             pace: Pace::MAX,
             before: Pace::MAX,
         }
     }
 
-    /// How many elements may come before [`reached`](Evictor::reached) is to be called.
-    pub(super) fn due(&self) -> usize {
-        match self.evicts {
-            true => self.step,
-            false => self.part,
-        }
+    /// Whether [`reached`](Evictor::reached) has something to do when so many elements have come.
+    #[inline(always)]
+    pub(super) fn is_due(&self, come: usize) -> bool {
+        come.wrapping_sub(self.due) as isize >= 0
     }
 
-    /// So many elements have come, and all before the place where the end stands were read; returns how many are to come
-    /// before the next call.
+    /// So many elements have come, and all before the place where the end stands were read.
     ///
     /// It cannot panic: an end in a loop that may unwind would not live in registers.
     #[cold]
     #[inline(never)]
-    pub(super) fn reached(&mut self, come: usize, stand: Stand) -> usize {
+    pub(super) fn reached(&mut self, come: usize, stand: Stand) {
+        if !self.is_due(come) {
+            return;
+        }
         if self.evicts {
             self.from = stand.evict_since(self.from);
         } else {
             self.from = stand.at();
         }
         let elements = come.wrapping_sub(self.first);
-        if elements >= self.part {
+        if elements >= self.part && self.part != Self::NEVER {
             let now = ticks();
             if let Some(began) = self.began {
                 let took = now.wrapping_sub(began).saturating_mul(1024);
@@ -113,7 +116,7 @@ impl Evictor {
             self.began = Some(now);
             self.first = come;
         }
-        come.wrapping_add(self.due())
+        self.due = come.wrapping_add(if self.evicts { self.step } else { self.part });
     }
 
     fn part_took(&mut self, pace: Pace) {
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn who_must_never_evict_is_never_asked() {
         for evictor in [Evictor::new(1024, 8, true), Evictor::new(1024, 0, false)] {
-            assert_eq!(evictor.due(), isize::MAX as usize);
+            assert_eq!(evictor.due, isize::MAX as usize);
         }
     }
 }

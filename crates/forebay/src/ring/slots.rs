@@ -285,7 +285,7 @@ impl Stand {
     /// one begins.
     pub(super) fn evict_since(self, mut from: usize) -> usize {
         if self.at < from {
-            // SAFETY: the rest of the first view, which the end that stands here keeps mapped.
+            // SAFETY: the rest of the first view, which the end that stands here keeps mapped; it asked whether this can be done.
             unsafe { evict(from, self.seam) };
             from = self.base;
         }

@@ -519,7 +519,7 @@ impl Appender {
     /// How full the buffers are, all together, 0 to 1.
     pub fn fill_level(&mut self) -> f64 {
         let (filling, len) = match &self.current {
-            Some(buffer) => (1, buffer.len.min(self.capacity)),
+            Some(buffer) => (1, buffer.all().min(self.capacity)),
             None => (0, 0),
         };
         let away = self.buffers - filling - self.writer.empties().min(self.buffers - filling);

@@ -91,6 +91,7 @@ impl Buffer {
 
     /// Takes in `records` records that are somebody else's bytes, behind its own so far.
     pub fn carry(&mut self, loan: Loan, records: u64) {
+        debug_assert!(!loan.bytes().is_empty());
         self.lent += loan.bytes().len();
         self.counted += records;
         self.loans.push((self.len, loan));

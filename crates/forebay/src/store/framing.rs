@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 /// assert_eq!((Lines.least_padding(), Lines.head_bytes()), (None, 0));
 /// ```
 pub trait Framing: Send + Sync {
-    /// Of `bytes`, the first of a buffer: how many are whole records, and how many records.
+    /// Of `bytes`, a run that begins with a record: how many are whole records, and how many records.
     fn last_whole(&self, bytes: &[u8]) -> Whole;
 
     /// The fewest bytes that padding can have; `None` where the format cannot be padded, and files

@@ -5,8 +5,8 @@
 //!                          ▲ Loan
 //!  full ring    ──▶ │ buffer │ buffer carrying a loan │ buffer │ ──▶ Drain
 //! ```
-//! A loan travels in the place of an empty buffer, whose own memory rests meanwhile: so there are as many at once as
-//! there are buffers, and the order, the counts and the errors are those of buffers.
+//! A loan is written behind what the current buffer holds, and travels with it, as others behind it may, up to 2 MiB of them: so
+//! the order, the counts and the errors are those of buffers.
 
 use super::Appender;
 use std::{fmt, ops::Range};
@@ -27,13 +27,13 @@ impl Loan {
     /// The bytes `range` of what `owner` shows. Dropping the owner, which may happen in any thread, gives the memory back.
     ///
     /// # Panics
-    /// The range is not in there.
+    /// The range is not in there, or empty.
     pub fn new(owner: impl AsRef<[u8]> + Send + 'static, range: Range<usize>) -> Self {
         let loan = Loan {
             owner: Box::new(owner),
             range,
         };
-        let _ = loan.bytes();
+        assert!(!loan.bytes().is_empty(), "lending the store no bytes");
         loan
     }
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Loan {
     }
 }
 
-/// An empty buffer that is there to carry a loan. Dropping it leaves it to whatever comes next.
+/// A buffer that is there to carry a loan. Dropping it leaves it to whatever comes next.
 pub struct Carrier<'a>(pub(super) &'a mut Appender);
 
 impl Carrier<'_> {

@@ -17,7 +17,7 @@
 //! What comes out is what [`File`] and a filter behind it would give, packet for packet and count for
 //! count, errors included. One thing is better: an interface for which the filter makes no sense is an
 //! error with its first packet, or that of one described behind it. Memory is bounded: a few windows a
-//! worker, and a record.
+//! worker, a record, and what was lent to the store and is not written, which its buffers bound.
 //!
 //! `worker` reads, `sieve` sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
 //! handed over, and `plain` most of them in short; `port` is the side that the session sees, `chime` wakes it, `shelf` is where memory

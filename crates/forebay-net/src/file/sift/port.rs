@@ -265,6 +265,7 @@ impl Frames for Sifted {
     }
 
     fn take_loan(&mut self) -> Option<Loan> {
+        self.next_loan(usize::MAX)?;
         let bytes = &self.batch.plain.bytes;
         let range = bytes.start as usize..bytes.end as usize;
         self.next_run = self.batch.runs.len();

@@ -15,6 +15,9 @@ use std::{
 #[derive(Clone, Default)]
 pub(super) struct Shelf(Arc<Mutex<Vec<Vec<u8>>>>);
 
+/// Most windows that wait to be filled again.
+const KEPT: usize = 32;
+
 impl Shelf {
     /// Memory with whatever it held last; none where nothing came back.
     pub fn take(&self) -> Vec<u8> {
@@ -49,6 +52,10 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        self.home.lock().push(bytes);
+        let mut home = self.home.lock();
+        // After a spell in which the output was slow there are more than will be wanted.
+        if home.len() < KEPT {
+            home.push(bytes);
+        }
     }
 }

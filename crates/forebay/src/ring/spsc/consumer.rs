@@ -36,8 +36,6 @@ pub struct Consumer<T, W: Wait = Spin> {
     place: Place<T>,
     /// Apart, so that what is asked at each pop may stay in registers; given back by `drop` for the same reason.
     evictor: ManuallyDrop<Box<Evictor>>,
-    /// How many elements must have come until it is asked.
-    due: usize,
     capacity: usize,
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
@@ -52,7 +50,6 @@ impl<T, W: Wait> Consumer<T, W> {
         Consumer {
             cursor: Cursor::new(0, 0, Looker::new(capacity, latency)),
             place,
-            due: evictor.due(),
             evictor: ManuallyDrop::new(Box::new(evictor)),
             capacity,
             shared: ManuallyDrop::new(shared),
@@ -300,12 +297,9 @@ impl<T, W: Wait> Consumer<T, W> {
     #[inline]
     fn look(&mut self) -> usize {
         let theirs = &self.shared.tail.position;
-        let (evictor, due, place) = (&mut **self.evictor, &mut self.due, &self.place);
-        self.cursor.look_and(theirs, 0, |come| {
-            if come.wrapping_sub(*due) as isize >= 0 {
-                *due = evictor.reached(come, place.stand());
-            }
-        }) // PUBLISH
+        let (evictor, place) = (&mut **self.evictor, &self.place);
+        self.cursor
+            .look_and(theirs, 0, |come| evictor.reached(come, place.stand())) // PUBLISH
     }
 
     /// As [`look`](Consumer::look), but at once.
@@ -313,8 +307,8 @@ impl<T, W: Wait> Consumer<T, W> {
     fn glance(&mut self) -> usize {
         let known = self.cursor.glance(&self.shared.tail.position, 0); // PUBLISH
         let come = self.cursor.limit();
-        if come.wrapping_sub(self.due) as isize >= 0 {
-            self.due = self.evictor.reached(come, self.place.stand());
+        if self.evictor.is_due(come) {
+            self.evictor.reached(come, self.place.stand());
         }
         known
     }

@@ -74,7 +74,7 @@ pub trait Sink: Send {
         false
     }
 
-    /// Whether a write only copies to memory, and so never waits for anything.
+    /// Whether a write only copies to memory, and so waits for no device as a rule.
     fn is_in_memory(&self) -> bool {
         false
     }
