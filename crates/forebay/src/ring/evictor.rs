@@ -92,15 +92,12 @@ impl Evictor {
         come.wrapping_sub(self.due) as isize >= 0
     }
 
-    /// So many elements have come, and all before the place where the end stands were read.
+    /// So many elements have come that it is due, and all before the place where the end stands were read.
     ///
     /// It cannot panic: an end in a loop that may unwind would not live in registers.
     #[cold]
     #[inline(never)]
     pub(super) fn reached(&mut self, come: usize, stand: Stand) {
-        if !self.is_due(come) {
-            return;
-        }
         if self.evicts {
             self.from = stand.evict_since(self.from);
         } else {

@@ -1,7 +1,8 @@
 //! Rings: bounded queues between one producer and one consumer, lock-free, every slot usable.
 //!
-//! [`spsc`] is the typed ring. `cursor` has the positions and their orderings, `slots` the memory, `evictor` what a consumer
-//! does with lines that it has read, `state` the end. This room imports `memory` and `sync`. Read [`spsc`] first, then `cursor`.
+//! [`spsc`] is the typed ring. `cursor` has the positions and their orderings, `looker` how long to pause before a look, `evictor`
+//! what a consumer does with lines that it has read, `slots` the memory, `state` the end. This room imports `memory` and `sync`.
+//! Read [`spsc`] first, then `cursor`.
 //!
 //! ```text
 //!            head (the consumer's)          tail (the producer's)
@@ -13,6 +14,7 @@
 
 mod cursor;
 mod evictor;
+mod looker;
 mod slots;
 pub mod spsc;
 pub(crate) mod state;

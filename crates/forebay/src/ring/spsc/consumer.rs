@@ -11,8 +11,8 @@ use super::{DropRun, Shared, leave};
 use crate::{
     memory::{HugePages, copy},
     ring::{
-        cursor::{Cursor, Edge, Looker},
-        evictor::Evictor,
+        cursor::{Cursor, Edge},
+        looker::Pauses,
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
@@ -34,8 +34,6 @@ use std::{
 pub struct Consumer<T, W: Wait = Spin> {
     cursor: Cursor,
     place: Place<T>,
-    /// Apart, so that what is asked at each pop may stay in registers; given back by `drop` for the same reason.
-    evictor: ManuallyDrop<Box<Evictor>>,
     capacity: usize,
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
@@ -44,13 +42,11 @@ pub struct Consumer<T, W: Wait = Spin> {
 unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 
 impl<T, W: Wait> Consumer<T, W> {
-    pub(super) fn new(shared: Arc<Shared<T, W>>, latency: bool) -> Self {
+    pub(super) fn new(shared: Arc<Shared<T, W>>, pauses: Pauses) -> Self {
         let (capacity, place) = (shared.capacity, shared.slots.place(0));
-        let evictor = Evictor::new(capacity, size_of::<T>(), latency);
         Consumer {
-            cursor: Cursor::new(0, 0, Looker::new(capacity, latency)),
+            cursor: Cursor::new(0, 0, pauses),
             place,
-            evictor: ManuallyDrop::new(Box::new(evictor)),
             capacity,
             shared: ManuallyDrop::new(shared),
         }
@@ -296,19 +292,23 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Looks at the producer's position and says how many elements there are. What was read may be evicted then.
     #[inline]
     fn look(&mut self) -> usize {
-        let theirs = &self.shared.tail.position;
-        let (evictor, place) = (&mut **self.evictor, &self.place);
-        self.cursor
-            .look_and(theirs, 0, |come| evictor.reached(come, place.stand())) // PUBLISH
+        let (shared, place) = (&*self.shared, &self.place);
+        // SAFETY: the consumer's alone, of which this is the only borrow.
+        let learned = unsafe { &mut *shared.consumers.get() };
+        self.cursor.look(&shared.tail.position, 0, |newly, come| {
+            learned.found(newly, come, place.stand())
+        }) // PUBLISH
     }
 
     /// As [`look`](Consumer::look), but at once.
     #[inline]
     fn glance(&mut self) -> usize {
         let known = self.cursor.glance(&self.shared.tail.position, 0); // PUBLISH
+        // SAFETY: the consumer's alone, of which this is the only borrow.
+        let evictor = unsafe { &mut (*self.shared.consumers.get()).evictor };
         let come = self.cursor.limit();
-        if self.evictor.is_due(come) {
-            self.evictor.reached(come, self.place.stand());
+        if evictor.is_due(come) {
+            evictor.reached(come, self.place.stand());
         }
         known
     }
@@ -340,9 +340,7 @@ impl<T, W: Wait> Consumer<T, W> {
 impl<T, W: Wait> Drop for Consumer<T, W> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken once, and not used any more.
-        drop(unsafe { ManuallyDrop::take(&mut self.evictor) });
-        // SAFETY: as above. By value, so that it is dropped also when whoever is woken panics.
+        // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
         leave(shared, CONSUMER_GONE, self.place.offset());
     }

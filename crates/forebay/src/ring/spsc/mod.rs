@@ -44,7 +44,9 @@ pub use consumer::{Consumer, Drain, Peeked, PopError};
 pub use producer::{Full, Producer, PushError, Reserved};
 
 use super::{
-    slots::Slots,
+    evictor::Evictor,
+    looker::{Looker, Pauses},
+    slots::{Slots, Stand},
     state::{PRODUCER_GONE, State},
 };
 use crate::{
@@ -55,7 +57,7 @@ use crate::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-use std::ptr;
+use std::{cell::UnsafeCell, ptr};
 
 /// What a ring is to be like.
 ///
@@ -151,15 +153,19 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
         populate: config.populate,
         huge_pages: config.huge_pages,
     };
+    let (looker, pauses) = Looker::new(config.capacity, config.latency);
+    let evictor = Evictor::new(config.capacity, size_of::<T>(), config.latency);
     let shared = Arc::new(Shared {
         tail: Side::new()?,
         head: Side::new()?,
         state: CachePadded::default(),
+        producers: CachePadded(looker.clone().into()),
+        consumers: CachePadded(Learned { looker, evictor }.into()),
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });
-    let producer = Producer::new(shared.clone(), config.latency);
-    let consumer = Consumer::new(shared, config.latency);
+    let producer = Producer::new(shared.clone(), pauses);
+    let consumer = Consumer::new(shared, pauses);
     Ok((producer, consumer))
 }
 
@@ -196,8 +202,31 @@ struct Shared<T, W> {
     head: CachePadded<Side<W>>,
     /// Written by an end that ends something, read by the other: edge END.
     state: CachePadded<State>,
+    /// What the producer has learned from its looks: touched by it alone. It lies here so that an end is small, and may live in
+    /// registers.
+    producers: CachePadded<UnsafeCell<Looker>>,
+    /// What the consumer has learned: touched by it alone.
+    consumers: CachePadded<UnsafeCell<Learned>>,
     capacity: usize,
     slots: Slots<T>,
+}
+
+/// What a consumer has learned from its looks.
+#[derive(Debug)]
+struct Learned {
+    looker: Looker,
+    evictor: Evictor,
+}
+
+impl Learned {
+    /// A look found `newly`, so that `come` have come in all; those before where the consumer stands were read.
+    #[inline(never)]
+    fn found(&mut self, newly: usize, come: usize, stand: Stand) -> Pauses {
+        if self.evictor.is_due(come) {
+            self.evictor.reached(come, stand);
+        }
+        self.looker.learned(newly)
+    }
 }
 
 /// The last word of an end, whose bit is `gone` and whose place stands at `offset`.

@@ -11,7 +11,8 @@ use super::{Shared, leave};
 use crate::{
     memory::{HugePages, copy},
     ring::{
-        cursor::{Cursor, Edge, Looker},
+        cursor::{Cursor, Edge},
+        looker::Pauses,
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
@@ -45,10 +46,10 @@ pub struct Producer<T, W: Wait = Spin> {
 unsafe impl<T: Send, W: Wait> Send for Producer<T, W> {}
 
 impl<T, W: Wait> Producer<T, W> {
-    pub(super) fn new(shared: Arc<Shared<T, W>>, latency: bool) -> Self {
+    pub(super) fn new(shared: Arc<Shared<T, W>>, pauses: Pauses) -> Self {
         let capacity = shared.capacity;
         Producer {
-            cursor: Cursor::new(0, capacity, Looker::new(capacity, latency)),
+            cursor: Cursor::new(0, capacity, pauses),
             place: shared.slots.place(0),
             capacity,
             shared: ManuallyDrop::new(shared),
@@ -318,7 +319,11 @@ impl<T, W: Wait> Producer<T, W> {
     /// Looks at the consumer's position and says how many slots are vacant.
     #[inline]
     fn look(&mut self) -> usize {
-        self.cursor.look(&self.shared.head.position, self.capacity) // CREDIT
+        let theirs = &self.shared.head.position;
+        // SAFETY: the producer's alone, of which this is the only borrow.
+        let looker = unsafe { &mut *self.shared.producers.get() };
+        self.cursor
+            .look(theirs, self.capacity, |newly, _| looker.learned(newly)) // CREDIT
     }
 
     /// Hands a burst of `n` filled slots to the consumer.
