@@ -224,9 +224,7 @@ impl Stream for Fifo {
     }
     #[inline(always)]
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
-        let peeked = self.peek();
-        let n = n.min(peeked.len());
-        show(&peeked[..n]);
+        show(self.front(n));
         self.pop(n)
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{MapConfig, Mirror, copy, settle_views};
+use super::{MapConfig, Mirror, copy, seldom, settle_views};
 use crate::Result;
 use std::{fmt, slice};
 
@@ -38,7 +38,8 @@ pub struct Fifo {
     /// The mirror's length.
     seam: usize,
     capacity: usize,
-    /// Where the content begins, below the seam.
+    /// Where the content begins, in either view: whoever adds to it brings it back into the first. So whoever takes out, which
+    /// may be a little at a time, need not ask for the seam, and all of it lies in the two views still.
     head: usize,
     /// Bytes of content, 0 to the capacity.
     len: usize,
@@ -74,6 +75,7 @@ impl Fifo {
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.vacant();
         if fits {
+            self.wrap();
             // SAFETY: as many vacant bytes as `vacant_mut` shows, or fewer; `bytes` is none of them, since who lends ours has
             // them borrowed.
             unsafe { copy(bytes.as_ptr(), self.tail(), bytes.len()) };
@@ -98,15 +100,33 @@ impl Fifo {
     /// The whole content as one slice, where it lies.
     #[inline]
     pub fn peek(&self) -> &[u8] {
-        // SAFETY: the content begins in the first view and is no longer than a view, so it lies in the two; its bytes were
+        self.front(self.len)
+    }
+
+    /// The first `n` bytes of the content, where they lie, or all of it where that is less.
+    ///
+    /// ```
+    /// use forebay::memory::{Fifo, MapConfig};
+    /// let mut fifo = Fifo::new(8, &MapConfig::default())?;
+    /// fifo.put(b"abcde");
+    /// assert_eq!(fifo.front(3), b"abc");
+    /// assert_eq!(fifo.pop(3), 3);
+    /// assert_eq!(fifo.front(3), b"de");
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn front(&self, n: usize) -> &[u8] {
+        let n = self.up_to(n);
+        // SAFETY: when bytes were last added, the content began in the first view and was no longer than a view; since then
+        // only its front went away: so it lies in the two, and `n` is no more than it. Its bytes were
         // written, or zeroed by the kernel; who borrows them keeps whoever would write out.
-        unsafe { slice::from_raw_parts(self.first(), self.len) }
+        unsafe { slice::from_raw_parts(self.first(), n) }
     }
 
     /// Takes the first `n` bytes out, or all there are if they are fewer; returns how many.
     #[inline]
     pub fn pop(&mut self, n: usize) -> usize {
-        let n = n.min(self.len);
+        let n = self.up_to(n);
         self.step(n);
         n
     }
@@ -124,6 +144,7 @@ impl Fifo {
     /// ```
     #[inline]
     pub fn vacant_mut(&mut self) -> &mut [u8] {
+        self.wrap();
         // SAFETY: the head is below the seam and what is vacant ends at most the capacity behind it, so it lies in the two
         // views, none of it twice; its bytes were zeroed by the kernel; the borrow of the queue is exclusive.
         unsafe { slice::from_raw_parts_mut(self.tail(), self.vacant()) }
@@ -136,6 +157,7 @@ impl Fifo {
     #[inline]
     pub fn commit(&mut self, n: usize) {
         assert!(n <= self.vacant(), "committing {n} of {}", self.vacant());
+        self.wrap();
         self.len += n;
     }
 
@@ -177,14 +199,29 @@ impl Fifo {
         self.base.wrapping_add(self.head + self.len)
     }
 
+    /// `n`, or all that is content where that is less.
+    #[inline(always)]
+    fn up_to(&self, n: usize) -> usize {
+        if n > self.len {
+            seldom();
+            return self.len;
+        }
+        n
+    }
+
     /// Goes on by `n`, which is at most the content.
     #[inline(always)]
     fn step(&mut self, n: usize) {
         self.head += n;
+        self.len -= n;
+    }
+
+    /// Brings the head back into the first view.
+    #[inline(always)]
+    fn wrap(&mut self) {
         if self.head >= self.seam {
             self.head -= self.seam;
         }
-        self.len -= n;
     }
 }
 

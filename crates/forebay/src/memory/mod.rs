@@ -14,6 +14,7 @@ mod fifo;
 mod lines;
 mod mirror;
 mod region;
+mod seldom;
 
 #[cfg(all(test, not(miri)))]
 mod tests;
@@ -24,6 +25,7 @@ pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ti
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;
 pub use region::Region;
+pub(crate) use seldom::seldom;
 
 use crate::{Error, Result, sys};
 

@@ -311,9 +311,10 @@ fn a_fifo_gives_every_byte_back_in_order_whatever_is_done() {
                     }
                 }
                 _ => {
-                    let n = n.min(oracle.len());
-                    assert_eq!(fifo.pop(n), n);
-                    oracle.drain(..n);
+                    let less = n.min(oracle.len());
+                    assert!(oracle.iter().take(n).eq(fifo.front(n)));
+                    assert_eq!(fifo.pop(n), less);
+                    oracle.drain(..less);
                 }
             }
             assert_eq!(
@@ -323,6 +324,16 @@ fn a_fifo_gives_every_byte_back_in_order_whatever_is_done() {
             assert!(oracle.iter().eq(fifo.peek()));
         }
     }
+}
+
+#[test]
+fn what_is_committed_unwritten_is_what_was_there_also_right_behind_the_end() {
+    let mut fifo = Fifo::new(sys::page_size(), &MapConfig::default()).unwrap();
+    let all: Vec<u8> = (0..fifo.capacity()).map(|i| i as u8).collect();
+    assert!(fifo.put(&all));
+    assert_eq!(fifo.pop(usize::MAX), all.len());
+    fifo.commit(all.len());
+    assert_eq!(fifo.peek(), all);
 }
 
 #[test]

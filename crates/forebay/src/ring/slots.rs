@@ -16,7 +16,7 @@
 
 use crate::{
     Result,
-    memory::{HugePages, LINE, MapConfig, evict, fetch_to_write, settle_views},
+    memory::{HugePages, LINE, MapConfig, evict, fetch_to_write, seldom, settle_views},
 };
 use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 
@@ -208,12 +208,7 @@ impl<T> Place<T> {
     pub(super) fn advance(&mut self, n: usize) {
         self.at = self.at.wrapping_add(n * Self::BYTES);
         if self.at >= self.seam {
-            // Keeps this a branch, which is foreseen, where a conditional move would make each step wait for the last.
-            #[cfg(not(miri))]
-            // SAFETY: it is no instruction.
-            unsafe {
-                std::arch::asm!("", options(nomem, nostack, preserves_flags));
-            }
+            seldom();
             self.at = self.at.wrapping_sub(self.seam_bytes);
         }
     }
