@@ -137,6 +137,11 @@ impl Batch {
         self.ending = None;
     }
 
+    /// Bytes that it has for packets, or had before they were lent.
+    pub fn memory(&self) -> usize {
+        self.bytes.len().max(self.plain.bytes.len())
+    }
+
     /// The ordinal of the packet that passes as number `number`.
     #[inline(always)]
     pub fn ordinal(&self, number: usize) -> Option<u32> {

@@ -20,12 +20,13 @@
 //! worker, a record, and what was lent to the store and is not written, which its buffers bound.
 //!
 //! `worker` reads, `sieve` sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
-//! handed over, and `plain` most of them in short; `port` is the side that the session sees, `chime` wakes it, `shelf` is where memory
+//! handed over, and `plain` most of them in short; `port` is the side that the session sees, `hand` its end of one worker, `chime` wakes it, `shelf` is where memory
 //! that was lent comes back. Read `worker` next.
 
 mod batch;
 mod chime;
 mod front;
+mod hand;
 mod plain;
 mod port;
 mod shelf;
@@ -42,24 +43,19 @@ use crate::{
 };
 use batch::Batch;
 use chime::Chime;
-use forebay::{
-    Error, Result,
-    ring::spsc::{Config as Ring, Consumer, Producer, ring, ring_with},
-    sync::Park,
-};
+use forebay::{Error, Result};
 use front::Front;
+use hand::Hand;
 use shelf::Shelf;
 use std::{
     fs,
     io::Seek,
     sync::Arc,
-    thread::{self, JoinHandle, available_parallelism},
+    thread::{self, available_parallelism},
 };
 use terms::Baton;
 use worker::{Guess, Leaving, Worker};
 
-/// Batches, and so windows at most, of one worker.
-const BATCHES: usize = 8;
 /// Bytes of a window: read, skimmed and sifted, it stays in a second-level cache.
 const WINDOW: usize = 256 << 10;
 /// Windows of a file below which starting threads costs more than it gives.
@@ -155,6 +151,8 @@ pub struct Sifted {
     shelf: Shelf,
     /// Fewer bytes of a batch are not worth a loan: they are copied, and written together with others.
     least_loan: usize,
+    /// A batch with more memory is not a light one.
+    most_light: usize,
     copy: &'static str,
     interfaces: Vec<Interface>,
     recorded: Vec<Option<Statistics>>,
@@ -194,15 +192,6 @@ struct Start {
     begin: u64,
     baton: Box<Baton>,
     config: Config,
-}
-
-/// The port's side of one worker.
-struct Hand {
-    full: Consumer<Batch>,
-    /// From it, and not yet next.
-    ahead: Option<Batch>,
-    empty: Producer<Batch, Park>,
-    thread: JoinHandle<()>,
 }
 
 impl Sifted {
@@ -258,6 +247,7 @@ impl Sifted {
             chime,
             shelf: Shelf::default(),
             least_loan: config.window_bytes / 4,
+            most_light: config.window_bytes / 8,
             owed: vec![0; interfaces.len()],
             owes: false,
             interfaces,
@@ -293,36 +283,25 @@ impl Sifted {
         let len = config.window_bytes.clamp(1, 1 << 30);
         let file = Arc::new(file);
         let front = self.front.insert(Arc::new(Front::new(baton)));
-        let batches = Ring {
-            capacity: BATCHES,
-            ..Ring::default()
-        };
         for number in 0..threads {
-            let (mut empty, theirs) = ring_with(&batches)?;
-            let (to_us, full) = ring(BATCHES)?;
-            empty.push_burst(&mut (0..BATCHES).map(|_| Batch::default()));
-            let worker = Worker {
-                file: file.clone(),
-                begin,
-                len,
-                front: front.clone(),
-                empty: theirs,
-                full: to_us,
-                chime: self.chime.clone(),
-                shelf: self.shelf.clone(),
-                guess: Guess::default(),
-                _leaving: Leaving(front.clone(), self.chime.clone()),
-            };
-            let thread = thread::Builder::new()
-                .name(format!("forebay-sift-{number}"))
-                .spawn(move || worker.run())
-                .map_err(|e| Error::new(self.name.clone(), "starting a thread").because(e))?;
-            self.workers.push(Hand {
-                full,
-                ahead: None,
-                empty,
-                thread,
-            });
+            let hand = Hand::new(|rings| {
+                let worker = Worker {
+                    file: file.clone(),
+                    begin,
+                    len,
+                    front: front.clone(),
+                    empty: rings.empty,
+                    full: rings.full,
+                    chime: self.chime.clone(),
+                    shelf: self.shelf.clone(),
+                    guess: Guess::default(),
+                    _leaving: Leaving(front.clone(), self.chime.clone()),
+                };
+                let thread = thread::Builder::new().name(format!("forebay-sift-{number}"));
+                let started = thread.spawn(move || worker.run());
+                started.map_err(|e| Error::new(self.name.clone(), "starting a thread").because(e))
+            })?;
+            self.workers.push(hand);
         }
         Ok(())
     }

@@ -13,6 +13,7 @@
 use super::{
     Sifted,
     batch::{Ending, Run as BatchRun, Told},
+    hand::Hand,
 };
 use crate::file::{READING_ON, torn};
 use crate::format::read::up_to_there;
@@ -76,27 +77,26 @@ impl Sifted {
     fn turn_over(&mut self) -> bool {
         if let Some(owner) = self.owner.take() {
             self.base += u64::from(self.batch.packets);
-            let mut batch = std::mem::take(&mut self.batch);
-            batch.clear();
+            let batch = std::mem::take(&mut self.batch);
             self.next = 0;
-            // There is room for every batch there is.
-            let _ = self.workers[owner].empty.push(batch);
+            let is_light = batch.memory() <= self.most_light;
+            self.workers[owner].give_back(batch, is_light);
         }
         let mut may_come = false;
         for (number, hand) in self.workers.iter_mut().enumerate() {
-            if hand.ahead.is_none() {
-                let is_gone = hand.full.producer_is_gone();
-                hand.ahead = hand.full.pop();
-                may_come |= hand.ahead.is_none() && !is_gone;
-            }
-            if let Some(batch) = hand.ahead.take_if(|batch| batch.window == self.turn) {
-                self.batch = batch;
-                self.owner = Some(number);
-                self.turn += 1;
-                break;
+            match hand.take(self.turn) {
+                Ok(batch) => {
+                    self.batch = batch;
+                    self.owner = Some(number);
+                    self.turn += 1;
+                    break;
+                }
+                Err(it_may) => may_come |= it_may,
             }
         }
         if self.owner.is_none() {
+            // Before anybody sleeps: what they wait for may be here.
+            self.workers.iter_mut().for_each(Hand::hand_over);
             if !may_come {
                 let what = up_to_there("a thread that read it is gone", self.received);
                 self.failure = Some(Error::new(self.name.clone(), what));

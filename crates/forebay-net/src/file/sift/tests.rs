@@ -49,7 +49,7 @@ fn a_worker_that_is_gone_is_an_error_and_no_standstill() {
     port.employ(start).unwrap();
     // Their batches never come.
     for hand in &mut port.workers {
-        hand.full = ring(1).unwrap().1;
+        hand.lose();
     }
     let mut packets = 0;
     let error = loop {

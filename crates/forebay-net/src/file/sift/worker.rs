@@ -16,10 +16,10 @@
 //! Touches the front, its rings, the file (`pread`) and its own memory. Read `sieve` next.
 
 use super::{
-    BATCHES,
     batch::{Batch, Ending, News, Told},
     chime::Chime,
     front::Front,
+    hand::RING_BELOW,
     shelf::Shelf,
     sieve::{Pause, sift, sift_all, sift_plain},
     terms::{Baton, Terms},
@@ -164,7 +164,7 @@ impl Worker {
         }
         let batch = self.empty.pop();
         // Early enough that the port gives some back before there is none.
-        if self.empty.len() < BATCHES / 2 {
+        if self.empty.len() < RING_BELOW {
             self.chime.ring();
         }
         if batch.is_some() {
