@@ -139,6 +139,8 @@ impl Writing {
         if reads_ahead && sink.is_in_memory() {
             store_config.thread = false;
             store_config.early_bytes = store_config.early_bytes.min(WARM);
+            // Of which so little is used: clearing one would take longer than all it could save.
+            store_config.huge_pages = false;
         }
         let store = Appender::checked(sink, format.framing(), &store_config)?;
         let mut writing = Writing {

@@ -66,9 +66,10 @@ impl Region {
         })
     }
 
-    /// Makes its beginning present now, instead of when it is touched: as much as one huge page.
-    pub(crate) fn populate_beginning(&self) -> Result<()> {
-        let len = self.mapping.len().min(sys::HUGE_PAGE);
+    /// Makes its first `len` bytes present now, instead of when they are touched: at most as much as one huge page.
+    pub(crate) fn populate_beginning(&self, len: usize) -> Result<()> {
+        let len = len.next_multiple_of(sys::page_size());
+        let len = len.min(sys::HUGE_PAGE).min(self.mapping.len());
         populate(ON, &self.mapping, 0..len)
     }
 

@@ -105,15 +105,15 @@ impl Appender {
         let drain = Drain::new(sink, framing.clone(), config.sync);
         let direct = drain.is_direct();
         let size = config.whole_buffer_bytes();
-        // The first bytes now, which also tells what pages are got; the others when they are needed.
         let mut current = Buffer::new(size, config.huge_pages)?;
-        current.populate_beginning()?;
         let head = framing.head_bytes();
         let early = match direct {
             true => config.buffer_bytes,
             // Not before there is something behind the head.
             false => config.early_bytes.max(head + 1).min(config.buffer_bytes),
         };
+        // What leaves first is touched now, which also tells what pages are got; the rest when it is needed.
+        current.populate_beginning(early)?;
         let each = framing.record_bytes().map_or(0, NonZeroUsize::get);
         current.restart(0, head, each);
         let huge_pages = current.huge_pages();

@@ -72,9 +72,9 @@ impl Buffer {
         })
     }
 
-    /// Touches its beginning now.
-    pub fn populate_beginning(&self) -> Result<()> {
-        self.bytes.populate_beginning()
+    /// Touches its first `len` bytes now, within limits.
+    pub fn populate_beginning(&self, len: usize) -> Result<()> {
+        self.bytes.populate_beginning(len)
     }
 
     /// Empty again, for bytes that will go to `start`, behind a head of `head` bytes, of records with `each` bytes (0: any).

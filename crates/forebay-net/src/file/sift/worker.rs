@@ -102,7 +102,10 @@ struct Window {
 impl Window {
     /// Reads on until there are `want` bytes; `false`: there are no more.
     fn fill(&mut self, file: &File, want: usize) -> io::Result<bool> {
-        if self.bytes.len() < want {
+        if self.bytes.is_empty() {
+            // The system's own zeros, which nobody has to write.
+            self.bytes = vec![0; want];
+        } else if self.bytes.len() < want {
             self.bytes.resize(want, 0);
         }
         while self.end < want {
