@@ -35,42 +35,47 @@ impl Plain {
         self.bytes = 0..0;
     }
 
-    /// Takes note of a packet that passes.
+    /// Takes note of a packet that passes, of so many bytes kept and on the wire; `false`: a run [begins](Plain::begin_run) with it.
     #[inline(always)]
+    #[must_use]
     pub fn note(
         &mut self,
         ordinal: u32,
         record: Range<u32>,
-        frame: &Frame<'_>,
-        runs: &mut Vec<Run>,
-    ) {
+        (caplen, wire_len): (u32, u32),
+        runs: &mut [Run],
+    ) -> bool {
         self.ordinals.push(ordinal);
         let len = record.end - record.start;
-        let begin = self.bytes.end;
         self.bytes.end += len;
         match self.stretches.last_mut() {
             Some(last) if last.end == record.start => last.end = record.end,
             _ => self.stretches.push(record),
         }
-        let caplen = frame.data.len() as u32;
         match runs.last_mut() {
             Some(run) if run.frames < MOST_RUN && run.end - run.begin + len <= MOST_RUN_BYTES => {
                 run.frames += 1;
                 run.end += len;
                 run.longest = run.longest.max(caplen);
-                run.wire_bytes += u64::from(frame.wire_len);
+                run.wire_bytes += u64::from(wire_len);
+                true
             }
-            _ => runs.push(Run {
-                first: self.ordinals.len() as u32 - 1,
-                frames: 1,
-                begin,
-                end: begin + len,
-                interface: frame.interface,
-                longest: caplen,
-                wire_bytes: frame.wire_len.into(),
-                time_ns: frame.time_ns,
-            }),
+            _ => false,
         }
+    }
+
+    /// Begins a run with the packet that was noted last.
+    pub fn begin_run(&self, frame: &Frame<'_>, record: Range<u32>, runs: &mut Vec<Run>) {
+        runs.push(Run {
+            first: self.ordinals.len() as u32 - 1,
+            frames: 1,
+            begin: self.bytes.end - (record.end - record.start),
+            end: self.bytes.end,
+            interface: frame.interface,
+            longest: frame.data.len() as u32,
+            wire_bytes: frame.wire_len.into(),
+            time_ns: frame.time_ns,
+        });
     }
 
     /// Brings the records side by side into `bytes`. Most change places with the window; fewer are copied, so that the window, which is

@@ -183,13 +183,16 @@ pub(super) fn sift_plain(
         for &number in passing(abreast.run(program, &row), &mut numbers) {
             let (begin, end) = records[usize::from(number)];
             let record = &bytes[begin as usize..end as usize];
-            let (frame, _) = decoder.packet(record)?;
             if !decoder.is_as_composed(record) {
                 return None;
             }
             let ordinal = batch.packets + u32::from(number);
-            let runs = &mut batch.runs;
-            batch.plain.note(ordinal, begin..end, &frame, runs);
+            let (caplen, wire_len) = row.lens(usize::from(number));
+            if batch.plain.note(ordinal, begin..end, (caplen, wire_len), &mut batch.runs) {
+                continue;
+            }
+            let (frame, _) = decoder.packet(record)?;
+            batch.plain.begin_run(&frame, begin..end, &mut batch.runs);
         }
         batch.packets += row.len() as u32;
         row.clear();

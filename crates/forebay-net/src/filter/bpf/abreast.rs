@@ -78,6 +78,12 @@ impl<'a> Row<'a> {
         self.len += 1;
     }
 
+    /// Bytes of a packet, kept and on the wire.
+    #[inline(always)]
+    pub fn lens(&self, number: usize) -> (u32, u32) {
+        (self.data[number].len() as u32, self.wire_lens[number])
+    }
+
     pub fn clear(&mut self) {
         self.len = 0;
     }
