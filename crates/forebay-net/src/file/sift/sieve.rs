@@ -188,7 +188,10 @@ pub(super) fn sift_plain(
             }
             let ordinal = batch.packets + u32::from(number);
             let (caplen, wire_len) = row.lens(usize::from(number));
-            if batch.plain.note(ordinal, begin..end, (caplen, wire_len), &mut batch.runs) {
+            if batch
+                .plain
+                .note(ordinal, begin..end, (caplen, wire_len), &mut batch.runs)
+            {
                 continue;
             }
             let (frame, _) = decoder.packet(record)?;

@@ -25,6 +25,60 @@ fn a_chime_is_heard_by_whoever_armed_it_and_by_nobody_later() {
     assert!(!is_readable(&chime), "nobody waits any more");
 }
 
+/// The port's side of a worker that does nothing, and its empty batches as they come.
+fn idle_hand() -> (Hand, impl FnMut() -> Vec<Batch>) {
+    let mut rings = None;
+    let hand = Hand::new(|theirs| {
+        rings = Some(theirs);
+        Ok(thread::spawn(|| {}))
+    });
+    let mut rings = rings.unwrap();
+    (hand.unwrap(), move || {
+        std::iter::from_fn(|| rings.empty.pop()).collect()
+    })
+}
+
+#[test]
+fn batches_go_back_several_at_once_and_all_before_the_port_sleeps() {
+    let (mut hand, mut handed_over) = idle_hand();
+    let mut batches = handed_over();
+    let few = batches.len();
+    let mut back = Vec::new();
+    while back.is_empty() {
+        hand.give_back(batches.pop().unwrap(), false);
+        back = handed_over();
+    }
+    assert!(back.len() > 1, "one alone is not worth a wake-up");
+    hand.give_back(back.pop().unwrap(), false);
+    assert!(handed_over().is_empty());
+    hand.hand_over();
+    assert_eq!(handed_over().len() + back.len() + batches.len(), few);
+}
+
+#[test]
+fn there_are_more_batches_while_they_hold_next_to_nothing() {
+    let (mut hand, mut handed_over) = idle_hand();
+    let mut all_read = |is_light: bool| {
+        for _ in 0..100 {
+            let batches = handed_over();
+            batches
+                .into_iter()
+                .for_each(|batch| hand.give_back(batch, is_light));
+            hand.hand_over();
+        }
+        let batches = handed_over();
+        let number = batches.len();
+        batches
+            .into_iter()
+            .for_each(|batch| hand.give_back(batch, is_light));
+        hand.hand_over();
+        number
+    };
+    let (few, many, few_again) = (all_read(false), all_read(true), all_read(false));
+    assert!(many > 2 * few, "{many} instead of {few}");
+    assert_eq!(few_again, few);
+}
+
 /// A classic file of so many empty packets.
 fn capture(packets: usize) -> File {
     let fd = rustix::fs::memfd_create("capture", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
