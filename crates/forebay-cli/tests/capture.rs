@@ -1,6 +1,5 @@
 //! `forebay capture` as its users run it: real processes, files, pipes and signals.
 
-use found::{Found, read};
 use serde_json::Value;
 use std::{
     fs::File,
@@ -9,10 +8,12 @@ use std::{
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
-use support::{Folder, count, forebay, interrupt, run, summary, text};
+use support::{
+    Folder, count, forebay,
+    found::{Found, read},
+    interrupt, run, summary, text,
+};
 
-#[path = "../../forebay-net/tests/support/found.rs"]
-mod found;
 mod support;
 
 /// Running, with both outputs in pipes.

@@ -1,6 +1,5 @@
 //! Finished files that are compressed while the capture goes on: nothing is lost by it, whatever comes between.
 
-use found::{Packet, read};
 use serde_json::Value;
 use std::{
     fs,
@@ -8,11 +7,12 @@ use std::{
     os::unix::fs::MetadataExt,
     process::{Command, Output, Stdio},
 };
-use support::{Folder, count, forebay, has, interrupt, run, subcommand, summary, text};
+use support::{
+    Folder, count, forebay,
+    found::{Packet, read},
+    has, interrupt, run, subcommand, summary, text,
+};
 
-#[allow(dead_code)] // others ask for gaps
-#[path = "../../forebay-net/tests/support/found.rs"]
-mod found;
 mod support;
 
 const VIRTUAL: &str = "sim:clock=virtual";

@@ -4,7 +4,6 @@
 //! `FOREBAY_MOMENTS` says how many moments of each kind to try; a few, if nobody says. For the full disk this program runs
 //! itself again, as the child that has a small disk of its own.
 
-use found::{Found, read};
 use serde_json::Value;
 use std::{
     env,
@@ -14,10 +13,12 @@ use std::{
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
-use support::{Folder, count, forebay, has, subcommand, summary, text};
+use support::{
+    Folder, count, forebay,
+    found::{Found, read},
+    has, subcommand, summary, text,
+};
 
-#[path = "../../forebay-net/tests/support/found.rs"]
-mod found;
 mod support;
 
 const LIMIT: Duration = Duration::from_secs(300);

@@ -1,6 +1,5 @@
 //! `forebay capture -r` and filters, as their users run them.
 
-use found::{Found, read};
 use serde_json::Value;
 use std::{
     fs::File,
@@ -8,11 +7,12 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-use support::{Folder, count, forebay, has, run, summary, text};
+use support::{
+    Folder, count, forebay,
+    found::{Found, read},
+    has, run, summary, text,
+};
 
-#[allow(dead_code)] // the other tests use the rest
-#[path = "../../forebay-net/tests/support/found.rs"]
-mod found;
 mod support;
 
 /// A capture of simulated packets: `frames` of them, with the sequence number in bytes 42 to 49.

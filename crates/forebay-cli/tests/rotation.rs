@@ -1,6 +1,5 @@
 //! Rotation as its users meet it: whole captures in several files, each readable on its own, nothing lost between them.
 
-use found::{Found, read};
 use serde_json::Value;
 use std::{
     fs::{self, File},
@@ -9,10 +8,12 @@ use std::{
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
-use support::{Folder, count, forebay, has, interrupt, run, summary, text};
+use support::{
+    Folder, count, forebay,
+    found::{Found, read},
+    has, interrupt, run, summary, text,
+};
 
-#[path = "../../forebay-net/tests/support/found.rs"]
-mod found;
 mod support;
 
 const VIRTUAL: &str = "sim:clock=virtual";

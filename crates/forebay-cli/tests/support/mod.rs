@@ -1,6 +1,9 @@
-//! What the tests of the command share: running it, and a folder for what it writes.
+//! What the tests of the command share: running it, a folder for what it writes, and a reader of that which is not ours.
 
 #![allow(dead_code)] // each test program uses a part
+
+#[path = "../../../forebay-net/tests/support/found.rs"]
+pub mod found;
 
 use serde_json::Value;
 use std::{
