@@ -1,0 +1,110 @@
+//! Files that cannot be had in the middle of a series: the counts stay exact, and what fits is kept.
+
+use crate::{
+    VIRTUAL, series,
+    support::{Folder, count, forebay, found::read, summary, text},
+    whole,
+};
+use std::{
+    fs::{self, File},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+#[test]
+fn a_second_file_that_cannot_be_had_ends_the_capture_with_exact_counts() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("a.pcapng1")).unwrap();
+    let output = series(VIRTUAL, &folder, "a.pcapng", &["-C", "100kB", "-c", "50k"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("a.pcapng1: several files cannot go"),
+        "{said}"
+    );
+    let json = summary(&output.stdout);
+    let first = [folder.path("a.pcapng")];
+    let found = whole(&first, &json);
+    assert_eq!(found[0].packets.len() as u64, count(&json["written"]));
+    assert!(count(&json["dropped"]["disk"]) > 0);
+
+    // The folder goes away under a capture that runs.
+    let folder = Folder::new();
+    let inner = folder.path("inner");
+    fs::create_dir(&inner).unwrap();
+    let name = format!("{inner}/a.pcapng");
+    let args = [
+        "-i",
+        "sim:rate=100M",
+        "-w",
+        &name,
+        "-b",
+        "duration:100ms",
+        "--json",
+        "-q",
+    ];
+    let child = forebay(&args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let moved = folder.path("moved");
+    while fs::read_dir(&inner).unwrap().count() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::rename(&inner, &moved).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(summary(&output.stdout)["law_holds"], true);
+    assert!(
+        text(&output.stderr).contains("no such file or directory"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_of_a_series_keeps_all_that_fits() {
+    let folder = Folder::new();
+    let (mount, kept) = (folder.path("small"), folder.path("kept"));
+    fs::create_dir(&mount).unwrap();
+    fs::create_dir(&kept).unwrap();
+    for (size, flags) in [
+        ("1M", "-b filesize:300"),
+        ("1M", "-b filesize:256"),
+        ("64k", "-C 1kB"),
+    ] {
+        let script = format!(
+            "mount -t tmpfs -o size={size} none {mount} || exit 77
+             {} capture -i sim:rate=max -c 1M -w {mount}/a.pcapng {flags} --store 4x64KiB --json; code=$?
+             rm -f {kept}/*; cp -p {mount}/* {kept}; exit $code",
+            env!("CARGO_BIN_EXE_forebay"),
+        );
+        let output = Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .output()
+            .unwrap();
+        if output.status.code() == Some(77) || text(&output.stderr).contains("unshare") {
+            assert!(std::env::var_os("CI").is_none(), "CI is root");
+            return eprintln!("skipped: needs the right to mount a tmpfs");
+        }
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no space left on device"), "{said}");
+        let json = summary(&output.stdout);
+        assert_eq!(json["law_holds"], true);
+        let mut paths: Vec<_> = fs::read_dir(&kept)
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        paths.sort();
+        assert_eq!(count(&json["files_written"]), paths.len() as u64, "{said}");
+        assert!(paths.len() > 2);
+        let packets = paths
+            .iter()
+            .flat_map(|path| read(File::open(path).unwrap()).packets);
+        let mut found: Vec<u64> = packets.map(|packet| packet.sequence).collect();
+        found.sort_unstable();
+        assert_eq!(found, (0..count(&json["written"])).collect::<Vec<_>>());
+    }
+}

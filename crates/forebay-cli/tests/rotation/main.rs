@@ -1,0 +1,147 @@
+//! Rotation as its users meet it: whole captures in several files, each readable on its own, nothing lost between them.
+//!
+//! `contents` is about what stands in the files, `naming` about what they are called and replace, `limits` about which are
+//! kept and when a capture ends, `failures` about files that cannot be had, and `requests` about what is refused. Here is
+//! what they share.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod contents;
+mod failures;
+mod limits;
+mod naming;
+mod requests;
+
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process::{Command, Output},
+};
+use support::{
+    Folder, count,
+    found::{Found, read},
+    has, run, summary, text,
+};
+
+const VIRTUAL: &str = "sim:clock=virtual";
+
+/// The files of a folder, in the order of their names: those of a series in time, as long as they have one length.
+fn files(folder: &Folder) -> Vec<String> {
+    let entries = fs::read_dir(folder.path("")).unwrap();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
+        .collect();
+    paths.sort_by_key(|path| (path.len(), path.clone()));
+    paths
+}
+
+fn names(folder: &Folder) -> Vec<String> {
+    let name = |path: &String| {
+        Path::new(path)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    files(folder).iter().map(name).collect()
+}
+
+fn open(path: &str) -> Found {
+    read(File::open(path).unwrap())
+}
+
+/// Each file on its own, by a reader that is not ours.
+fn whole(paths: &[String], json: &Value) -> Vec<Found> {
+    let found: Vec<_> = paths.iter().map(|path| open(path)).collect();
+    for (path, found) in paths.iter().zip(&found) {
+        assert!(!path.ends_with(".part"), "{path} has no final name");
+        assert_eq!(found.interfaces, 1, "{path}");
+        assert_eq!(
+            found.statistics.len(),
+            1,
+            "{path} tells its share, and that alone"
+        );
+        assert_eq!(found.statistics[0][2], found.packets.len() as u64, "{path}");
+        assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600, "{path}");
+    }
+    assert_eq!(json["law_holds"], true, "{json}");
+    found
+}
+
+/// All files of a capture that removed none: together they are the whole.
+fn complete(paths: &[String], json: &Value) {
+    let found = whole(paths, json);
+    assert_eq!(count(&json["files_written"]), paths.len() as u64);
+    let last: Vec<_> = paths
+        .iter()
+        .rev()
+        .take(16)
+        .rev()
+        .map(|path| path.as_str().into())
+        .collect();
+    assert_eq!(json["files"], Value::Array(last));
+    let sums = |column: usize| {
+        found
+            .iter()
+            .map(|one| one.statistics[0][column])
+            .sum::<u64>()
+    };
+    let [received, written, unread] =
+        ["received", "written", "unread"].map(|key| count(&json[key]));
+    let dropped = count(&json["dropped"]["kernel"]);
+    assert_eq!([sums(0), sums(1), sums(2)], [received, dropped, written]);
+    let lens = paths.iter().map(|path| fs::metadata(path).unwrap().len());
+    assert_eq!(lens.sum::<u64>(), count(&json["bytes"]));
+    let mut marked = 0;
+    let (last, others) = found.split_last().unwrap();
+    for found in others {
+        let marks: u64 = found
+            .packets
+            .iter()
+            .map(|packet| packet.dropped_before)
+            .sum();
+        let [received, dropped, delivered] = found.statistics[0];
+        assert_eq!(dropped, marks, "losses are told where their packet is");
+        assert_eq!(received, delivered + marks);
+        marked += marks;
+    }
+    assert!(last.statistics[0][1] + marked == dropped);
+    let one = Found {
+        packets: found.into_iter().flat_map(|found| found.packets).collect(),
+        ..Found::default()
+    };
+    assert_eq!(one.gaps(received - unread), (count(&json["gaps"]), dropped));
+}
+
+/// What a foreign reader says of each file, if there is one.
+fn foreign_counts(paths: &[String], written: u64) {
+    if !has("capinfos") || paths.is_empty() {
+        return;
+    }
+    let output = Command::new("capinfos")
+        .args(["-TMcr"])
+        .args(paths)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let counts = text(&output.stdout).lines().map(|line| {
+        let (_, count) = line.rsplit_once('\t').unwrap();
+        count.parse::<u64>().unwrap()
+    });
+    assert_eq!(counts.sum::<u64>(), written);
+}
+
+#[track_caller]
+fn fine(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    summary(&output.stdout)
+}
+
+fn series(port: &str, folder: &Folder, name: &str, flags: &[&str]) -> Output {
+    let name = folder.path(name);
+    run(&[&["-i", port, "-w", &name, "--json", "-q"], flags].concat())
+}

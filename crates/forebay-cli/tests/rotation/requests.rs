@@ -1,0 +1,103 @@
+//! How the flags of rotation are understood, and which of them contradict each other.
+
+use crate::{
+    VIRTUAL, names,
+    support::{Folder, forebay, run, text},
+};
+
+#[test]
+fn what_was_understood_is_said_at_the_start() {
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &[
+                "-b",
+                "duration:1.5",
+                "-b",
+                "filesize:2000",
+                "-b",
+                "files:24",
+            ],
+            "a new file every 1.5s or at 2 MB, the newest 24 are kept",
+        ),
+        (
+            &["-b", "interval:60", "-b", "packets:1k", "-a", "files:9"],
+            "a new file at each multiple of 60s or at 1000 packets, the end behind 9",
+        ),
+        (
+            &["-C", "64M", "--compress", "zstd:7"],
+            "a new file at 67.11 MB, compressed with zstd:7",
+        ),
+    ];
+    for (flags, expected) in cases {
+        let folder = Folder::new();
+        let name = folder.path("a.pcapng");
+        let output = run(&[&["-i", VIRTUAL, "-c", "1", "-w", &name], *flags].concat());
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("forebay: {expected}\n")), "{said}");
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_before_anything_is_made() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["-w", "-", "-C", "1"], "one stream"),
+        (&["-C", "1"], "name one with -w"),
+        (&["-w", "a", "-W", "3"], "-C or -G"),
+        (
+            &["-w", "a", "-W", "3", "-C", "1", "-G", "5"],
+            "could mean either",
+        ),
+        (&["-w", "a", "-C", "1", "-b", "duration:5"], "other names"),
+        (&["-w", "a", "-b", "files:5"], "when one is over"),
+        (
+            &["-w", "a", "-b", "total:500", "-b", "duration:5"],
+            "room for two",
+        ),
+        (
+            &["-w", "a", "-b", "total:500", "-b", "filesize:300"],
+            "room for two",
+        ),
+        (
+            &["-w", "a", "-b", "filesize:1", "-b", "filesize:2"],
+            "twice",
+        ),
+        (
+            &["-w", "a", "-b", "filesize:1", "-a", "filesize:2"],
+            "both were given",
+        ),
+        (&["-w", "a", "-C", "1", "-a", "filesize:2"], "Use -C"),
+        (&["-w", "a", "-b", "size:1"], "total"),
+        (&["-w", "a", "-b", "duration:0"], "is no time"),
+        (&["-w", "a", "-b", "packets"], "is no count"),
+        (&["-w", "a", "-C", "0"], "is no size"),
+        (&["-w", "a", "-G", "soon"], "is no time"),
+        (&["-w", "a%!", "-G", "5"], "%%"),
+        (&["-a", "interval:5"], "no such criterion"),
+        (&["-a", "filesize:5"], "there is no file"),
+        (&["-w", "a", "-a", "files:5"], "only one file"),
+        (&["-w", "/dev/null", "-C", "5"], "is no file"),
+        (&["-w", "/tmp", "-C", "5"], "is no file"),
+        (&["-w", "a", "--compress", "zstd"], "as they are finished"),
+        (&["-w", "a", "-C", "1", "--compress", "gzip"], "zstd:1 to"),
+        (
+            &["-w", "a", "-C", "1", "--compress", "zstd:20"],
+            "zstd:1 to",
+        ),
+        (&["-w", "a", "--sync", "often"], "no policy"),
+        (&["-w", "a", "--sync", "file:3"], "no policy"),
+        (&["-w", "a", "--sync", "interval:0"], "no policy"),
+    ];
+    let folder = Folder::new();
+    for (flags, expected) in cases {
+        let mut command = forebay(&["-i", VIRTUAL, "-c", "5"]);
+        let output = command
+            .args(*flags)
+            .current_dir(folder.path(""))
+            .output()
+            .unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
+        assert!(said.contains(expected), "{flags:?}: {said}");
+    }
+    assert!(names(&folder).is_empty());
+}
