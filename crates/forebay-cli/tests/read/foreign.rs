@@ -1,0 +1,65 @@
+//! Captures that nobody here made: a copy of one holds what the copy of another tool holds.
+
+use crate::{
+    law, packets,
+    support::{Folder, has, run, summary, text},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Captures that nobody here made.
+fn foreign(kind: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let Ok(entries) = std::fs::read_dir(folder.join(kind)) else {
+        println!("skipped: needs ../shared/data/{kind}");
+        return Vec::new();
+    };
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn classic_files_come_out_as_tcpdump_copies_them() {
+    if !has("tcpdump") {
+        return;
+    }
+    for path in foreign("pcap") {
+        let folder = Folder::new();
+        let (input, ours, theirs) = (path.to_str().unwrap(), folder.path("a.pcap"), "-");
+        let ran = run(&["-r", input, "-w", &ours, "-q"]);
+        let tcpdump = Command::new("tcpdump")
+            .args(["-r", input, "-w", theirs])
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.success(), tcpdump.status.success(), "{input}");
+        let ours = std::fs::read(&ours).unwrap();
+        // The link type's upper half tells of check sequences, and we know no snaplen above 262144.
+        assert_eq!(ours[..16], tcpdump.stdout[..16], "{input}");
+        assert_eq!(ours[20..22], tcpdump.stdout[20..22], "{input}");
+        assert!(ours[24..] == tcpdump.stdout[24..], "{input}");
+    }
+}
+
+#[test]
+fn pcapng_files_come_out_as_tshark_writes_them() {
+    if !has("tshark") {
+        return;
+    }
+    for path in foreign("pcapng") {
+        let folder = Folder::new();
+        let input = path.to_str().unwrap();
+        let (ours, theirs) = (folder.path("ours.pcapng"), folder.path("theirs.pcapng"));
+        let ran = run(&["-r", input, "-w", &ours, "-q", "--json"]);
+        assert!(ran.status.success(), "{input}: {}", text(&ran.stderr));
+        let tshark = Command::new("tshark")
+            .args(["-r", input, "-w", &theirs, "-F", "pcapng"])
+            .output()
+            .unwrap();
+        assert!(tshark.status.success(), "{input}");
+        let packets = packets(&ours);
+        assert_eq!(packets, self::packets(&theirs), "{input}");
+        let [received, written, _] = law(&summary(&ran.stdout));
+        assert_eq!([received, written], [packets.len() as u64; 2], "{input}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Files that several threads read, and whose packets are mostly written from where they were read: the same comes out,
+//! wherever it goes, and where it does not all fit the counts say so.
+
+use crate::{
+    found, law, recorded, sequences,
+    support::{Folder, count, run, summary, text},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Runs a script in a mount namespace of its own; `None`: that needs more rights.
+fn apart(script: &str) -> Option<std::process::Output> {
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .output()
+        .unwrap();
+    if output.status.code() == Some(77) || text(&output.stderr).contains("unshare") {
+        assert!(std::env::var_os("CI").is_none(), "CI is root");
+        eprintln!("skipped: needs the right to mount a tmpfs");
+        return None;
+    }
+    Some(output)
+}
+
+/// A path on a file system that is nothing but memory.
+fn in_memory(name: &str) -> Option<String> {
+    if !Path::new("/dev/shm").is_dir() {
+        eprintln!("skipped: needs /dev/shm");
+        return None;
+    }
+    Some(format!("/dev/shm/forebay-{name}-{}", std::process::id()))
+}
+
+/// A file that several threads read, and whose matches are mostly written from where they were read.
+fn large(folder: &Folder) -> String {
+    recorded(folder, "large.pcapng", "80k")
+}
+
+#[test]
+fn a_large_file_comes_out_the_same_in_memory_on_a_disk_and_through_a_pipe() {
+    let folder = Folder::new();
+    let input = large(&folder);
+    let Some(memory) = in_memory("read") else {
+        return;
+    };
+    for filter in [
+        "ip",
+        "(ether[42] + ether[49]) & 1 = 0",
+        "(ether[42] + ether[49]) & 7 = 3",
+        "(ether[42] + ether[49]) & 15 != 0",
+    ] {
+        let disk = folder.path("disk.pcapng");
+        let ran = run(&["-r", &input, "-w", &disk, "-q", "--json", filter]);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        let [received, written, filtered] = law(&summary(&ran.stdout));
+        assert_eq!((received, written + filtered), (80_000, 80_000));
+        let sequences_there = sequences(&found(&disk));
+        assert_eq!(sequences_there.len() as u64, written);
+        assert!(sequences_there.is_sorted() && written > 1000, "{filter}");
+        let piped = run(&["-r", &input, "-w", "-", "-q", filter]);
+        assert!(piped.status.success(), "{}", text(&piped.stderr));
+        let ran = run(&["-r", &input, "-w", &memory, "-q", "--json", filter]);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        assert_eq!(law(&summary(&ran.stdout)), [received, written, filtered]);
+        // Past the page cache there is padding between buffers, so packets are compared, and elsewhere bytes.
+        assert_eq!(sequences(&found(&memory)), sequences_there, "{filter}");
+        assert!(std::fs::read(&memory).unwrap() == piped.stdout, "{filter}");
+    }
+    std::fs::remove_file(memory).unwrap();
+}
+
+#[test]
+fn a_disk_that_fills_while_a_large_file_is_read_keeps_what_fits_and_counts_the_rest() {
+    let folder = Folder::new();
+    let input = large(&folder);
+    let mount = folder.path("small");
+    std::fs::create_dir(&mount).unwrap();
+    for filter in ["ip", "(ether[42] + ether[49]) & 1 = 0"] {
+        let script = format!(
+            "mount -t tmpfs -o size=2M none {mount} || exit 77
+             {} capture -r {input} -w {mount}/full.pcapng --json '{filter}'; code=$?
+             cp {mount}/full.pcapng {}; exit $code",
+            env!("CARGO_BIN_EXE_forebay"),
+            folder.path("kept.pcapng"),
+        );
+        let Some(output) = apart(&script) else { return };
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let told = "full.pcapng: writing: no space left on device";
+        assert!(said.contains(told), "{said}");
+        let json = summary(&output.stdout);
+        assert_eq!(json["law_holds"], true, "{json}");
+        let kept = folder.path("kept.pcapng");
+        let packets = sequences(&found(&kept));
+        assert_eq!(packets.len() as u64, count(&json["written"]));
+        assert!(packets.is_sorted() && packets.len() > 10_000);
+        assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
+        let bytes = Path::new(&kept).metadata().unwrap().len();
+        assert_eq!(count(&json["bytes"]), bytes, "cut behind the last packet");
+    }
+}
+
+#[test]
+fn a_file_size_limit_met_while_a_large_file_is_read_is_an_error_like_a_full_disk() {
+    let folder = Folder::new();
+    let input = large(&folder);
+    let Some(memory) = in_memory("limit") else {
+        return;
+    };
+    for file in [folder.path("a.pcapng"), memory.clone()] {
+        let script = format!(
+            "ulimit -f 1500; exec {} capture -r {input} -w {file} --json ip",
+            env!("CARGO_BIN_EXE_forebay")
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("file too large"), "{said}");
+        let json = summary(&output.stdout);
+        assert_eq!(json["law_holds"], true, "{json}");
+        let packets = sequences(&found(&file));
+        assert_eq!(packets.len() as u64, count(&json["written"]));
+        assert!(packets.is_sorted() && packets.len() > 1000);
+    }
+    std::fs::remove_file(memory).unwrap();
+}
+
+#[test]
+fn a_large_file_read_into_a_ring_of_files_loses_nothing_between_them() {
+    let folder = Folder::new();
+    let input = large(&folder);
+    let ring = folder.path("ring.pcapng");
+    let args = [
+        "-r",
+        &input,
+        "-w",
+        &ring,
+        "-b",
+        "packets:30000",
+        "-q",
+        "--json",
+        "ip",
+    ];
+    let ran = run(&args);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(law(&summary(&ran.stdout)), [80_000, 80_000, 0]);
+    let mut files: Vec<_> = std::fs::read_dir(Path::new(&ring).parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with("ring")
+        })
+        .collect();
+    files.sort();
+    let read = |path: &PathBuf| sequences(&found(path.to_str().unwrap()));
+    let all: Vec<_> = files.iter().flat_map(read).collect();
+    assert_eq!((files.len(), all.len()), (3, 80_000));
+    assert!(all.is_sorted());
+}

@@ -1,0 +1,79 @@
+//! `forebay capture -r` and filters, as their users run them.
+//!
+//! `foreign` holds copies of captures that others made against those of other tools, `filters` is about what passes,
+//! `inputs` about several files, pipes, and files that break off, `interfaces` about what a file says of several
+//! interfaces, `large` about files that several threads read, and `requests` about what is refused. Here is what they share.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod filters;
+mod foreign;
+mod inputs;
+mod interfaces;
+mod large;
+mod requests;
+
+use serde_json::Value;
+use std::fs::File;
+use support::{
+    Folder, count,
+    found::{Found, read},
+    run, text,
+};
+
+/// A capture of simulated packets: `frames` of them, with the sequence number in bytes 42 to 49.
+fn recorded(folder: &Folder, name: &str, frames: &str) -> String {
+    let path = folder.path(name);
+    let ran = run(&["-i", "sim:clock=virtual", "-c", frames, "-q", "-w", &path]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    path
+}
+
+fn found(path: &str) -> Found {
+    read(File::open(path).unwrap())
+}
+
+fn sequences(found: &Found) -> Vec<u64> {
+    found.packets.iter().map(|packet| packet.sequence).collect()
+}
+
+/// The law, and that it is about files: nothing is lost, whatever is not written is filtered.
+fn law(json: &Value) -> [u64; 3] {
+    assert_eq!(json["law_holds"], true, "{json}");
+    let dropped = json["dropped"].as_object().unwrap();
+    assert!(dropped.values().all(|lost| lost == 0), "{json}");
+    assert_eq!(json["unread"], 0, "{json}");
+    ["received", "written", "filtered"].map(|key| count(&json[key]))
+}
+
+/// A packet with what its interface says: link type, resolution, ticks, wire length, data.
+type Packet = (i32, u8, u64, u32, Vec<u8>);
+
+fn packets(path: &str) -> Vec<Packet> {
+    use pcap_parser::{Block, PcapBlockOwned, PcapError, traits::PcapNGPacketBlock};
+    let mut reader = pcap_parser::create_reader(1 << 20, File::open(path).unwrap()).unwrap();
+    let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
+    loop {
+        match reader.next() {
+            Ok((used, block)) => {
+                match block {
+                    PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                        interfaces.push((interface.linktype.0, interface.if_tsresol));
+                    }
+                    PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                        let (link, resolution) = interfaces[packet.if_id as usize];
+                        let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                        let data = packet.packet_data().to_vec();
+                        packets.push((link, resolution, ticks, packet.origlen, data));
+                    }
+                    _ => {}
+                }
+                reader.consume(used);
+            }
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(PcapError::Eof) => return packets,
+            Err(other) => panic!("{path}: {other:?}"),
+        }
+    }
+}
