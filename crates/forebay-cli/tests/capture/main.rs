@@ -1,0 +1,50 @@
+//! `forebay capture` as its users run it: real processes, files, pipes and signals.
+//!
+//! `readers` is about what others find in its files, `losses` about packets that had no room, `signals` about being stopped,
+//! `outputs` about those that take no more, and `requests` about what can be asked for. Here is what they share.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod losses;
+mod outputs;
+mod readers;
+mod requests;
+mod signals;
+
+use serde_json::Value;
+use std::process::{Child, Stdio};
+use support::{count, forebay, found::Found};
+
+/// Running, with both outputs in pipes.
+fn started(args: &[&str]) -> Child {
+    let mut command = forebay(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// The law in JSON, in the text and in the file, and the gaps in the sequence numbers.
+fn check(json: &Value, text: &str, found: &Found) {
+    let [received, written, filtered, unread] =
+        ["received", "written", "filtered", "unread"].map(|key| count(&json[key]));
+    let causes = json["dropped"].as_object().unwrap();
+    let dropped: u64 = causes.values().map(count).sum();
+    assert_eq!(received, written + filtered + unread + dropped, "{json}");
+    assert_eq!(json["law_holds"], true);
+    assert_eq!(written, found.packets.len() as u64);
+    let kernel = count(&causes["kernel"]);
+    assert_eq!(found.statistics, [[received, kernel, written]]);
+    assert_eq!(
+        found.gaps(received - unread),
+        (count(&json["gaps"]), kernel)
+    );
+    let law = format!("{received} received = {written} written + 0 filtered");
+    assert!(
+        text.contains(&law) && text.contains(&format!("+ {dropped} dropped")),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("{kernel} packets dropped by kernel")),
+        "{text}"
+    );
+}

@@ -1,0 +1,107 @@
+//! Outputs that take no more: readers that leave, disks that are full, limits, and a stderr that nobody can read.
+
+use crate::{
+    started,
+    support::{Folder, count, forebay, found::read, run, summary, text},
+};
+use std::{fs::File, io::Read, path::Path, process::Command};
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_failure() {
+    let mut child = started(&["-i", "sim:rate=max", "-w", "-", "--json"]);
+    let mut some = [0; 1000];
+    child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(summary(&output.stderr)["law_holds"], true);
+}
+
+#[test]
+fn a_full_disk_keeps_what_fits_and_says_so() {
+    let folder = Folder::new();
+    let mount = folder.path("small");
+    std::fs::create_dir(&mount).unwrap();
+    // A mount namespace of its own, which goes away with the process.
+    let script = format!(
+        "mount -t tmpfs -o size=2M none {mount} || exit 77
+         {} capture -i sim:rate=max -c 1M -w {mount}/full.pcapng --json; code=$?
+         cp {mount}/full.pcapng {}; exit $code",
+        env!("CARGO_BIN_EXE_forebay"),
+        folder.path("kept.pcapng"),
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    if output.status.code() == Some(77) || text(&output.stderr).contains("unshare") {
+        assert!(std::env::var_os("CI").is_none(), "CI is root");
+        return eprintln!("skipped: needs the right to mount a tmpfs");
+    }
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("full.pcapng: writing: no space left on device"),
+        "{said}"
+    );
+    let json = summary(&output.stdout);
+    assert_eq!(json["law_holds"], true);
+    let found = read(File::open(folder.path("kept.pcapng")).unwrap());
+    assert_eq!(found.packets.len() as u64, count(&json["written"]));
+    assert!(found.packets.len() > 10_000 && count(&json["dropped"]["disk"]) > 0);
+    assert_eq!(
+        count(&json["bytes"]),
+        Path::new(&folder.path("kept.pcapng"))
+            .metadata()
+            .unwrap()
+            .len()
+    );
+}
+
+#[test]
+fn the_file_size_limit_is_an_error_like_a_full_disk() {
+    let folder = Folder::new();
+    let file = folder.path("limited.pcapng");
+    let script = format!(
+        "ulimit -f 100; exec {} capture -i sim:clock=virtual -c 20k -w {file} --json",
+        env!("CARGO_BIN_EXE_forebay")
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("file too large") && said.contains("ulimit -f"),
+        "{said}"
+    );
+    let json = summary(&output.stdout);
+    assert_eq!(json["law_holds"], true);
+    let found = read(File::open(&file).unwrap());
+    assert_eq!(found.packets.len() as u64, count(&json["written"]));
+    assert!(found.packets.len() > 100);
+}
+
+#[test]
+fn a_store_that_cannot_be_had_leaves_what_is_there() {
+    let folder = Folder::new();
+    let path = folder.path("a.pcapng");
+    for size in ["2x18446744073709547520", "2x900G"] {
+        for flags in [&[][..], &["-C", "1"], &["-C", "1", "-W", "1"]] {
+            std::fs::write(&path, "an earlier capture").unwrap();
+            let args = ["-i", "sim", "-c", "1", "-w", &path, "--store", size];
+            let output = run(&[&args, flags].concat());
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"an earlier capture");
+            let files = std::fs::read_dir(folder.path("")).unwrap().count();
+            assert_eq!(files, 1, "no other file is left");
+        }
+    }
+}
+
+#[test]
+fn a_stderr_that_nobody_can_read_stops_nothing() {
+    let folder = Folder::new();
+    let file = folder.path("deaf.pcapng");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let args = ["-i", "sim:clock=virtual", "-c", "10k", "-w", &file];
+    assert!(forebay(&args).stderr(full).status().unwrap().success());
+    assert_eq!(read(File::open(&file).unwrap()).packets.len(), 10_000);
+}

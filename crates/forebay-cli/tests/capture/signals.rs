@@ -1,0 +1,102 @@
+//! Signals: the first one ends a capture cleanly, the second one gives up whoever stands still.
+
+use crate::{
+    check, started,
+    support::{Folder, count, forebay, found::read, interrupt, summary, text},
+};
+use std::{fs::File, io::Read, process::Command, time::Duration};
+
+/// Waits until `path` has at least `bytes` bytes, for at most 20 seconds.
+fn wait_for_bytes(path: &str, bytes: u64) {
+    for _ in 0..2000 {
+        if std::fs::metadata(path).is_ok_and(|meta| meta.len() >= bytes) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{path} does not grow");
+}
+
+#[test]
+fn signals_finish_cleanly_and_report() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let folder = Folder::new();
+        let file = folder.path("stopped.pcapng");
+        let mut child = started(&["-i", "sim", "-w", &file, "--json", "-U"]);
+        wait_for_bytes(&file, 100_000);
+        interrupt(&child, "-USR1");
+        interrupt(&child, "-USR2");
+        std::thread::sleep(Duration::from_millis(50));
+        interrupt(&child, signal);
+        assert!(child.wait().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(said.contains("pps"), "USR1 reports: {said}");
+        let json = summary(&output.stdout);
+        assert_eq!(json["unread"], 0, "a clean stop drains");
+        check(&json, said, &read(File::open(&file).unwrap()));
+    }
+}
+
+#[test]
+fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
+    let mut child = started(&["-i", "sim:rate=max", "-w", "-", "--json"]);
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the first one waits for the reader"
+    );
+    interrupt(&child, "-INT");
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let mut packets = Vec::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut packets)
+        .unwrap();
+    let mut said = Vec::new();
+    child.stderr.take().unwrap().read_to_end(&mut said).unwrap();
+    let json = summary(&said);
+    assert_eq!(json["law_holds"], true, "{json}");
+    assert!(count(&json["dropped"]["writer"]) > 0, "{json}");
+    let found = read(&packets[..]);
+    assert_eq!(
+        found.packets.len() as u64,
+        count(&json["written"]),
+        "to the packet"
+    );
+}
+
+#[test]
+fn in_virtual_time_too_a_second_interrupt_gives_up() {
+    let mut child = started(&["-i", "sim:clock=virtual", "-c", "1M", "-w", "-", "--json"]);
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(100));
+    interrupt(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let mut said = Vec::new();
+    child.stderr.take().unwrap().read_to_end(&mut said).unwrap();
+    assert_eq!(summary(&said)["law_holds"], true);
+}
+
+#[test]
+fn a_fifo_without_a_reader_can_be_interrupted() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut child = forebay(&["-i", "sim", "-w", &fifo]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child, "-INT");
+    assert!(!child.wait().unwrap().success());
+}
