@@ -157,65 +157,57 @@ fn check(json: &Value, found: &Found, sent: u64) {
 
 #[test]
 fn a_million_frames_of_a_real_sender_are_all_there() {
-    lab(
-        "a_million_frames_of_a_real_sender_are_all_there",
-        &["tcpreplay"],
-        || {
-            let load = Load::new("million", "1M");
-            let file = load.path("got.pcapng");
-            let child = listening(&["-w", &file, "-B", "256M"]);
-            load.send();
-            interrupt(&child);
-            let (code, json, said) = ended(child);
-            assert_eq!(code, 0, "{said}");
-            let found = read(File::open(&file).unwrap());
-            check(&json, &found, 1_000_000);
-            assert_eq!(found.packets.len(), 1_000_000, "{said}");
-            // The bytes, not only the numbers: what was sent is a function of the number.
-            let (sent, got) = (load.path("sent.pcap"), load.path("got.pcap"));
-            let digest = |file: &str| {
-                let dump = tool("tcpdump").args(["-r", file, "-txx", "-n"]).output();
-                dump.ok()
-                    .filter(|dump| dump.status.success())
-                    .map(|dump| dump.stdout)
-            };
-            let few = ["-r", &file, "-c", "20000", "-w", &got];
-            if tool("tcpdump")
-                .args(few)
-                .output()
-                .is_ok_and(|o| o.status.success())
-            {
-                let few = ["-r", &sent, "-c", "20000", "-w", &load.path("few.pcap")];
-                assert!(tool("tcpdump").args(few).output().unwrap().status.success());
-                assert!(digest(&got) == digest(&load.path("few.pcap")));
-            }
-        },
-    );
+    lab(&["tcpreplay"], || {
+        let load = Load::new("million", "1M");
+        let file = load.path("got.pcapng");
+        let child = listening(&["-w", &file, "-B", "256M"]);
+        load.send();
+        interrupt(&child);
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 0, "{said}");
+        let found = read(File::open(&file).unwrap());
+        check(&json, &found, 1_000_000);
+        assert_eq!(found.packets.len(), 1_000_000, "{said}");
+        // The bytes, not only the numbers: what was sent is a function of the number.
+        let (sent, got) = (load.path("sent.pcap"), load.path("got.pcap"));
+        let digest = |file: &str| {
+            let dump = tool("tcpdump").args(["-r", file, "-txx", "-n"]).output();
+            dump.ok()
+                .filter(|dump| dump.status.success())
+                .map(|dump| dump.stdout)
+        };
+        let few = ["-r", &file, "-c", "20000", "-w", &got];
+        if tool("tcpdump")
+            .args(few)
+            .output()
+            .is_ok_and(|o| o.status.success())
+        {
+            let few = ["-r", &sent, "-c", "20000", "-w", &load.path("few.pcap")];
+            assert!(tool("tcpdump").args(few).output().unwrap().status.success());
+            assert!(digest(&got) == digest(&load.path("few.pcap")));
+        }
+    });
 }
 
 #[test]
 fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
-    lab(
-        "overload_is_counted_by_the_kernel_and_marked_at_the_right_packet",
-        &["tcpreplay"],
-        || {
-            let load = Load::new("overload", "300k");
-            let args = [
-                "-w",
-                "-",
-                "-B",
-                "1M",
-                "--store",
-                "2x64KiB",
-                "--fail-on-drop",
-            ];
-            let (found, child) = overloaded(&load, &args);
-            let (code, json, said) = ended(child);
-            assert_eq!(code, 3, "{said}");
-            check(&json, &found, 300_000);
-            assert!(count(&json["dropped"]["kernel"]) > 100_000, "{json}");
-        },
-    );
+    lab(&["tcpreplay"], || {
+        let load = Load::new("overload", "300k");
+        let args = [
+            "-w",
+            "-",
+            "-B",
+            "1M",
+            "--store",
+            "2x64KiB",
+            "--fail-on-drop",
+        ];
+        let (found, child) = overloaded(&load, &args);
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 3, "{said}");
+        check(&json, &found, 300_000);
+        assert!(count(&json["dropped"]["kernel"]) > 100_000, "{json}");
+    });
 }
 
 /// A classic file of these frames, for senders.
@@ -234,102 +226,90 @@ fn classic(frames: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn the_kernel_lets_pass_what_the_filter_keeps() {
-    lab(
-        "the_kernel_lets_pass_what_the_filter_keeps",
-        &["tcpreplay"],
-        || {
-            let load = Load::new("filter", "10k");
-            let file = load.path("got.pcapng");
-            let child = listening(&["-w", &file, "udp", "and", "ether[49] & 3 = 1"]);
-            load.send();
-            interrupt(&child);
-            let (code, json, said) = ended(child);
-            assert_eq!(code, 0, "{said}");
-            assert_eq!(json["law_holds"], true, "{json}");
-            // Nobody counts what the kernel's filter rejects.
-            assert!(json["filtered"].is_null(), "{json}");
-            assert!(said.contains("2500 packets received by filter"), "{said}");
-            let found = read(File::open(&file).unwrap());
-            assert_eq!(found.statistics, [[2_500, 0, 2_500]]);
-            let sequences = found.packets.iter().map(|packet| packet.sequence);
-            assert!(sequences.eq((0..2_500).map(|k| 4 * k + 1)));
-        },
-    );
+    lab(&["tcpreplay"], || {
+        let load = Load::new("filter", "10k");
+        let file = load.path("got.pcapng");
+        let child = listening(&["-w", &file, "udp", "and", "ether[49] & 3 = 1"]);
+        load.send();
+        interrupt(&child);
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(json["law_holds"], true, "{json}");
+        // Nobody counts what the kernel's filter rejects.
+        assert!(json["filtered"].is_null(), "{json}");
+        assert!(said.contains("2500 packets received by filter"), "{said}");
+        let found = read(File::open(&file).unwrap());
+        assert_eq!(found.statistics, [[2_500, 0, 2_500]]);
+        let sequences = found.packets.iter().map(|packet| packet.sequence);
+        assert!(sequences.eq((0..2_500).map(|k| 4 * k + 1)));
+    });
 }
 
 #[test]
 fn tags_are_filtered_where_the_kernel_keeps_them() {
-    lab(
-        "tags_are_filtered_where_the_kernel_keeps_them",
-        &["tcpreplay"],
-        || {
-            let load = Load::new("tags", "1");
-            let frame = |tags: &[u16], number: u8| {
-                let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-                for tag in tags {
-                    frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
-                }
-                frame.extend([0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
-                frame.extend([10, 0, 0, 1, 10, 0, 0, number, 0, 53, 0, 53, 0, 26, 0, 0]);
-                frame.resize(80, number);
-                frame
-            };
-            let kinds: [&[u16]; 4] = [&[], &[5], &[6], &[5, 7]];
-            let frames = (0..200).map(|n| frame(kinds[n % 4], n as u8));
-            let frames: Vec<_> = frames.collect();
-            std::fs::write(load.path("sent.pcap"), classic(&frames)).unwrap();
-            for (expression, kept) in [
-                ("vlan 5", &[1, 3][..]),
-                ("vlan and udp", &[1, 2]),
-                ("vlan 5 and vlan 7 and host 10.0.0.1", &[3]),
-                ("not vlan", &[0]),
-                ("inbound and vlan 6", &[2]),
-                ("outbound", &[]),
-            ] {
-                let file = load.path("got.pcap");
-                let child = listening(&["-w", &file, expression]);
-                load.send();
-                interrupt(&child);
-                let (code, _, said) = ended(child);
-                assert_eq!(code, 0, "{said}");
-                let got = std::fs::read(&file).unwrap();
-                let expected = frames.iter().enumerate();
-                let expected: Vec<_> = expected
-                    .filter(|(n, _)| kept.contains(&(n % 4)))
-                    .map(|(_, frame)| frame.clone())
-                    .collect();
-                // Records of 16 and 80 bytes: the frames as they were sent, tags put back.
-                let got: Vec<_> = got[24..].chunks(96).map(|r| r[16..].to_vec()).collect();
-                assert!(got == expected, "{expression}: {} frames", got.len());
+    lab(&["tcpreplay"], || {
+        let load = Load::new("tags", "1");
+        let frame = |tags: &[u16], number: u8| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+            for tag in tags {
+                frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
             }
-        },
-    );
+            frame.extend([0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+            frame.extend([10, 0, 0, 1, 10, 0, 0, number, 0, 53, 0, 53, 0, 26, 0, 0]);
+            frame.resize(80, number);
+            frame
+        };
+        let kinds: [&[u16]; 4] = [&[], &[5], &[6], &[5, 7]];
+        let frames = (0..200).map(|n| frame(kinds[n % 4], n as u8));
+        let frames: Vec<_> = frames.collect();
+        std::fs::write(load.path("sent.pcap"), classic(&frames)).unwrap();
+        for (expression, kept) in [
+            ("vlan 5", &[1, 3][..]),
+            ("vlan and udp", &[1, 2]),
+            ("vlan 5 and vlan 7 and host 10.0.0.1", &[3]),
+            ("not vlan", &[0]),
+            ("inbound and vlan 6", &[2]),
+            ("outbound", &[]),
+        ] {
+            let file = load.path("got.pcap");
+            let child = listening(&["-w", &file, expression]);
+            load.send();
+            interrupt(&child);
+            let (code, _, said) = ended(child);
+            assert_eq!(code, 0, "{said}");
+            let got = std::fs::read(&file).unwrap();
+            let expected = frames.iter().enumerate();
+            let expected: Vec<_> = expected
+                .filter(|(n, _)| kept.contains(&(n % 4)))
+                .map(|(_, frame)| frame.clone())
+                .collect();
+            // Records of 16 and 80 bytes: the frames as they were sent, tags put back.
+            let got: Vec<_> = got[24..].chunks(96).map(|r| r[16..].to_vec()).collect();
+            assert!(got == expected, "{expression}: {} frames", got.len());
+        }
+    });
 }
 
 #[test]
 fn behind_a_filter_overload_is_counted_and_marked_all_the_same() {
-    lab(
-        "behind_a_filter_overload_is_counted_and_marked_all_the_same",
-        &["tcpreplay"],
-        || {
-            let load = Load::new("filtered", "300k");
-            let args = ["-w", "-", "-B", "1M", "--store", "2x64KiB"];
-            let filter = ["ether[49] & 1 = 1"];
-            let (found, child) = overloaded(&load, &[&args[..], &filter].concat());
-            let (code, json, said) = ended(child);
-            assert_eq!(code, 0, "{said}");
-            let [received, written] = ["received", "written"].map(|key| count(&json[key]));
-            let kernel = count(&json["dropped"]["kernel"]);
-            assert_eq!(
-                (received, json["law_holds"].as_bool()),
-                (150_000, Some(true))
-            );
-            assert!(kernel > 50_000, "{json}");
-            assert_eq!(found.statistics, [[received, kernel, written]]);
-            let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
-            assert!(odd && found.packets.len() as u64 == written);
-        },
-    );
+    lab(&["tcpreplay"], || {
+        let load = Load::new("filtered", "300k");
+        let args = ["-w", "-", "-B", "1M", "--store", "2x64KiB"];
+        let filter = ["ether[49] & 1 = 1"];
+        let (found, child) = overloaded(&load, &[&args[..], &filter].concat());
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 0, "{said}");
+        let [received, written] = ["received", "written"].map(|key| count(&json[key]));
+        let kernel = count(&json["dropped"]["kernel"]);
+        assert_eq!(
+            (received, json["law_holds"].as_bool()),
+            (150_000, Some(true))
+        );
+        assert!(kernel > 50_000, "{json}");
+        assert_eq!(found.statistics, [[received, kernel, written]]);
+        let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
+        assert!(odd && found.packets.len() as u64 == written);
+    });
 }
 
 /// Runs `script` as nobody, with `$0` a copy of the command that nobody can run.
@@ -433,8 +413,7 @@ fn in_a_namespace_of_its_own_anybody_captures() {
 
 #[test]
 fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file() {
-    let test = "an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file";
-    lab(test, &["tcpreplay"], || {
+    lab(&["tcpreplay"], || {
         for (loss, words) in [
             ("link set vb down", "went down"),
             ("link del vb", "is gone"),
@@ -458,7 +437,7 @@ fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file() {
 
 #[test]
 fn the_list_shows_what_can_be_captured_from() {
-    lab("the_list_shows_what_can_be_captured_from", &[], || {
+    lab(&[], || {
         let output = forebay(&["-D"]).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(
@@ -481,7 +460,7 @@ fn the_list_shows_what_can_be_captured_from() {
 
 #[test]
 fn a_quiet_interface_is_slept_on() {
-    lab("a_quiet_interface_is_slept_on", &[], || {
+    lab(&[], || {
         let child = listening(&["-w", "/dev/null"]);
         std::thread::sleep(Duration::from_secs(2));
         interrupt(&child);
@@ -508,40 +487,35 @@ fn of_all_threads(child: &Child, label: &str) -> Vec<String> {
 
 #[test]
 fn root_keeps_no_right_but_those_to_files() {
-    lab(
-        "root_keeps_no_right_but_those_to_files",
-        &["tcpreplay"],
-        || {
-            let load = Load::new("shed", "1000");
-            let file = load.path("out.pcapng");
-            let child = listening(&["-w", &file]);
-            for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"] {
-                for set in of_all_threads(&child, label) {
-                    let set = u64::from_str_radix(&set, 16).unwrap();
-                    let of_files = 1 << 1 | 1 << 2; // CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-                    assert_eq!(set & !of_files, 0, "{label} {set:x}");
-                }
+    lab(&["tcpreplay"], || {
+        let load = Load::new("shed", "1000");
+        let file = load.path("out.pcapng");
+        let child = listening(&["-w", &file]);
+        for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"] {
+            for set in of_all_threads(&child, label) {
+                let set = u64::from_str_radix(&set, 16).unwrap();
+                let of_files = 1 << 1 | 1 << 2; // CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+                assert_eq!(set & !of_files, 0, "{label} {set:x}");
             }
-            assert!(
-                of_all_threads(&child, "NoNewPrivs:")
-                    .iter()
-                    .all(|set| set == "1")
-            );
-            load.send();
-            interrupt(&child);
-            let (code, json, _) = ended(child);
-            assert_eq!((code, count(&json["written"])), (0, 1000));
-        },
-    );
+        }
+        assert!(
+            of_all_threads(&child, "NoNewPrivs:")
+                .iter()
+                .all(|set| set == "1")
+        );
+        load.send();
+        interrupt(&child);
+        let (code, json, _) = ended(child);
+        assert_eq!((code, count(&json["written"])), (0, 1000));
+    });
 }
 
 #[test]
 fn another_user_writes_and_has_no_right_at_all() {
-    const NAME: &str = "another_user_writes_and_has_no_right_at_all";
-    lab(NAME, &["tcpreplay"], || {
+    lab(&["tcpreplay"], || {
         let all = std::fs::read_to_string("/proc/self/uid_map").unwrap();
         if !all.split_whitespace().eq(["0", "0", "4294967295"]) {
-            return support::skip(NAME, "root over all users");
+            return support::skip("root over all users");
         }
         let load = Load::new("become", "1000");
         // A folder of root's is no place for nobody: said before anything is captured.
@@ -604,11 +578,10 @@ fn complete(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn what_another_user_may_for_file_one_it_may_for_file_two_and_no_more() {
-    const NAME: &str = "what_another_user_may_for_file_one_it_may_for_file_two_and_no_more";
-    lab(NAME, &["tcpreplay"], || {
+    lab(&["tcpreplay"], || {
         let all = std::fs::read_to_string("/proc/self/uid_map").unwrap();
         if !all.split_whitespace().eq(["0", "0", "4294967295"]) {
-            return support::skip(NAME, "root over all users");
+            return support::skip("root over all users");
         }
         let load = Load::new("second", "1000");
         let owned_by = |user| std::os::unix::fs::chown(&load.0, Some(user), Some(user)).unwrap();

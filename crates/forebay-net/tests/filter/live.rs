@@ -173,8 +173,7 @@ fn compare(interface: &str, programs: &[Both], wrong: &mut Vec<String>) {
 
 #[test]
 fn the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps() {
-    let test = "live::the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps";
-    lab(test, &["tcpdump"], || {
+    lab(&["tcpdump"], || {
         let expressions = expressions::kept_and_left().chain(expressions::LIVE);
         let (mut programs, mut wrong) = (Vec::new(), Vec::new());
         for expression in expressions.filter(|&text| text != NO_PROGRAM) {

@@ -68,10 +68,10 @@ impl Drop for Corpus {
 }
 
 /// Whether there is a tcpdump to ask; says so where there is none.
-fn oracle_is_there(test: &str) -> bool {
+fn oracle_is_there() -> bool {
     let there = lab::have("tcpdump");
     if !there {
-        lab::skip(test, "the tool `tcpdump`");
+        lab::skip("the tool `tcpdump`");
     }
     there
 }
@@ -119,7 +119,7 @@ fn compare(link: u16, wrong: &mut Vec<String>) {
 
 #[test]
 fn every_packet_is_kept_or_left_as_by_tcpdump() {
-    if !oracle_is_there("every_packet_is_kept_or_left_as_by_tcpdump") {
+    if !oracle_is_there() {
         return;
     }
     let wrong: Vec<String> = std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn every_packet_is_kept_or_left_as_by_tcpdump() {
 /// Without this the comparison could be about nothing.
 #[test]
 fn each_expression_keeps_some_packets_and_leaves_some() {
-    if !oracle_is_there("each_expression_keeps_some_packets_and_leaves_some") {
+    if !oracle_is_there() {
         return;
     }
     let corpus = Corpus::of(1, "balance");
@@ -166,7 +166,7 @@ fn each_expression_keeps_some_packets_and_leaves_some() {
 
 #[test]
 fn nonsense_is_refused_here_and_by_tcpdump() {
-    if !oracle_is_there("nonsense_is_refused_here_and_by_tcpdump") {
+    if !oracle_is_there() {
         return;
     }
     let corpus = Corpus::of(1, "nonsense");
@@ -190,7 +190,7 @@ fn nonsense_is_refused_here_and_by_tcpdump() {
 
 #[test]
 fn programs_are_printed_as_tcpdump_prints_them() {
-    if !oracle_is_there("programs_are_printed_as_tcpdump_prints_them") {
+    if !oracle_is_there() {
         return;
     }
     let corpus = Corpus::of(1, "printed");

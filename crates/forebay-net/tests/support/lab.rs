@@ -10,6 +10,7 @@ use std::io;
 use std::panic::resume_unwind;
 use std::process::Command;
 use std::sync::Mutex;
+use std::thread;
 
 /// Set in a child that was started inside a user namespace, where it may make network namespaces.
 const INSIDE: &str = "FOREBAY_TEST_INSIDE";
@@ -17,15 +18,16 @@ const INSIDE: &str = "FOREBAY_TEST_INSIDE";
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs `body` in a namespace of its own, with `va` and `vb` up; or says why it cannot.
-pub fn lab(test: &str, tools: &[&str], body: impl FnOnce() + Send) {
+pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
     let _alone = ALONE
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(tool) = ["ip"].iter().chain(tools).find(|tool| !have(tool)) {
-        return skip(test, &format!("the tool `{tool}`"));
+        return skip(&format!("the tool `{tool}`"));
     }
-    let entered = std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
+    let entered = thread::scope(|scope| {
+        let named = thread::Builder::new().name(this_test());
+        let inside = named.spawn_scoped(scope, || {
             own_network()?;
             ip("link add va type veth peer name vb");
             for link in ["lo", "va", "vb"] {
@@ -34,20 +36,28 @@ pub fn lab(test: &str, tools: &[&str], body: impl FnOnce() + Send) {
             body();
             Ok(())
         });
+        let inside = inside.expect("a thread");
         inside.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
     match entered {
         Ok(()) => {}
         Err(error) if std::env::var_os(INSIDE).is_some() => {
-            skip(test, &format!("network namespaces: {error}"))
+            skip(&format!("network namespaces: {error}"))
         }
-        Err(error) => again_as_namespace_root(test, &error),
+        Err(error) => again_as_namespace_root(&error),
     }
 }
 
+/// The whole name of the running test, modules included: the harness gives it to the test's thread,
+/// and [`lab`] to the one inside.
+fn this_test() -> String {
+    let name = thread::current().name().map(str::to_owned);
+    name.expect("tests run in threads with their names")
+}
+
 /// Says loudly that a test did not run. Where tests have to be whole (CI), that is a failure.
-pub fn skip(test: &str, needs: &str) {
-    let text = format!("{test}: skipped: needs {needs}");
+pub fn skip(needs: &str) {
+    let text = format!("{}: skipped: needs {needs}", this_test());
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{text}");
     eprintln!("\n*** {text} ***");
 }
@@ -64,7 +74,7 @@ fn own_network() -> io::Result<()> {
 }
 
 /// An unprivileged user is root in a user namespace; only a process with one thread can enter one.
-fn again_as_namespace_root(test: &str, why: &io::Error) {
+fn again_as_namespace_root(why: &io::Error) {
     let unshare = |args: &[&str]| {
         let mut command = Command::new("unshare");
         command
@@ -76,11 +86,12 @@ fn again_as_namespace_root(test: &str, why: &io::Error) {
         .status()
         .is_ok_and(|status| status.success())
     {
-        return skip(test, &format!("root or a user namespace ({why})"));
+        return skip(&format!("root or a user namespace ({why})"));
     }
     let me = std::env::current_exe().expect("this test has a path");
     let me = me.to_str().expect("which is text");
-    let status = unshare(&[me, "--exact", test, "--nocapture", "--include-ignored"])
+    let test = this_test();
+    let status = unshare(&[me, "--exact", &test, "--nocapture", "--include-ignored"])
         .env(INSIDE, "1")
         .status();
     assert!(
