@@ -1,0 +1,89 @@
+//! What the port says of each frame: its first bytes, its whole length, its direction and its time.
+
+use crate::support::sender::{self, Sender};
+use crate::support::{Ended, lab, pump};
+use crate::{LONG, SHORT, four_kinds, open};
+use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::port::{Direction, LinkType, Port};
+
+#[test]
+fn the_snaplen_keeps_the_first_bytes_and_the_whole_length() {
+    lab(&[], || {
+        let kinds = four_kinds();
+        for snaplen in [1, 12, 15, 16, 60, 64, 96, 2_000] {
+            let mut port = open(&Config {
+                snaplen,
+                ring_bytes: 1 << 20,
+                ..Config::default()
+            });
+            assert_eq!(port.interfaces()[0].snaplen, snaplen);
+            Sender::open("va").frames(&kinds);
+            let mut seen = 0;
+            pump(&mut port, LONG, |frame| {
+                let whole = &kinds[seen];
+                assert_eq!(
+                    frame.data,
+                    &whole[..whole.len().min(snaplen as usize)],
+                    "snaplen {snaplen}"
+                );
+                assert_eq!(frame.wire_len as usize, whole.len());
+                seen += 1;
+                seen < kinds.len()
+            })
+            .unwrap();
+            assert_eq!(seen, kinds.len());
+        }
+    });
+}
+
+#[test]
+fn directions_are_told_and_outgoing_frames_can_be_left_out() {
+    lab(&[], || {
+        for incoming_only in [false, true] {
+            let mut port = open(&Config {
+                incoming_only,
+                ..Config::default()
+            });
+            Sender::open("vb").numbers(0..1, 60).unwrap();
+            Sender::open("va").numbers(1..2, 60).unwrap();
+            let mut seen = Vec::new();
+            let each = |frame: &forebay_net::port::Frame<'_>| {
+                seen.push((sender::number(frame.data).unwrap(), frame.direction));
+                true
+            };
+            assert_eq!(pump(&mut port, SHORT, each).unwrap(), Ended::Silent);
+            let both = [(0, Direction::Outbound), (1, Direction::Inbound)];
+            assert_eq!(seen, both[usize::from(incoming_only)..]);
+        }
+    });
+}
+
+#[test]
+fn the_loopback_interface_shows_each_frame_once() {
+    lab(&[], || {
+        let mut port = AfPacket::open("lo", &Config::default()).unwrap();
+        assert_eq!(port.interfaces()[0].link, LinkType::ETHERNET);
+        let before = std::time::SystemTime::now();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket
+            .send_to(b"once", socket.local_addr().unwrap())
+            .unwrap();
+        let (mut seen, mut time) = (0, 0);
+        let each = |frame: &forebay_net::port::Frame<'_>| {
+            seen += u32::from(frame.data.ends_with(b"once"));
+            time = frame.time_ns;
+            true
+        };
+        assert_eq!(pump(&mut port, SHORT, each).unwrap(), Ended::Silent);
+        assert_eq!(seen, 1);
+        let since = |time: std::time::SystemTime| {
+            time.duration_since(std::time::UNIX_EPOCH)
+                .unwrap()
+                .as_nanos() as u64
+        };
+        assert!(
+            time >= since(before) - 1_000_000
+                && time <= since(std::time::SystemTime::now()) + 1_000_000
+        );
+    });
+}

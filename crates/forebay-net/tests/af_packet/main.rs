@@ -1,0 +1,68 @@
+//! The AF_PACKET port on live interfaces: every frame the kernel took is delivered or counted, and
+//! nothing is lost without the right frame saying so.
+//!
+//! `opening` is about getting a port, or a reason, `frames` about what it says of each frame, `senders`
+//! about frames of other tools, `losses` about overload, and `ending` about stops and lost interfaces.
+//! Here is what they share.
+//!
+//! Needs root, or a user that may make user namespaces; `ip` from iproute2; some tests `trafgen`
+//! (netsniff-ng) and `tcpreplay`. What is missing is said as `skipped: needs …`; with `CI=true` in the
+//! environment it is a failure. Everything happens on veth pairs in namespaces of the tests' own.
+#![allow(unsafe_code)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ending;
+mod frames;
+mod losses;
+mod opening;
+mod senders;
+
+use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::port::{Counts, Port};
+use std::time::Duration;
+use support::sender;
+
+const SHORT: Duration = Duration::from_millis(200);
+
+const LONG: Duration = Duration::from_secs(10);
+
+fn open(config: &Config) -> AfPacket {
+    AfPacket::open("vb", config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Checks the law of an ended port, and returns its counts.
+fn settled(port: &mut AfPacket, delivered: u64, told: u64) -> Counts {
+    let counts = port.counts();
+    let dropped = counts.dropped.expect("this source can tell");
+    assert_eq!(
+        counts.received,
+        delivered + dropped,
+        "received = delivered + dropped"
+    );
+    assert_eq!(
+        told + port.trailing_drops(),
+        dropped,
+        "every drop is told once"
+    );
+    assert_eq!(counts.interface_dropped, Some(0));
+    counts
+}
+
+/// A frame as it is on the wire, with these tags between the addresses and the type.
+fn tagged(tags: &[[u8; 4]], len: usize) -> Vec<u8> {
+    let plain = sender::frame(0x0102_0304_0506_0708, len);
+    [&plain[..12], &tags.concat(), &plain[12..]].concat()
+}
+
+/// Plain, 802.1Q, 802.1ad, and one in the other.
+fn four_kinds() -> [Vec<u8>; 4] {
+    let (c, s) = ([0x81, 0x00, 0xA0, 0x64], [0x88, 0xA8, 0x00, 0xC8]);
+    [
+        tagged(&[], 60),
+        tagged(&[c], 64),
+        tagged(&[s], 300),
+        tagged(&[s, c], 1000),
+    ]
+}

@@ -1,0 +1,106 @@
+//! A port is opened, and undoes what it did to its interface; or the error says what to do.
+
+use crate::open;
+use crate::support::{ip, lab, skip, tool};
+use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::link;
+
+#[test]
+fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
+    lab(&[], || {
+        // What a process asked for with PACKET_MR_PROMISC does not show in the flags, but in the count.
+        let promiscuity = || {
+            let text = tool("ip")
+                .args(["-d", "link", "show", "vb"])
+                .output()
+                .unwrap()
+                .stdout;
+            let text = String::from_utf8(text).unwrap();
+            let mut words = text
+                .split_whitespace()
+                .skip_while(|&word| word != "promiscuity");
+            words.nth(1).unwrap().to_string()
+        };
+        for promiscuous in [true, false] {
+            let port = open(&Config {
+                promiscuous,
+                ..Config::default()
+            });
+            assert_eq!(promiscuity(), if promiscuous { "1" } else { "0" });
+            drop(port);
+            assert_eq!(promiscuity(), "0");
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_is_not_there_or_down_is_told_with_advice() {
+    lab(&[], || {
+        let text = |name| {
+            AfPacket::open(name, &Config::default())
+                .unwrap_err()
+                .to_string()
+        };
+        let list = link::interfaces()
+            .unwrap()
+            .into_iter()
+            .map(|link| link.name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        assert_eq!(
+            text("etho"),
+            format!("no interface 'etho'; there are: {list}, and sim")
+        );
+        assert_eq!(
+            text("vvb"),
+            format!("no interface 'vvb'; there are: {list}, and sim (did you mean vb?)")
+        );
+        assert!(
+            text("any").starts_with("any: capturing on all interfaces at once is not supported")
+        );
+        ip("link set vb down");
+        assert_eq!(
+            text("vb"),
+            "vb: the interface is down. Bring it up: ip link set vb up"
+        );
+        let vb = link::interfaces()
+            .unwrap()
+            .into_iter()
+            .find(|link| link.name == "vb")
+            .unwrap();
+        assert!(!vb.is_up() && !vb.is_running() && !vb.is_loopback() && vb.mtu == 1500);
+        assert_eq!(
+            (vb.hardware_name().as_str(), vb.operational),
+            ("Ethernet", 2)
+        );
+    });
+}
+
+#[test]
+fn without_the_right_the_error_says_how_to_get_it() {
+    let refused = || {
+        let text = AfPacket::open("lo", &Config::default())
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            text,
+            "lo: opening a packet socket: operation not permitted (os error 1). \
+             Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). \
+             Where user namespaces are allowed, unshare -rn gives you a network of your own to \
+             capture from"
+        );
+    };
+    // SAFETY: no arguments, no memory.
+    if unsafe { libc::geteuid() } != 0 {
+        return refused();
+    }
+    lab(&[], move || {
+        let nobody = 65_534;
+        // SAFETY: the plain call, unlike the C library's, changes this thread alone, which then ends.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) };
+        if changed < 0 {
+            return skip("a user beside root");
+        }
+        refused();
+    });
+}

@@ -1,0 +1,160 @@
+//! Frames of other tools arrive as they were sent, with and without tags.
+
+use crate::support::{Ended, lab, pump, tool};
+use crate::{LONG, four_kinds, open, settled, tagged};
+use forebay_net::af_packet::Config;
+use forebay_net::port::Port;
+
+#[test]
+fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
+    lab(&["trafgen"], || {
+        const SENT: u64 = 1_000_000;
+        let kinds = four_kinds();
+        let script: String = kinds
+            .iter()
+            .map(|frame| format!("{{ {} }}\n", as_list(frame)))
+            .collect();
+        let folder = tempfolder("trafgen");
+        let path = folder.join("four.cfg");
+        std::fs::write(&path, script).unwrap();
+        let mut port = open(&Config::default());
+        let trafgen = tool("trafgen")
+            .current_dir(&folder) // where it puts files of its own
+            .args([
+                "--dev",
+                "va",
+                "--cpus",
+                "1",
+                "--no-cpu-stats",
+                "--no-sock-mem",
+                "--rate",
+                "400000pps",
+            ])
+            .args(["--num", &SENT.to_string(), "--conf"])
+            .arg(&path)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut seen, mut bytes, mut wrong) = (0u64, 0u64, 0u64);
+        let ended = pump(&mut port, LONG, |frame| {
+            let expected = &kinds[(seen % 4) as usize];
+            wrong += u64::from(
+                frame.data != expected.as_slice() || frame.wire_len as usize != expected.len(),
+            );
+            (seen, bytes) = (seen + 1, bytes + frame.data.len() as u64);
+            seen < SENT
+        });
+        let output = trafgen.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{}: {said}; {seen} seen",
+            output.status
+        );
+        assert_eq!(
+            (ended.unwrap(), wrong),
+            (Ended::Enough, 0),
+            "{seen} seen; {}",
+            interface_counters()
+        );
+        assert_eq!(
+            bytes,
+            SENT / 4 * kinds.iter().map(|frame| frame.len() as u64).sum::<u64>()
+        );
+        port.stop().unwrap();
+        assert_eq!(
+            pump(&mut port, LONG, |_| unreachable!()).unwrap(),
+            Ended::End
+        );
+        assert_eq!(settled(&mut port, seen, 0).received, SENT);
+        std::fs::remove_dir_all(folder).unwrap();
+    });
+}
+
+#[test]
+fn frames_of_tcpreplay_arrive_as_they_were_sent() {
+    lab(&["tcpreplay"], || {
+        const ROUNDS: u64 = 2_000;
+        // Every length that an Ethernet of 1500 carries is tried, with and without tags.
+        let mut frames: Vec<_> = (0..100).map(|step| tagged(&[], 60 + step * 14)).collect();
+        frames.extend(four_kinds());
+        let folder = tempfolder("tcpreplay");
+        let path = folder.join("frames.pcap");
+        std::fs::write(&path, pcap(&frames)).unwrap();
+        let mut port = open(&Config::default());
+        let mut tcpreplay = tool("tcpreplay")
+            .args([
+                "-i",
+                "va",
+                "-q",
+                "--preload-pcap",
+                "--pps",
+                "200000",
+                "--loop",
+                &ROUNDS.to_string(),
+            ])
+            .arg(&path)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let (mut seen, mut wrong) = (0u64, 0u64);
+        let sent = ROUNDS * frames.len() as u64;
+        let ended = pump(&mut port, LONG, |frame| {
+            wrong += u64::from(frame.data != frames[seen as usize % frames.len()].as_slice());
+            seen += 1;
+            seen < sent
+        });
+        assert!(tcpreplay.wait().unwrap().success());
+        assert_eq!(
+            (ended.unwrap(), wrong),
+            (Ended::Enough, 0),
+            "{seen} seen; {}",
+            interface_counters()
+        );
+        port.stop().unwrap();
+        assert_eq!(
+            pump(&mut port, LONG, |_| unreachable!()).unwrap(),
+            Ended::End
+        );
+        assert_eq!(settled(&mut port, seen, 0).received, sent);
+        std::fs::remove_dir_all(folder).unwrap();
+    });
+}
+
+/// What the interfaces say they carried, for a failure whose cause may lie before the socket.
+fn interface_counters() -> String {
+    let output = tool("ip").args(["-s", "link"]).output().expect("ip runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn as_list(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .map(|byte| format!("0x{byte:02x}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn tempfolder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A classic capture file with these frames.
+fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xA1B2_C3D4u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    for frame in frames {
+        let len = frame.len() as u32;
+        [0, 0, len, len]
+            .iter()
+            .for_each(|word: &u32| bytes.extend(word.to_ne_bytes()));
+        bytes.extend(frame);
+    }
+    bytes
+}
