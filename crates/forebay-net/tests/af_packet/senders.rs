@@ -1,6 +1,6 @@
 //! Frames of other tools arrive as they were sent, with and without tags.
 
-use crate::support::{Ended, lab, pump, tool};
+use crate::support::{Ended, classic, lab, pump, tool};
 use crate::{LONG, four_kinds, open, settled, tagged};
 use forebay_net::af_packet::Config;
 use forebay_net::port::Port;
@@ -81,7 +81,7 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
         frames.extend(four_kinds());
         let folder = tempfolder("tcpreplay");
         let path = folder.join("frames.pcap");
-        std::fs::write(&path, pcap(&frames)).unwrap();
+        std::fs::write(&path, classic(&frames)).unwrap();
         let mut port = open(&Config::default());
         let mut tcpreplay = tool("tcpreplay")
             .args([
@@ -141,20 +141,4 @@ fn tempfolder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-/// A classic capture file with these frames.
-fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [0xA1B2_C3D4u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
-        bytes.extend(word.to_ne_bytes());
-    }
-    for frame in frames {
-        let len = frame.len() as u32;
-        [0, 0, len, len]
-            .iter()
-            .for_each(|word: &u32| bytes.extend(word.to_ne_bytes()));
-        bytes.extend(frame);
-    }
-    bytes
 }

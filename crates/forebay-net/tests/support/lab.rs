@@ -5,6 +5,7 @@
 //!  one thread, one anonymous namespace          lo   va ◀──── veth ────▶ vb
 //!  (it ends with the thread and its children)          senders            the port under test
 //! ```
+#![allow(dead_code)] // each test program uses a part
 
 use std::io;
 use std::panic::resume_unwind;
@@ -124,4 +125,18 @@ pub fn ip(words: &str) {
         "ip {words}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// A classic capture file of these frames, as senders read them.
+pub fn classic(frames: &[Vec<u8>]) -> Vec<u8> {
+    let words = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 262_144, 1_u32];
+    let mut file: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for frame in frames {
+        let len = frame.len() as u32;
+        for word in [0, 0, len, len] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
 }

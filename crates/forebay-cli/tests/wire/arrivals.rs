@@ -1,0 +1,62 @@
+//! What a real sender sent is there, or it is counted and told at the right packet.
+
+use crate::{
+    Load, check, ended,
+    lab::{lab, tool},
+    listening, overloaded,
+    support::{count, found::read},
+};
+use std::fs::File;
+
+#[test]
+fn a_million_frames_of_a_real_sender_are_all_there() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("1M");
+        let file = load.path("got.pcapng");
+        let child = listening(&["-w", &file, "-B", "256M"]);
+        let (code, json, said) = load.through(child);
+        assert_eq!(code, 0, "{said}");
+        let found = read(File::open(&file).unwrap());
+        check(&json, &found, 1_000_000);
+        assert_eq!(found.packets.len(), 1_000_000, "{said}");
+        // The bytes, not only the numbers: what was sent is a function of the number.
+        let (sent, got) = (load.path("sent.pcap"), load.path("got.pcap"));
+        let digest = |file: &str| {
+            let dump = tool("tcpdump").args(["-r", file, "-txx", "-n"]).output();
+            dump.ok()
+                .filter(|dump| dump.status.success())
+                .map(|dump| dump.stdout)
+        };
+        let few = ["-r", &file, "-c", "20000", "-w", &got];
+        if tool("tcpdump")
+            .args(few)
+            .output()
+            .is_ok_and(|o| o.status.success())
+        {
+            let few = ["-r", &sent, "-c", "20000", "-w", &load.path("few.pcap")];
+            assert!(tool("tcpdump").args(few).output().unwrap().status.success());
+            assert!(digest(&got) == digest(&load.path("few.pcap")));
+        }
+    });
+}
+
+#[test]
+fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("300k");
+        let args = [
+            "-w",
+            "-",
+            "-B",
+            "1M",
+            "--store",
+            "2x64KiB",
+            "--fail-on-drop",
+        ];
+        let (found, child) = overloaded(&load, &args);
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 3, "{said}");
+        check(&json, &found, 300_000);
+        assert!(count(&json["dropped"]["kernel"]) > 100_000, "{json}");
+    });
+}

@@ -1,0 +1,93 @@
+//! Filters that the kernel runs: what they let pass arrives, tags and all, and is counted.
+
+use crate::{
+    Load, ended,
+    lab::{classic, lab},
+    listening, overloaded,
+    support::{count, found::read},
+};
+use std::fs::File;
+
+#[test]
+fn the_kernel_lets_pass_what_the_filter_keeps() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("10k");
+        let file = load.path("got.pcapng");
+        let child = listening(&["-w", &file, "udp", "and", "ether[49] & 3 = 1"]);
+        let (code, json, said) = load.through(child);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(json["law_holds"], true, "{json}");
+        // Nobody counts what the kernel's filter rejects.
+        assert!(json["filtered"].is_null(), "{json}");
+        assert!(said.contains("2500 packets received by filter"), "{said}");
+        let found = read(File::open(&file).unwrap());
+        assert_eq!(found.statistics, [[2_500, 0, 2_500]]);
+        let sequences = found.packets.iter().map(|packet| packet.sequence);
+        assert!(sequences.eq((0..2_500).map(|k| 4 * k + 1)));
+    });
+}
+
+#[test]
+fn tags_are_filtered_where_the_kernel_keeps_them() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("1");
+        let frame = |tags: &[u16], number: u8| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+            for tag in tags {
+                frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
+            }
+            frame.extend([0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+            frame.extend([10, 0, 0, 1, 10, 0, 0, number, 0, 53, 0, 53, 0, 26, 0, 0]);
+            frame.resize(80, number);
+            frame
+        };
+        let kinds: [&[u16]; 4] = [&[], &[5], &[6], &[5, 7]];
+        let frames = (0..200).map(|n| frame(kinds[n % 4], n as u8));
+        let frames: Vec<_> = frames.collect();
+        std::fs::write(load.path("sent.pcap"), classic(&frames)).unwrap();
+        for (expression, kept) in [
+            ("vlan 5", &[1, 3][..]),
+            ("vlan and udp", &[1, 2]),
+            ("vlan 5 and vlan 7 and host 10.0.0.1", &[3]),
+            ("not vlan", &[0]),
+            ("inbound and vlan 6", &[2]),
+            ("outbound", &[]),
+        ] {
+            let file = load.path("got.pcap");
+            let child = listening(&["-w", &file, expression]);
+            let (code, _, said) = load.through(child);
+            assert_eq!(code, 0, "{said}");
+            let got = std::fs::read(&file).unwrap();
+            let expected = frames.iter().enumerate();
+            let expected: Vec<_> = expected
+                .filter(|(n, _)| kept.contains(&(n % 4)))
+                .map(|(_, frame)| frame.clone())
+                .collect();
+            // Records of 16 and 80 bytes: the frames as they were sent, tags put back.
+            let got: Vec<_> = got[24..].chunks(96).map(|r| r[16..].to_vec()).collect();
+            assert!(got == expected, "{expression}: {} frames", got.len());
+        }
+    });
+}
+
+#[test]
+fn behind_a_filter_overload_is_counted_and_marked_all_the_same() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("300k");
+        let args = ["-w", "-", "-B", "1M", "--store", "2x64KiB"];
+        let filter = ["ether[49] & 1 = 1"];
+        let (found, child) = overloaded(&load, &[&args[..], &filter].concat());
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 0, "{said}");
+        let [received, written] = ["received", "written"].map(|key| count(&json[key]));
+        let kernel = count(&json["dropped"]["kernel"]);
+        assert_eq!(
+            (received, json["law_holds"].as_bool()),
+            (150_000, Some(true))
+        );
+        assert!(kernel > 50_000, "{json}");
+        assert_eq!(found.statistics, [[received, kernel, written]]);
+        let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
+        assert!(odd && found.packets.len() as u64 == written);
+    });
+}

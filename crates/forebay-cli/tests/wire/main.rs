@@ -1,0 +1,127 @@
+//! `forebay capture` on live interfaces: veth pairs in namespaces that the tests make.
+//!
+//! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
+//! going, `rights` about who may capture, and `privileges` about what a capture gives up. Here is what they share.
+
+#![allow(unsafe_code)] // entering a namespace
+
+#[path = "../../../forebay-net/tests/support/lab.rs"]
+mod lab;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod arrivals;
+mod filters;
+mod interfaces;
+mod privileges;
+mod rights;
+
+use lab::tool;
+use serde_json::Value;
+use std::{
+    io::Read,
+    process::{Child, Stdio},
+};
+use support::{
+    Folder, count, forebay,
+    found::{Found, read},
+    interrupt, run, summary, text,
+};
+
+/// A capture on `vb` under way: started, and listening.
+fn listening(args: &[&str]) -> Child {
+    let mut child = forebay(&[&["-i", "vb", "--json"], args].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = Vec::new();
+    let stderr = child.stderr.as_mut().unwrap();
+    while !said.ends_with(b"polling\n") {
+        let mut byte = [0];
+        assert_eq!(
+            stderr.read(&mut byte).unwrap(),
+            1,
+            "{}",
+            String::from_utf8_lossy(&said)
+        );
+        said.push(byte[0]);
+    }
+    child
+}
+
+/// Exit code, summary, and what was said.
+fn ended(child: Child) -> (i32, Value, String) {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap() + &said;
+    (
+        output.status.code().unwrap(),
+        summary(lines.as_bytes()),
+        said,
+    )
+}
+
+/// Simulated frames in a file that senders can read, and the folder that it lies in.
+struct Load(Folder);
+
+impl Load {
+    fn new(frames: &str) -> Self {
+        let load = Load(Folder::new());
+        let sent = load.path("sent.pcap");
+        let made = run(&["-i", "sim:clock=virtual", "-c", frames, "-q", "-w", &sent]);
+        assert!(made.status.success());
+        load
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path(name)
+    }
+
+    /// Sends it all into `va`, as fast as it goes.
+    fn send(&self) {
+        let sent = tool("tcpreplay")
+            .args(["-i", "va", "--topspeed", "--preload-pcap", "-q"])
+            .arg(self.path("sent.pcap"))
+            .output()
+            .unwrap();
+        assert!(sent.status.success(), "{}", text(&sent.stderr));
+    }
+
+    /// Sends it all to a capture, which is then told to stop; gives what [`ended`] does.
+    fn through(&self, child: Child) -> (i32, Value, String) {
+        self.send();
+        interrupt(&child, "-INT");
+        ended(child)
+    }
+}
+
+/// What a reader found who stood still while `load` was sent, and then read it all; the capture, which
+/// was told to stop.
+fn overloaded(load: &Load, args: &[&str]) -> (Found, Child) {
+    let mut child = listening(args);
+    let mut stdout = child.stdout.take().unwrap();
+    let (sent, all_sent) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        all_sent.recv().unwrap();
+        let mut packets = Vec::new();
+        stdout.read_to_end(&mut packets).unwrap();
+        packets
+    });
+    load.send();
+    interrupt(&child, "-INT");
+    sent.send(()).unwrap();
+    (read(&reader.join().unwrap()[..]), child)
+}
+
+/// The law, and the file's own counters; the gaps are the drops if `sent` frames were sent.
+fn check(json: &Value, found: &Found, sent: u64) {
+    let [received, written, unread] =
+        ["received", "written", "unread"].map(|key| count(&json[key]));
+    let kernel = count(&json["dropped"]["kernel"]);
+    assert_eq!(json["law_holds"], true, "{json}");
+    assert_eq!((received, unread), (sent, 0), "{json}");
+    assert_eq!(written, found.packets.len() as u64);
+    assert_eq!(found.statistics, [[received, kernel, written]]);
+    assert_eq!(found.gaps(sent), (count(&json["gaps"]), kernel));
+}
