@@ -1,7 +1,7 @@
 //! A port is opened, and undoes what it did to its interface; or the error says what to do.
 
 use crate::open;
-use crate::support::{ip, lab, skip, tool};
+use crate::support::{ip, lab, skip};
 use forebay_net::af_packet::{AfPacket, Config};
 use forebay_net::link;
 
@@ -10,12 +10,7 @@ fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
     lab(&[], || {
         // What a process asked for with PACKET_MR_PROMISC does not show in the flags, but in the count.
         let promiscuity = || {
-            let text = tool("ip")
-                .args(["-d", "link", "show", "vb"])
-                .output()
-                .unwrap()
-                .stdout;
-            let text = String::from_utf8(text).unwrap();
+            let text = ip("-d link show vb");
             let mut words = text
                 .split_whitespace()
                 .skip_while(|&word| word != "promiscuity");

@@ -1,6 +1,6 @@
 //! Frames of other tools arrive as they were sent, with and without tags.
 
-use crate::support::{Ended, classic, lab, pump, tool};
+use crate::support::{Ended, classic, ip, lab, pump, tool};
 use crate::{LONG, four_kinds, open, settled, tagged};
 use forebay_net::af_packet::Config;
 use forebay_net::port::Port;
@@ -52,11 +52,12 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
             "{}: {said}; {seen} seen",
             output.status
         );
+        // What the interfaces carried, since the cause may lie before the socket.
         assert_eq!(
             (ended.unwrap(), wrong),
             (Ended::Enough, 0),
             "{seen} seen; {}",
-            interface_counters()
+            ip("-s link")
         );
         assert_eq!(
             bytes,
@@ -107,11 +108,12 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
             seen < sent
         });
         assert!(tcpreplay.wait().unwrap().success());
+        // What the interfaces carried, since the cause may lie before the socket.
         assert_eq!(
             (ended.unwrap(), wrong),
             (Ended::Enough, 0),
             "{seen} seen; {}",
-            interface_counters()
+            ip("-s link")
         );
         port.stop().unwrap();
         assert_eq!(
@@ -121,12 +123,6 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
         assert_eq!(settled(&mut port, seen, 0).received, sent);
         std::fs::remove_dir_all(folder).unwrap();
     });
-}
-
-/// What the interfaces say they carried, for a failure whose cause may lie before the socket.
-fn interface_counters() -> String {
-    let output = tool("ip").args(["-s", "link"]).output().expect("ip runs");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn as_list(bytes: &[u8]) -> String {

@@ -12,6 +12,7 @@ use std::panic::resume_unwind;
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Set in a child that was started inside a user namespace, where it may make network namespaces.
 const INSIDE: &str = "FOREBAY_TEST_INSIDE";
@@ -33,6 +34,12 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
             ip("link add va type veth peer name vb");
             for link in ["lo", "va", "vb"] {
                 ip(&format!("link set {link} up"));
+            }
+            // The kernel sees a little later that there is somebody on the other side.
+            let runs = |link: &&str| ip(&format!("link show {link}")).contains("state UP");
+            let begun = Instant::now();
+            while !["va", "vb"].iter().all(runs) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "no carrier");
             }
             body();
             Ok(())
@@ -117,14 +124,15 @@ pub fn tool(name: &str) -> Command {
     command
 }
 
-/// Runs `ip` with these words; it must succeed.
-pub fn ip(words: &str) {
+/// What `ip` says to these words; it must succeed.
+pub fn ip(words: &str) -> String {
     let output = tool("ip").args(words.split(' ')).output().expect("ip runs");
     assert!(
         output.status.success(),
         "ip {words}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+    String::from_utf8(output.stdout).expect("text")
 }
 
 /// A classic capture file of these frames, as senders read them.
