@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 use support::{
-    Folder, count, forebay,
+    Folder, count,
+    dice::Dice,
+    forebay,
     found::{Found, read},
     has, subcommand, summary, text,
 };
@@ -28,22 +30,6 @@ const POLICIES: [&str; 4] = ["none", "interval:20ms", "file", "always"];
 fn moments() -> u64 {
     let said = env::var("FOREBAY_MOMENTS").ok();
     said.map_or(8, |text| text.parse().expect("FOREBAY_MOMENTS is a number"))
-}
-
-/// Numbers without a pattern that matters; the seed says which.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-
-    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len() as u64) as usize]
-    }
 }
 
 /// A child that does not outlive its test.
@@ -111,13 +97,13 @@ fn found_in(path: &str) -> Found {
 }
 
 /// Takes what the compressor was about out of `paths`: where a file is there twice, either is whole.
-fn without_doubles(mut paths: Vec<String>, random: &mut Random) -> Vec<String> {
+fn without_doubles(mut paths: Vec<String>, dice: &mut Dice) -> Vec<String> {
     paths.retain(|path| !path.ends_with(".zst.part"));
     while let Some(at) = paths
         .windows(2)
         .position(|two| plain(&two[0]) == plain(&two[1]))
     {
-        paths.remove(at + random.below(2) as usize);
+        paths.remove(at + dice.below(2));
     }
     paths
 }
@@ -148,7 +134,7 @@ fn last_said(before: &str, stdout: impl BufRead) -> Option<Value> {
 
 #[test]
 fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
-    let mut random = Random(0xC0FF_EE11);
+    let mut dice = Dice(0xC0FF_EE11);
     let (mut torn, mut silent, mut most_files, mut lost) = (0, 0, 0, 0);
     for moment in 0..moments() * POLICIES.len() as u64 {
         let folder = Folder::new();
@@ -159,18 +145,18 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
             ("sim:rate=400M", 16 << 10),
             ("sim:rate=400M", 256 << 10),
             ("sim:rate=2G", 4 << 20),
-        ][random.below(3) as usize];
+        ][dice.below(3)];
         let store = format!("{BUFFERS}x{buffer_bytes}");
         let path = folder.path("a.pcapng");
         let mut args = vec!["-i", port, "-w", &path, "-q", "--json", "--sync"];
         args.extend([policy, "--store", &store, "--stats-interval", "2ms"]);
         if is_series {
             args.extend(["-b", "duration:30ms", "-b", "filesize:2000"]);
-            if random.below(2) == 0 {
+            if dice.below(2) == 0 {
                 args.extend(["--compress", "zstd"]);
             }
         }
-        if random.below(3) == 0 {
+        if dice.below(3) == 0 {
             args.push("-U");
         }
         let mut child = Mortal(
@@ -184,12 +170,12 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         // The moment: so many reports, and a little.
         let begun = Instant::now();
         let mut line = String::new();
-        for _ in 0..random.below(80) {
+        for _ in 0..dice.below(80) {
             line.clear();
             stdout.read_line(&mut line).unwrap();
             assert!(begun.elapsed() < LIMIT, "it stands still");
         }
-        for _ in 0..random.below(300_000) {
+        for _ in 0..dice.below(300_000) {
             std::hint::spin_loop();
         }
         drop(child);
@@ -199,7 +185,7 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         };
         let [taken, written, durable] =
             ["taken", "written", "durable"].map(|key| count(&said[key]));
-        let paths = without_doubles(files(folder.path("").as_ref(), "a"), &mut random);
+        let paths = without_doubles(files(folder.path("").as_ref(), "a"), &mut dice);
         most_files = most_files.max(paths.len());
         let packets = in_order(&paths);
         let what = format!("{policy}, {args:?}: {said}, {packets} in {paths:?}");
@@ -252,7 +238,7 @@ fn repaired(path: &str, packets: u64) -> bool {
 }
 
 /// What a full disk left.
-fn check_full(output: &Output, mount: &Path, flags: &[&str], random: &mut Random) {
+fn check_full(output: &Output, mount: &Path, flags: &[&str], dice: &mut Dice) {
     let (said, json) = (text(&output.stderr), summary(&output.stdout));
     let what = format!("{flags:?}: {json}\n{said}");
     assert_eq!(output.status.code(), Some(1), "{what}");
@@ -284,7 +270,7 @@ fn check_full(output: &Output, mount: &Path, flags: &[&str], random: &mut Random
     }
     if !paths.is_empty() && has("capinfos") && has("tshark") {
         assert_eq!(by_capinfos(&paths), written, "{what}");
-        let one = &paths[random.below(paths.len() as u64) as usize];
+        let one = &paths[dice.below(paths.len())];
         assert_eq!(
             by_tshark(one),
             by_capinfos(std::slice::from_ref(one)),
@@ -300,23 +286,23 @@ fn filler() {
         return;
     };
     let mount = Path::new(&mount);
-    let mut random = Random(0x0DD_B1A5);
+    let mut dice = Dice(0x0DD_B1A5);
     for moment in 0..moments() {
         for path in files(mount, "") {
             fs::remove_file(path).unwrap();
         }
         // How much room there is decides when it is used up.
-        let ballast = (3 << 20) - random.below(2 << 20);
+        let ballast = (3 << 20) - dice.below(2 << 20);
         fs::write(mount.join("ballast"), vec![1; ballast as usize]).unwrap();
-        let name = random.one_of(&["a.pcapng", "a.pcapng", "a.pcapng", "a.pcap"]);
+        let name = dice.one_of(&["a.pcapng", "a.pcapng", "a.pcapng", "a.pcap"]);
         let path = mount.join(name).display().to_string();
-        let store = random.one_of(&["4x16KiB", "4x64KiB", "2x256KiB", "3x1MiB"]);
-        let port = random.one_of(&["sim:rate=max", "sim:rate=2G", "sim:clock=virtual"]);
+        let store = dice.one_of(&["4x16KiB", "4x64KiB", "2x256KiB", "3x1MiB"]);
+        let port = dice.one_of(&["sim:rate=max", "sim:rate=2G", "sim:clock=virtual"]);
         let mut flags = vec!["-i", port, "-c", "1M", "-w", &path, "--json", "--sync"];
-        flags.extend([random.one_of(&POLICIES), "--store", store]);
+        flags.extend([dice.one_of(&POLICIES), "--store", store]);
         // Every second one rotates.
         if moment % 2 == 1 {
-            let way = random.one_of(&[
+            let way = dice.one_of(&[
                 "-C 100kB",
                 "-C 7kB",
                 "-b filesize:300",
@@ -324,15 +310,15 @@ fn filler() {
                 "-b packets:999",
             ]);
             flags.extend(way.split(' '));
-            if random.below(3) == 0 {
+            if dice.below(3) == 0 {
                 flags.extend(["--compress", "zstd:1"]);
             }
         }
-        if random.below(3) == 0 {
+        if dice.below(3) == 0 {
             flags.push("-U");
         }
         let output = forebay(&flags).output().unwrap();
-        check_full(&output, mount, &flags, &mut random);
+        check_full(&output, mount, &flags, &mut dice);
     }
     println!("done");
 }

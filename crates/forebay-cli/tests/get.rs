@@ -1,6 +1,6 @@
 //! `forebay get` as its users run it, beside servers that the test starts on loopback: good ones, slow ones, liars.
 
-use fetch::{fails, get, http, is_fine, noise, with_length};
+use fetch::{fails, get, http, is_fine, with_length};
 use server::{Client, serve, serve_bytes, serve_on};
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     net::TcpListener,
     process::{Command, Stdio},
 };
-use support::{Folder, has, text};
+use support::{Folder, dice::noise, has, text};
 
 #[path = "support/fetch.rs"]
 mod fetch;

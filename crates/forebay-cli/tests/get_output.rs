@@ -1,13 +1,13 @@
 //! Where `forebay get` writes: files, pipes, full disks; what it leaves when it fails, or is stopped.
 
-use fetch::{command, fails, get, http, is_fine, noise, with_length};
+use fetch::{command, fails, get, http, is_fine, with_length};
 use server::{serve, serve_bytes};
 use std::{
     fs::{self, File},
     io::Read,
     process::{Child, Command, Stdio},
 };
-use support::{Folder, text};
+use support::{Folder, dice::noise, text};
 
 #[path = "support/fetch.rs"]
 mod fetch;

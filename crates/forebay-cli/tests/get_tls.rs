@@ -1,9 +1,9 @@
 //! `forebay get` behind TLS: whom it trusts, and what it takes for the end of an answer.
 
-use fetch::{fails, get, is_fine, noise, with_length};
+use fetch::{fails, get, is_fine, with_length};
 use server::{serve_bytes, serve_tls};
 use std::{fs, io::Write, net::TcpListener};
-use support::Folder;
+use support::{Folder, dice::noise};
 
 #[path = "support/fetch.rs"]
 mod fetch;

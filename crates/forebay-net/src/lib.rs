@@ -13,6 +13,9 @@
 //! of packets implements, [`ledger::Ledger`] the law that every run is held to. [`pipe::Pipe`] moves bytes, and knows no packets.
 
 pub mod af_packet;
+#[cfg(test)]
+#[path = "../../forebay/tests/support/dice.rs"]
+mod dice;
 pub mod file;
 pub mod filter;
 pub mod format;

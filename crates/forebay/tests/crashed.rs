@@ -18,6 +18,9 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use support::dice::Dice;
+
+mod support;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -26,18 +29,6 @@ type Entry = [u64; 4];
 
 fn entry(number: u64) -> Entry {
     [number, !number, number.rotate_left(17), 7]
-}
-
-/// Numbers without a pattern that matters; the seed says which.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
 }
 
 fn moments() -> u64 {
@@ -133,19 +124,19 @@ fn appender() {
         return;
     };
     let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
-    let mut random = Random(number("FOREBAY_SEED"));
+    let mut dice = Dice(number("FOREBAY_SEED"));
     let policy = POLICIES[number("FOREBAY_POLICY") as usize];
     let buffer_bytes = number("FOREBAY_BUFFER") as usize;
     let report = File::create(folder.join("report")).unwrap();
     let file = FileConfig {
-        direct: random.below(2) == 0,
-        allocate_bytes: [0, 1 << 20][random.below(2) as usize],
+        direct: dice.below(2) == 0,
+        allocate_bytes: [0, 1 << 20][dice.below(2)],
     };
     let sink = FileSink::create_with(&folder.join("records"), &file).unwrap();
     let mut log = Records::<Entry>::in_blocks(sink, &config(policy, buffer_bytes)).unwrap();
     for number in 0.. {
         log.append_with(|slot| *slot = entry(number)).unwrap();
-        match random.below(2000) {
+        match dice.below(2000) {
             0 => log.flush().unwrap(),
             1 => drop(log.wait_for(Stage::Durable, LIMIT).unwrap()),
             _ => {}
@@ -183,7 +174,7 @@ fn read(path: &Path) -> Recovered {
 fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
     let folder = Folder::new("killed-store");
     let path = folder.0.join("records");
-    let mut random = Random(0x9E37_79B9);
+    let mut dice = Dice(0x9E37_79B9);
     let mut torn = 0;
     for moment in 0..moments() * POLICIES.len() as u64 {
         let policy = moment as usize % POLICIES.len();
@@ -199,13 +190,13 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         let child = Mortal(child.spawn().unwrap());
         // The moment: so many records, and a little.
         let most = [40_000, 20_000, 40_000, 2_000][policy];
-        let target = random.below(most * times);
+        let target = dice.below(most * times);
         let begun = Instant::now();
         while reported(&folder.0)[0] <= target {
             assert!(begun.elapsed() < LIMIT, "it stands still at {target}");
             std::thread::yield_now();
         }
-        for _ in 0..random.below(30_000) {
+        for _ in 0..dice.below(30_000) {
             std::hint::spin_loop();
         }
         drop(child);
@@ -270,11 +261,11 @@ fn filler() {
     let Some(folder) = env::var_os("FOREBAY_FOLDER").map(PathBuf::from) else {
         return;
     };
-    let mut random = Random(0x0DD_B1A5);
+    let mut dice = Dice(0x0DD_B1A5);
     let path = folder.join("records");
     for moment in 0..moments() {
         let policy = POLICIES[moment as usize % 4];
-        let ballast = (1 << 20) + random.below(900 << 10);
+        let ballast = (1 << 20) + dice.below(900 << 10);
         // Nobody makes room: the file is whole up to its last block, and the counts say how many are missing.
         let (end, accepted) = fill(&folder, ballast, policy, |_, _| false);
         let found = read(&path);

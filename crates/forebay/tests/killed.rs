@@ -16,6 +16,9 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use support::dice::Dice;
+
+mod support;
 
 /// Kills in each test: as many as `FOREBAY_KILLS` says, else 300.
 fn rounds() -> u32 {
@@ -72,18 +75,6 @@ impl Drop for Mortal {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// Numbers without a pattern that matters; the seed says which.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
     }
 }
 
@@ -172,7 +163,7 @@ fn words(mut file: File) -> Vec<u64> {
 #[test]
 fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
     let lab = Lab::new("senders");
-    let mut random = Random(0x9E37_79B9);
+    let mut dice = Dice(0x9E37_79B9);
     let mut children = vec![Mortal(lab.child("creator", 0))];
     let queue = wait_for_queue(&lab);
     for number in 1..3 {
@@ -193,10 +184,10 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
         Ok(())
     };
     for round in 0..rounds() {
-        for _ in 0..random.below(2000) {
+        for _ in 0..dice.below(2000) {
             see(LIMIT).expect("others are still sending");
         }
-        drop(children.swap_remove(random.below(3) as usize));
+        drop(children.swap_remove(dice.below(3)));
         children.push(Mortal(lab.child("sender", round + 3)));
     }
     drop(children);
@@ -230,17 +221,17 @@ fn wait_for_queue(lab: &Lab) -> Shared {
 /// Kills receivers while numbers are sent; gives for each number how often it was received, at first and again.
 fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)>) {
     let queue = create(&lab.name, &small(after_death)).unwrap();
-    let mut random = Random(0xABCD_EF01);
+    let mut dice = Dice(0xABCD_EF01);
     let mut children: Vec<_> = (0..3)
         .map(|number| Mortal(lab.child("receiver", number)))
         .collect();
     let (sender, mut sent) = (queue.sender(), 0);
     for round in 0..rounds() {
-        for _ in 0..random.below(1000) {
+        for _ in 0..dice.below(1000) {
             sender.send(&message(0, sent), LIMIT).unwrap();
             sent += 1;
         }
-        drop(children.swap_remove(random.below(3) as usize));
+        drop(children.swap_remove(dice.below(3)));
         children.push(Mortal(lab.child("receiver", round + 3)));
     }
     drop(children);

@@ -1,8 +1,8 @@
 //! What goes in comes out.
 
 use super::{
-    feed, is_silent, noise, run_with, started,
-    support::{Folder, has, text},
+    feed, is_silent, run_with, started,
+    support::{Folder, dice::noise, has, text},
 };
 use sha2::{Digest, Sha256};
 use std::{

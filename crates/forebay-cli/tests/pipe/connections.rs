@@ -1,6 +1,9 @@
 //! TCP on both ends.
 
-use super::{feed, is_silent, noise, run_with, started, support::text};
+use super::{
+    feed, is_silent, run_with, started,
+    support::{dice::noise, text},
+};
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},

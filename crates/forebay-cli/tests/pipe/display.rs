@@ -1,8 +1,8 @@
 //! What people see, and that nobody else does.
 
 use super::{
-    feed, is_silent, noise, pipe,
-    support::{Folder, has, text},
+    feed, is_silent, pipe,
+    support::{Folder, dice::noise, has, text},
 };
 use std::{
     fs::{self, File},

@@ -1,8 +1,8 @@
 //! Files as inputs and outputs, and disks that are full.
 
 use super::{
-    feed, is_silent, noise, pipe, run_with,
-    support::{Folder, text},
+    feed, is_silent, pipe, run_with,
+    support::{Folder, dice::noise, text},
 };
 use std::{
     fs::{self, File},

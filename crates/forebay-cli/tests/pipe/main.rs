@@ -32,18 +32,6 @@ fn started(args: &[&str]) -> Child {
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Bytes that are the same in every run and in no two places.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
-}
-
 fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,8 +1,8 @@
 //! Producers and consumers that are slow, leave, or are killed: around the buffer and through it.
 
 use super::{
-    feed, is_silent, noise, pipe, sha256, started,
-    support::{Folder, interrupt, text},
+    feed, is_silent, pipe, sha256, started,
+    support::{Folder, dice::noise, interrupt, text},
 };
 use std::{
     fs::{self, File},

@@ -1,8 +1,8 @@
 //! Stops, reports, and the watchdog.
 
 use super::{
-    noise, started,
-    support::{has, interrupt},
+    started,
+    support::{dice::noise, has, interrupt},
 };
 use std::{
     fs,

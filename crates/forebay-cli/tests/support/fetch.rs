@@ -22,18 +22,6 @@ pub fn http(address: SocketAddr, path: &str) -> String {
     format!("http://{address}{path}")
 }
 
-/// Bytes that no shift or repetition of themselves looks like.
-pub fn noise(len: usize) -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252_u64;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..len).map(next).collect()
-}
-
 pub fn with_length(body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()

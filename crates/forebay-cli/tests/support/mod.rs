@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test program uses a part
 
+#[path = "../../../forebay/tests/support/dice.rs"]
+pub mod dice;
 #[path = "../../../forebay-net/tests/support/found.rs"]
 pub mod found;
 

@@ -1,6 +1,7 @@
 //! Hand-made block images: what the kernel writes, and what it never should.
 
 use super::*;
+use crate::dice::Dice;
 use std::sync::atomic::Ordering::Release;
 
 pub(in crate::af_packet) const BLOCKS: Blocks = Blocks {
@@ -363,13 +364,7 @@ fn hostile_descriptors_and_frame_offsets_are_noticed() {
 
 #[test]
 fn random_bytes_in_a_block_never_lead_out_of_it() {
-    let mut state = 1u64;
-    let mut random = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u32
-    };
+    let mut dice = Dice(1);
     for _ in 0..5_000 {
         let mut ring = ring(u32::MAX);
         let offsets = ring.fill(
@@ -380,8 +375,8 @@ fn random_bytes_in_a_block_never_lead_out_of_it() {
             }),
         );
         for _ in 0..4 {
-            let at = offsets[random() as usize % 4] + (random() % 48) as usize;
-            ring.poke(0, at, &[random() as u8]);
+            let at = dice.one_of(&offsets) + dice.below(48);
+            ring.poke(0, at, &[dice.byte()]);
         }
         ring.look();
         ring.allow(usize::MAX);

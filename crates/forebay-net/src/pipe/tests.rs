@@ -3,6 +3,7 @@
 mod bypass;
 
 use super::*;
+use crate::dice::{Dice, noise};
 use std::{
     io::{PipeReader, PipeWriter, Read, Write, pipe},
     os::fd::OwnedFd,
@@ -45,18 +46,6 @@ fn config(capacity_bytes: usize) -> Config {
         capacity_bytes,
         ..Config::default()
     }
-}
-
-/// Bytes that are the same in every run and in no two places.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
 }
 
 /// Writes `bytes` in pieces of many sizes.

@@ -1,6 +1,7 @@
 //! The card's arithmetic against a card that does every frame by hand.
 
 use super::{pace::Pace, *};
+use crate::dice::Dice;
 use std::{collections::VecDeque, time::Duration};
 
 /// The slow card: one step an arrival, a stall edge or a look.
@@ -92,34 +93,28 @@ impl ByHand {
     }
 }
 
-fn roll(seed: &mut u64, below: u64) -> u64 {
-    *seed += 1;
-    pace::mix(*seed) % below
-}
-
 #[test]
 fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
     for trial in 0..300u64 {
-        let mut seed = trial << 32;
-        let mut dice = |below| roll(&mut seed, below);
+        let mut dice = Dice(trial << 32);
         let spec = Spec {
-            rate: Rate::BitsPerSecond(1_000_000_000 + dice(9_000_000_000)),
-            sizes: if dice(2) == 0 {
+            rate: Rate::BitsPerSecond(1_000_000_000 + dice.below(9_000_000_000)),
+            sizes: if dice.below(2) == 0 {
                 Sizes::Fixed(64)
             } else {
                 Sizes::Imix
             },
             seed: trial,
-            ring: 1 + dice(40),
-            host: if dice(2) == 0 {
+            ring: 1 + dice.below(40),
+            host: if dice.below(2) == 0 {
                 Host::None
             } else {
-                Host::Frames(1 + dice(60))
+                Host::Frames(1 + dice.below(60))
             },
-            count: Some(1500 + dice(500)),
-            stall: (dice(2) == 0).then(|| Stall {
-                length: Duration::from_nanos(1 + dice(30_000)),
-                period: Duration::from_nanos(40_000 + dice(90_000)),
+            count: Some(1500 + dice.below(500)),
+            stall: (dice.below(2) == 0).then(|| Stall {
+                length: Duration::from_nanos(1 + dice.below(30_000)),
+                period: Duration::from_nanos(40_000 + dice.below(90_000)),
             }),
             virtual_clock: true,
             cost_ns: 0,
@@ -132,10 +127,10 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
             || !by_hand.card.is_empty()
             || !by_hand.host.is_empty()
         {
-            clock.sleep(Duration::from_nanos(1 + dice(40_000)));
+            clock.sleep(Duration::from_nanos(1 + dice.below(40_000)));
             by_hand.advance(clock.now());
-            let wanted = dice(80) as usize;
-            let put_back = dice(4) == 0;
+            let wanted = dice.below(80);
+            let put_back = dice.below(4) == 0;
             let mut burst = card.receive(wanted).unwrap();
             for nth in 0..=wanted {
                 let seen = burst

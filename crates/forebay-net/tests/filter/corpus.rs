@@ -1,32 +1,13 @@
 //! Packets of every kind that filters tell apart, the same at every run.
 
 use super::layers::*;
+use crate::dice::Dice;
 
 /// A packet as a file keeps it: the bytes that were kept, and how many it had.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub data: Vec<u8>,
     pub wire_len: u32,
-}
-
-/// Numbers that look random and are not (xorshift).
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % most
-    }
-
-    pub fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())].clone()
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.below(256) as u8).collect()
-    }
 }
 
 const PORTS: [u16; 20] = [
@@ -42,7 +23,7 @@ fn inside(dice: &mut Dice, protocol: u8) -> Vec<u8> {
     match protocol {
         6 => {
             let options = dice.one_of(&[0, 0, 12, 40]);
-            tcp(from, to, dice.below(256) as u8, options, &load)
+            tcp(from, to, dice.byte(), options, &load)
         }
         17 if dice.below(8) == 0 => {
             let network = dice.one_of(&[0, 5, 6, 0xFF_FFFF]);
@@ -242,6 +223,9 @@ fn wanted() -> Vec<Vec<u8>> {
         frames.push(llc(one, two, &[4, 4, control, 0]));
         frames.push(llc(one, two, &[4, 4, control | 0x10, 0]));
     }
+    for kind in [1, 128, 129, 133, 134, 135, 136] {
+        frames.push(frame(0x86DD, &v6(1, 0, 58, &icmp(kind, 0, &[0; 16]))));
+    }
     for pdu in [15, 16, 17, 18, 20, 24, 25, 26, 27] {
         frames.push(llc(
             one,
@@ -286,7 +270,7 @@ pub fn ethernet() -> Vec<Packet> {
         }
         for _ in 0..1 + dice.below(4) {
             let at = dice.below(wrong.data.len().min(80));
-            let any = dice.below(256) as u8;
+            let any = dice.byte();
             wrong.data[at] = dice.one_of(&[0, 0xFF, 0x45, 0x81, any]);
         }
         packets.push(wrong);

@@ -5,6 +5,8 @@
 //! …`; with `CI=true` in the environment it is a failure.
 
 mod corpus;
+#[path = "../../../forebay/tests/support/dice.rs"]
+mod dice;
 mod expressions;
 #[allow(unsafe_code)]
 #[path = "../support/lab.rs"]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::dice::Dice;
 use std::{
     env,
     fs::{self, File},
@@ -279,19 +280,15 @@ fn huge_pages_are_reported_as_the_kernel_has_them() {
 #[test]
 fn a_fifo_gives_every_byte_back_in_order_whatever_is_done() {
     use std::collections::VecDeque;
-    let mut random = 12345_u64;
-    let mut below = |most: usize| {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
-        (random >> 33) as usize % most
-    };
+    let mut dice = Dice(12345);
     for capacity in [1, 100, 4096, 5000] {
         let mut fifo = Fifo::new(capacity, &MapConfig::default()).unwrap();
         let mut oracle = VecDeque::<u8>::new();
         for round in 0..2_000_u32 {
-            let n = below(capacity + 2);
+            let n = dice.below(capacity + 2);
             let bytes: Vec<u8> = (0..n).map(|i| (round as usize + i) as u8).collect();
             let room = capacity - oracle.len();
-            match below(5) {
+            match dice.below(5) {
                 0 | 1 => {
                     assert_eq!(fifo.put(&bytes), n <= room);
                     oracle.extend(bytes.iter().filter(|_| n <= room));

@@ -1,7 +1,7 @@
 //! The pool between threads, with an oracle of who owns which slot, and with rings from one to another.
 
 use super::{pool_tests::pool_of, returns::NONE, tests::operations, *};
-use crate::{ring::spsc, sync::Arc};
+use crate::{dice::Dice, ring::spsc, sync::Arc};
 use std::{
     sync::atomic::{
         AtomicBool, AtomicU32,
@@ -11,18 +11,6 @@ use std::{
 };
 
 const MANY: u64 = 20_000;
-
-/// A small generator of numbers (xorshift), so that a failure repeats.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
 
 /// Who has which slot: set when it is taken, cleared just before it is given up. Relaxed, so that it orders nothing
 /// that the pool should have ordered.

@@ -1,10 +1,10 @@
 //! What users rely on of loans: bytes from elsewhere are records like others, in order and counted, and their memory comes back.
 
 use super::{
-    tests::{Act, Dice, Lengths, Recorder, append, config, open, records},
+    tests::{Act, Lengths, Recorder, append, config, open, records},
     *,
 };
-use crate::Result;
+use crate::{Result, dice::Dice};
 use std::{
     io,
     sync::{
@@ -58,9 +58,9 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         for _ in 0..200 {
-            let act = match dice.roll(3) {
+            let act = match dice.below(3) {
                 0 => Act::Block,
-                _ => Act::Take(1 + dice.roll(5000)),
+                _ => Act::Take(1 + dice.below(5000)),
             };
             recorder.tape().script.push_back(act);
         }
@@ -69,8 +69,10 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
         let (mut oracle, mut loans) = (Vec::new(), 0);
         while oracle.len() < 400 {
             let number = oracle.len() as u64;
-            let lens: Vec<_> = (0..1 + dice.roll(20)).map(|_| 1 + dice.roll(300)).collect();
-            match dice.roll(3) {
+            let lens: Vec<_> = (0..1 + dice.below(20))
+                .map(|_| 1 + dice.below(300))
+                .collect();
+            match dice.below(3) {
                 0 => {
                     lend(&mut store, &lens, number, &home).unwrap();
                     loans += 1;
@@ -82,7 +84,7 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
                     oracle.push((lens[0], number as u8));
                 }
             }
-            match dice.roll(30) {
+            match dice.below(30) {
                 0 => store.flush().unwrap(),
                 1 => store.tick(number * 1_000_000_000).unwrap(),
                 2 => drop(store.carrier().unwrap()), // nothing is lent
@@ -105,13 +107,15 @@ fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
     for seed in 0..80 {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
-        recorder.tape().room = Some(dice.roll(30_000));
+        recorder.tape().room = Some(dice.below(30_000));
         let mut store = open(&recorder, &config(seed % 2 == 0));
         let (home, mut loans) = (Arc::default(), 0);
         let (mut accepted, mut error) = (0, None);
         while accepted < 400 && error.is_none() {
-            let lens: Vec<_> = (0..1 + dice.roll(9)).map(|_| 1 + dice.roll(300)).collect();
-            let (done, records) = match dice.roll(2) {
+            let lens: Vec<_> = (0..1 + dice.below(9))
+                .map(|_| 1 + dice.below(300))
+                .collect();
+            let (done, records) = match dice.below(2) {
                 0 => (append(&mut store, lens[0], accepted), 1),
                 _ => {
                     let done = lend(&mut store, &lens, accepted, &home);

@@ -1,10 +1,10 @@
 //! What users rely on of syncs, waits and full stores: what is said to be durable is, and what finds no room is counted.
 
 use super::{
-    tests::{Dice, Lengths, append, config, records},
+    tests::{Lengths, append, config, records},
     *,
 };
-use crate::{Result, sync::held};
+use crate::{Result, dice::Dice, sync::held};
 use std::{
     io,
     sync::{
@@ -41,10 +41,10 @@ impl Disk {
     pub fn after_power_cut(&self, dice: &mut Dice) -> Vec<u8> {
         let platter = self.platter();
         let (kept, seen) = (&platter.kept, &platter.seen);
-        let len = kept.len() + dice.roll(seen.len() - kept.len() + 1);
+        let len = kept.len() + dice.below(seen.len() - kept.len() + 1);
         let mut found = seen[..len].to_vec();
         for (sector, bytes) in found.chunks_mut(512).enumerate() {
-            let has_arrived = dice.roll(3) > 0;
+            let has_arrived = dice.below(3) > 0;
             for (byte, at) in bytes.iter_mut().zip(sector * 512..) {
                 if platter.dirty[at] && !has_arrived {
                     *byte = kept.get(at).copied().unwrap_or(0);
@@ -133,16 +133,16 @@ fn a_power_cut_takes_nothing_that_was_reported_durable() {
     for seed in 0..200 {
         let mut dice = Dice(seed);
         let disk = Disk::default();
-        disk.platter().most = dice.roll(3000);
+        disk.platter().most = dice.below(3000);
         let policy = POLICIES[seed as usize % 4];
         let config = Config {
             sync: policy,
-            ..config(dice.roll(2) == 0)
+            ..config(dice.below(2) == 0)
         };
         let mut log = Records::<u64>::in_blocks(Box::new(disk.clone()), &config).unwrap();
-        for number in 0..dice.roll(6000) as u64 {
+        for number in 0..dice.below(6000) {
             assert!(log.append(&number).unwrap());
-            match dice.roll(500) {
+            match dice.below(500) {
                 0 => log.flush().unwrap(),
                 1 => log.tick(number << 20).unwrap(),
                 2 => {

@@ -1,10 +1,10 @@
 //! What rotation relies on: whole records in every output, none lost or doubled between two, and leave taken in order.
 
 use super::{
-    tests::{Dice, Lengths, append, config, records},
+    tests::{Lengths, append, config, records},
     *,
 };
-use crate::{Error, Result, sync::held};
+use crate::{Error, Result, dice::Dice, sync::held};
 use std::{
     io,
     os::unix::fs::MetadataExt,
@@ -121,16 +121,16 @@ fn every_output_has_whole_records_and_together_they_have_all() {
         let mut store = open(&shelves, &config(seed % 2 == 0));
         let (mut oracle, mut told) = (vec![Vec::new()], 0);
         for number in 0..300 {
-            let len = 1 + dice.roll(400);
+            let len = 1 + dice.below(400);
             while let Err(error) = append(&mut store, len, number) {
                 assert!(!error.to_string().is_empty());
                 told += 1;
                 store.retry();
             }
             oracle.last_mut().unwrap().push((len, number as u8));
-            match dice.roll(40) {
-                0 => shelves.shelf().failing_opens += dice.roll(3),
-                1 => shelves.shelf().failing_ends += dice.roll(3),
+            match dice.below(40) {
+                0 => shelves.shelf().failing_opens += dice.below(3),
+                1 => shelves.shelf().failing_ends += dice.below(3),
                 2 => shelves.shelf().failing_writes += 1,
                 3..8 => {
                     turn(&mut store, &mut told);

@@ -1,7 +1,7 @@
 //! What users rely on: the bytes in order, nothing lost silently, counts that add up.
 
 use super::*;
-use crate::{Result, sync::held, time::Clock};
+use crate::{Result, dice::Dice, sync::held, time::Clock};
 use std::{
     collections::VecDeque,
     io,
@@ -99,17 +99,6 @@ impl Sink for Recorder {
     }
 }
 
-/// A small generator of test numbers (SplitMix64).
-pub(super) struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (z ^ z >> 27) as usize % below
-    }
-}
-
 pub(super) fn config(thread: bool) -> Config {
     Config {
         buffers: 3,
@@ -161,25 +150,25 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
     for seed in 0..60 {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
-        recorder.tape().is_direct = dice.roll(2) == 0;
+        recorder.tape().is_direct = dice.below(2) == 0;
         for _ in 0..200 {
-            let act = match dice.roll(3) {
+            let act = match dice.below(3) {
                 0 => Act::Block,
-                _ => Act::Take(1 + dice.roll(5000)),
+                _ => Act::Take(1 + dice.below(5000)),
             };
             recorder.tape().script.push_back(act);
         }
         let mut store = open(&recorder, &config(seed % 2 == 0));
         let mut oracle = Vec::new();
         for number in 0..400 {
-            let longest = if dice.roll(10) == 0 { 8900 } else { 200 };
-            let len = 1 + dice.roll(longest);
+            let longest = if dice.below(10) == 0 { 8900 } else { 200 };
+            let len = 1 + dice.below(longest);
             append(&mut store, len, number).unwrap();
             oracle.push((len, number as u8));
-            match dice.roll(40) {
+            match dice.below(40) {
                 0 => store.flush().unwrap(),
                 1 => store.tick(number * 1_000_000_000).unwrap(),
-                2 => drop(store.reserve(dice.roll(9000)).unwrap()), // aborted
+                2 => drop(store.reserve(dice.below(9000)).unwrap()), // aborted
                 _ => {}
             }
         }
@@ -197,12 +186,12 @@ fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
     for seed in 0..80 {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
-        recorder.tape().room = Some(dice.roll(30_000));
+        recorder.tape().room = Some(dice.below(30_000));
         let mut store = open(&recorder, &config(seed % 2 == 0));
         let mut accepted = 0;
         let mut error = None;
         while accepted < 300 && error.is_none() {
-            match append(&mut store, 1 + dice.roll(300), accepted) {
+            match append(&mut store, 1 + dice.below(300), accepted) {
                 Ok(()) => accepted += 1,
                 Err(e) => error = Some(e),
             }

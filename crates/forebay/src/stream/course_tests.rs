@@ -1,11 +1,8 @@
 //! The stories that a course's tests of such a stream tell, and its long random stress: after each step, everything that
 //! can be asked is compared with an oracle. `tests` has what else users rely on in one thread.
 
-use super::{
-    tests::{Dice, made},
-    *,
-};
-use crate::{ring::ONE_VIEW, sync::Park};
+use super::{tests::made, *};
+use crate::{dice::Dice, ring::ONE_VIEW, sync::Park};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
@@ -154,12 +151,12 @@ fn stress(bytes: usize, capacity: usize, seed: u64) {
     let mut told = Told::new(capacity);
     while told.popped < bytes as u64 {
         let rest = &data[told.pushed as usize..];
-        let n = dice.below(rest.len() as u64 + 1) as usize;
+        let n = dice.below(rest.len() + 1);
         told.step(Push(&rest[..n]));
         if told.pushed == bytes as u64 {
             told.step(Close);
         }
-        let n = dice.below(told.content.len() as u64 + 1) as usize;
+        let n = dice.below(told.content.len() + 1);
         told.step(Pop(n));
     }
     assert!(told.reader.is_finished());

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::{
+    dice::Dice,
     ring::ONE_VIEW,
     sync::{Park, Spin, Task, Wait},
 };
@@ -11,7 +12,6 @@ use std::{
     collections::VecDeque,
     io::{BufRead, ErrorKind, Read, Write},
     thread,
-    time::Duration,
 };
 
 /// A stream of `capacity_bytes`.
@@ -40,30 +40,6 @@ fn counts<W: Wait>(writer: &Writer<W>, reader: &Reader<W>, pushed: u64, popped: 
     assert_eq!(reader.bytes_popped(), popped);
     assert_eq!(reader.bytes_buffered(), buffered);
     assert_eq!(writer.available_capacity(), writer.capacity() - buffered);
-}
-
-/// A small generator of numbers (xorshift), so that a failure repeats.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    pub(super) fn byte(&mut self) -> u8 {
-        self.below(256) as u8
-    }
-
-    pub(super) fn stall(&mut self) {
-        match self.below(100) {
-            0 => thread::sleep(Duration::from_micros(50)),
-            1..20 => thread::yield_now(),
-            _ => {}
-        }
-    }
 }
 
 #[test]
@@ -342,7 +318,7 @@ fn a_long_random_stress_agrees_with_the_oracle() {
         let mut dice = Dice(seed);
         let steps: Vec<Step> = (0..if ONE_VIEW { 2000 } else { 20_000 })
             .map(|_| {
-                let n = dice.below(capacity as u64 + 2) as usize;
+                let n = dice.below(capacity + 2);
                 match dice.below(4) {
                     0 => Step::Push(n),
                     1 => Step::Commit(n, n / 2),

@@ -1,10 +1,8 @@
 //! What users rely on in two threads: order through stalls, early ends of either side, no wake-up lost.
 
-use super::{
-    tests::{Dice, made},
-    *,
-};
+use super::{tests::made, *};
 use crate::{
+    dice::Dice,
     ring::ONE_VIEW,
     sync::{Eventfd, Park, Spin, Task},
 };
@@ -82,7 +80,7 @@ fn through_a_stream<W: Wait + 'static>(
             if writer.reader_is_gone() {
                 return;
             }
-            dice.stall();
+            dice.stall(100);
         }
         match end {
             Some(End::Closed) => writer.close(),
@@ -119,7 +117,7 @@ fn through_a_stream<W: Wait + 'static>(
         number += content.len() as u64;
         let ahead = (number - reader.bytes_popped()) as usize;
         assert_eq!(reader.pop(ahead), ahead);
-        dice.stall();
+        dice.stall(100);
     }
     assert!(number >= taken.min(sent));
     if taken > sent {
@@ -188,7 +186,7 @@ fn no_wake_up_is_lost_in_a_million_random_handshakes() {
         let (mut question, mut questions) = made::<W>(32);
         let (mut answer, mut answers) = made::<W>(32);
         // Both roll the same lengths, and stalls of their own.
-        let length = |lengths: &mut Dice| 1 + lengths.below(LONGEST as u64) as usize;
+        let length = |lengths: &mut Dice| 1 + lengths.below(LONGEST);
         let echo = thread::spawn(move || {
             let (mut lengths, mut dice) = (Dice(seed), Dice(seed + 1));
             for i in 0..n {

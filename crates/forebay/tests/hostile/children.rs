@@ -2,7 +2,8 @@
 
 use crate::{
     by_hand::{self, Note, Paper},
-    lab::{Lab, Random},
+    lab::Lab,
+    support::dice::Dice,
 };
 use forebay::queue::lanes::{SendError, Sender};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -72,7 +73,7 @@ pub fn run() {
         lab: Lab::of_child(),
         number,
         end: Instant::now() + seconds(),
-        random: Random::new(number + 100),
+        dice: Dice(number + 100),
     };
     match role.as_str() {
         "sender" => child.sends(),
@@ -87,7 +88,7 @@ struct ChildOf {
     lab: Lab,
     number: u64,
     end: Instant,
-    random: Random,
+    dice: Dice,
 }
 
 impl ChildOf {
@@ -131,12 +132,12 @@ impl ChildOf {
     fn scribbles(mut self) {
         let mut lanes = 0;
         while !self.is_over() || lanes < 3 * WAYS {
-            let bytes = 4096 << self.random.below(6); // some messages are longer than the hub's buffer
+            let bytes = 4096 << self.dice.below(6); // some messages are longer than the hub's buffer
             let Some(mut paper) = Paper::attach(self.connect(), bytes) else {
                 continue; // all places are taken, or we were stopped for too long
             };
-            for _ in 0..self.random.below(100) {
-                let _ = paper.send(self.random.below(200) as usize); // first it looks honest
+            for _ in 0..self.dice.below(100) {
+                let _ = paper.send(self.dice.below(200)); // first it looks honest
             }
             for deed in 0..500 {
                 self.spoil(&mut paper, lanes % WAYS);
@@ -151,26 +152,26 @@ impl ChildOf {
 
     /// One bad deed.
     fn spoil(&mut self, paper: &mut Paper, way: u64) {
-        let random = &mut self.random;
+        let dice = &mut self.dice;
         match way {
             0 => {
-                for _ in 0..random.below(1000) {
-                    paper.mine.write(random.any() as usize, random.nasty());
+                for _ in 0..dice.below(1000) {
+                    paper.mine.write(dice.any() as usize, nasty(dice));
                 }
             }
-            1 => paper.mine.write(by_hand::POSITION, random.nasty()),
-            2 => paper.mine.write(by_hand::RINGS, random.nasty()), // the hub rings all the time
+            1 => paper.mine.write(by_hand::POSITION, nasty(dice)),
+            2 => paper.mine.write(by_hand::RINGS, nasty(dice)), // the hub rings all the time
             3 => {
-                let word = by_hand::FRONT + random.below(8) as usize;
-                paper.mine.write(word, random.nasty());
-                let tail = paper.tail + random.below(9);
+                let word = by_hand::FRONT + dice.below(8);
+                paper.mine.write(word, nasty(dice));
+                let tail = paper.tail + dice.below(9);
                 paper.mine.write(by_hand::POSITION, tail);
             }
-            4 => drop(by_hand::ring(&paper.socket, 1 + random.below(100))),
+            4 => drop(by_hand::ring(&paper.socket, 1 + dice.below(100))),
             5 => {
                 let some = [paper.socket.as_fd(); 5];
-                let some = &some[..random.below(6) as usize];
-                match random.below(2) {
+                let some = &some[..dice.below(6)];
+                match dice.below(2) {
                     0 => by_hand::send(&paper.socket, &[1], some),
                     _ => by_hand::send_urgently(&paper.socket, &[1], some),
                 };
@@ -178,18 +179,18 @@ impl ChildOf {
             6 => {
                 by_hand::cannot_change(&paper.mine);
                 by_hand::cannot_change(&paper.theirs);
-                paper.mine.write(random.any() as usize, random.any());
+                paper.mine.write(dice.any() as usize, dice.any());
             }
             7 => {
                 // What is being read changes all the time; the positions are fine.
-                let _ = paper.send(random.below(90_000) as usize);
+                let _ = paper.send(dice.below(90_000));
                 for _ in 0..1000 {
-                    let word = by_hand::FRONT + 1 + random.below(100) as usize;
-                    paper.mine.write(word, random.nasty());
+                    let word = by_hand::FRONT + 1 + dice.below(100);
+                    paper.mine.write(word, nasty(dice));
                 }
             }
-            8 => paper.send_header((1 << 20) + (random.any() >> 33), paper.sent),
-            _ => paper.send_header(0, paper.sent + 1 + random.below(1 << 31)),
+            8 => paper.send_header((1 << 20) + (dice.any() >> 33), paper.sent),
+            _ => paper.send_header(0, paper.sent + 1 + dice.below(1 << 31)),
         }
     }
 
@@ -198,7 +199,7 @@ impl ChildOf {
         let mut silent = Vec::new();
         while !self.is_over() {
             let socket = self.connect();
-            let random = &mut self.random;
+            let dice = &mut self.dice;
             let page = by_hand::PAGE;
             let note = Note {
                 what: 1,
@@ -206,23 +207,16 @@ impl ChildOf {
             };
             let fitting = by_hand::memory(page, MemfdFlags::empty(), by_hand::SEALS);
             let fitting = fitting.unwrap();
-            let junk: Vec<u8> = (0..random.below(100)).map(|_| random.any() as u8).collect();
-            if random.below(8) == 0 {
+            let junk: Vec<u8> = (0..dice.below(100)).map(|_| dice.byte()).collect();
+            if dice.below(8) == 0 {
                 by_hand::send_urgently(&socket, &[1], &[fitting.as_fd()]);
             }
-            match random.below(9) {
+            match dice.below(9) {
                 0 => silent.push(socket),
                 1 => drop(by_hand::send(&socket, &junk, &[])),
-                2 => drop(by_hand::send(
-                    &socket,
-                    &note.bytes()[..random.below(24) as usize],
-                    &[],
-                )),
+                2 => drop(by_hand::send(&socket, &note.bytes()[..dice.below(24)], &[])),
                 3 => {
-                    let Some(len) = [page / 2, 3 * page, 0]
-                        .get(random.below(4) as usize)
-                        .copied()
-                    else {
+                    let Some(len) = [page / 2, 3 * page, 0].get(dice.below(4)).copied() else {
                         continue;
                     };
                     let note = Note {
@@ -233,22 +227,22 @@ impl ChildOf {
                 }
                 4 => {
                     let note = Note {
-                        what: random.any() as u32,
-                        len: random.nasty(),
+                        what: dice.any() as u32,
+                        len: nasty(dice),
                     };
                     by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
                 }
                 5 => {
-                    let many = vec![fitting.as_fd(); 2 + random.below(200) as usize];
+                    let many = vec![fitting.as_fd(); 2 + dice.below(200)];
                     by_hand::send(&socket, &note.bytes(), &many);
                 }
                 6 => {
-                    let wrong = wrong_descriptor(random);
+                    let wrong = wrong_descriptor(dice);
                     by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
                 }
                 7 => {
                     // Not sealed, or not enough; then it shrinks under the hub's eyes.
-                    let seals = SealFlags::from_bits_truncate(random.below(32) as u32);
+                    let seals = SealFlags::from_bits_truncate(dice.below(32) as u32);
                     if seals.contains(by_hand::SEALS) {
                         continue;
                     }
@@ -285,7 +279,7 @@ impl ChildOf {
             socket
                 .set_read_timeout(Some(Duration::from_secs(10)))
                 .unwrap();
-            let random = &mut self.random;
+            let dice = &mut self.dice;
             let note = Note {
                 what: 2,
                 len: by_hand::PAGE as u64,
@@ -295,14 +289,14 @@ impl ChildOf {
                 0 => silent.push(socket),
                 1 => drop((&socket).write(b"HTTP/1.0 400 Bad Request\r\n\r\n")),
                 2 => {
-                    let wrong = wrong_descriptor(random);
+                    let wrong = wrong_descriptor(dice);
                     by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
                     silent.push(socket);
                 }
                 3 => {
                     let note = Note {
-                        what: random.below(7) as u32,
-                        len: random.nasty(),
+                        what: dice.below(7) as u32,
+                        len: nasty(dice),
                     };
                     by_hand::send(&socket, &note.bytes(), &[]);
                     silent.push(socket);
@@ -325,22 +319,32 @@ impl ChildOf {
         let begun = Instant::now();
         // A sender that finds no room waits for 50 ms, and then goes.
         while begun.elapsed() < Duration::from_millis(200) && !by_hand::is_gone(&paper.socket) {
-            let random = &mut self.random;
+            let dice = &mut self.dice;
             match way {
-                4 => paper.mine.write(random.any() as usize, random.nasty()),
-                5 => paper.mine.write(by_hand::RINGS, random.any()),
-                6 => drop(by_hand::ring(&paper.socket, 1 + random.below(50))),
+                4 => paper.mine.write(dice.any() as usize, nasty(dice)),
+                5 => paper.mine.write(by_hand::RINGS, dice.any()),
+                6 => drop(by_hand::ring(&paper.socket, 1 + dice.below(50))),
                 7 => {} // it does nothing at all
-                _ => paper.mine.write(by_hand::POSITION, random.below(1 << 20)),
+                _ => paper.mine.write(by_hand::POSITION, dice.below(1 << 20)),
             }
             thread::yield_now();
         }
     }
 }
 
+/// A number near the edges of something as often as anywhere.
+fn nasty(dice: &mut Dice) -> u64 {
+    match dice.below(4) {
+        0 => dice.any(),
+        1 => dice.below(64),
+        2 => u64::MAX - dice.below(64),
+        _ => (1 << dice.below(64)) - dice.below(2),
+    }
+}
+
 /// Something that is no memory, or the wrong one.
-fn wrong_descriptor(random: &mut Random) -> OwnedFd {
-    match random.below(6) {
+fn wrong_descriptor(dice: &mut Dice) -> OwnedFd {
+    match dice.below(6) {
         0 => File::open("/dev/null").unwrap().into(),
         1 => File::open(env::current_exe().unwrap()).unwrap().into(),
         2 => rustix::pipe::pipe().unwrap().0,

@@ -61,36 +61,6 @@ pub fn promptly<T>(call: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Numbers without a pattern that matters; the seed says which.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(0x9E37_79B9_7F4A_7C15 ^ (seed << 17))
-    }
-
-    pub fn any(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, most: u64) -> u64 {
-        self.any() % most
-    }
-
-    /// A number near the edges of something as often as anywhere.
-    pub fn nasty(&mut self) -> u64 {
-        match self.below(4) {
-            0 => self.any(),
-            1 => self.below(64),
-            2 => u64::MAX - self.below(64),
-            _ => (1 << self.below(64)) - self.below(2),
-        }
-    }
-}
-
 /// A folder for a test and its children, gone at its end.
 pub struct Lab {
     folder: PathBuf,

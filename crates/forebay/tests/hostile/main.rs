@@ -15,10 +15,12 @@
 mod by_hand;
 mod children;
 mod lab;
+#[path = "../support/mod.rs"]
+mod support;
 
 use children::{Honest, seconds};
 use forebay::queue::lanes::{Config, Ending, Hub, RecvError, SendError, Sender};
-use lab::{Descriptors, Lab, Mortal, Random, promptly};
+use lab::{Descriptors, Lab, Mortal, promptly};
 use std::{
     collections::BTreeMap,
     os::unix::net::{UnixListener, UnixStream},
@@ -26,6 +28,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use support::dice::Dice;
 
 /// The time limit of all calls.
 const LIMIT: Option<Duration> = Some(Duration::from_millis(50));
@@ -172,13 +175,13 @@ fn hostile_senders_cost_a_hub_errors_and_honest_ones_nothing() {
 /// Stops processes and lets them go on, in turn, until it is time.
 fn stop_and_go(children: &[&Mortal]) {
     let end = Instant::now() + seconds();
-    let mut random = Random::new(7);
+    let mut dice = Dice(7);
     while Instant::now() < end {
         for child in children {
             child.signal(libc::SIGSTOP);
-            thread::sleep(Duration::from_millis(random.below(60)));
+            thread::sleep(Duration::from_millis(dice.below(60)));
             child.signal(libc::SIGCONT);
-            thread::sleep(Duration::from_millis(random.below(20)));
+            thread::sleep(Duration::from_millis(dice.below(20)));
         }
     }
 }
@@ -191,7 +194,7 @@ fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
     let mut hub = lab.child("hub", 0);
     let mut ends = BTreeMap::new();
     let mut count = |end: String| *ends.entry(end).or_insert(0_u64) += 1;
-    let mut random = Random::new(3);
+    let mut dice = Dice(3);
     while !hub.has_ended() {
         let Ok(socket) = UnixStream::connect(lab.socket()) else {
             thread::sleep(Duration::from_millis(1)); // not there yet, or has not come round to us
@@ -203,7 +206,7 @@ fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
             continue;
         };
         for _ in 0..2000 {
-            let message = vec![7; random.below(2000) as usize];
+            let message = vec![7; dice.below(2000)];
             match promptly(|| sender.send(&message, LIMIT)) {
                 Ok(()) => {}
                 Err(SendError::TimedOut) => {

@@ -49,18 +49,10 @@ fn what_the_output_takes_goes_around_the_buffer_and_the_rest_into_it() {
     assert!(passed <= 2 << 20, "{passed} bytes passed");
 }
 
-/// Steps of a generator, to stall at random places.
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state >> 20
-}
-
 /// Gives up the processor for up to 200 turns, every eighth time.
-fn dawdle(state: &mut u64) {
-    if random(state).is_multiple_of(8) {
-        (0..random(state) % 200).for_each(|_| thread::yield_now());
+fn dawdle(dice: &mut Dice) {
+    if dice.below(8) == 0 {
+        (0..dice.below(200)).for_each(|_| thread::yield_now());
     }
 }
 
@@ -77,25 +69,25 @@ fn order_and_counts_hold_however_the_neighbours_stall() {
         }
         let (mut producer, bytes) = (lab.producer, sent.clone());
         let producing = thread::spawn(move || {
-            let (mut left, mut state) = (&bytes[..], seed);
+            let (mut left, mut dice) = (&bytes[..], Dice(seed));
             while !left.is_empty() {
-                let most = [10, 5000, 400_000][random(&mut state) as usize % 3];
-                let size = 1 + random(&mut state) as usize % most;
+                let most = dice.one_of(&[10, 5000, 400_000]);
+                let size = 1 + dice.below(most);
                 let (piece, rest) = left.split_at(left.len().min(size));
                 producer.write_all(piece).unwrap();
                 left = rest;
-                dawdle(&mut state);
+                dawdle(&mut dice);
             }
         });
-        let (mut received, mut state) = (Vec::new(), seed << 32);
+        let (mut received, mut dice) = (Vec::new(), Dice(seed << 32));
         let mut piece = vec![0; 200_000];
         loop {
-            let most = 1 + random(&mut state) as usize % piece.len();
+            let most = 1 + dice.below(piece.len());
             match consumer.read(&mut piece[..most]).unwrap() {
                 0 => break,
                 bytes => received.extend_from_slice(&piece[..bytes]),
             }
-            dawdle(&mut state);
+            dawdle(&mut dice);
         }
         assert!(received == sent, "seed {seed}");
         producing.join().unwrap();

@@ -1,7 +1,7 @@
 //! The ring against a `VecDeque`, with elements of every shape, in one thread and in two.
 
 use super::*;
-use crate::sync::Park;
+use crate::{dice::Dice, sync::Park};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
@@ -431,26 +431,6 @@ fn releasing_more_than_was_peeked_panics() {
     consumer.peek(4).release(3);
 }
 
-/// A small generator of numbers (xorshift), so that a failure repeats.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    fn stall(&mut self) {
-        match self.below(300) {
-            0 => thread::sleep(Duration::from_micros(50)),
-            1..20 => thread::yield_now(),
-            _ => {}
-        }
-    }
-}
-
 /// Sends `elements` numbers through a ring in random steps with stalls; the receiver stops after `taken`.
 fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, taken: u64) {
     let config = Config {
@@ -474,11 +454,11 @@ fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, 
                     producer.push_burst(&mut numbers);
                 }
                 _ => {
-                    let n = dice.below(40) as usize;
+                    let n = dice.below(40);
                     producer.reserve(n).fill(&mut numbers);
                 }
             }
-            dice.stall();
+            dice.stall(300);
         }
     });
     let mut dice = Dice(seed + 1);
@@ -490,20 +470,20 @@ fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, 
                 next += 1;
             }
             1 => {
-                let burst = consumer.peek(dice.below(40) as usize);
+                let burst = consumer.peek(dice.below(40));
                 let k = burst.len() as u64;
                 assert!(burst.iter().map(|value| **value).eq(next..next + k));
                 burst.release(k as usize);
                 next += k;
             }
             _ => {
-                for value in consumer.peek(dice.below(40) as usize) {
+                for value in consumer.peek(dice.below(40)) {
                     assert_eq!(*value, next);
                     next += 1;
                 }
             }
         }
-        dice.stall();
+        dice.stall(300);
     }
     if taken == elements {
         assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));

@@ -1,10 +1,7 @@
 //! What users rely on: what was written whole comes back whole, and of everything else it is said what it was.
 
 use super::*;
-use crate::{
-    store::tests::{Dice, config},
-    sync::held,
-};
+use crate::{dice::Dice, store::tests::config, sync::held};
 use std::{
     io,
     io::IoSlice,
@@ -98,7 +95,7 @@ fn records_of_one_type_come_back_as_they_were() {
         let mut log = Records::<Entry>::in_blocks(sink, &config(seed % 2 == 0)).unwrap();
         let mut number = 0;
         while number < 3000 {
-            match dice.roll(100) {
+            match dice.below(100) {
                 0 => log.flush().unwrap(),
                 1..5 => {
                     let many: Vec<_> = (number..number + 300).map(Entry::new).collect();
@@ -138,17 +135,17 @@ fn records_of_bytes_come_back_as_they_were() {
         let mut log = Records::<[u8]>::in_blocks(sink, &config(seed % 2 == 0)).unwrap();
         let mut oracle = Vec::new();
         for number in 0..500 {
-            let longest = if dice.roll(50) == 0 { 9000 } else { 100 };
-            let record = vec![number as u8; dice.roll(longest + 1)];
-            if dice.roll(2) == 0 {
+            let longest = if dice.below(50) == 0 { 9000 } else { 100 };
+            let record = vec![number as u8; dice.below(longest + 1)];
+            if dice.below(2) == 0 {
                 log.append(&record).unwrap();
             } else {
-                let (one, other) = record.split_at(dice.roll(record.len() + 1));
+                let (one, other) = record.split_at(dice.below(record.len() + 1));
                 log.append_vectored(&[IoSlice::new(one), IoSlice::new(other)])
                     .unwrap();
             }
             oracle.push(record);
-            if dice.roll(60) == 0 {
+            if dice.below(60) == 0 {
                 log.flush().unwrap();
             }
         }
