@@ -89,7 +89,9 @@ fn code(path: &Path) -> String {
 
 fn is_test(path: &Path) -> bool {
     let name = path.file_stem().unwrap().to_str().unwrap();
-    name.ends_with("tests") || name.ends_with("models")
+    ["tests", "testing", "models"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! What users rely on of loans: bytes from elsewhere are records like others, in order and counted, and their memory comes back.
 
 use super::{
-    tests::{Act, Lengths, Recorder, append, config, open, records},
+    testing::{
+        Act, Lengths, Recorder, Shelves, Stuck, append, config, kept_what_fits, open, records,
+    },
     *,
 };
 use crate::{Result, dice::Dice};
 use std::{
-    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -129,15 +130,7 @@ fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
             }
         }
         let end = store.close().wait_to_the_end();
-        let error = error.or(end.error).expect("it is told");
-        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
-        assert_eq!(end.totals.accepted, accepted);
-        let tape = recorder.tape();
-        let kept = records(&tape.bytes);
-        assert_eq!(kept.len() as u64, end.totals.written, "seed {seed}");
-        let order: Vec<_> = kept.iter().map(|&(_, number)| number).collect();
-        assert_eq!(order, (0..kept.len()).map(|n| n as u8).collect::<Vec<_>>());
-        assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+        kept_what_fits(&recorder, error, accepted, end, seed);
         assert_eq!(home.load(SeqCst), loans, "what is lost comes back, too");
     }
 }
@@ -172,12 +165,6 @@ fn a_retry_goes_on_in_the_middle_of_a_loan() {
 
 #[test]
 fn loans_that_are_given_up_come_back() {
-    struct Stuck;
-    impl Sink for Stuck {
-        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-    }
     let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config(true)).unwrap();
     let home = Arc::default();
     lend(&mut store, &[100; 50], 0, &home).unwrap();
@@ -214,18 +201,8 @@ fn with_everything_lent_out_no_buffer_is_empty_and_nothing_more_is_asked_for() {
 
 #[test]
 fn the_next_output_begins_behind_a_loan() {
-    use std::sync::Mutex;
-    #[derive(Clone, Default)]
-    struct Shelf(Arc<Mutex<Vec<Recorder>>>);
-    impl Series for Shelf {
-        fn open(&mut self, _: u64) -> Result<Box<dyn Sink>> {
-            let recorder = Recorder::default();
-            self.0.lock().unwrap().push(recorder.clone());
-            Ok(Box::new(recorder))
-        }
-    }
-    let shelf = Shelf::default();
-    let files = Files::open(shelf.clone()).unwrap();
+    let shelves = Shelves::default();
+    let files = Files::open(shelves.clone()).unwrap();
     let mut store = Appender::new(Box::new(files), Arc::new(Lengths), &config(true)).unwrap();
     let home = Arc::default();
     lend(&mut store, &[10; 3], 0, &home).unwrap();
@@ -237,10 +214,9 @@ fn the_next_output_begins_behind_a_loan() {
     append(&mut store, 10, 3).unwrap();
     lend(&mut store, &[10; 2], 4, &home).unwrap();
     assert_eq!(store.close().wait_to_the_end().totals.written, 6);
-    let found = shelf.0.lock().unwrap();
-    let of = |recorder: &Recorder| records(&recorder.tape().bytes);
-    assert_eq!(of(&found[0]), [(10, 0), (10, 1), (10, 2)]);
-    assert_eq!(of(&found[1]), [(10, 3), (10, 4), (10, 5)]);
+    let outputs = &shelves.shelf().outputs;
+    assert_eq!(records(&outputs[0]), [(10, 0), (10, 1), (10, 2)]);
+    assert_eq!(records(&outputs[1]), [(10, 3), (10, 4), (10, 5)]);
 }
 
 #[test]

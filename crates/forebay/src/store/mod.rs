@@ -46,6 +46,8 @@ pub mod records;
 mod rotation_tests;
 mod sink;
 #[cfg(all(test, not(loom)))]
+mod testing;
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod writer;
 

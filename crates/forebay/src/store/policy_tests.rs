@@ -1,7 +1,7 @@
 //! What users rely on of syncs, waits and full stores: what is said to be durable is, and what finds no room is counted.
 
 use super::{
-    tests::{Lengths, append, config, records},
+    testing::{Lengths, append, config, records},
     *,
 };
 use crate::{Result, dice::Dice, sync::held};

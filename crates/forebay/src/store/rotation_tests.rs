@@ -1,98 +1,13 @@
 //! What rotation relies on: whole records in every output, none lost or doubled between two, and leave taken in order.
 
 use super::{
-    tests::{Lengths, append, config, records},
+    testing::{Lengths, Shelves, append, config, records},
     *,
 };
-use crate::{Error, Result, dice::Dice, sync::held};
-use std::{
-    io,
-    os::unix::fs::MetadataExt,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use crate::dice::Dice;
+use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 const LONG: Duration = Duration::from_secs(60);
-
-#[derive(Default)]
-struct Shelf {
-    outputs: Vec<Vec<u8>>,
-    /// What happened to outputs, in order.
-    events: Vec<String>,
-    failing_opens: usize,
-    failing_ends: usize,
-    failing_writes: usize,
-}
-
-#[derive(Clone, Default)]
-struct Shelves(Arc<Mutex<Shelf>>);
-
-impl Shelves {
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        held(&self.0)
-    }
-}
-
-struct Book {
-    shelves: Shelves,
-    number: usize,
-}
-
-fn fails(times: &mut usize) -> bool {
-    let fails = *times > 0;
-    *times -= usize::from(fails);
-    fails
-}
-
-impl Series for Shelves {
-    fn open(&mut self, number: u64) -> Result<Box<dyn Sink>> {
-        let mut shelf = self.shelf();
-        if fails(&mut shelf.failing_opens) {
-            return Err(
-                Error::new("shelf", "opening").because(io::Error::from_raw_os_error(libc::EMFILE))
-            );
-        }
-        assert_eq!(number, shelf.outputs.len() as u64);
-        shelf.outputs.push(Vec::new());
-        shelf.events.push(format!("open {number}"));
-        Ok(Box::new(Book {
-            shelves: self.clone(),
-            number: number as usize,
-        }))
-    }
-    fn complete(&mut self, number: u64) -> Result<()> {
-        let mut shelf = self.shelf();
-        if fails(&mut shelf.failing_ends) {
-            return Err(Error::new("shelf", "renaming"));
-        }
-        shelf.events.push(format!("complete {number}"));
-        Ok(())
-    }
-}
-
-impl Sink for Book {
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        let mut shelf = self.shelves.shelf();
-        assert_eq!(
-            self.number + 1,
-            shelf.outputs.len(),
-            "the others are complete"
-        );
-        if fails(&mut shelf.failing_writes) {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-        }
-        let output = &mut shelf.outputs[self.number];
-        assert_eq!(at, output.len() as u64);
-        let taken = bytes.len().min(1500);
-        output.extend(&bytes[..taken]);
-        Ok(taken)
-    }
-    fn sync(&mut self) -> io::Result<bool> {
-        let event = format!("sync {}", self.number);
-        self.shelves.shelf().events.push(event);
-        Ok(true)
-    }
-}
 
 fn open(shelves: &Shelves, config: &Config) -> Appender {
     let files = Files::open(shelves.clone()).unwrap();

@@ -1,149 +1,11 @@
 //! What users rely on: the bytes in order, nothing lost silently, counts that add up.
 
-use super::*;
-use crate::{Result, dice::Dice, sync::held, time::Clock};
-use std::{
-    collections::VecDeque,
-    io,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+use super::{
+    testing::{Act, Lengths, Recorder, Stuck, append, config, kept_what_fits, open, records},
+    *,
 };
-
-/// Records are `length (u16) │ bytes`; a length with the top bit set is padding.
-pub(super) struct Lengths;
-
-impl Framing for Lengths {
-    fn last_whole(&self, bytes: &[u8]) -> Whole {
-        let mut whole = Whole::default();
-        while let Some(head) = bytes.get(whole.bytes..whole.bytes + 2) {
-            let len = u16::from_le_bytes([head[0], head[1]]);
-            let end = whole.bytes + 2 + (len & 0x7fff) as usize;
-            if end > bytes.len() {
-                break;
-            }
-            whole.bytes = end;
-            whole.records += (len < 0x8000) as u64;
-        }
-        whole
-    }
-    fn takes_loans(&self) -> bool {
-        true
-    }
-    fn least_padding(&self) -> Option<usize> {
-        Some(12)
-    }
-    fn pad(&self, gap: &mut [u8]) {
-        let len = gap.len() as u16 - 2;
-        gap.fill(0);
-        gap[..2].copy_from_slice(&(len | 0x8000).to_le_bytes());
-    }
-}
-
-/// What a sink does with the next write.
-#[derive(Clone, Copy)]
-pub(super) enum Act {
-    Take(usize),
-    Fail(i32),
-    Block,
-}
-
-#[derive(Default)]
-pub(super) struct Tape {
-    pub bytes: Vec<u8>,
-    pub script: VecDeque<Act>,
-    /// Bytes after which the disk is full.
-    pub room: Option<usize>,
-    pub is_direct: bool,
-    pub writes: Vec<(u64, usize)>,
-    pub syncs: u32,
-}
-
-#[derive(Clone, Default)]
-pub(super) struct Recorder(Arc<Mutex<Tape>>);
-
-impl Recorder {
-    pub fn tape(&self) -> MutexGuard<'_, Tape> {
-        held(&self.0)
-    }
-}
-
-impl Sink for Recorder {
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        let mut tape = self.tape();
-        assert_eq!(at, tape.bytes.len() as u64, "no holes, nothing twice");
-        let room = tape.room.map_or(usize::MAX, |room| room - tape.bytes.len());
-        let taken = match tape.script.pop_front() {
-            Some(Act::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(Act::Block) => return Err(io::ErrorKind::WouldBlock.into()),
-            Some(Act::Take(n)) => n.min(bytes.len()),
-            None => bytes.len(),
-        };
-        let taken = taken.min(room);
-        if taken == 0 {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-        }
-        tape.bytes.extend(&bytes[..taken]);
-        tape.writes.push((at, taken));
-        Ok(taken)
-    }
-    fn is_direct(&self) -> bool {
-        self.tape().is_direct
-    }
-    fn cut(&mut self, len: u64) -> io::Result<bool> {
-        self.tape().bytes.truncate(len as usize);
-        Ok(true)
-    }
-    fn sync(&mut self) -> io::Result<bool> {
-        self.tape().syncs += 1;
-        Ok(true)
-    }
-}
-
-pub(super) fn config(thread: bool) -> Config {
-    Config {
-        buffers: 3,
-        buffer_bytes: 4096,
-        record_bytes: 9000,
-        thread,
-        huge_pages: false,
-        ..Config::default()
-    }
-}
-
-pub(super) fn open(recorder: &Recorder, config: &Config) -> Appender {
-    Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
-}
-
-/// Appends a record with `len` bytes of payload; waits where no buffer is empty.
-pub(super) fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
-    loop {
-        if let Some(mut slot) = store.reserve(len + 2)? {
-            slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
-            slot[2..].fill(number as u8);
-            slot.commit(1);
-            return Ok(());
-        }
-        store.wait_empty(Duration::from_millis(1));
-    }
-}
-
-/// The numbers (mod 256) of the records on a tape, padding left out; panics on a torn record.
-pub(super) fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
-    assert_eq!(Lengths.last_whole(bytes).bytes, bytes.len(), "torn");
-    let mut rest = bytes;
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let len = u16::from_le_bytes([rest[0], rest[1]]);
-        let (record, behind) = rest.split_at(2 + (len & 0x7fff) as usize);
-        if len < 0x8000 {
-            let number = record[2];
-            assert!(record[2..].iter().all(|&byte| byte == number));
-            found.push((record.len() - 2, number));
-        }
-        rest = behind;
-    }
-    found
-}
+use crate::{dice::Dice, time::Clock};
+use std::{io, sync::Arc, time::Duration};
 
 #[test]
 fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
@@ -197,15 +59,7 @@ fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
             }
         }
         let end = store.close().wait_to_the_end();
-        let error = error.or(end.error).expect("it is told");
-        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
-        assert_eq!(end.totals.accepted, accepted);
-        let tape = recorder.tape();
-        let kept = records(&tape.bytes);
-        assert_eq!(kept.len() as u64, end.totals.written, "seed {seed}");
-        let order: Vec<_> = kept.iter().map(|&(_, number)| number).collect();
-        assert_eq!(order, (0..kept.len()).map(|n| n as u8).collect::<Vec<_>>());
-        assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+        kept_what_fits(&recorder, error, accepted, end, seed);
     }
 }
 
@@ -274,12 +128,6 @@ fn whole_buffers_are_aligned_again_after_a_due_flush() {
 
 #[test]
 fn a_reader_that_stands_still_can_be_given_up() {
-    struct Stuck;
-    impl Sink for Stuck {
-        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-    }
     let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config(true)).unwrap();
     append(&mut store, 100, 0).unwrap();
     let closing = store.close();
@@ -470,12 +318,6 @@ fn giving_up_stops_a_slow_disk_between_two_writes() {
 
 #[test]
 fn behind_a_slow_writer_a_due_buffer_goes_on_filling() {
-    struct Stuck;
-    impl Sink for Stuck {
-        fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-    }
     let config = Config {
         flush_every: Duration::ZERO,
         ..config(true)

@@ -1,7 +1,7 @@
 //! What users rely on: what was written whole comes back whole, and of everything else it is said what it was.
 
 use super::*;
-use crate::{dice::Dice, store::tests::config, sync::held};
+use crate::{dice::Dice, store::testing::config, sync::held};
 use std::{
     io,
     io::IoSlice,

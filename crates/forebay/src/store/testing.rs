@@ -1,0 +1,265 @@
+//! What the tests of the store share: records whose numbers can be told, sinks that do as they are told, and a series of
+//! outputs.
+
+use super::*;
+use crate::{Error, Result, sync::held};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+/// Records are `length (u16) │ bytes`; a length with the top bit set is padding.
+pub struct Lengths;
+
+impl Framing for Lengths {
+    fn last_whole(&self, bytes: &[u8]) -> Whole {
+        let mut whole = Whole::default();
+        while let Some(head) = bytes.get(whole.bytes..whole.bytes + 2) {
+            let len = u16::from_le_bytes([head[0], head[1]]);
+            let end = whole.bytes + 2 + (len & 0x7fff) as usize;
+            if end > bytes.len() {
+                break;
+            }
+            whole.bytes = end;
+            whole.records += (len < 0x8000) as u64;
+        }
+        whole
+    }
+    fn takes_loans(&self) -> bool {
+        true
+    }
+    fn least_padding(&self) -> Option<usize> {
+        Some(12)
+    }
+    fn pad(&self, gap: &mut [u8]) {
+        let len = gap.len() as u16 - 2;
+        gap.fill(0);
+        gap[..2].copy_from_slice(&(len | 0x8000).to_le_bytes());
+    }
+}
+
+/// What a sink does with the next write.
+#[derive(Clone, Copy)]
+pub enum Act {
+    Take(usize),
+    Fail(i32),
+    Block,
+}
+
+/// What a [`Recorder`] has and does.
+#[derive(Default)]
+pub struct Tape {
+    pub bytes: Vec<u8>,
+    pub script: VecDeque<Act>,
+    /// Bytes after which the disk is full.
+    pub room: Option<usize>,
+    pub is_direct: bool,
+    pub writes: Vec<(u64, usize)>,
+    pub syncs: u32,
+}
+
+/// A sink that keeps what is written, and does with it what its script says.
+#[derive(Clone, Default)]
+pub struct Recorder(Arc<Mutex<Tape>>);
+
+impl Recorder {
+    pub fn tape(&self) -> MutexGuard<'_, Tape> {
+        held(&self.0)
+    }
+}
+
+impl Sink for Recorder {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut tape = self.tape();
+        assert_eq!(at, tape.bytes.len() as u64, "no holes, nothing twice");
+        let room = tape.room.map_or(usize::MAX, |room| room - tape.bytes.len());
+        let taken = match tape.script.pop_front() {
+            Some(Act::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(Act::Block) => return Err(io::ErrorKind::WouldBlock.into()),
+            Some(Act::Take(n)) => n.min(bytes.len()),
+            None => bytes.len(),
+        };
+        let taken = taken.min(room);
+        if taken == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        tape.bytes.extend(&bytes[..taken]);
+        tape.writes.push((at, taken));
+        Ok(taken)
+    }
+    fn is_direct(&self) -> bool {
+        self.tape().is_direct
+    }
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        self.tape().bytes.truncate(len as usize);
+        Ok(true)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        self.tape().syncs += 1;
+        Ok(true)
+    }
+}
+
+/// Three small buffers.
+pub fn config(thread: bool) -> Config {
+    Config {
+        buffers: 3,
+        buffer_bytes: 4096,
+        record_bytes: 9000,
+        thread,
+        huge_pages: false,
+        ..Config::default()
+    }
+}
+
+/// A store that writes to it.
+pub fn open(recorder: &Recorder, config: &Config) -> Appender {
+    Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
+}
+
+/// Appends a record with `len` bytes of payload; waits where no buffer is empty.
+pub fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
+    loop {
+        if let Some(mut slot) = store.reserve(len + 2)? {
+            slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
+            slot[2..].fill(number as u8);
+            slot.commit(1);
+            return Ok(());
+        }
+        store.wait_empty(Duration::from_millis(1));
+    }
+}
+
+/// The numbers (mod 256) of the records on a tape, padding left out; panics on a torn record.
+pub fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
+    assert_eq!(Lengths.last_whole(bytes).bytes, bytes.len(), "torn");
+    let mut rest = bytes;
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let len = u16::from_le_bytes([rest[0], rest[1]]);
+        let (record, behind) = rest.split_at(2 + (len & 0x7fff) as usize);
+        if len < 0x8000 {
+            let number = record[2];
+            assert!(record[2..].iter().all(|&byte| byte == number));
+            found.push((record.len() - 2, number));
+        }
+        rest = behind;
+    }
+    found
+}
+
+/// Requires that a full disk was told, by then or at the end, and kept the first records, each whole; the end counts just
+/// these as written, of all that were accepted.
+#[track_caller]
+pub fn kept_what_fits(
+    recorder: &Recorder,
+    told: Option<Error>,
+    accepted: u64,
+    end: Finished,
+    seed: u64,
+) {
+    let error = told.or(end.error).expect("it is told");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    assert_eq!(end.totals.accepted, accepted);
+    let tape = recorder.tape();
+    let kept = records(&tape.bytes);
+    assert_eq!(kept.len() as u64, end.totals.written, "seed {seed}");
+    let order: Vec<_> = kept.iter().map(|&(_, number)| number).collect();
+    assert_eq!(order, (0..kept.len()).map(|n| n as u8).collect::<Vec<_>>());
+    assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+}
+
+/// A sink that never takes a byte, like a pipe whose reader stands still.
+pub struct Stuck;
+
+impl Sink for Stuck {
+    fn write(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// The outputs of [`Shelves`], and how often what fails.
+#[derive(Default)]
+pub struct Shelf {
+    pub outputs: Vec<Vec<u8>>,
+    /// What happened to outputs, in order.
+    pub events: Vec<String>,
+    pub failing_opens: usize,
+    pub failing_ends: usize,
+    pub failing_writes: usize,
+}
+
+/// A series of outputs, of which the last one is written.
+#[derive(Clone, Default)]
+pub struct Shelves(Arc<Mutex<Shelf>>);
+
+impl Shelves {
+    pub fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        held(&self.0)
+    }
+}
+
+/// An output of [`Shelves`].
+struct Book {
+    shelves: Shelves,
+    number: usize,
+}
+
+/// Whether it is to fail once more.
+fn fails(times: &mut usize) -> bool {
+    let fails = *times > 0;
+    *times -= usize::from(fails);
+    fails
+}
+
+impl Series for Shelves {
+    fn open(&mut self, number: u64) -> Result<Box<dyn Sink>> {
+        let mut shelf = self.shelf();
+        if fails(&mut shelf.failing_opens) {
+            return Err(
+                Error::new("shelf", "opening").because(io::Error::from_raw_os_error(libc::EMFILE))
+            );
+        }
+        assert_eq!(number, shelf.outputs.len() as u64);
+        shelf.outputs.push(Vec::new());
+        shelf.events.push(format!("open {number}"));
+        Ok(Box::new(Book {
+            shelves: self.clone(),
+            number: number as usize,
+        }))
+    }
+    fn complete(&mut self, number: u64) -> Result<()> {
+        let mut shelf = self.shelf();
+        if fails(&mut shelf.failing_ends) {
+            return Err(Error::new("shelf", "renaming"));
+        }
+        shelf.events.push(format!("complete {number}"));
+        Ok(())
+    }
+}
+
+impl Sink for Book {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut shelf = self.shelves.shelf();
+        assert_eq!(
+            self.number + 1,
+            shelf.outputs.len(),
+            "the others are complete"
+        );
+        if fails(&mut shelf.failing_writes) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        let output = &mut shelf.outputs[self.number];
+        assert_eq!(at, output.len() as u64);
+        let taken = bytes.len().min(1500);
+        output.extend(&bytes[..taken]);
+        Ok(taken)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        let event = format!("sync {}", self.number);
+        self.shelves.shelf().events.push(event);
+        Ok(true)
+    }
+}
