@@ -1,4 +1,4 @@
-//! What fuzzing has grown, read again by the checks of its targets: one input a line, in hexadecimal.
+//! What fuzzing has grown, read again by the checks of its targets.
 
 #[path = "../../../fuzz/fuzz_targets/answering.rs"]
 mod answering;
@@ -7,20 +7,12 @@ mod decoding;
 #[path = "../../../fuzz/fuzz_targets/filtering.rs"]
 mod filtering;
 
-use std::path::Path;
+#[path = "../../forebay/tests/support/replay.rs"]
+mod replay;
 
+/// More than a hundred inputs.
 fn replay(name: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let lines = std::fs::read_to_string(folder.join(name)).unwrap();
-    let digits = |line: &str| {
-        let pairs = (0..line.len()).step_by(2);
-        pairs
-            .map(|at| u8::from_str_radix(&line[at..at + 2], 16).unwrap())
-            .collect::<Vec<_>>()
-    };
-    let inputs = lines.lines().map(digits);
-    let count = inputs.inspect(|bytes| check(bytes)).count();
-    assert!(count > 100, "{name} has only {count} inputs");
+    replay::replay(env!("CARGO_MANIFEST_DIR"), name, 100, check);
 }
 
 #[test]

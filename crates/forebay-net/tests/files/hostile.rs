@@ -2,7 +2,7 @@
 
 use super::{
     blocks::{Composed, packet},
-    read,
+    garble, read,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -226,14 +226,7 @@ proptest! {
         swap in any::<Option<(prop::sample::Index, u32)>>(),
     ) {
         let mut bytes = all().swap_remove(which).bytes;
-        for (at, value) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = value;
-        }
-        if let Some((at, word)) = swap {
-            let at = at.index(bytes.len() / 4) * 4;
-            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
-        }
+        garble(&mut bytes, &changes, swap);
         for packet in read(&bytes).packets {
             prop_assert!(packet.wire_len as usize >= packet.data.len());
             prop_assert!(packet.data.len() <= 16 << 20);

@@ -10,6 +10,8 @@
 mod blocks;
 mod composed;
 mod copied;
+#[path = "../../../forebay/tests/support/dice.rs"]
+mod dice;
 mod hostile;
 mod oracles;
 mod sifted;
@@ -17,8 +19,9 @@ mod streams;
 
 use forebay_net::{
     file::File,
-    port::{Direction, Port, Wake},
+    port::{Direction, Frame, Port, Wake},
 };
+use proptest::sample::Index;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::MemfdFlags,
@@ -35,6 +38,21 @@ pub struct Packet {
     pub interface: u32,
     pub direction: Direction,
     pub dropped_before: u64,
+}
+
+impl Packet {
+    /// A frame without its link, which only its interface knows.
+    pub fn of(frame: &Frame<'_>) -> Self {
+        Packet {
+            data: frame.data.to_vec(),
+            wire_len: frame.wire_len,
+            time_ns: frame.time_ns,
+            link: 0,
+            interface: frame.interface,
+            direction: frame.direction,
+            dropped_before: frame.dropped_before,
+        }
+    }
 }
 
 /// What reading a file to its end gave.
@@ -64,15 +82,7 @@ pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
             Err(e) => failed = Some(e.to_string()),
             Ok(mut burst) => {
                 while let Some(frame) = burst.next_frame() {
-                    packets.push(Packet {
-                        data: frame.data.to_vec(),
-                        wire_len: frame.wire_len,
-                        time_ns: frame.time_ns,
-                        link: 0,
-                        interface: frame.interface,
-                        direction: frame.direction,
-                        dropped_before: frame.dropped_before,
-                    });
+                    packets.push(Packet::of(&frame));
                 }
             }
         }
@@ -85,6 +95,17 @@ pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
             assert!(file.receive(budget).is_ok());
             return (packets, failed);
         }
+    }
+}
+
+/// Puts these bytes in the place of some, and perhaps a word in the place of one.
+pub fn garble(bytes: &mut [u8], changes: &[(Index, u8)], swap: Option<(Index, u32)>) {
+    for (at, value) in changes {
+        bytes[at.index(bytes.len())] = *value;
+    }
+    if let Some((at, word)) = swap {
+        let at = at.index(bytes.len() / 4) * 4;
+        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
 }
 

@@ -3,6 +3,7 @@
 //! Where the files (`../shared/data`) or a tool are missing it is said as `skipped: needs …`.
 
 use super::{Packet, Reading, open, read};
+use crate::dice::Dice;
 use forebay_net::port::Port;
 use pcap_parser::{PcapBlockOwned, PcapError, traits::PcapReaderIterator};
 use std::{
@@ -113,19 +114,16 @@ fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
         return;
     };
     let scratch = std::env::temp_dir().join(format!("forebay-{}.broken", std::process::id()));
-    let mut random = 1_u64;
+    let mut dice = Dice(1);
     for path in files {
         let whole = std::fs::read(&path).unwrap();
         for round in 0..6 {
             let mut bytes = whole.clone();
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let at = (random >> 33) as usize % bytes.len();
+            let at = dice.below(bytes.len());
             match round {
                 0 => bytes.truncate(at),
-                1..3 => bytes[(random >> 40) as usize % whole.len().min(60)] = (random >> 50) as u8,
-                _ => bytes[at] = (random >> 50) as u8,
+                1..3 => bytes[dice.below(whole.len().min(60))] = dice.byte(),
+                _ => bytes[at] = dice.byte(),
             }
             std::fs::write(&scratch, &bytes).unwrap();
             let words = ["tcpdump", "-w", "-", "-r"];

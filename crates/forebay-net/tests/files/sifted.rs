@@ -4,7 +4,7 @@
 use super::{
     Packet,
     blocks::{Composed, packet},
-    in_memory,
+    garble, in_memory,
 };
 use forebay_net::{
     file::{
@@ -39,15 +39,7 @@ struct Way {
 
 impl Outcome {
     fn note(&mut self, frame: &Frame<'_>) {
-        self.packets.push(Packet {
-            data: frame.data.to_vec(),
-            wire_len: frame.wire_len,
-            time_ns: frame.time_ns,
-            link: 0,
-            interface: frame.interface,
-            direction: frame.direction,
-            dropped_before: frame.dropped_before,
-        });
+        self.packets.push(Packet::of(frame));
     }
 
     fn end(mut self, port: &mut dyn Port, counts: (u64, u64)) -> Self {
@@ -429,14 +421,7 @@ proptest! {
             true => pcap(big, 0xa1b2_c3d4, &packets),
             false => pcapng(big, &parts),
         };
-        for (at, value) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = value;
-        }
-        if let Some((at, word)) = swap {
-            let at = at.index(bytes.len() / 4) * 4;
-            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
-        }
+        garble(&mut bytes, &changes, swap);
         compare(&bytes, filter, &way, &config);
     }
 
