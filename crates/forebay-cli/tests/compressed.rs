@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 use support::{
-    Folder, count, forebay,
+    Folder, count, fine, forebay,
     found::{Packet, read},
     has, interrupt, run, subcommand, summary, text,
 };
@@ -29,14 +29,6 @@ fn names(folder: &Folder) -> Vec<String> {
 fn capture(folder: &Folder, name: &str, flags: &[&str]) -> Output {
     let name = folder.path(name);
     run(&[&["-i", VIRTUAL, "-w", &name, "--json"], flags].concat())
-}
-
-#[track_caller]
-fn fine(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let json = summary(&output.stdout);
-    assert_eq!(json["law_holds"], true);
-    json
 }
 
 /// The packets of these files, packed or not.

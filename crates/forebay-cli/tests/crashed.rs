@@ -10,11 +10,13 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 use support::{
-    Folder, count,
+    Folder,
+    children::{self, FOLDER, Mortal, moments},
+    count, counted_by_capinfos,
     dice::Dice,
     forebay,
     found::{Found, read},
@@ -26,21 +28,6 @@ mod support;
 const LIMIT: Duration = Duration::from_secs(300);
 const BUFFERS: u64 = 4;
 const POLICIES: [&str; 4] = ["none", "interval:20ms", "file", "always"];
-
-fn moments() -> u64 {
-    let said = env::var("FOREBAY_MOMENTS").ok();
-    said.map_or(8, |text| text.parse().expect("FOREBAY_MOMENTS is a number"))
-}
-
-/// A child that does not outlive its test.
-struct Mortal(Child);
-
-impl Drop for Mortal {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// What a file is called that is complete and not compressed.
 fn plain(path: &str) -> &str {
@@ -61,21 +48,6 @@ fn files(folder: &Path, prefix: &str) -> Vec<String> {
 
 fn len(path: &str) -> u64 {
     fs::metadata(path).unwrap().len()
-}
-
-/// Packets of all these files by `capinfos`, which reads each to its end.
-fn by_capinfos(paths: &[String]) -> u64 {
-    let output = Command::new("capinfos")
-        .args(["-TMcr"])
-        .args(paths)
-        .output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let counts = text(&output.stdout).lines().map(|line| {
-        let (_, count) = line.rsplit_once('\t').unwrap();
-        count.parse::<u64>().unwrap()
-    });
-    counts.sum()
 }
 
 /// Packets by `tshark`, which has nothing to complain about.
@@ -136,7 +108,7 @@ fn last_said(before: &str, stdout: impl BufRead) -> Option<Value> {
 fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
     let mut dice = Dice(0xC0FF_EE11);
     let (mut torn, mut silent, mut most_files, mut lost) = (0, 0, 0, 0);
-    for moment in 0..moments() * POLICIES.len() as u64 {
+    for moment in 0..moments(8) * POLICIES.len() as u64 {
         let folder = Folder::new();
         let policy = POLICIES[moment as usize % POLICIES.len()];
         let is_series = moment as usize / POLICIES.len() % 2 == 1;
@@ -210,7 +182,10 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         torn += u64::from(repaired(last, packets - whole));
         if has("capinfos") {
             let some: Vec<_> = paths.iter().filter(|path| len(path) > 0).cloned().collect();
-            assert!(some.is_empty() || by_capinfos(&some) == packets, "{what}");
+            assert!(
+                some.is_empty() || counted_by_capinfos(&some) == packets,
+                "{what}"
+            );
         }
     }
     println!(
@@ -269,11 +244,11 @@ fn check_full(output: &Output, mount: &Path, flags: &[&str], dice: &mut Dice) {
         assert_eq!(in_order(&paths), written, "{what}");
     }
     if !paths.is_empty() && has("capinfos") && has("tshark") {
-        assert_eq!(by_capinfos(&paths), written, "{what}");
+        assert_eq!(counted_by_capinfos(&paths), written, "{what}");
         let one = &paths[dice.below(paths.len())];
         assert_eq!(
             by_tshark(one),
-            by_capinfos(std::slice::from_ref(one)),
+            counted_by_capinfos(std::slice::from_ref(one)),
             "{what}"
         );
     }
@@ -282,12 +257,12 @@ fn check_full(output: &Output, mount: &Path, flags: &[&str], dice: &mut Dice) {
 #[test]
 #[ignore = "it is what another test runs as a child, with a small disk of its own"]
 fn filler() {
-    let Some(mount) = env::var_os("FOREBAY_FOLDER") else {
+    let Some(mount) = env::var_os(FOLDER) else {
         return;
     };
     let mount = Path::new(&mount);
     let mut dice = Dice(0x0DD_B1A5);
-    for moment in 0..moments() {
+    for moment in 0..moments(8) {
         for path in files(mount, "") {
             fs::remove_file(path).unwrap();
         }
@@ -326,27 +301,11 @@ fn filler() {
 #[test]
 fn a_full_disk_costs_what_is_counted_and_leaves_what_readers_find_whole() {
     let folder = Folder::new();
-    // A mount namespace of its own, which goes away with the process.
-    let script = "mount -t tmpfs -o size=3M none \"$FOREBAY_FOLDER\" || exit 77; exec \"$@\"";
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", script, "sh"])
-        .arg(env::current_exe().unwrap())
-        .args(["--exact", "filler", "--ignored", "--nocapture"])
-        .env("FOREBAY_FOLDER", folder.path(""))
-        .stdin(Stdio::null())
-        .output();
-    let Ok(output) = output else {
-        return skip("unshare");
+    let child = children::role("filler");
+    let ran = children::with_small_disk(folder.path("").as_ref(), "3M", &child).output();
+    let Some(output) = children::on_small_disk(ran) else {
+        return;
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(77) || said.contains("unshare") {
-        return skip("the right to mount a tmpfs");
-    }
-    assert!(output.status.success(), "{said}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("done"));
-}
-
-fn skip(what: &str) {
-    assert!(env::var_os("CI").is_none(), "CI has {what}");
-    println!("skipped: needs {what}");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("done"));
 }

@@ -15,10 +15,12 @@ use std::{
     io::ErrorKind,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
-use support::dice::Dice;
+use support::{
+    children::{self, FOLDER, Mortal, moments},
+    dice::Dice,
+};
 
 mod support;
 
@@ -29,13 +31,6 @@ type Entry = [u64; 4];
 
 fn entry(number: u64) -> Entry {
     [number, !number, number.rotate_left(17), 7]
-}
-
-fn moments() -> u64 {
-    let said = env::var("FOREBAY_MOMENTS").ok();
-    said.map_or(15, |text| {
-        text.parse().expect("FOREBAY_MOMENTS is a number")
-    })
 }
 
 /// A folder that goes away with its test.
@@ -53,26 +48,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// A child that does not outlive its test.
-struct Mortal(Child);
-
-impl Drop for Mortal {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn role(name: &str, folder: &Path) -> Command {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command
-        .args(["--exact", name, "--ignored", "--nocapture"])
-        .env("FOREBAY_FOLDER", folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    command
 }
 
 fn config(sync: SyncPolicy, buffer_bytes: usize) -> Config {
@@ -120,7 +95,7 @@ fn reported(folder: &Path) -> [u64; 3] {
 #[test]
 #[ignore = "it is what another test runs as a child, and kills"]
 fn appender() {
-    let Some(folder) = env::var_os("FOREBAY_FOLDER").map(PathBuf::from) else {
+    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
     };
     let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
@@ -176,14 +151,15 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
     let path = folder.0.join("records");
     let mut dice = Dice(0x9E37_79B9);
     let mut torn = 0;
-    for moment in 0..moments() * POLICIES.len() as u64 {
+    for moment in 0..moments(15) * POLICIES.len() as u64 {
         let policy = moment as usize % POLICIES.len();
         let (buffer_bytes, times) = match moment as usize / POLICIES.len() % 2 {
             0 => (SMALL, 1),
             _ => (LARGE, 10),
         };
         let _ = fs::remove_file(folder.0.join("report"));
-        let mut child = role("appender", &folder.0);
+        let mut child = children::role("appender");
+        child.env(FOLDER, &folder.0);
         child.env("FOREBAY_POLICY", policy.to_string());
         child.env("FOREBAY_BUFFER", buffer_bytes.to_string());
         child.env("FOREBAY_SEED", (moment + 1).to_string());
@@ -258,12 +234,12 @@ fn fill(
 #[test]
 #[ignore = "it is what another test runs as a child, with a small disk of its own"]
 fn filler() {
-    let Some(folder) = env::var_os("FOREBAY_FOLDER").map(PathBuf::from) else {
+    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
     };
     let mut dice = Dice(0x0DD_B1A5);
     let path = folder.join("records");
-    for moment in 0..moments() {
+    for moment in 0..moments(15) {
         let policy = POLICIES[moment as usize % 4];
         let ballast = (1 << 20) + dice.below(900 << 10);
         // Nobody makes room: the file is whole up to its last block, and the counts say how many are missing.
@@ -292,29 +268,12 @@ fn filler() {
 #[test]
 fn a_full_disk_costs_what_is_counted_and_room_made_in_time_costs_nothing() {
     let folder = Folder::new("full-store");
-    let child = role("filler", &folder.0);
-    // A mount namespace of its own, which goes away with the process.
-    let script = "mount -t tmpfs -o size=2M none \"$FOREBAY_FOLDER\" || exit 77; exec \"$@\"";
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", script, "sh"])
-        .arg(child.get_program())
-        .args(child.get_args())
-        .env("FOREBAY_FOLDER", &folder.0)
-        .stdin(Stdio::null())
-        .output();
-    let output = match output {
-        Ok(output) => output,
-        Err(_) => return skip("unshare"),
+    let child = children::role("filler");
+    let ran = children::with_small_disk(&folder.0, "2M", &child).output();
+    let Some(output) = children::on_small_disk(ran) else {
+        return;
     };
     let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(77) || said.contains("unshare") {
-        return skip("the right to mount a tmpfs");
-    }
     assert!(output.status.success(), "{said}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("done"));
-}
-
-fn skip(what: &str) {
-    assert!(env::var_os("CI").is_none(), "CI has {what}");
-    eprintln!("skipped: needs {what}");
 }

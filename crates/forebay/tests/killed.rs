@@ -13,10 +13,12 @@ use std::{
     io::{Read, Write},
     os::unix::fs::FileExt,
     path::PathBuf,
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
-use support::dice::Dice;
+use support::{
+    children::{self, Mortal},
+    dice::Dice,
+};
 
 mod support;
 
@@ -43,17 +45,14 @@ impl Lab {
     }
 
     /// This program again, as `role` number `number`.
-    fn child(&self, role: &str, number: u32) -> Child {
-        Command::new(env::current_exe().unwrap())
-            .args(["--exact", "child", "--ignored", "--nocapture"])
+    fn child(&self, role: &str, number: u32) -> Mortal {
+        let child = children::role("child")
             .env("FOREBAY_ROLE", role)
             .env("FOREBAY_QUEUE", &self.name)
             .env("FOREBAY_FILE", self.file(number))
             .env("FOREBAY_NUMBER", number.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap()
+            .spawn();
+        Mortal(child.unwrap())
     }
 
     fn file(&self, number: u32) -> PathBuf {
@@ -65,16 +64,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         let _ = remove(&self.name);
         let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A child that does not outlive its test.
-struct Mortal(Child);
-
-impl Drop for Mortal {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -164,10 +153,10 @@ fn words(mut file: File) -> Vec<u64> {
 fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
     let lab = Lab::new("senders");
     let mut dice = Dice(0x9E37_79B9);
-    let mut children = vec![Mortal(lab.child("creator", 0))];
+    let mut children = vec![lab.child("creator", 0)];
     let queue = wait_for_queue(&lab);
     for number in 1..3 {
-        children.push(Mortal(lab.child("sender", number)));
+        children.push(lab.child("sender", number));
     }
     let receiver = queue.receiver();
     let mut next: BTreeMap<u32, u64> = BTreeMap::new();
@@ -188,7 +177,7 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
             see(LIMIT).expect("others are still sending");
         }
         drop(children.swap_remove(dice.below(3)));
-        children.push(Mortal(lab.child("sender", round + 3)));
+        children.push(lab.child("sender", round + 3));
     }
     drop(children);
     while see(Some(Duration::from_millis(300))).is_ok() {}
@@ -222,9 +211,7 @@ fn wait_for_queue(lab: &Lab) -> Shared {
 fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)>) {
     let queue = create(&lab.name, &small(after_death)).unwrap();
     let mut dice = Dice(0xABCD_EF01);
-    let mut children: Vec<_> = (0..3)
-        .map(|number| Mortal(lab.child("receiver", number)))
-        .collect();
+    let mut children: Vec<_> = (0..3).map(|number| lab.child("receiver", number)).collect();
     let (sender, mut sent) = (queue.sender(), 0);
     for round in 0..rounds() {
         for _ in 0..dice.below(1000) {
@@ -232,7 +219,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
             sent += 1;
         }
         drop(children.swap_remove(dice.below(3)));
-        children.push(Mortal(lab.child("receiver", round + 3)));
+        children.push(lab.child("receiver", round + 3));
     }
     drop(children);
     let mut counts = vec![(0, 0); sent as usize];
@@ -289,13 +276,12 @@ fn what_killed_receivers_held_is_counted_and_nothing_else_is_missing() {
 fn a_stopped_process_is_alive_and_costs_a_time_limit() {
     let lab = Lab::new("stopped");
     let queue = create(&lab.name, &small(AfterDeath::Redeliver)).unwrap();
-    let child = Mortal(lab.child("sender", 0));
+    let child = lab.child("sender", 0);
     let receiver = queue.receiver();
     for _ in 0..100 {
         check(&receiver.take(LIMIT).unwrap());
     }
-    let pid = child.0.id() as libc::pid_t;
-    signal(pid, libc::SIGSTOP);
+    child.signal(libc::SIGSTOP);
     let limit = Some(Duration::from_millis(200));
     let mut next = 100;
     // What it had sent, and then nothing more, within the limit, and nothing is taken from it.
@@ -303,15 +289,9 @@ fn a_stopped_process_is_alive_and_costs_a_time_limit() {
         assert_eq!(check(&message), (0, next));
         next += 1;
     }
-    signal(pid, libc::SIGCONT);
+    child.signal(libc::SIGCONT);
     for next in next..next + 100 {
         assert_eq!(check(&receiver.take(LIMIT).unwrap()), (0, next));
     }
     assert_eq!(receiver.stats().torn, 0);
-}
-
-#[allow(unsafe_code)]
-fn signal(pid: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: a child of ours, which nobody has waited for.
-    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }

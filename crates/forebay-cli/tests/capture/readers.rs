@@ -2,27 +2,18 @@
 
 use crate::{
     check,
-    support::{Folder, count, forebay, found::read, run, summary, text},
+    support::{Folder, count, forebay, found::read, has, run, summary, text},
 };
 use std::{
     fs::File,
     process::{Command, Output, Stdio},
 };
 
-/// The numbers that a foreign reader finds; `None`, said aloud, where it is not installed.
+/// What a foreign reader finds; `None`, said aloud, where it is not installed.
 fn foreign(program: &str, args: &[&str]) -> Option<Output> {
-    match Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-    {
-        Ok(output) => Some(output),
-        Err(_) => {
-            assert!(std::env::var_os("CI").is_none(), "CI has {program}");
-            eprintln!("skipped: needs {program}");
-            None
-        }
-    }
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    has(program).then(|| command.output().unwrap())
 }
 
 #[test]

@@ -3,26 +3,12 @@
 
 use crate::{
     found, law, recorded, sequences,
-    support::{Folder, count, run, summary, text},
+    support::{Folder, count, on_small_disk, run, summary, text},
 };
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-
-/// Runs a script in a mount namespace of its own; `None`: that needs more rights.
-fn apart(script: &str) -> Option<std::process::Output> {
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", script])
-        .output()
-        .unwrap();
-    if output.status.code() == Some(77) || text(&output.stderr).contains("unshare") {
-        assert!(std::env::var_os("CI").is_none(), "CI is root");
-        eprintln!("skipped: needs the right to mount a tmpfs");
-        return None;
-    }
-    Some(output)
-}
 
 /// A path on a file system that is nothing but memory.
 fn in_memory(name: &str) -> Option<String> {
@@ -76,16 +62,16 @@ fn a_disk_that_fills_while_a_large_file_is_read_keeps_what_fits_and_counts_the_r
     let folder = Folder::new();
     let input = large(&folder);
     let mount = folder.path("small");
-    std::fs::create_dir(&mount).unwrap();
     for filter in ["ip", "(ether[42] + ether[49]) & 1 = 0"] {
         let script = format!(
-            "mount -t tmpfs -o size=2M none {mount} || exit 77
-             {} capture -r {input} -w {mount}/full.pcapng --json '{filter}'; code=$?
+            "{} capture -r {input} -w {mount}/full.pcapng --json '{filter}'; code=$?
              cp {mount}/full.pcapng {}; exit $code",
             env!("CARGO_BIN_EXE_forebay"),
             folder.path("kept.pcapng"),
         );
-        let Some(output) = apart(&script) else { return };
+        let Some(output) = on_small_disk(&mount, "2M", &script) else {
+            return;
+        };
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         let told = "full.pcapng: writing: no space left on device";

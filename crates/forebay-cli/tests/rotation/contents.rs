@@ -1,8 +1,8 @@
 //! What stands in the files of a series: each packet once, and each file's own share of what was counted.
 
 use crate::{
-    VIRTUAL, complete, files, fine, foreign_counts, open, series,
-    support::{Folder, count, run, text},
+    VIRTUAL, complete, files, foreign_counts, open, series,
+    support::{Folder, count, fine, run, text},
 };
 use std::fs;
 

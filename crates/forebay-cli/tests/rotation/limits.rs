@@ -1,8 +1,8 @@
 //! How much of a series is kept, and what ends the capture that writes it.
 
 use crate::{
-    VIRTUAL, files, fine, open, series,
-    support::{Folder, count, run},
+    VIRTUAL, files, open, series,
+    support::{Folder, count, fine, run},
     whole,
 };
 use std::fs;

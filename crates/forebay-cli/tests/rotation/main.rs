@@ -18,12 +18,12 @@ use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
     path::Path,
-    process::{Command, Output},
+    process::Output,
 };
 use support::{
-    Folder, count,
+    Folder, count, counted_by_capinfos,
     found::{Found, read},
-    has, run, summary, text,
+    has, run,
 };
 
 const VIRTUAL: &str = "sim:clock=virtual";
@@ -122,23 +122,7 @@ fn foreign_counts(paths: &[String], written: u64) {
     if !has("capinfos") || paths.is_empty() {
         return;
     }
-    let output = Command::new("capinfos")
-        .args(["-TMcr"])
-        .args(paths)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let counts = text(&output.stdout).lines().map(|line| {
-        let (_, count) = line.rsplit_once('\t').unwrap();
-        count.parse::<u64>().unwrap()
-    });
-    assert_eq!(counts.sum::<u64>(), written);
-}
-
-#[track_caller]
-fn fine(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    summary(&output.stdout)
+    assert_eq!(counted_by_capinfos(paths), written);
 }
 
 fn series(port: &str, folder: &Folder, name: &str, flags: &[&str]) -> Output {

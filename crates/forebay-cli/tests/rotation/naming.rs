@@ -1,8 +1,8 @@
 //! What the files of a series are called, while they are written and afterwards, and what is never replaced by them.
 
 use crate::{
-    VIRTUAL, complete, files, fine, names, open, series,
-    support::{Folder, forebay, interrupt, run, summary, text},
+    VIRTUAL, complete, files, names, open, series,
+    support::{Folder, fine, forebay, interrupt, run, summary, text},
 };
 use std::{
     fs,

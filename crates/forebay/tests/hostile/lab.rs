@@ -1,9 +1,9 @@
-//! What the tests need around them: a folder, children that do not outlive them, a watch over time and over what is open.
+//! What the tests need around them: a folder for them and their children, a watch over time and over what is open.
 
+use crate::support::children::{self, FOLDER, Mortal};
 use std::{
     env, fs,
     path::PathBuf,
-    process::{Child, Command, Stdio},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -75,22 +75,18 @@ impl Lab {
 
     /// The lab of this child.
     pub fn of_child() -> Lab {
-        let folder = env::var_os("FOREBAY_FOLDER").unwrap().into();
+        let folder = env::var_os(FOLDER).unwrap().into();
         Lab { folder }
     }
 
     /// This program again, as `role` number `number`.
     pub fn child(&self, role: &str, number: u64) -> Mortal {
-        let child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "child", "--ignored", "--nocapture"])
+        let child = children::role("child")
             .env("FOREBAY_ROLE", role)
-            .env("FOREBAY_FOLDER", &self.folder)
+            .env(FOLDER, &self.folder)
             .env("FOREBAY_NUMBER", number.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Mortal(child)
+            .spawn();
+        Mortal(child.unwrap())
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -112,44 +108,9 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         // Not by children, which leave numbers there.
-        if env::var_os("FOREBAY_FOLDER").is_none() {
+        if env::var_os(FOLDER).is_none() {
             let _ = fs::remove_dir_all(&self.folder);
         }
-    }
-}
-
-/// A child that does not outlive its test.
-pub struct Mortal(Child);
-
-impl Mortal {
-    pub fn has_ended(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
-    }
-
-    /// Waits until it has ended by itself, and requires that it found nothing wrong.
-    pub fn ends_well(&mut self) {
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                break status;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "a child hangs");
-            thread::sleep(Duration::from_millis(1));
-        };
-        assert!(status.success(), "{status}");
-    }
-
-    #[allow(unsafe_code)]
-    pub fn signal(&self, signal: libc::c_int) {
-        // SAFETY: a child of ours, which nobody has waited for.
-        assert_eq!(unsafe { libc::kill(self.0.id() as libc::pid_t, signal) }, 0);
-    }
-}
-
-impl Drop for Mortal {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -20,7 +20,7 @@ mod support;
 
 use children::{Honest, seconds};
 use forebay::queue::lanes::{Config, Ending, Hub, RecvError, SendError, Sender};
-use lab::{Descriptors, Lab, Mortal, promptly};
+use lab::{Descriptors, Lab, promptly};
 use std::{
     collections::BTreeMap,
     os::unix::net::{UnixListener, UnixStream},
@@ -28,7 +28,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::dice::Dice;
+use support::{children::Mortal, dice::Dice};
 
 /// The time limit of all calls.
 const LIMIT: Option<Duration> = Some(Duration::from_millis(50));
