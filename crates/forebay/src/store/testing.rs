@@ -1,8 +1,8 @@
-//! What the tests of the store share: records whose numbers can be told, sinks that do as they are told, and a series of
-//! outputs.
+//! What the tests of the store share: records whose numbers can be told, sinks that do as they are told, a series of
+//! outputs, and a disk that loses its power.
 
 use super::*;
-use crate::{Error, Result, sync::held};
+use crate::{Error, Result, dice::Dice, sync::held};
 use std::{
     collections::VecDeque,
     io,
@@ -65,6 +65,17 @@ pub struct Tape {
 pub struct Recorder(Arc<Mutex<Tape>>);
 
 impl Recorder {
+    /// One that at first takes nothing or a part, as the dice say.
+    pub fn fickle(dice: &mut Dice) -> Self {
+        let act = |_| match dice.below(3) {
+            0 => Act::Block,
+            _ => Act::Take(1 + dice.below(5000)),
+        };
+        let recorder = Recorder::default();
+        recorder.tape().script.extend((0..200).map(act));
+        recorder
+    }
+
     pub fn tape(&self) -> MutexGuard<'_, Tape> {
         held(&self.0)
     }
@@ -260,6 +271,96 @@ impl Sink for Book {
     fn sync(&mut self) -> io::Result<bool> {
         let event = format!("sync {}", self.number);
         self.shelves.shelf().events.push(event);
+        Ok(true)
+    }
+}
+
+/// As a file on a disk: a power cut takes what was not synced, and a failed sync has lost it for good.
+#[derive(Default)]
+pub struct Platter {
+    /// What the page cache has, and what the disk has.
+    pub seen: Vec<u8>,
+    pub kept: Vec<u8>,
+    pub dirty: Vec<bool>,
+    pub syncs: u32,
+    pub failing_syncs: u32,
+    pub failing_writes: u32,
+    /// Bytes that one write takes at most; 0 for no limit.
+    pub most: usize,
+    pub written: u64,
+}
+
+/// A sink that can lose its power.
+#[derive(Clone, Default)]
+pub struct Disk(Arc<Mutex<Platter>>);
+
+impl Disk {
+    pub fn platter(&self) -> MutexGuard<'_, Platter> {
+        held(&self.0)
+    }
+
+    /// The file as a machine finds it after a power cut: of what was not synced, any sectors.
+    pub fn after_power_cut(&self, dice: &mut Dice) -> Vec<u8> {
+        let platter = self.platter();
+        let (kept, seen) = (&platter.kept, &platter.seen);
+        let len = kept.len() + dice.below(seen.len() - kept.len() + 1);
+        let mut found = seen[..len].to_vec();
+        for (sector, bytes) in found.chunks_mut(512).enumerate() {
+            let has_arrived = dice.below(3) > 0;
+            for (byte, at) in bytes.iter_mut().zip(sector * 512..) {
+                if platter.dirty[at] && !has_arrived {
+                    *byte = kept.get(at).copied().unwrap_or(0);
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Sink for Disk {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut platter = self.platter();
+        if platter.failing_writes > 0 {
+            platter.failing_writes -= 1;
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        let most = match platter.most {
+            0 => bytes.len(),
+            most => most.min(bytes.len()),
+        };
+        let (at, end) = (at as usize, at as usize + most);
+        let len = platter.seen.len().max(end);
+        platter.seen.resize(len, 0);
+        platter.dirty.resize(len, false);
+        platter.seen[at..end].copy_from_slice(&bytes[..most]);
+        platter.dirty[at..end].fill(true);
+        platter.written += most as u64;
+        Ok(most)
+    }
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        let mut platter = self.platter();
+        platter.seen.truncate(len as usize);
+        platter.dirty.truncate(len as usize);
+        Ok(true)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        let mut platter = self.platter();
+        platter.syncs += 1;
+        let fails = platter.failing_syncs > 0;
+        let Platter {
+            seen, kept, dirty, ..
+        } = &mut *platter;
+        kept.resize(seen.len(), 0);
+        for (at, is_dirty) in dirty.iter_mut().enumerate() {
+            // Either way the kernel takes the page for clean from now on.
+            if std::mem::take(is_dirty) && !fails {
+                kept[at] = seen[at];
+            }
+        }
+        if fails {
+            platter.failing_syncs -= 1;
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
         Ok(true)
     }
 }
