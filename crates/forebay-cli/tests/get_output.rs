@@ -5,9 +5,9 @@ use server::{serve, serve_bytes};
 use std::{
     fs::{self, File},
     io::Read,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
-use support::{Folder, dice::noise, text};
+use support::{Folder, dice::noise, interrupt, text};
 
 #[path = "support/fetch.rs"]
 mod fetch;
@@ -90,11 +90,10 @@ fn a_reader_that_goes_away_has_read_what_it_wanted() {
     assert_eq!(begin.as_slice(), noise(10));
 }
 
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args(["-s", name, &child.id().to_string()])
-        .status();
-    assert!(sent.unwrap().success());
+/// Reads the first bytes of its output: once these are here, it listens to signals.
+fn begins(child: &mut Child) {
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut [0; 5]).unwrap();
 }
 
 #[test]
@@ -103,20 +102,14 @@ fn a_signal_ends_it_and_the_bytes_are_counted() {
         client.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
         client.wait();
     });
-    for name in ["INT", "TERM"] {
+    for name in ["-INT", "-TERM"] {
         let mut child = command(&[&http(server, "/")])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Once these are here, it listens.
-        child
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut [0; 5])
-            .unwrap();
-        signal(&child, name);
+        begins(&mut child);
+        interrupt(&child, name);
         let ran = child.wait_with_output().unwrap();
         fails(&ran, 1, "was stopped. 5 bytes of 9 were written");
     }
@@ -130,13 +123,8 @@ fn a_second_signal_ends_it_though_nobody_reads() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut [0; 5])
-        .unwrap();
-    signal(&child, "INT");
-    signal(&child, "TERM");
+    begins(&mut child);
+    interrupt(&child, "-INT");
+    interrupt(&child, "-TERM");
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }

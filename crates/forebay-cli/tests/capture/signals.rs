@@ -4,7 +4,7 @@ use crate::{
     check, started,
     support::{Folder, count, forebay, found::read, interrupt, summary, text},
 };
-use std::{fs::File, io::Read, process::Command, time::Duration};
+use std::{fs::File, process::Command, time::Duration};
 
 /// Waits until `path` has at least `bytes` bytes, for at most 20 seconds.
 fn wait_for_bytes(path: &str, bytes: u64) {
@@ -49,21 +49,12 @@ fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
         "the first one waits for the reader"
     );
     interrupt(&child, "-INT");
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(1));
-    let mut packets = Vec::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_end(&mut packets)
-        .unwrap();
-    let mut said = Vec::new();
-    child.stderr.take().unwrap().read_to_end(&mut said).unwrap();
-    let json = summary(&said);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let output = child.wait_with_output().unwrap();
+    let json = summary(&output.stderr);
     assert_eq!(json["law_holds"], true, "{json}");
     assert!(count(&json["dropped"]["writer"]) > 0, "{json}");
-    let found = read(&packets[..]);
+    let found = read(&output.stdout[..]);
     assert_eq!(
         found.packets.len() as u64,
         count(&json["written"]),
@@ -79,9 +70,8 @@ fn in_virtual_time_too_a_second_interrupt_gives_up() {
     std::thread::sleep(Duration::from_millis(100));
     interrupt(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    let mut said = Vec::new();
-    child.stderr.take().unwrap().read_to_end(&mut said).unwrap();
-    assert_eq!(summary(&said)["law_holds"], true);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(summary(&output.stderr)["law_holds"], true);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     started,
-    support::{dice::noise, has, interrupt},
+    support::{dice::noise, has, interrupt, text},
 };
 use std::{
     fs,
@@ -71,21 +71,9 @@ fn a_second_signal_gives_up_a_reader_that_stands_still() {
     assert!(is_waiting, "for the reader");
     interrupt(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    let mut received = Vec::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_end(&mut received)
-        .unwrap();
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
-    assert!(noise(4 << 20).starts_with(&received));
+    let output = child.wait_with_output().unwrap();
+    assert!(noise(4 << 20).starts_with(&output.stdout));
+    let said = text(&output.stderr);
     assert!(
         said.starts_with("forebay: gave up: ") && said.contains("were read and not written"),
         "{said}"
@@ -158,16 +146,10 @@ fn a_third_signal_ends_also_a_write_that_waits() {
 fn the_watchdog_gives_up_what_stands_still() {
     let mut child = started(&["--watchdog", "0.1"]);
     let stdin = child.stdin.take().unwrap();
-    let status = child.wait().unwrap();
+    let output = child.wait_with_output().unwrap();
     drop(stdin); // it was open all the time
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
-    assert_eq!(status.code(), Some(1), "{said}");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
         said.contains("no byte has moved for as long as --watchdog allows"),
         "{said}"

@@ -11,6 +11,7 @@ pub mod found;
 
 use serde_json::Value;
 use std::{
+    fs::File,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -71,6 +72,31 @@ pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
     shell.args(["-c", script]);
     let ran = children::with_small_disk(folder.as_ref(), size, &shell).output();
     children::on_small_disk(ran)
+}
+
+/// Captures as these words say, into a disk of 2 MB that fills up: that is told, and what a reader finds is what was counted,
+/// to the last byte. `None`, said aloud, where it needs rights.
+#[track_caller]
+pub fn into_full_disk(folder: &Folder, words: &str) -> Option<found::Found> {
+    let (mount, kept) = (folder.path("small"), folder.path("kept.pcapng"));
+    let script = format!(
+        "{} capture -w {mount}/full.pcapng --json {words}; code=$?
+         cp {mount}/full.pcapng {kept}; exit $code",
+        env!("CARGO_BIN_EXE_forebay"),
+    );
+    let output = on_small_disk(&mount, "2M", &script)?;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let told = "full.pcapng: writing: no space left on device";
+    assert!(said.contains(told), "{said}");
+    let json = summary(&output.stdout);
+    assert_eq!(json["law_holds"], true, "{json}");
+    assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
+    let found = found::read(File::open(&kept).unwrap());
+    assert_eq!(found.packets.len() as u64, count(&json["written"]));
+    let bytes = std::fs::metadata(&kept).unwrap().len();
+    assert_eq!(count(&json["bytes"]), bytes, "cut behind the last packet");
+    Some(found)
 }
 
 /// Exit code 0, and a summary whose law holds.
