@@ -1,5 +1,5 @@
 //! Instructions one by one, rules broken on purpose, and programs at random. What tcpdump makes of
-//! whole expressions is compared in `tests/filter.rs`.
+//! whole expressions is compared in `tests/filter`.
 
 use super::{code::*, *};
 use proptest::prelude::*;
