@@ -59,7 +59,8 @@ pub struct Config {
     pub file_bytes: Option<u64>,
     /// Most packets of one port that one look takes.
     pub budget: usize,
-    /// The buffers between taking and writing; `record_bytes` is seen to.
+    /// The buffers between taking and writing; `record_bytes` is seen to. Where an output lies in memory and what is written is
+    /// lent by files that are read ahead, so are `thread`, `early_bytes` and `huge_pages`.
     pub store: store::Config,
     /// How often [`Event::Progress`] comes.
     pub progress_every: Duration,

@@ -60,7 +60,9 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
 /// and [`lab`] to the one inside.
 fn this_test() -> String {
     let name = thread::current().name().map(str::to_owned);
-    name.expect("tests run in threads with their names")
+    let name = name.expect("tests run in threads with their names");
+    assert_ne!(name, "main", "no test has this name");
+    name
 }
 
 /// Says loudly that a test did not run. Where tests have to be whole (CI), that is a failure.

@@ -71,7 +71,7 @@ pub fn skip(what: &str) {
     println!("skipped: needs {what}");
 }
 
-/// Runs a program with `folder`, which [`FOLDER`] tells it, on a disk of `size`, as `mount` reads it: in a mount namespace of
+/// Runs a program and its arguments (nothing else of `program` counts) with `folder`, which [`FOLDER`] tells it, on a disk of `size`, as `mount` reads it: in a mount namespace of
 /// its own, which goes away with it. What came of it is for [`on_small_disk`].
 pub fn with_small_disk(folder: &Path, size: &str, program: &Command) -> Command {
     fs::create_dir_all(folder).unwrap();

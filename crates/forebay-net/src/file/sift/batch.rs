@@ -9,7 +9,7 @@
 //!  news                                    ▲                   an interface before packet 4
 //! ```
 //! Ordinals are what makes counts exact wherever the port stops. Batches travel from the worker to
-//! the port and back, so nothing is allocated once they have grown. Read `worker` next.
+//! the port and back, so little is allocated once they have grown and their number has settled. Read `worker` next.
 
 use super::plain::Plain;
 use crate::format::read::Fault;
@@ -137,7 +137,7 @@ impl Batch {
         self.ending = None;
     }
 
-    /// Bytes that it has for packets, or had before they were lent.
+    /// Bytes that it has for packets, or had before they were lent: what it has once taken it keeps.
     pub fn memory(&self) -> usize {
         self.bytes.len().max(self.plain.bytes.len())
     }

@@ -6,9 +6,10 @@
 //! ```
 //! A worker that sleeps for want of a batch is woken for several windows, not for each. How many batches there are
 //! depends on what they hold: few where each takes a window's memory along, which is warm when it comes round again; many
-//! where next to nothing passes, so that the port has something to do when it is woken.
+//! where next to nothing passes, so that the port has something to do when it is woken. Where much begins to pass behind a
+//! stretch in which nothing did, all of the many may take a window along before they become few again.
 //!
-//! Nobody waits for what is held back here: the port hands it over before it sleeps. Read `port` next.
+//! Nobody waits for what is held back here: the port hands it over before it sleeps. It imports `batch`, and rings. Read `port` next.
 
 use super::batch::Batch;
 use forebay::{
@@ -18,7 +19,7 @@ use forebay::{
 };
 use std::thread::JoinHandle;
 
-/// Batches of one worker that hold much, and so its windows at most.
+/// Batches of one worker where they hold much.
 const FEW: usize = 8;
 /// Batches of one worker.
 const MANY: usize = 32;

@@ -16,12 +16,12 @@
 //!
 //! What comes out is what [`File`] and a filter behind it would give, packet for packet and count for
 //! count, errors included. One thing is better: an interface for which the filter makes no sense is an
-//! error with its first packet, or that of one described behind it. Memory is bounded: a few windows a
-//! worker, a record, and what was lent to the store and is not written, which its buffers bound.
+//! error with its first packet, or that of one described behind it. Memory is bounded: some windows a
+//! worker (8; up to 32 where much begins to pass all at once), a record, and what was lent to the store and is not written, which its buffers bound.
 //!
 //! `worker` reads, `sieve` sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
-//! handed over, and `plain` most of them in short; `port` is the side that the session sees, `hand` its end of one worker, `chime` wakes it, `shelf` is where memory
-//! that was lent comes back. Read `worker` next.
+//! handed over, and `plain` most of them in short; `port` is the side that the session sees, `hand` its end of
+//! one worker, `chime` wakes the port, `shelf` is where memory that was lent comes back. Read `worker` next.
 
 mod batch;
 mod chime;

@@ -38,7 +38,8 @@ pub struct Consumer<T, W: Wait = Spin> {
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
-// SAFETY: only the consumer touches filled slots, and it moves as a whole; the elements it moves or drops are Send.
+// SAFETY: only the consumer touches filled slots, and touches what it has learned, and it moves as a whole; the elements it moves
+// or drops are Send.
 unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 
 impl<T, W: Wait> Consumer<T, W> {

@@ -57,7 +57,7 @@ use crate::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-use std::{cell::UnsafeCell, ptr};
+use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 
 /// What a ring is to be like.
 ///
@@ -210,6 +210,9 @@ struct Shared<T, W> {
     capacity: usize,
     slots: Slots<T>,
 }
+
+// What is in the cells only tells when to look: whatever it is, a caught panic leaves the ring as whole as it was.
+impl<T, W: RefUnwindSafe> RefUnwindSafe for Shared<T, W> where Slots<T>: RefUnwindSafe {}
 
 /// What a consumer has learned from its looks.
 #[derive(Debug)]

@@ -42,7 +42,8 @@ pub struct Producer<T, W: Wait = Spin> {
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
-// SAFETY: only the producer writes vacant slots, and it moves as a whole; the elements it moves are Send.
+// SAFETY: only the producer writes vacant slots, and touches what it has learned, and it moves as a whole; the elements it moves
+// are Send.
 unsafe impl<T: Send, W: Wait> Send for Producer<T, W> {}
 
 impl<T, W: Wait> Producer<T, W> {

@@ -545,3 +545,10 @@ fn a_consumer_that_leaves_early_leaves_nothing_behind() {
         through_a_ring::<Spin>(seed, 16, 2000, seed * 40);
     }
 }
+
+#[test]
+fn an_end_may_be_used_behind_a_caught_panic() {
+    fn is_unwind_safe<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    is_unwind_safe::<Producer<u64>>();
+    is_unwind_safe::<Consumer<u64>>();
+}
