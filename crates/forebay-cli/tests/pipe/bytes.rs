@@ -102,15 +102,22 @@ fn blocks_are_written_whole_but_for_the_last() {
 }
 
 #[test]
-fn pages_are_handed_on_from_pipe_to_pipe_but_where_copies_are_asked_for() {
+fn pages_are_handed_on_from_pipe_to_pipe_but_where_copies_are_asked_for_or_the_kernel_does_not() {
     if !has("strace") {
         return;
     }
     let folder = Folder::new();
-    for (flag, expected) in [("-q", true), ("-C", false), ("--no-splice", false)] {
+    let refused = ["-e", "inject=splice:error=ENOSYS"];
+    for (flag, tampering, expected) in [
+        ("-q", &[][..], true),
+        ("-C", &[], false),
+        ("--no-splice", &[], false),
+        ("-q", &refused, true),
+    ] {
         let log = folder.path("log");
         let mut child = Command::new("strace")
             .args(["-f", "-e", "trace=splice", "-o", &log])
+            .args(tampering)
             .args([env!("CARGO_BIN_EXE_forebay"), "pipe", flag])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! Producers and consumers that are slow, leave, or are killed: around the buffer and through it.
+//! Producers and consumers that are slow, leave, or are killed: past the buffer and through it.
 
 use super::{
     feed, is_silent, pipe, sha256, started,
@@ -19,7 +19,7 @@ fn a_reader_that_leaves_is_noticed_while_nothing_comes() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Around the buffer, while it is empty, and always through it: a limit beyond all speed looks at every byte.
+/// Past the buffer, as long as pipes hold the bytes, and always through it: a limit beyond all speed looks at every byte.
 const WAYS: [&[&str]; 2] = [&["-m", "16M"], &["-m", "16M", "-R", "900G"]];
 
 /// A summary, and hardly a line before it.

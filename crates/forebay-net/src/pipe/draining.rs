@@ -6,11 +6,14 @@
 //!   output 1 ──────────▶ │                    nothing moves? poll(outputs behind, the stream, abandoned)
 //!   output 2 ──────────────▶
 //! ```
+//!
+//! Pages that went past the stream come before what is in it: see `relay`.
 
 use super::{
     Config, Control, Counts, Output,
     digest::Hasher,
     limiter::{Allowed, Limiter},
+    relay::Outlet,
     until,
 };
 use forebay::{stream::Reader, sync::Eventfd, time::Clock};
@@ -30,6 +33,8 @@ const MOST: usize = 1 << 20;
 
 pub(super) struct Draining<'a> {
     reader: Reader<Eventfd>,
+    /// Pages that go past the stream, to the one output there is then.
+    relay: Option<Outlet>,
     outputs: Vec<Output>,
     hasher: Option<Hasher>,
     limiter: Option<Limiter>,
@@ -54,6 +59,8 @@ pub(super) struct Draining<'a> {
 pub(super) struct Drained {
     pub outputs: Vec<Output>,
     pub hasher: Option<Hasher>,
+    /// Bytes that went past the buffer.
+    pub passed: u64,
     /// How long it waited for bytes.
     pub waited: Duration,
 }
@@ -61,6 +68,7 @@ pub(super) struct Drained {
 impl<'a> Draining<'a> {
     pub fn new(
         reader: Reader<Eventfd>,
+        relay: Option<Outlet>,
         outputs: Vec<Output>,
         config: &Config,
         clock: Clock,
@@ -77,6 +85,7 @@ impl<'a> Draining<'a> {
             is_filling: start_at > 0,
             start_at,
             reader,
+            relay,
             outputs,
             admitted: 0,
             has_ended: false,
@@ -93,9 +102,11 @@ impl<'a> Draining<'a> {
     pub fn run(mut self) -> Drained {
         while !self.control.is_abandoned() && self.outputs.iter().any(Output::is_open) {
             self.admit();
-            let has_moved = self.write();
+            // Behind the look at the stream: what came before its content is seen here.
+            let has_pages = self.relay.as_mut().is_some_and(Outlet::has_some);
+            let has_moved = if has_pages { self.pass() } else { self.write() };
             self.release();
-            if self.has_ended && self.reader.bytes_buffered() == 0 {
+            if self.has_ended && !has_pages && self.reader.bytes_buffered() == 0 {
                 break;
             }
             if !has_moved {
@@ -103,6 +114,7 @@ impl<'a> Draining<'a> {
             }
         }
         Drained {
+            passed: self.relay.as_ref().map_or(0, Outlet::passed),
             outputs: self.outputs,
             hasher: self.hasher,
             waited: self.waited,
@@ -136,6 +148,24 @@ impl<'a> Draining<'a> {
             limiter.spend(wanted);
         }
         self.admitted += wanted;
+    }
+
+    /// Passes pages on; says whether anything moved.
+    fn pass(&mut self) -> bool {
+        let (Some(relay), Some(output)) = (&mut self.relay, self.outputs.first_mut()) else {
+            return false;
+        };
+        match relay.give(output) {
+            Ok(bytes) => {
+                self.counts.written.fetch_add(bytes as u64, Relaxed);
+                // What is left found no room: asking again would wait for whoever reads, in the kernel.
+                !relay.is_behind()
+            }
+            Err(cause) => {
+                output.fail(cause);
+                true
+            }
+        }
     }
 
     /// Offers each output what it has not got yet; says whether anything moved.
@@ -183,7 +213,8 @@ impl<'a> Draining<'a> {
         } else {
             admitted + self.block.unwrap_or(1)
         };
-        let is_behind = |output: &Output| output.bytes < self.admitted;
+        let has_pages = self.relay.as_ref().is_some_and(Outlet::is_behind);
+        let is_behind = |output: &Output| has_pages || output.bytes < self.admitted;
         let open = || self.outputs.iter().filter(|output| output.is_open());
         // More bytes help if an output has all there is, and they can come.
         let wants_bytes = self.next.is_none()
@@ -208,7 +239,9 @@ impl<'a> Draining<'a> {
             PollFd::from_borrowed_fd(output.as_fd(), is_room)
         }));
         if wants_bytes {
-            fds.push(PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN));
+            let comes = |from| PollFd::from_borrowed_fd(from, PollFlags::IN);
+            fds.push(comes(self.reader.as_fd()));
+            fds.extend(self.relay.as_ref().map(|relay| comes(relay.as_fd())));
         }
         // An interruption is a wake-up like any other: the caller looks again.
         let _ = poll(&mut fds, timeout.as_ref());
@@ -220,6 +253,7 @@ impl<'a> Draining<'a> {
         drop(fds);
         if wants_bytes {
             self.reader.disarm();
+            self.relay.iter().for_each(Outlet::listen);
         }
         if wants_bytes && admitted == 0 {
             self.waited += began.elapsed();

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   room? ─▶ limit? ─▶ poll(input, stopping) ─▶ reserve ─▶ read(2) into it ─▶ commit ─▶ again
-//!                        │ few bytes of a flow?         nothing in the stream? splice(2) to the output: see `bypass`
+//!                        │ few bytes of a flow?         nothing in the stream? splice(2), and no read: see `relay`
 //!                        └ let them gather: see `pace`
 //! ```
 //!
 //! Nobody waits at the start for the buffer's memory. Its pages are made present while nothing else is to be done; a read
-//! that comes before that makes those it needs.
+//! that comes before that makes those it needs. Where bytes go past it that begins when they first cannot.
 
 use super::{
-    Config, Control, Counts, Input, LARGE,
-    bypass::Bypass,
+    Config, Control, Counts, Input,
     control::Flag,
     input::Waited,
     limiter::{Allowed, Limiter},
     pace::{PAUSE, Pace},
+    relay::Intake,
     until,
 };
 use forebay::{Result, stream::Writer, sync::Eventfd, time::Clock};
@@ -40,15 +40,12 @@ pub(super) struct Filling<'a> {
     most: usize,
     /// What has to be vacant before reading goes on, once the buffer was full.
     resume_at: usize,
-    bypass: Option<Bypass>,
-    /// The output was full a moment ago, and was waited for.
-    was_held_up: bool,
+    relay: Option<Intake>,
     pace: Pace,
-    /// Memory that may not be present yet.
+    /// Memory that may not be present yet; and whether bytes ever went into it, where they can go past it.
     absent: Range<usize>,
-    passed: u64,
+    needs_memory: bool,
     waited: Duration,
-    starved: Duration,
     clock: Clock,
     control: &'a Control,
     counts: &'a Counts,
@@ -56,12 +53,8 @@ pub(super) struct Filling<'a> {
 
 /// How the reading ended.
 pub(super) struct Filled {
-    /// Bytes that went around the buffer.
-    pub passed: u64,
     /// How long it waited for room.
     pub waited: Duration,
-    /// How long it waited for bytes while the buffer had none.
-    pub starved: Duration,
     /// Why it ended before its time.
     pub ended: Result<()>,
 }
@@ -69,7 +62,7 @@ pub(super) struct Filled {
 impl<'a> Filling<'a> {
     pub fn new(
         writer: Writer<Eventfd>,
-        bypass: Option<Bypass>,
+        relay: Option<Intake>,
         config: &Config,
         clock: Clock,
         control: &'a Control,
@@ -86,13 +79,11 @@ impl<'a> Filling<'a> {
                 .read_rate
                 .map(|rate| Limiter::new(rate, 1, clock.now())),
             writer,
-            bypass,
-            was_held_up: false,
+            needs_memory: relay.is_none(),
+            relay,
             pace: Pace::default(),
             absent: 0..capacity,
-            passed: 0,
             waited: Duration::ZERO,
-            starved: Duration::ZERO,
             clock,
             control,
             counts,
@@ -110,9 +101,7 @@ impl<'a> Filling<'a> {
         }
         self.writer.close();
         Filled {
-            passed: self.passed,
             waited: self.waited,
-            starved: self.starved,
             ended: ended.map(drop),
         }
     }
@@ -153,16 +142,14 @@ impl<'a> Filling<'a> {
 
     /// Waits until there is something to read, and for more of it where bytes flow; false if it is not to be waited for.
     fn wait_for_bytes(&mut self, input: &Input) -> Result<bool> {
-        let began = self.is_empty().then(Instant::now);
         let mut waited = Waited::NotYet;
         while waited == Waited::NotYet {
-            let has_work = !self.absent.is_empty();
+            let has_work = self.has_work();
             waited = input.wait(self.ends(), has_work.then_some(&Timespec::default()))?;
             if waited == Waited::NotYet {
                 self.populate();
             }
         }
-        self.starved += began.map_or(Duration::ZERO, |began| began.elapsed());
         let is_ahead = |gathered| self.pace.is_ahead(gathered, self.clock.now());
         if input.gathered().is_some_and(is_ahead) {
             self.pause();
@@ -170,35 +157,32 @@ impl<'a> Filling<'a> {
         Ok(waited == Waited::Ready)
     }
 
-    /// Moves bytes around the buffer, where that may be; says whether to look again, and not to read.
+    /// Moves bytes past the buffer, where that may be; says whether to look again, and not to read.
     fn pass(&mut self, input: &Input) -> bool {
-        let Some(bypass) = self.bypass.as_ref().filter(|_| input.is_pipe()) else {
+        let (is_empty, held) = (self.is_empty(), self.counts.held());
+        let Some(relay) = self.relay.as_mut().filter(|_| is_empty && input.is_pipe()) else {
             return false;
         };
-        if !self.is_empty() {
-            self.was_held_up = false;
-            return false;
-        }
-        match bypass.pass(input, self.most) {
+        match relay.take(input, self.most) {
             Ok(Some(0)) => false, // the end: reading tells
             Ok(Some(bytes)) => {
                 self.took(bytes);
-                self.counts.written.fetch_add(bytes as u64, Relaxed);
-                self.passed += bytes as u64;
-                self.was_held_up = false;
                 true
             }
+            // As much is held as is to be: not only pages with few bytes in them.
+            Ok(None) if relay.is_whole() && held >= self.writer.capacity() as u64 / 2 => {
+                let began = Instant::now();
+                let has_room = relay.wait();
+                self.waited += began.elapsed();
+                has_room
+            }
             Ok(None) => {
-                // As long as the producer has room in its pipe, the reader behind us may have a moment. One.
-                let has_room = input.gathered().is_some_and(|bytes| bytes < LARGE / 2);
-                self.was_held_up = has_room && !self.was_held_up;
-                if self.was_held_up {
-                    self.pause();
-                }
-                self.was_held_up
+                self.needs_memory = true;
+                false
             }
             Err(_) => {
-                self.bypass = None;
+                self.relay = None; // reading meets what there is to tell
+                self.needs_memory = true;
                 false
             }
         }
@@ -217,7 +201,7 @@ impl<'a> Filling<'a> {
 
     /// Lets a moment pass, of some use if there is any.
     fn pause(&mut self) {
-        if !self.absent.is_empty() {
+        if self.has_work() {
             return self.populate();
         }
         let [first, second] = self
@@ -229,6 +213,11 @@ impl<'a> Filling<'a> {
         };
         // Whatever ends it early, the caller looks again.
         let _ = poll(&mut [first, second], Some(&pause));
+    }
+
+    /// Whether there is memory to be made present.
+    fn has_work(&self) -> bool {
+        self.needs_memory && !self.absent.is_empty()
     }
 
     /// Makes some more of the memory present.

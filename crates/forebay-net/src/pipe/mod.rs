@@ -2,7 +2,7 @@
 //!
 //! Two threads and nothing between them but a [`stream`]: one reads into its memory, one writes out of it,
 //! and the caller's thread supervises. It knows no packets, and imports nothing else of this crate. Read `filling` next,
-//! then `draining`; `bypass` says when bytes go from pipe to pipe around all of this; `place` has what can be named.
+//! then `draining`; `relay` says when bytes go from pipe to pipe past all of this; `place` has what can be named.
 //!
 //! ```text
 //!  input ─┐    thread "filling"     ┌───────── the stream ──────────┐     thread "draining"   ┌─▶ output
@@ -14,7 +14,6 @@
 //! **One output fails, the others go on**: it is an error of the summary. A reader of a pipe who leaves has had enough, and
 //! that is none. When none is left, reading ends, too.
 
-mod bypass;
 mod control;
 mod digest;
 mod draining;
@@ -24,6 +23,7 @@ mod limiter;
 mod output;
 mod pace;
 mod place;
+mod relay;
 mod summary;
 mod supervisor;
 #[cfg(test)]
@@ -36,7 +36,6 @@ pub use output::{Existing, Output};
 pub use place::{Place, split_port};
 pub use summary::{Outcome, Progress, Summary};
 
-use bypass::Bypass;
 use control::Flag;
 use draining::Draining;
 use filling::Filling;
@@ -46,6 +45,7 @@ use forebay::{
     sync::Eventfd,
     time::Clock,
 };
+use relay::{Intake, Outlet};
 use rustix::event::Timespec;
 use std::{
     fs::File,
@@ -79,7 +79,8 @@ pub struct Config {
     pub progress_every: Option<Duration>,
     /// Give up when no byte moves for so long.
     pub watchdog: Option<Duration>,
-    /// Let the kernel hand pages on from pipe to pipe while the buffer is empty. A producer that lends its own to the pipe
+    /// Let the kernel hand pages on from pipe to pipe, and hold them in pipes of ours as long as these have room: up to the
+    /// capacity, beside it. A producer that lends its own to the pipe
     /// (`vmsplice(2)`), and writes into them again once the pipe is empty, changes what is still under way then.
     pub splice: bool,
 }
@@ -159,6 +160,8 @@ pub struct Pipe {
     outputs: Vec<Output>,
     writer: Writer<Eventfd>,
     reader: Reader<Eventfd>,
+    /// The way past the buffer.
+    relay: Option<(Intake, Outlet)>,
     config: Config,
     clock: Clock,
     control: Control,
@@ -170,7 +173,7 @@ pub struct Pipe {
 struct Counts {
     /// Written by the thread that fills. Relaxed, as the other: it publishes nothing but itself.
     read: AtomicU64,
-    /// Written by the thread that drains, and by the other one for what goes around the buffer.
+    /// Written by the thread that drains.
     written: AtomicU64,
     /// The thread that fills is through.
     filled: Flag,
@@ -206,8 +209,10 @@ impl Pipe {
         for output in &mut outputs {
             output.prepare(&inputs)?;
         }
+        let beside = relay::bytes_beside(config.capacity_bytes);
         Ok(Pipe {
             counts,
+            relay: relay::relay(&inputs, &outputs, &config, beside),
             inputs,
             outputs,
             writer,
@@ -233,10 +238,18 @@ impl Pipe {
         let (control, counts) = (&self.control, &self.counts);
         let began = clock.now();
         let (inputs, outputs) = (self.inputs, self.outputs);
-        let bypass = Bypass::to(&outputs, config);
-        let has_bypass = bypass.is_some();
-        let filling = Filling::new(self.writer, bypass, config, clock.clone(), control, counts);
-        let draining = Draining::new(self.reader, outputs, config, clock.clone(), control, counts);
+        let (intake, outlet) = self.relay.unzip();
+        let (writer, reader) = (self.writer, self.reader);
+        let filling = Filling::new(writer, intake, config, clock.clone(), control, counts);
+        let draining = Draining::new(
+            reader,
+            outlet,
+            outputs,
+            config,
+            clock.clone(),
+            control,
+            counts,
+        );
         let (filled, mut drained, has_stalled) = thread::scope(|scope| {
             let start = |name: &str| thread::Builder::new().name(name.into());
             let filling = start("filling").spawn_scoped(scope, move || {
@@ -257,20 +270,15 @@ impl Pipe {
             drained.outputs.iter_mut().for_each(Output::sync);
         }
         let (bytes_read, bytes_written) = counts.now();
-        let outcome = |output: Output| output.into_outcome(filled.passed);
+        let outcome = |output: Output| output.into_outcome(drained.passed);
         let outputs = drained.outputs.into_iter().map(outcome);
         Summary {
             bytes_read,
             bytes_written,
-            bytes_passed: filled.passed,
+            bytes_passed: drained.passed,
             elapsed: Duration::from_nanos(clock.now() - began),
             producer_waited: filled.waited,
-            // Who may pass bytes around the buffer waits for them, and the other one sleeps meanwhile.
-            consumer_waited: if has_bypass {
-                filled.starved
-            } else {
-                drained.waited
-            },
+            consumer_waited: drained.waited,
             outputs: outputs.collect(),
             input_error: filled.ended.err(),
             checksum: drained.hasher.map(digest::Hasher::finish),
@@ -286,6 +294,12 @@ impl Counts {
     fn now(&self) -> (u64, u64) {
         let written = self.written.load(Relaxed);
         (self.read.load(Relaxed).max(written), written)
+    }
+
+    /// Bytes that are read and not written yet.
+    fn held(&self) -> u64 {
+        let (read, written) = self.now();
+        read - written
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Summary {
     pub bytes_read: u64,
     /// Bytes that left the buffer: every output has them that was there to the end.
     pub bytes_written: u64,
-    /// Of these, how many the kernel handed on from pipe to pipe while the buffer was empty: they never were in it.
+    /// Of these, how many the kernel handed on from pipe to pipe: they never were in the buffer.
     pub bytes_passed: u64,
     /// From the first look at the input to the end of the last output.
     pub elapsed: Duration,

@@ -115,7 +115,8 @@ impl<'a> Supervisor<'a> {
             bytes_read,
             bytes_written,
             bytes_per_second: (bytes_written - before) as f64 / seconds,
-            fill: (bytes_read - bytes_written) as f64 / self.capacity as f64,
+            // What pipes of ours hold is beside it.
+            fill: ((bytes_read - bytes_written) as f64 / self.capacity as f64).min(1.0),
         }
     }
 }

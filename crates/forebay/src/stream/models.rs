@@ -4,13 +4,14 @@
 //! to fail.
 
 use super::*;
+use crate::ring::spsc::ring;
 use crate::sync::{
     Eventfd, Park, Spin, Task,
     atomic::{
         AtomicU32,
         Ordering::{AcqRel, Acquire},
     },
-    model, thread,
+    model, planted, thread,
 };
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -52,6 +53,49 @@ fn a_closed_stream_is_finished_only_when_its_last_byte_is_popped() {
         assert_eq!((next, reader.bytes_popped()), (3, 2));
         assert_eq!(reader.end(), Some(End::Closed));
         drop(thread.join().unwrap());
+    });
+}
+
+/// A stream with a ring past it, as pipes of bytes have it: numbers go through the ring as long as the stream is empty, and whoever
+/// takes them looks at the stream first, and takes from the ring before it takes from the stream.
+#[test]
+fn what_goes_past_a_stream_that_is_empty_comes_in_order() {
+    model(|| {
+        let (mut writer, mut reader) = pair::<Spin>();
+        let (mut past, mut pieces) = ring::<u8>(4).unwrap();
+        let thread = thread::spawn(move || {
+            past.push(1).unwrap();
+            writer.push(&[2]);
+            match writer.available_capacity() == writer.capacity() {
+                true => past.push(3).unwrap(),
+                false => assert_eq!(writer.push(&[3]), 1),
+            }
+        });
+        let (mut next, mut buffered) = (1, 0);
+        while next <= 3 {
+            if !planted("stream-looked-at-last") {
+                buffered = reader.bytes_buffered();
+            }
+            let piece = pieces.pop();
+            if planted("stream-looked-at-last") {
+                buffered = reader.bytes_buffered();
+            }
+            let number = match piece {
+                Some(number) => number,
+                None if buffered > 0 => {
+                    let number = reader.peek()[0];
+                    reader.pop(1);
+                    number
+                }
+                None => {
+                    thread::yield_now();
+                    continue;
+                }
+            };
+            assert_eq!(number, next);
+            next += 1;
+        }
+        thread.join().unwrap();
     });
 }
 
@@ -204,6 +248,7 @@ fn a_task_that_is_pending_is_woken() {
 #[cfg(loom)]
 #[test]
 fn planted_bugs_are_found() {
+    const PAST: &str = "what_goes_past_a_stream_that_is_empty_comes_in_order";
     const CLOSE: &str = "a_sleeping_reader_is_woken_by_bytes_and_by_a_close";
     const FINISHED: &str = "a_closed_stream_is_finished_only_when_its_last_byte_is_popped";
     const ROOM: &str = "a_sleeping_writer_is_woken_by_room_and_by_an_error";
@@ -219,6 +264,7 @@ fn planted_bugs_are_found() {
         ("bell-arm-without-fence", DESCRIPTOR),
         ("task-without-second-look", TASK),
         ("bell-ring-without-fence", TASK),
+        ("stream-looked-at-last", PAST),
     ] {
         crate::sync::planted_bug_is_found(bug, &format!("stream::models::{test}"));
     }
