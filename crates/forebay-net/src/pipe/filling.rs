@@ -10,7 +10,7 @@
 //! that comes before that makes those it needs. Where bytes go past it that begins when they first cannot.
 
 use super::{
-    Config, Control, Counts, Input,
+    Config, Control, Counts, Input, LARGE,
     control::Flag,
     input::Waited,
     limiter::{Allowed, Limiter},
@@ -169,16 +169,20 @@ impl<'a> Filling<'a> {
                 self.took(bytes);
                 true
             }
-            // As much is held as is to be: not only pages with few bytes in them.
-            Ok(None) if relay.is_whole() && held >= self.writer.capacity() as u64 / 2 => {
-                let began = Instant::now();
-                let has_room = relay.wait();
-                self.waited += began.elapsed();
-                has_room
-            }
             Ok(None) => {
-                self.needs_memory = true;
-                false
+                // As much is held as is to be, and not only pages with few bytes in them.
+                let is_full = relay.is_whole() && held >= self.writer.capacity() as u64 / 2;
+                // As long as the producer has room in its pipe, the reader behind us may have a moment.
+                let has_room = input.gathered().is_some_and(|bytes| bytes < LARGE / 2);
+                let began = Instant::now();
+                let is_vacant = match (is_full, has_room) {
+                    (true, _) => relay.wait(None),
+                    (false, true) => relay.wait(Some(PAUSE)),
+                    (false, false) => false,
+                };
+                self.waited += began.elapsed();
+                self.needs_memory |= !is_vacant;
+                is_vacant
             }
             Err(_) => {
                 self.relay = None; // reading meets what there is to tell

@@ -42,6 +42,7 @@ use std::{
     fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
+    time::Duration,
 };
 
 /// Most pipes: two descriptors each, and a MiB as a rule.
@@ -177,9 +178,9 @@ impl Intake {
         self.is_whole
     }
 
-    /// Waits until a pipe is empty, where all were full; false if nobody empties any more.
-    pub fn wait(&mut self) -> bool {
-        match self.vacant.pop_wait(None) {
+    /// Waits until a pipe is empty, where all were full, for `limit` (`None`: for ever); false if nobody empties any.
+    pub fn wait(&mut self, limit: Option<Duration>) -> bool {
+        match self.vacant.pop_wait(limit) {
             Ok(pipe) => (self.pipe, self.has_some) = (pipe, false),
             Err(_) => return false,
         }
