@@ -7,7 +7,9 @@
 //!   11 bytes:  │ 0 1 2 3 4 5 6 7 │         the first eight,
 //!                    │ 3 4 5 6 7 8 9 10 │   and the last eight
 //! ```
-//! Bursts of words, up to a KiB, are moved line by line, and so are other elements of which a line holds a whole number.
+//! Bursts of words, up to a KiB, are moved line by line, and so are other elements of which a line holds a whole number. Where the
+//! compiler may move a line at once (`-C target-cpu=native` on a processor with AVX-512), so is all else up to a page: as fast as
+//! `memcpy` or faster, and without a call a loop keeps its numbers in registers.
 //! It imports nothing. Read `fifo` and `ring::spsc` next, where it is used.
 #![allow(unsafe_code)]
 
@@ -17,6 +19,8 @@ use std::mem::MaybeUninit;
 const LINE: usize = 64;
 /// The most bytes of words that are moved here; longer copies are `memcpy`'s.
 const BURST: usize = 1024;
+/// The most bytes that are moved here where a line is one move.
+const PAGE: usize = 4096;
 
 /// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
 type Block<const N: usize> = [MaybeUninit<u8>; N];
@@ -31,6 +35,10 @@ pub(crate) unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     let is_words = size_of::<T>() >= 8 && LINE.is_multiple_of(size_of::<T>());
     let most = if is_words { BURST } else { LINE };
     if size_of::<T>() > LINE || bytes > most {
+        if cfg!(target_feature = "avx512f") && (LINE..=PAGE).contains(&bytes) {
+            // SAFETY: the caller's, and a line or more.
+            return unsafe { whole_lines(from.cast(), to.cast(), bytes) };
+        }
         // SAFETY: the caller's.
         return unsafe { from.copy_to_nonoverlapping(to, n) };
     }
@@ -67,18 +75,53 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
         let (from, to) = (from.wrapping_add(line), to.wrapping_add(line));
         // SAFETY: a line of the bytes, which need no alignment.
         unsafe { from.copy_to_nonoverlapping(to, 1) };
-        // Keeps the loop one: a compiler that knows it for a copy puts the call there that is to be saved.
-        #[cfg(not(miri))]
-        // SAFETY: it is no instruction.
-        unsafe {
-            std::arch::asm!("", options(nomem, nostack, preserves_flags));
-        }
+        stay_a_loop();
     }
     if !bytes.is_multiple_of(LINE) {
         let last = bytes - LINE;
         let (from, to) = (from.wrapping_byte_add(last), to.wrapping_byte_add(last));
         // SAFETY: the last line of the bytes.
         unsafe { from.copy_to_nonoverlapping(to, 1) };
+    }
+}
+
+/// Copies line by line, whole lines of the target but for the first and the last: few stores touch two.
+///
+/// # Safety
+/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more.
+#[inline(always)]
+unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    let read = |at: usize| {
+        // SAFETY: a line of the bytes, since `at` is at most `last`.
+        unsafe { from.wrapping_add(at).cast::<Block<LINE>>().read_unaligned() }
+    };
+    let write = |at: usize, line| {
+        // SAFETY: as above.
+        unsafe {
+            to.wrapping_add(at)
+                .cast::<Block<LINE>>()
+                .write_unaligned(line)
+        }
+    };
+    let last = bytes - LINE;
+    let behind = read(last);
+    write(0, read(0));
+    let mut at = LINE - to.addr() % LINE;
+    while at < last {
+        write(at, read(at));
+        stay_a_loop();
+        at += LINE;
+    }
+    write(last, behind);
+}
+
+/// Keeps a loop one: a compiler that knows it for a copy puts the call there that is to be saved. No instruction.
+#[inline(always)]
+fn stay_a_loop() {
+    #[cfg(not(miri))]
+    // SAFETY: it is no instruction.
+    unsafe {
+        std::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
 
@@ -110,13 +153,28 @@ mod tests {
     #[test]
     fn every_byte_arrives_and_none_beside_them_is_touched() {
         let from: Vec<u8> = (1..=200).collect();
-        for n in 0..=130 {
+        for n in 0..=190 {
             for at in [0, 1, 7] {
                 let mut to = [0; 200];
                 // SAFETY: both have 200 bytes.
                 unsafe { copy(from[at..].as_ptr(), to[at + 1..].as_mut_ptr(), n) };
                 assert_eq!(to[at + 1..][..n], from[at..][..n]);
                 assert_eq!(to.iter().filter(|&&byte| byte > 0).count(), n);
+            }
+        }
+    }
+
+    /// Whatever this is compiled for.
+    #[test]
+    fn whole_lines_of_the_target_are_all_of_it() {
+        let from: Vec<u8> = (0..600).map(|i| 1 + (i % 251) as u8).collect();
+        for n in (64..=200).chain(490..=520) {
+            for at in [0, 1, 31, 63] {
+                let mut to = vec![0; 600];
+                // SAFETY: both have 600 bytes, and a line is copied at least.
+                unsafe { whole_lines(from[1..].as_ptr(), to[at..].as_mut_ptr(), n) };
+                assert_eq!(to[at..][..n], from[1..][..n]);
+                assert!(to[..at].iter().chain(&to[at + n..]).all(|&byte| byte == 0));
             }
         }
     }
