@@ -95,7 +95,7 @@ pub struct Pipe {
     #[arg(long)]
     pub sync: bool,
 
-    /// Copy every byte: for a producer that writes again into pages which it lent to its pipe (vmsplice)
+    /// Copy every byte: for a producer that lends its pipe pages which are written again (vmsplice, or a file's)
     #[arg(short = 'C', long)]
     pub no_splice: bool,
 

@@ -42,7 +42,7 @@ pub(super) struct Filling<'a> {
     resume_at: usize,
     relay: Option<Intake>,
     pace: Pace,
-    /// Memory that may not be present yet; and whether bytes ever went into it, where they can go past it.
+    /// Memory that may not be present yet; and whether it is of use: bytes went into it, or nothing can go past it.
     absent: Range<usize>,
     needs_memory: bool,
     waited: Duration,
@@ -130,6 +130,7 @@ impl<'a> Filling<'a> {
                 Some(0) => return Ok(true),
                 Some(bytes) => {
                     room.commit(bytes);
+                    self.needs_memory = true;
                     self.took(bytes);
                     if let Some(limiter) = &mut self.limiter {
                         limiter.spend(bytes as u64);
@@ -170,23 +171,21 @@ impl<'a> Filling<'a> {
                 true
             }
             Ok(None) => {
-                // As much is held as is to be, and not only pages with few bytes in them.
-                let is_full = relay.is_whole() && held >= self.writer.capacity() as u64 / 2;
-                // As long as the producer has room in its pipe, the reader behind us may have a moment.
-                let has_room = input.gathered().is_some_and(|bytes| bytes < LARGE / 2);
-                let began = Instant::now();
-                let is_vacant = match (is_full, has_room) {
-                    (true, _) => relay.wait(None),
-                    (false, true) => relay.wait(Some(PAUSE)),
-                    (false, false) => false,
+                let limit = match input.gathered() {
+                    _ if relay.is_full(held) => None,
+                    // As long as the producer has room in its pipe, the reader behind us may have a moment.
+                    Some(bytes) if bytes < LARGE / 2 => Some(PAUSE),
+                    _ => Some(Duration::ZERO),
                 };
+                let began = Instant::now();
+                let has_room = relay.wait(limit);
                 self.waited += began.elapsed();
-                self.needs_memory |= !is_vacant;
-                is_vacant
+                // Without room bytes are read, if nobody else has done that meanwhile.
+                let now = Some(&Timespec::default());
+                has_room || matches!(input.wait(self.ends(), now), Ok(Waited::NotYet))
             }
             Err(_) => {
                 self.relay = None; // reading meets what there is to tell
-                self.needs_memory = true;
                 false
             }
         }

@@ -1,7 +1,7 @@
 //! A large buffer in a pipe, as one library call: inputs → stream → outputs → summary.
 //!
-//! Two threads and nothing between them but a [`stream`]: one reads into its memory, one writes out of it,
-//! and the caller's thread supervises. It knows no packets, and imports nothing else of this crate. Read `filling` next,
+//! Two threads and a [`stream`] between them, and beside it pipes of ours for what goes from pipe to pipe: one reads into its
+//! memory, one writes out of it, and the caller's thread supervises. It knows no packets, and imports nothing else of this crate. Read `filling` next,
 //! then `draining`; `relay` says when bytes go from pipe to pipe past all of this; `place` has what can be named.
 //!
 //! ```text
@@ -80,8 +80,9 @@ pub struct Config {
     /// Give up when no byte moves for so long.
     pub watchdog: Option<Duration>,
     /// Let the kernel hand pages on from pipe to pipe, and hold them in pipes of ours as long as these have room: up to the
-    /// capacity, beside it. A producer that lends its own to the pipe
-    /// (`vmsplice(2)`), and writes into them again once the pipe is empty, changes what is still under way then.
+    /// capacity, and 64 MiB, beside it. A producer that lends its own to the pipe
+    /// (`vmsplice(2)`, or `splice(2)` out of a file), where they are written again once the pipe is empty, changes what is still
+    /// under way then.
     pub splice: bool,
 }
 

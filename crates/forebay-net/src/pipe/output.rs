@@ -205,7 +205,7 @@ impl Output {
         }
     }
 
-    /// How it fared, where `passed` bytes reached it around the buffer.
+    /// How it fared, where `passed` bytes reached it past the buffer.
     pub(super) fn into_outcome(self, passed: u64) -> Outcome {
         let bytes = passed + self.bytes;
         let failed = |tried, cause| Error::new(&self.name, tried).because(cause);

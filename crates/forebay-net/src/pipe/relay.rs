@@ -20,12 +20,13 @@
 //! **Where it is open.** Pages in a pipe belong to nobody else as a rule, so handing them on changes nothing for anyone. Pages of
 //! a file do: who writes to the file would change what is under way. And writing to a file may wait, which holds up whatever else is
 //! to be heard. So it goes from pipes to a pipe; and only where each byte may go as it comes: no other output, check sum, limit,
-//! watermark or block size. The exception to the rule nobody can see from here: pages that the producer lent to the pipe
-//! (`vmsplice`), and writes into again once the pipe is empty. For those there is [`Config::splice`].
+//! watermark or block size. The exceptions to the rule nobody can see from here: pages that the producer lent to the pipe
+//! (`vmsplice`), or that it spliced into it out of a file, and that are written again. For those there is [`Config::splice`].
 //!
-//! **How much.** As much as the buffer, beside it, and 64 MiB at most. Then the buffer is for pages with few bytes in them, which fill
-//! the pipes too soon. The kernel counts what a user has in pipes, and whoever has too much gets small ones. So where it counts,
-//! ours take a quarter of what it allows, and of the buffer, and the buffer is for the rest.
+//! **How much.** As much as the buffer, and 64 MiB at most. Where full pages hold all that the buffer would, it is for pages with few
+//! bytes in them, which fill the pipes too soon. The kernel counts what all processes of a user have in pipes, and beyond a
+//! limit gives only small ones to those without certain rights. So without them, ours take a quarter of that limit, or of the buffer
+//! if that is less, and the buffer is for the rest.
 
 use super::{Config, Input, LARGE, Output, control::Flag};
 use forebay::{
@@ -35,7 +36,7 @@ use forebay::{
 use rustix::{
     io::Errno,
     param::page_size,
-    pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice},
+    pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice},
     thread::{CapabilitySet, capabilities},
 };
 use std::{
@@ -50,6 +51,12 @@ const MOST: usize = 64;
 
 /// A pipe goes back when it is empty and the next one has something: there is one to be filled meanwhile.
 const FEW: usize = 4;
+
+/// The size of a pipe that nobody changed.
+const DEFAULT: usize = 1 << 16;
+
+/// How many pages a user may have in pipes where nobody changed that.
+const USUAL_PAGES: usize = 16_384;
 
 /// So many bytes went into the pipe of this number.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +74,8 @@ pub(super) struct Intake {
     vacant: Consumer<usize, Park>,
     pieces: Producer<Piece>,
     bell: Arc<Flag>,
-    /// It is as large as the buffer.
-    is_whole: bool,
+    /// So many bytes are held where its pipes are full, and so are their pages; `None` where the buffer would hold more.
+    full_at: Option<u64>,
 }
 
 /// The end where they go out: the thread's that drains.
@@ -104,21 +111,23 @@ pub(super) fn relay(
     if !(passes_as_it_comes && is_between_pipes) {
         return None;
     }
-    let pipes = pipes(bytes);
-    if pipes.len() < FEW {
-        return None;
-    }
-    let slots: usize = pipes.iter().map(|pipe| pipe.slots).sum();
+    // Descriptors that all of it needs, before those of which there may be fewer.
     let bell = Arc::new(Flag::new().ok()?);
-    let (put, taken) = ring(slots).ok()?;
+    let (count, size) = dimensions(bytes);
+    let (put, taken) = ring((count * slots(size.max(DEFAULT))).max(1)).ok()?;
     let (mut give_back, vacant) = ring_with(&Ring {
-        capacity: pipes.len(),
+        capacity: count.max(1),
         ..Ring::default()
     })
     .ok()?;
+    let pipes = pipes(count, size);
+    if pipes.len() < FEW {
+        return None;
+    }
     for pipe in 1..pipes.len() {
         give_back.push(pipe).ok()?;
     }
+    let held = pipes.iter().map(|pipe| pipe.size).sum::<usize>();
     let (outs, ins): (Vec<_>, Vec<_>) = pipes.into_iter().map(|it| (it.out, it.into)).unzip();
     let intake = Intake {
         ends: ins,
@@ -127,7 +136,8 @@ pub(super) fn relay(
         vacant,
         pieces: put,
         bell: bell.clone(),
-        is_whole: slots * page_size() >= config.capacity_bytes / 2,
+        // All but the one that is being drained may be full.
+        full_at: (held + size > config.capacity_bytes).then(|| (held - size) as u64),
     };
     let outlet = Outlet {
         ends: outs,
@@ -173,13 +183,16 @@ impl Intake {
         }
     }
 
-    /// Whether it holds as much as the buffer does, where its pages are full.
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
+    /// Whether its `held` bytes are as many as the buffer is to hold.
+    pub fn is_full(&self, held: u64) -> bool {
+        self.full_at.is_some_and(|full| held >= full)
     }
 
-    /// Waits until a pipe is empty, where all were full, for `limit` (`None`: for ever); false if nobody empties any.
+    /// Waits until there is an empty pipe, for `limit` (`None`: for ever); false if nobody empties any.
     pub fn wait(&mut self, limit: Option<Duration>) -> bool {
+        if !self.has_some {
+            return true;
+        }
         match self.vacant.pop_wait(limit) {
             Ok(pipe) => (self.pipe, self.has_some) = (pipe, false),
             Err(_) => return false,
@@ -245,10 +258,13 @@ impl AsFd for Outlet {
 /// Moves up to `most` bytes from pipe to pipe; `None` where there are none, or no room.
 fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize>> {
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-    match splice(from, None, to, None, most, flags) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-        Err(cause) => Err(cause.into()),
+    loop {
+        match splice(&from, None, &to, None, most, flags) {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
     }
 }
 
@@ -256,23 +272,39 @@ fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize
 struct Held {
     out: OwnedFd,
     into: OwnedFd,
-    /// How many pages it has room for.
-    slots: usize,
+    /// How many bytes it has room for, where its pages are full.
+    size: usize,
 }
 
-/// Pipes that hold up to `bytes`; fewer where the kernel has no more.
-fn pipes(bytes: usize) -> Vec<Held> {
+/// How many pipes of which size hold up to `bytes`.
+fn dimensions(bytes: usize) -> (usize, usize) {
     let size = (bytes / FEW).min(LARGE);
     if size < page_size() {
-        return Vec::new();
+        return (0, 0);
     }
     let size = 1 << size.ilog2();
+    ((bytes / size).min(MOST), size)
+}
+
+/// `count` pipes of `size` bytes; smaller ones, and fewer, where the kernel has no others.
+fn pipes(count: usize, size: usize) -> Vec<Held> {
     let pipe = |_| {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC).ok()?;
-        let slots = fcntl_setpipe_size(&into, size).ok()? / page_size();
-        Some(Held { out, into, slots })
+        let size = fcntl_setpipe_size(&into, size).or_else(|_| fcntl_getpipe_size(&into));
+        let size = size.ok()?;
+        Some(Held { out, into, size })
     };
-    (0..(bytes / size).min(MOST)).map_while(pipe).collect()
+    let mut pipes: Vec<_> = (0..count).map_while(pipe).collect();
+    if pipes.len() < count {
+        // No descriptors are left: some are for whatever else this process does.
+        pipes.truncate(pipes.len().saturating_sub(FEW));
+    }
+    pipes
+}
+
+/// Pages of a pipe of `size` bytes.
+fn slots(size: usize) -> usize {
+    size / page_size()
 }
 
 /// What pipes may hold beside a buffer of `capacity` bytes.
@@ -285,14 +317,24 @@ fn bytes_at_most(capacity: usize, allowance: Option<usize>) -> usize {
     allowance.map_or(capacity, |it| it.min(capacity) / 4)
 }
 
-/// How many bytes the kernel lets this user have in pipes; `None` where it does not count them.
+/// How many bytes the kernel lets this user have in pipes; `None` where that is not for this process.
 fn allowance() -> Option<usize> {
-    let pages = fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").ok()?;
-    let pages: usize = pages.trim().parse().ok()?;
-    (pages > 0 && !is_privileged()).then(|| pages.saturating_mul(page_size()))
+    let pages = |limit| -> Option<usize> {
+        let pages = fs::read_to_string(format!("/proc/sys/fs/pipe-user-pages-{limit}")).ok()?;
+        pages.trim().parse().ok()
+    };
+    // 0 is no limit.
+    let hard = pages("hard").filter(|&pages| pages > 0);
+    let least = pages("soft").unwrap_or(USUAL_PAGES);
+    let least = Some(least)
+        .filter(|&pages| pages > 0)
+        .into_iter()
+        .chain(hard)
+        .min()?;
+    (!is_privileged()).then(|| least.saturating_mul(page_size()))
 }
 
-/// Whether the kernel counts this process's pipes for nothing: these rights, and not in a container of its own.
+/// Whether this process gets large pipes beyond the limit: it has one of these rights, and not only in a container of its own.
 fn is_privileged() -> bool {
     let rights = CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN;
     let has_rights = capabilities(None).is_ok_and(|sets| sets.effective.intersects(rights));
@@ -316,15 +358,13 @@ mod tests {
 
     #[test]
     fn there_are_as_many_pipes_as_hold_that() {
-        let sizes = |bytes| {
-            let of = |pipe: &Held| pipe.slots * page_size();
-            pipes(bytes).iter().map(of).collect::<Vec<_>>()
-        };
-        assert_eq!(sizes(16 * MIB), [MIB; 16]);
-        assert_eq!(sizes(7 * MIB), [MIB; 7]);
-        assert_eq!(sizes(100_000), [16_384; 6]);
-        assert_eq!(sizes(1024 * MIB).len(), MOST);
-        assert!(sizes(3 * page_size()).is_empty());
-        assert!(sizes(0).is_empty());
+        assert_eq!(dimensions(16 * MIB), (16, MIB));
+        assert_eq!(dimensions(7 * MIB), (7, MIB));
+        assert_eq!(dimensions(1024 * MIB), (MOST, MIB));
+        assert_eq!(dimensions(100_000), (6, 16_384));
+        assert_eq!(dimensions(3 * page_size()), (0, 0));
+        let sizes: Vec<_> = pipes(3, 16_384).iter().map(|it| it.size).collect();
+        assert_eq!(sizes, [16_384; 3]);
+        assert!(pipes(0, 0).is_empty());
     }
 }

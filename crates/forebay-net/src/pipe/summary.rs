@@ -17,7 +17,7 @@ pub struct Progress {
     pub bytes_written: u64,
     /// Of these, how many a second since the last report.
     pub bytes_per_second: f64,
-    /// How full the buffer is, 0 to 1.
+    /// How full the buffer is, 0 to 1: what pipes beside it hold counts, too.
     pub fill: f64,
 }
 
@@ -45,7 +45,7 @@ pub struct Summary {
     pub bytes_passed: u64,
     /// From the first look at the input to the end of the last output.
     pub elapsed: Duration,
-    /// How long reading waited for room in the buffer.
+    /// How long reading waited for room in the buffer, or in pipes beside it.
     pub producer_waited: Duration,
     /// How long writing waited for bytes in the buffer.
     pub consumer_waited: Duration,
