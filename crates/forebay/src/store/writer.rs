@@ -40,7 +40,8 @@ const RETRY: u32 = 1;
 const CLOSE: u32 = 2;
 
 /// What both sides see. Relaxed but for two edges: each other field publishes nothing but itself, the mutex
-/// publishes the error, and the bell orders the commands for a writer that sleeps on them.
+/// publishes the error and with it that it is there and that it has to be answered, and the bell orders the commands for a writer
+/// that sleeps on them.
 ///
 /// | edge | release | acquire | what is visible |
 /// |---|---|---|---|
@@ -74,10 +75,36 @@ impl Shared {
 
     /// A buffer was not written. Gives back what was to be told and was not taken yet, which has to wait.
     fn post(&self, error: Error) -> Option<Error> {
-        let untold = self.error().replace(error);
+        // All of it in the lock: who takes the error knows that the retry is waited for.
+        let mut told = self.error();
+        let untold = told.replace(error);
         self.failed.store(true, Relaxed);
         self.stuck.store(true, Release); // STUCK
         untold
+    }
+
+    /// The error of a failed write, once.
+    fn take_error(&self) -> Option<Error> {
+        if !self.failed.load(Relaxed) {
+            return None;
+        }
+        let mut told = self.error();
+        self.failed.store(false, Relaxed);
+        told.take()
+    }
+
+    /// Answers a failed write with another try; what is not told by now is not going to be.
+    fn retry(&self) {
+        let was_stuck = {
+            let mut told = self.error();
+            *told = None;
+            self.failed.store(false, Relaxed);
+            self.stuck.swap(false, Relaxed)
+        };
+        // Said to a writer that does not wait for it, it would answer the next error instead.
+        if was_stuck {
+            self.command(RETRY);
+        }
     }
 
     /// As [`post`](Self::post), of the writer thread itself: nobody is left to tell anything later.
@@ -339,11 +366,7 @@ impl Writer {
 
     /// The error of a failed write, once.
     pub fn take_error(&mut self) -> Option<Error> {
-        if !self.has_failed() {
-            return None;
-        }
-        self.shared.failed.store(false, Relaxed);
-        self.shared.error().take()
+        self.shared.take_error()
     }
 
     /// Whether it sits on a failed write whose error was taken, and waits to be told what to do.
@@ -357,14 +380,9 @@ impl Writer {
 
     /// Tries the failed write again, from the byte where it stopped.
     pub fn retry(&mut self) {
-        self.take_error();
-        let was_stuck = self.shared.stuck.swap(false, Relaxed);
+        self.shared.retry();
         if let Place::Inline { .. } = self.place {
-            return self.drain_inline();
-        }
-        // Said to a writer that does not wait for it, it would answer the next error instead.
-        if was_stuck {
-            self.shared.command(RETRY);
+            self.drain_inline();
         }
     }
 
@@ -493,5 +511,32 @@ fn run(
         buffer.give_back();
         // The ring has a slot for every buffer; an appender that is gone needs none back.
         let _ = empty.push(buffer);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_the_error_of_a_failed_write_can_answer_it() {
+        const TIMES: usize = 50_000;
+        let shared = Shared::default();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..TIMES {
+                    drop(shared.post(died()));
+                    assert!(shared.wait_for_answer());
+                }
+            });
+            // An error that comes between another one's and its answer is answered with it.
+            while !writer.is_finished() {
+                if shared.take_error().is_some() {
+                    shared.retry();
+                }
+            }
+            writer.join().unwrap();
+        });
+        assert!(!shared.stuck.load(Acquire) && !shared.failed.load(Acquire));
     }
 }
