@@ -52,6 +52,9 @@ const MOST: usize = 64;
 /// A pipe goes back when it is empty and the next one has something: there is one to be filled meanwhile.
 const FEW: usize = 4;
 
+/// At least so many where pages allow: one that is being drained takes nothing, so that much of the whole may be vacant.
+const PARTS: usize = 16;
+
 /// The size of a pipe that nobody changed.
 const DEFAULT: usize = 1 << 16;
 
@@ -278,11 +281,10 @@ struct Held {
 
 /// How many pipes of which size hold up to `bytes`.
 fn dimensions(bytes: usize) -> (usize, usize) {
-    let size = (bytes / FEW).min(LARGE);
-    if size < page_size() {
+    if bytes / FEW < page_size() {
         return (0, 0);
     }
-    let size = 1 << size.ilog2();
+    let size = 1 << (bytes / PARTS).clamp(page_size(), LARGE).ilog2();
     ((bytes / size).min(MOST), size)
 }
 
@@ -359,9 +361,9 @@ mod tests {
     #[test]
     fn there_are_as_many_pipes_as_hold_that() {
         assert_eq!(dimensions(16 * MIB), (16, MIB));
-        assert_eq!(dimensions(7 * MIB), (7, MIB));
+        assert_eq!(dimensions(7 * MIB), (28, MIB / 4));
         assert_eq!(dimensions(1024 * MIB), (MOST, MIB));
-        assert_eq!(dimensions(100_000), (6, 16_384));
+        assert_eq!(dimensions(100_000), (24, 4096));
         assert_eq!(dimensions(3 * page_size()), (0, 0));
         let sizes: Vec<_> = pipes(3, 16_384).iter().map(|it| it.size).collect();
         assert_eq!(sizes, [16_384; 3]);
