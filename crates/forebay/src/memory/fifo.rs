@@ -71,7 +71,7 @@ impl Fifo {
     }
 
     /// Puts all of `bytes` in, or nothing where they do not fit; says whether they did.
-    #[inline]
+    #[inline(always)] // or its numbers go through memory
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.vacant();
         if fits {
@@ -85,7 +85,7 @@ impl Fifo {
     }
 
     /// Fills `target` from the front of the content, or takes nothing where there is less; says whether there was enough.
-    #[inline]
+    #[inline(always)] // as above
     pub fn get(&mut self, target: &mut [u8]) -> bool {
         let has_all = target.len() <= self.len;
         if has_all {
