@@ -5,7 +5,7 @@ use crate::method::{
     line::Mode,
     machine::processors,
     table::{Cell, Table},
-    two::{Pair, contest, near_and_far, run_pair},
+    two::{contest_of_operations, near_and_far, run_pair},
 };
 use anyhow::{Result, anyhow};
 use forebay::{
@@ -27,6 +27,16 @@ const READ: usize = 64 << 10;
 /// Bytes a write.
 const WRITES: [usize; 3] = [64, 1500, 64 << 10];
 
+/// Passes so many writes of so many bytes between two processors; the nanoseconds.
+type Passes = fn((usize, usize), usize, u64) -> Result<f64>;
+
+const SIDES: [(&str, Passes); 4] = [
+    ("forebay, spinning", forebay::<Spin>),
+    ("forebay, parking", forebay::<Park>),
+    ("ringbuf", ringbuf),
+    ("rtrb", rtrb),
+];
+
 /// One table a size of writes.
 ///
 /// # Errors
@@ -43,27 +53,23 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
         table.skipped("all", &anyhow!("needs two processors"));
         return Ok(table);
     };
-    let writes = effort.scaled(100_000_000) as usize / write;
     let cpus = (first, second);
-    let mut pairs = [
-        Pair::new("forebay, spinning", || forebay::<Spin>(cpus, write, writes)),
-        Pair::new("forebay, parking", || forebay::<Park>(cpus, write, writes)),
-        Pair::new("ringbuf", || ringbuf(cpus, write, writes)),
-        Pair::new("rtrb", || rtrb(cpus, write, writes)),
-    ];
-    let results = contest(&mut pairs, effort.rounds, cpus)?;
+    let results = contest_of_operations(SIDES.len(), effort, cpus, |which, writes| {
+        SIDES[which].1(cpus, write, writes)
+    })?;
     let ours = &results[0];
-    for (pair, result) in pairs.iter().zip(&results) {
+    for ((name, _), result) in SIDES.iter().zip(&results) {
         let mut cells = Vec::new();
         for mode in [Mode::Near, Mode::Far] {
             let (speed, our_speed) = (result.of(mode), ours.of(mode));
-            cells.push(Cell::spread(speed.map(|ns| ns.in_each(8.0)), 1));
+            let bits = 8.0 * write as f64;
+            cells.push(Cell::spread(speed.map(|ns| ns.in_each(bits)), 1));
             cells.push(match speed.zip(our_speed) {
                 Some((speed, ours)) => Cell::number(ours.median / speed.median, 2),
                 None => Cell::Unknown,
             });
         }
-        table.row(&pair.name, cells);
+        table.row(*name, cells);
     }
     table.note(format!(
         "capacity {CAPACITY}, reads of up to {READ}; {}",
@@ -72,17 +78,13 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
     Ok(table)
 }
 
-fn forebay<W: Wait + 'static>(
-    cpus: (usize, usize),
-    write: usize,
-    writes: usize,
-) -> Result<(f64, u64)> {
+fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
     let config = Config {
         capacity_bytes: CAPACITY,
         ..Config::default()
     };
     let (mut writer, mut reader) = stream_with::<W>(&config)?;
-    let bytes = write * writes;
+    let bytes = write as u64 * writes;
     let source = vec![7; write];
     let writing = move || {
         for _ in 0..writes {
@@ -95,16 +97,16 @@ fn forebay<W: Wait + 'static>(
         let mut read = 0;
         while read < bytes {
             reader.peek_wait(1, None);
-            read += reader.pop_slice(&mut target);
+            read += reader.pop_slice(&mut target) as u64;
             black_box(&target[0]);
         }
     };
-    Ok((run_pair(cpus, writing, reading)?, bytes as u64))
+    run_pair(cpus, writing, reading)
 }
 
-fn ringbuf(cpus: (usize, usize), write: usize, writes: usize) -> Result<(f64, u64)> {
+fn ringbuf(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
     let (mut producer, mut consumer) = HeapRb::<u8>::new(CAPACITY).split();
-    let bytes = write * writes;
+    let bytes = write as u64 * writes;
     let source = vec![7; write];
     let writing = move || {
         for _ in 0..writes {
@@ -123,17 +125,17 @@ fn ringbuf(cpus: (usize, usize), write: usize, writes: usize) -> Result<(f64, u6
         while read < bytes {
             match consumer.pop_slice(&mut target) {
                 0 => hint::spin_loop(),
-                popped => read += popped,
+                popped => read += popped as u64,
             }
             black_box(&target[0]);
         }
     };
-    Ok((run_pair(cpus, writing, reading)?, bytes as u64))
+    run_pair(cpus, writing, reading)
 }
 
-fn rtrb(cpus: (usize, usize), write: usize, writes: usize) -> Result<(f64, u64)> {
+fn rtrb(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
     let (mut producer, mut consumer) = rtrb::RingBuffer::<u8>::new(CAPACITY);
-    let bytes = write * writes;
+    let bytes = write as u64 * writes;
     let source = vec![7; write];
     let writing = move || {
         for _ in 0..writes {
@@ -153,10 +155,10 @@ fn rtrb(cpus: (usize, usize), write: usize, writes: usize) -> Result<(f64, u64)>
         while read < bytes {
             match consumer.pop_partial_slice(&mut target).0.len() {
                 0 => hint::spin_loop(),
-                popped => read += popped,
+                popped => read += popped as u64,
             }
             black_box(&target[0]);
         }
     };
-    Ok((run_pair(cpus, writing, reading)?, bytes as u64))
+    run_pair(cpus, writing, reading)
 }
