@@ -125,34 +125,37 @@ pub fn in_turn<T>(
     Ok(results)
 }
 
-/// Runs both halves at once, each on its processor; the nanoseconds until both are done.
+/// Runs both halves at once, each on its processor; the nanoseconds until both are done. What they give back is dropped behind
+/// that: what it takes to end something is not counted.
 ///
 /// # Errors
 /// A thread may not run there.
-pub fn run_pair(
+pub fn run_pair<A: Send, B: Send>(
     cpus: (usize, usize),
-    one: impl FnOnce() + Send,
-    other: impl FnOnce() + Send,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B + Send,
 ) -> Result<f64> {
-    let ready = Barrier::new(2);
-    let half = |cpu, work: Box<dyn FnOnce() + Send + '_>| {
-        let pinned = pin(cpu);
-        // Whoever cannot be pinned works all the same: the other half may wait for it.
-        ready.wait();
-        let begun = Instant::now();
-        work();
-        pinned.map(|()| (begun, Instant::now()))
-    };
+    let ready = &Barrier::new(2);
     thread::scope(|scope| {
-        let half = &half;
-        let other = scope.spawn(move || half(cpus.1, Box::new(other)));
-        let one = scope.spawn(move || half(cpus.0, Box::new(one)));
+        let other = scope.spawn(move || half(cpus.1, ready, other));
+        let one = scope.spawn(move || half(cpus.0, ready, one));
         let panicked = |_| anyhow!("one half of a pair panicked");
-        let (begun, done) = one.join().map_err(panicked)??;
-        let (other_begun, other_done) = other.join().map_err(panicked)??;
+        let (begun, done, _kept) = one.join().map_err(panicked)??;
+        let (other_begun, other_done, _others) = other.join().map_err(panicked)??;
         let all = done.max(other_done) - begun.min(other_begun);
         Ok(all.as_nanos() as f64)
     })
+}
+
+/// One half, on its processor: when it began and was done, and what it gave back.
+fn half<T>(cpu: usize, ready: &Barrier, work: impl FnOnce() -> T) -> Result<(Instant, Instant, T)> {
+    let pinned = pin(cpu);
+    // Whoever cannot be pinned works all the same: the other half may wait for it.
+    ready.wait();
+    let begun = Instant::now();
+    let kept = work();
+    let done = Instant::now();
+    pinned.map(|()| (begun, done, kept))
 }
 
 /// Operations of the next sample, so that it lasts as long as it should: a multiple of 32, whole bursts.

@@ -90,7 +90,7 @@ fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -
         for _ in 0..writes {
             writer.push_wait(black_box(&source), None);
         }
-        writer.close();
+        writer
     };
     let reading = move || {
         let mut target = vec![0; READ];
@@ -100,6 +100,7 @@ fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -
             read += reader.pop_slice(&mut target) as u64;
             black_box(&target[0]);
         }
+        reader
     };
     run_pair(cpus, writing, reading)
 }
@@ -118,6 +119,7 @@ fn ringbuf(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
                 }
             }
         }
+        producer
     };
     let reading = move || {
         let mut target = vec![0; READ];
@@ -129,6 +131,7 @@ fn ringbuf(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
             }
             black_box(&target[0]);
         }
+        consumer
     };
     run_pair(cpus, writing, reading)
 }
@@ -148,6 +151,7 @@ fn rtrb(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
                 rest = behind;
             }
         }
+        producer
     };
     let reading = move || {
         let mut target = vec![0; READ];
@@ -159,6 +163,7 @@ fn rtrb(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
             }
             black_box(&target[0]);
         }
+        consumer
     };
     run_pair(cpus, writing, reading)
 }

@@ -21,23 +21,43 @@ const LINE: usize = 64;
 const BURST: usize = 1024;
 /// The most bytes that are moved here where a line is one move.
 const PAGE: usize = 4096;
+/// So many bytes are many lines: what some of them cost twice is little.
+const MANY: usize = 256;
 
 /// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
 type Block<const N: usize> = [MaybeUninit<u8>; N];
 
-/// Copies `n` elements from `from` to `to`, which do not overlap.
+/// Copies `n` elements from `from` to `to`, which do not overlap: into memory of ours, whose lines are written whole.
 ///
 /// # Safety
 /// As [`ptr::copy_nonoverlapping`](std::ptr::copy_nonoverlapping).
 #[inline(always)]
-pub(crate) unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
+pub(crate) unsafe fn copy_in<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    // SAFETY: the caller's.
+    unsafe { copy(from, to, n, to.addr()) }
+}
+
+/// The same out of memory of ours, whose lines are read whole: as they were written, so that a line whose store has not reached the
+/// cache is handed on at once.
+///
+/// # Safety
+/// As [`copy_in`].
+#[inline(always)]
+pub(crate) unsafe fn copy_out<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    // SAFETY: the caller's.
+    unsafe { copy(from, to, n, from.addr()) }
+}
+
+/// `ours` is `from` or `to`.
+#[inline(always)]
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
     let bytes = n * size_of::<T>();
     let is_words = size_of::<T>() >= 8 && LINE.is_multiple_of(size_of::<T>());
     let most = if is_words { BURST } else { LINE };
     if size_of::<T>() > LINE || bytes > most {
         if cfg!(target_feature = "avx512f") && (LINE..=PAGE).contains(&bytes) {
             // SAFETY: the caller's, and a line or more.
-            return unsafe { whole_lines(from.cast(), to.cast(), bytes) };
+            return unsafe { whole_lines(from.cast(), to.cast(), bytes, ours) };
         }
         // SAFETY: the caller's.
         return unsafe { from.copy_to_nonoverlapping(to, n) };
@@ -85,12 +105,12 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies line by line, whole lines of the target but for the first and the last: few stores touch two. Where there are many, four
-/// a step, and then three more, some of which may be there already. So as many bytes take as many steps, or nearly, wherever
-/// they go: a processor foresees the end of such a loop, and not of one that now and then takes a step more.
+/// Copies line by line, whole lines of `ours`, which is `from` or `to`, but for the first and the last. Where there are many, four a
+/// step, and then three more, some of which may be there already. So as many bytes take as many steps, or nearly, wherever
+/// they lie: a processor foresees the end of such a loop, and not of one that now and then takes a step more.
 ///
 /// ```text
-///   target's lines  ┊      ┊      ┊      ┊      ┊      ┊      ┊      ┊
+///   our lines       ┊      ┊      ┊      ┊      ┊      ┊      ┊      ┊
 ///   the first          └──────┘
 ///   four a step            └──────┴──────┴──────┴──────┘
 ///   three more                           └──────┴──────┴──────┘
@@ -100,7 +120,7 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
 /// # Safety
 /// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more.
 #[inline(always)]
-unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
     let lines = |at: usize, count: usize| {
         for at in (at..at + count * LINE).step_by(LINE) {
             let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
@@ -109,10 +129,9 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize) {
             unsafe { from.copy_to_nonoverlapping(to, 1) };
         }
     };
-    let (first, end) = (LINE - to.addr() % LINE, bytes - (to.addr() + bytes) % LINE);
+    let (mut at, end) = (LINE - ours % LINE, bytes - (ours + bytes) % LINE);
     lines(0, 1);
-    let mut at = first;
-    if bytes < 4 * LINE {
+    if bytes < MANY {
         while at < end {
             lines(at, 1);
             stay_a_loop();
@@ -173,7 +192,7 @@ mod tests {
             for at in [0, 1, 7] {
                 let mut to = [0; 200];
                 // SAFETY: both have 200 bytes.
-                unsafe { copy(from[at..].as_ptr(), to[at + 1..].as_mut_ptr(), n) };
+                unsafe { copy_in(from[at..].as_ptr(), to[at + 1..].as_mut_ptr(), n) };
                 assert_eq!(to[at + 1..][..n], from[at..][..n]);
                 assert_eq!(to.iter().filter(|&&byte| byte > 0).count(), n);
             }
@@ -182,13 +201,16 @@ mod tests {
 
     /// Whatever this is compiled for.
     #[test]
-    fn whole_lines_of_the_target_are_all_of_it() {
+    fn whole_lines_of_either_side_are_all_of_it() {
         let from: Vec<u8> = (0..900).map(|i| 1 + (i % 251) as u8).collect();
         for n in (64..=330).chain(490..=840) {
-            for at in [0, 1, 31, 63] {
+            for (at, ours) in [0, 1, 31, 63]
+                .into_iter()
+                .flat_map(|at| [(at, at), (at, 40)])
+            {
                 let mut to = Aligned([0; 960]);
                 // SAFETY: there are as many bytes in both, and a line is copied at least.
-                unsafe { whole_lines(from[1..].as_ptr(), to.0[at..].as_mut_ptr(), n) };
+                unsafe { whole_lines(from[1..].as_ptr(), to.0[at..].as_mut_ptr(), n, ours) };
                 assert_eq!(to.0[at..][..n], from[1..][..n]);
                 let mut beside = to.0[..at].iter().chain(&to.0[at + n..]);
                 assert!(beside.all(|&byte| byte == 0), "{n} bytes at {at}");
@@ -205,22 +227,22 @@ mod tests {
         for n in 0..=words.len() {
             let mut to = [""; 6];
             // SAFETY: both have six elements.
-            unsafe { copy(words.as_ptr(), to.as_mut_ptr(), n) };
+            unsafe { copy_out(words.as_ptr(), to.as_mut_ptr(), n) };
             assert_eq!(to[..n], words[..n]);
         }
         let many: Vec<u64> = (1..=200).collect();
         for n in 0..=200 {
             let mut to = [0; 200];
             // SAFETY: both have two hundred elements.
-            unsafe { copy(many.as_ptr(), to.as_mut_ptr(), n) };
+            unsafe { copy_out(many.as_ptr(), to.as_mut_ptr(), n) };
             assert_eq!(to[..n], many[..n]);
             assert!(to[n..].iter().all(|&word| word == 0));
         }
         let (large, mut to) = ([[7_u8; 100]; 2], [[0; 100]; 2]);
         // SAFETY: both have two elements.
-        unsafe { copy(large.as_ptr(), to.as_mut_ptr(), 2) };
+        unsafe { copy_out(large.as_ptr(), to.as_mut_ptr(), 2) };
         assert_eq!(to, large);
         // SAFETY: nothing is copied.
-        unsafe { copy([(); 3].as_ptr(), [(); 3].as_mut_ptr(), 3) };
+        unsafe { copy_out([(); 3].as_ptr(), [(); 3].as_mut_ptr(), 3) };
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{MapConfig, Mirror, copy, seldom, settle_views};
+use super::{MapConfig, Mirror, copy_in, copy_out, seldom, settle_views};
 use crate::Result;
 use std::{fmt, slice};
 
@@ -78,7 +78,7 @@ impl Fifo {
             self.wrap();
             // SAFETY: as many vacant bytes as `vacant_mut` shows, or fewer; `bytes` is none of them, since who lends ours has
             // them borrowed.
-            unsafe { copy(bytes.as_ptr(), self.tail(), bytes.len()) };
+            unsafe { copy_in(bytes.as_ptr(), self.tail(), bytes.len()) };
             self.len += bytes.len();
         }
         fits
@@ -91,7 +91,7 @@ impl Fifo {
         if has_all {
             // SAFETY: as many bytes of the content as `peek` shows, or fewer; `target` is borrowed exclusively, and none of
             // them.
-            unsafe { copy(self.first(), target.as_mut_ptr(), target.len()) };
+            unsafe { copy_out(self.first(), target.as_mut_ptr(), target.len()) };
             self.step(target.len());
         }
         has_all

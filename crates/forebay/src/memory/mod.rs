@@ -19,7 +19,7 @@ mod seldom;
 #[cfg(all(test, not(miri)))]
 mod tests;
 
-pub(crate) use copy::copy;
+pub(crate) use copy::{copy_in, copy_out};
 pub use fifo::Fifo;
 pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;

@@ -9,7 +9,7 @@
 
 use super::{DropRun, Shared, leave};
 use crate::{
-    memory::{HugePages, copy},
+    memory::{HugePages, copy_out},
     ring::{
         cursor::{Cursor, Edge},
         looker::Pauses,
@@ -419,7 +419,7 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
         let filled = self.consumer.place.slot();
         // SAFETY: `k` of our filled slots, in one piece, and as many places of `target`, which cannot be them: whoever has a
         // slot's elements by reference has borrowed the consumer.
-        unsafe { copy(filled, target.as_mut_ptr(), k) };
+        unsafe { copy_out(filled, target.as_mut_ptr(), k) };
         self.release(k);
         k
     }

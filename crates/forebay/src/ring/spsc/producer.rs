@@ -9,7 +9,7 @@
 
 use super::{Shared, leave};
 use crate::{
-    memory::{HugePages, copy},
+    memory::{HugePages, copy_in},
     ring::{
         cursor::{Cursor, Edge},
         looker::Pauses,
@@ -212,7 +212,7 @@ impl<T, W: Wait> Producer<T, W> {
             self.shared.slots.will_write(self.cursor.position(), n);
             let slots = self.place.slot();
             // SAFETY: as in `copy_from_slice`.
-            unsafe { copy(source[put..].as_ptr(), slots, n) };
+            unsafe { copy_in(source[put..].as_ptr(), slots, n) };
             self.publish(n);
             put += n;
         }
@@ -419,7 +419,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         let vacant = self.producer.place.slot();
         // SAFETY: `k` of our vacant slots, in one piece; the exclusive borrow of the producer keeps `source`, which a
         // consumer may have lent, from being these slots: it lends only published ones.
-        unsafe { copy(source.as_ptr(), vacant, k) };
+        unsafe { copy_in(source.as_ptr(), vacant, k) };
         self.producer.publish_burst(k);
         k
     }
