@@ -1,4 +1,4 @@
-//! One thread writes, another one reads: ours beside ringbuf and rtrb, each spinning where it finds no room or nothing.
+//! One thread writes, another one reads: ours, spinning and parking, beside ringbuf and rtrb, which spin.
 
 use crate::method::{
     Effort,

@@ -27,7 +27,8 @@ const MANY: usize = 256;
 /// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
 type Block<const N: usize> = [MaybeUninit<u8>; N];
 
-/// Copies `n` elements from `from` to `to`, which do not overlap: into memory of ours, whose lines are written whole.
+/// Copies `n` elements from `from` to `to`, which do not overlap: into memory of ours, whose lines are written whole where they are
+/// moved whole and as they come.
 ///
 /// # Safety
 /// As [`ptr::copy_nonoverlapping`](std::ptr::copy_nonoverlapping).
@@ -37,8 +38,8 @@ pub(crate) unsafe fn copy_in<T: Copy>(from: *const T, to: *mut T, n: usize) {
     unsafe { copy(from, to, n, to.addr()) }
 }
 
-/// The same out of memory of ours, whose lines are read whole: as they were written, so that a line whose store has not reached the
-/// cache is handed on at once.
+/// The same out of memory of ours, whose lines are then read as they were written: one whose store has not reached the cache is
+/// handed on at once.
 ///
 /// # Safety
 /// As [`copy_in`].
@@ -48,7 +49,10 @@ pub(crate) unsafe fn copy_out<T: Copy>(from: *const T, to: *mut T, n: usize) {
     unsafe { copy(from, to, n, from.addr()) }
 }
 
-/// `ours` is `from` or `to`.
+/// The same by the lines of the memory in which the address `ours` lies. It may be any: it decides how, not what.
+///
+/// # Safety
+/// As [`copy_in`].
 #[inline(always)]
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
     let bytes = n * size_of::<T>();
@@ -87,7 +91,7 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
 /// Copies line by line; the last line's worth may be there in part already.
 ///
 /// # Safety
-/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more.
+/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more, and not the same.
 #[inline(always)]
 unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
     let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
@@ -105,9 +109,9 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies line by line, whole lines of `ours`, which is `from` or `to`, but for the first and the last. Where there are many, four a
-/// step, and then three more, some of which may be there already. So as many bytes take as many steps, or nearly, wherever
-/// they lie: a processor foresees the end of such a loop, and not of one that now and then takes a step more.
+/// Copies line by line, whole lines of the memory in which the address `ours` lies, but for the first and the last. Where there are
+/// many, four a step, and then three more, some of which may be there already. So as many bytes take as many steps, or nearly,
+/// wherever they lie: a processor foresees the end of such a loop, and not of one that now and then takes a step more.
 ///
 /// ```text
 ///   our lines       ┊      ┊      ┊      ┊      ┊      ┊      ┊      ┊
@@ -118,36 +122,37 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
 /// ```
 ///
 /// # Safety
-/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more.
+/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more, and not the same. `ours` may be
+/// any.
 #[inline(always)]
 unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
-    let lines = |at: usize, count: usize| {
+    let move_lines = |at: usize, count: usize| {
         for at in (at..at + count * LINE).step_by(LINE) {
             let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
             let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
-            // SAFETY: a line of the bytes, as below; they need no alignment.
+            // SAFETY: a line of the bytes, as is said where it is called; they need no alignment.
             unsafe { from.copy_to_nonoverlapping(to, 1) };
         }
     };
+    // From the first whole line, 1 to 64, to the end of the last one, at most `bytes`: a number of lines.
     let (mut at, end) = (LINE - ours % LINE, bytes - (ours + bytes) % LINE);
-    lines(0, 1);
+    move_lines(0, 1); // there is one
     if bytes < MANY {
         while at < end {
-            lines(at, 1);
+            move_lines(at, 1); // whole lines away from the end, so it ends there or before
             stay_a_loop();
             at += LINE;
         }
     } else {
-        // Whole lines away: four lines that begin in front of these end where these do at the latest.
-        let three = end - 3 * LINE;
+        let three = end - 3 * LINE; // not below 0: `MANY` are more
         while at < three {
-            lines(at, 4);
+            move_lines(at, 4); // whole lines away from it, so they end where the three do or before
             stay_a_loop();
             at += 4 * LINE;
         }
-        lines(three, 3);
+        move_lines(three, 3);
     }
-    lines(bytes - LINE, 1);
+    move_lines(bytes - LINE, 1); // the last one
 }
 
 /// Keeps a loop one: a compiler that knows it for a copy puts the call there that is to be saved. No instruction.
