@@ -21,8 +21,8 @@ const LINE: usize = 64;
 const BURST: usize = 1024;
 /// The most bytes that are moved here where a line is one move.
 const PAGE: usize = 4096;
-/// So many bytes are many lines: what some of them cost twice is little.
-const MANY: usize = 256;
+/// So many bytes are many lines: that three of them are moved twice is little.
+const MANY: usize = 512;
 
 /// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
 type Block<const N: usize> = [MaybeUninit<u8>; N];
@@ -138,8 +138,8 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
     let (mut at, end) = (LINE - ours % LINE, bytes - (ours + bytes) % LINE);
     move_lines(0, 1); // there is one
     if bytes < MANY {
-        while at < end {
-            move_lines(at, 1); // whole lines away from the end, so it ends there or before
+        while at < bytes - LINE {
+            move_lines(at, 1); // it begins before the last one
             stay_a_loop();
             at += LINE;
         }
