@@ -27,8 +27,8 @@ const MANY: usize = 512;
 /// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
 type Block<const N: usize> = [MaybeUninit<u8>; N];
 
-/// Copies `n` elements from `from` to `to`, which do not overlap: into memory of ours, whose lines are written whole where they are
-/// moved whole and as they come.
+/// Copies `n` elements from `from` to `to`, which do not overlap, into a ring: where a line is one move, by the ring's lines, so that
+/// few stores touch two.
 ///
 /// # Safety
 /// As [`ptr::copy_nonoverlapping`](std::ptr::copy_nonoverlapping).
@@ -38,8 +38,7 @@ pub(crate) unsafe fn copy_in<T: Copy>(from: *const T, to: *mut T, n: usize) {
     unsafe { copy(from, to, n, to.addr()) }
 }
 
-/// The same out of memory of ours, whose lines are then read as they were written: one whose store has not reached the cache is
-/// handed on at once.
+/// The same out of a ring: by the ring's lines again, so that what was one store is one load, and not halves of two.
 ///
 /// # Safety
 /// As [`copy_in`].
@@ -49,7 +48,7 @@ pub(crate) unsafe fn copy_out<T: Copy>(from: *const T, to: *mut T, n: usize) {
     unsafe { copy(from, to, n, from.addr()) }
 }
 
-/// The same by the lines of the memory in which the address `ours` lies. It may be any: it decides how, not what.
+/// The same by the lines of the memory in which the address `ours` lies. It may be any: it decides in which pieces, not what.
 ///
 /// # Safety
 /// As [`copy_in`].
@@ -134,9 +133,8 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
             unsafe { from.copy_to_nonoverlapping(to, 1) };
         }
     };
-    // From the first whole line, 1 to 64, to the end of the last one, at most `bytes`: a number of lines.
-    let (mut at, end) = (LINE - ours % LINE, bytes - (ours + bytes) % LINE);
     move_lines(0, 1); // there is one
+    let mut at = LINE - ours % LINE;
     if bytes < MANY {
         while at < bytes - LINE {
             move_lines(at, 1); // it begins before the last one
@@ -144,6 +142,7 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
             at += LINE;
         }
     } else {
+        let end = bytes - (ours + bytes) % LINE; // of the last whole line
         let three = end - 3 * LINE; // not below 0: `MANY` are more
         while at < three {
             move_lines(at, 4); // whole lines away from it, so they end where the three do or before
