@@ -76,6 +76,8 @@ pub struct Sample {
     pub busy: Duration,
     /// Of it, what interrupts cost.
     pub interrupts: Duration,
+    /// How often who attends the card went to sleep.
+    pub sleeps: u64,
     /// The longest that one of the threads was kept from its work.
     pub away: Duration,
     pub misses: Option<u64>,
@@ -127,6 +129,7 @@ pub fn sample<P: Path>(attendance: Attendance, load: Load) -> Result<Sample> {
         elapsed: attended.elapsed,
         busy: attended.busy + processed.busy,
         interrupts: attended.interrupts,
+        sleeps: attended.sleeps,
         away: attended.away.max(processed.away),
         misses: attended
             .misses
@@ -145,12 +148,13 @@ struct Account {
     elapsed: Duration,
     busy: Duration,
     interrupts: Duration,
+    sleeps: u64,
     away: Duration,
     misses: Option<u64>,
 }
 
 /// Time that this thread has had a processor.
-fn on_processor() -> Duration {
+pub fn on_processor() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
@@ -259,6 +263,7 @@ impl<S: Sender> Attendant<S> {
             self.account.away = self.account.away.max(now - self.seen);
             self.seen = now;
         }
+        self.account.sleeps = poller.modes().sleeps;
         Ok(Duration::ZERO)
     }
 

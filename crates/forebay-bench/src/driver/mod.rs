@@ -14,7 +14,7 @@ mod card;
 mod path;
 mod textbook;
 
-pub use card::{Attendance, INTERRUPT, LINE_RATE, Load};
+pub use card::{Attendance, INTERRUPT, LINE_RATE, Load, on_processor};
 pub use path::{Asleep, Gathered};
 pub use textbook::Listed;
 
@@ -139,6 +139,8 @@ pub struct Figures {
     /// Nanoseconds a packet, of both threads, without interrupts.
     work_ns: Summary,
     misses: Option<Summary>,
+    /// How often a second who attends the card went to sleep.
+    pub sleeps: Summary,
 }
 
 impl Figures {
@@ -158,6 +160,7 @@ impl Figures {
             work: each(&|it| Some(work(it) * it.ghz?)),
             work_ns: each(&|it| Some(work(it)))?,
             misses: each(&|it| Some(it.misses? as f64 / it.processed as f64)),
+            sleeps: each(&|it| Some(it.sleeps as f64 / it.elapsed.as_secs_f64()))?,
         })
     }
 }

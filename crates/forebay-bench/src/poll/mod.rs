@@ -7,8 +7,10 @@
 //!   spinning:    all of a processor, always
 //!   adaptive:    cheap ──────────────────────── no losses
 //! ```
-//! The card, the ways packets take and how samples are taken are text 003's experiment: `driver`. `wake` has the wake-ups.
+//! The card, the ways packets take and how samples are taken are text 003's experiment: `driver`. `asleep` has what sleeping
+//! costs by itself, `wake` the wake-ups.
 
+mod asleep;
 mod wake;
 
 use crate::{
@@ -18,6 +20,7 @@ use crate::{
     method::{
         Effort,
         machine::processors,
+        samples::Summary,
         table::{Cell, Table},
     },
 };
@@ -26,6 +29,10 @@ use std::time::Duration;
 
 /// Parts of the line rate, in percent.
 const LOADS: [u64; 3] = [100, 10, 1];
+
+/// The poller by itself: what who processes spends on waiting is not counted.
+const POLLER: Step =
+    Step::of::<Gathered>("forebay's poller, who processes spins", Attendance::Polling);
 
 /// How the card is attended, and how who processes waits. The first is what the others are told beside.
 const WAYS: [Step; 5] = [
@@ -38,7 +45,7 @@ const WAYS: [Step; 5] = [
         Attendance::Interrupts,
     ),
     Step::of::<Gathered>("spinning at both ends", Attendance::Spinning),
-    Step::of::<Gathered>("forebay's poller, who processes spins", Attendance::Polling),
+    POLLER,
     Step::of::<Asleep>("forebay's poller, who processes parks", Attendance::Polling),
 ];
 
@@ -54,13 +61,13 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     };
     let mut tables = Vec::new();
     for percent in LOADS {
-        tables.push(at(percent, effort)?);
+        tables.push(at(percent, effort, (first, second))?);
     }
     tables.push(wake::run(effort, (first, second))?);
     Ok(tables)
 }
 
-fn at(percent: u64, effort: Effort) -> Result<Table> {
+fn at(percent: u64, effort: Effort, cpus: (usize, usize)) -> Result<Table> {
     let load = Load {
         bits_per_second: LINE_RATE * percent / 100,
         length: Duration::from_millis(effort.scaled(50)),
@@ -81,26 +88,43 @@ fn at(percent: u64, effort: Effort) -> Result<Table> {
     let mut table = Table::new(title, &columns);
     let taken = in_turn(&WAYS, load, effort.rounds)?;
     let text = taken[0].figures();
+    let beside = |of: fn(&Figures) -> Summary, now| {
+        Cell::times(Some(now), text.as_ref().map(|text| of(text).median))
+    };
     for (way, taken) in WAYS.iter().zip(&taken) {
         let Some(now) = taken.figures() else {
             let why = format!("no sample: {} discarded", taken.discarded);
             table.row(way.name, vec![Cell::Text(why)]);
             continue;
         };
-        let beside = |of: fn(&Figures) -> f64| match &text {
-            Some(text) => Cell::number(of(&now) / of(text), 2),
-            None => Cell::Unknown,
-        };
         let cells = vec![
             Cell::spread(Some(now.lost), 2),
             Cell::spread(Some(now.rate), 4),
-            beside(|figures| figures.rate.median),
+            beside(|text| text.rate, now.rate),
             Cell::spread(Some(now.busy), 1),
-            beside(|figures| figures.busy.median),
+            beside(|text| text.busy, now.busy),
             Cell::number(taken.len() as f64, 0),
             Cell::number(taken.discarded as f64, 0),
         ];
         table.row(way.name, cells);
+    }
+    let poller = WAYS.iter().position(|way| way.name == POLLER.name);
+    if let Some(poller) = poller.and_then(|poller| taken[poller].figures()) {
+        let alone = asleep::percent(poller.sleeps.median, load.length, effort, cpus)?;
+        let cells = vec![
+            Cell::Unknown,
+            Cell::Unknown,
+            Cell::Unknown,
+            Cell::spread(Some(alone), 1),
+            beside(|text| text.busy, alone),
+            Cell::number(alone.samples as f64, 0),
+            Cell::Unknown,
+        ];
+        let name = format!(
+            "limit: {:.0} sleeps a second as the poller's, alone",
+            poller.sleeps.median
+        );
+        table.row(name, cells);
     }
     table.note(format!(
         "CPU: of one processor, both threads together, an interrupt being {} ns of it; what stands for sleeping is left out: \
