@@ -38,20 +38,36 @@ impl Drop for AtEnd {
 }
 
 /// Takes a slot from its last user. The caller owned it, and its pool may be gone when this returns.
-#[inline]
+#[inline(always)]
 pub(super) fn give(pool: PoolRef, slot: u32) {
+    if !with(pool, |chain| chain.add(slot)) {
+        link(pool, slot);
+    }
+}
+
+/// Lets `look` see this thread's chain of a pool; it must not come here again.
+#[inline(always)]
+fn with<R>(pool: PoolRef, look: impl FnOnce(&mut Chain) -> R) -> R {
     CHAINS.with(|chains| {
-        let place = chains.0[pool.number as usize].as_ptr();
-        // SAFETY: the chain is this thread's, and nothing that is called while we borrow it comes here again.
-        let chain = unsafe { &mut *place };
-        if chain.len() == 0 && !is_seen_to() {
-            return bring_home_alone(pool, slot);
-        }
-        pool.returns.link(chain, slot);
-        if chain.len() >= pool.batch {
-            bring_home(pool);
-        }
+        let chain = chains.0[pool.number as usize].as_ptr();
+        // SAFETY: the chain is this thread's, and `look` does not come here again.
+        look(unsafe { &mut *chain })
+    })
+}
+
+/// Adds a slot with which a block or a chain begins or is full.
+#[inline(never)]
+fn link(pool: PoolRef, slot: u32) {
+    if with(pool, |chain| chain.len() == 0) && !is_seen_to() {
+        return bring_home_alone(pool, slot);
+    }
+    let gathered = with(pool, |chain| {
+        pool.returns.link(chain, slot, pool.batch);
+        chain.len()
     });
+    if gathered >= pool.batch {
+        bring_home(pool);
+    }
 }
 
 /// Has the thread bring its chains home as it ends; false if it is past that.
@@ -72,7 +88,7 @@ fn bring_home(pool: PoolRef) {
 #[inline(never)]
 fn bring_home_alone(pool: PoolRef, slot: u32) {
     let mut chain = Chain::EMPTY;
-    pool.returns.link(&mut chain, slot);
+    pool.returns.link(&mut chain, slot, 1);
     pool.bring_home(chain);
 }
 

@@ -73,7 +73,7 @@ fn use_and_return(slots: &Slots, packets: &[(u32, u32)]) -> bool {
         let bytes = &slots.bytes[slot as usize];
         assert_eq!(bytes.read(), value);
         bytes.write(value + 100);
-        slots.returns.link(&mut chain, slot);
+        slots.returns.link(&mut chain, slot, u32::MAX);
     }
     slots.returns.push(chain)
 }

@@ -115,6 +115,50 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Where a packet's data is: the fields of [`Packet`] by these names. Two and two, so that it is returned in registers.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// `data`, and above it `tail`.
+    here: u64,
+    /// `paged`, and above it `next`.
+    further: u64,
+}
+
+impl Extent {
+    /// Of one that begins behind the pool's headroom and lies in one slot.
+    #[inline(always)]
+    fn plain(pool: PoolRef, len: u32) -> Extent {
+        Extent::within(pool, pool.headroom, len, 0, NONE)
+    }
+
+    /// Of any, as its slot's facts say.
+    #[cold]
+    #[inline(never)]
+    fn told(pool: PoolRef, slot: u32, len: u32, chained: bool) -> Extent {
+        let cold = pool.facts(slot).load();
+        match chained {
+            true => {
+                assert!(cold.len <= len, "{CHANGED}");
+                Extent::within(pool, cold.offset, cold.len, len - cold.len, cold.next)
+            }
+            false => Extent::within(pool, cold.offset, len, 0, NONE),
+        }
+    }
+
+    /// What was promised of a raw desc is looked at again: these numbers bound all accesses.
+    #[inline(always)]
+    fn within(pool: PoolRef, data: u32, linear: u32, paged: u32, next: u32) -> Extent {
+        let tail = data + linear; // of 20 bits each
+        assert!(tail <= pool.slot_bytes, "{CHANGED}");
+        Extent {
+            here: u64::from(data) | u64::from(tail) << 32,
+            further: u64::from(paged) | u64::from(next) << 32,
+        }
+    }
+}
+
+const CHANGED: &str = "a descriptor that was changed";
+
 impl Packet {
     /// An empty packet in a slot that is the caller's alone.
     ///
@@ -141,33 +185,30 @@ impl Packet {
     /// # Safety
     /// The caller owned the descriptor's slots, in `pool`, and from here on the packet does.
     #[inline(always)] // or it goes through memory, twice
-    pub(super) unsafe fn adopted(pool: PoolRef, mut desc: Desc) -> Packet {
+    pub(super) unsafe fn adopted(pool: PoolRef, desc: Desc) -> Packet {
         let slot = desc.slot();
         let start = pool.start(slot);
         // SAFETY: `start` has found that it is a slot of this pool.
         let facts = unsafe { pool.facts_of(slot) };
-        let cold = facts.load();
-        let chained = desc.flags().has(Flags::CHAINED);
-        let linear = if chained { cold.len } else { desc.len() };
-        // What was promised of a raw desc is looked at again: these numbers bound all accesses.
-        let fits = u64::from(cold.offset) + u64::from(linear) <= pool.slot_bytes.into();
-        assert!(
-            fits && linear <= desc.len(),
-            "a descriptor that was changed"
-        );
-        let len = desc.len();
-        desc = desc.with_len(0);
-        desc.set_flags(desc.flags().without(Flags::CHAINED));
+        let (len, flags) = (desc.len(), desc.flags());
+        let chained = flags.has(Flags::CHAINED);
+        // Most are plain: then nothing waits until the facts say where the data is, as the branch is foreseen.
+        let extent = match facts.say(pool.plain) && !chained {
+            true => Extent::plain(pool, len),
+            false => Extent::told(pool, slot, len, chained),
+        };
+        let mut desc = desc.with_len(0);
+        desc.set_flags(flags.without(Flags::CHAINED));
         Packet {
             start,
             pool,
             desc,
             slot,
-            data: cold.offset,
-            tail: cold.offset + linear,
-            paged: len - linear,
-            wire_len: cold.wire_more.wrapping_add(len),
-            next: if chained { cold.next } else { NONE },
+            data: extent.here as u32,
+            tail: (extent.here >> 32) as u32,
+            paged: extent.further as u32,
+            wire_len: facts.wire_more().wrapping_add(len),
+            next: (extent.further >> 32) as u32,
             may_be_shared: AtomicBool::new(!facts.references.is_alone()),
         }
     }

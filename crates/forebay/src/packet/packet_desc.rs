@@ -50,10 +50,11 @@ impl PacketDesc {
     /// The packet that it describes, with its bytes.
     #[inline(always)] // or the packet goes through memory
     pub fn into_packet(self) -> Packet {
-        // SAFETY: we own a slot of that pool, and it becomes the packet's.
-        let pool = unsafe { PoolRef::of(self.0.pool()) };
-        // SAFETY: the slot, and what hangs on it, was ours and is the packet's now.
-        unsafe { Packet::adopted(pool, self.into_raw()) }
+        let desc = self.into_raw();
+        // SAFETY: the desc owned a slot of that pool, and it becomes the packet's.
+        let pool = unsafe { PoolRef::of(desc.pool()) };
+        // SAFETY: the slot, and what hangs on it, was the desc's and is the packet's now.
+        unsafe { Packet::adopted(pool, desc) }
     }
 
     /// The plain description; the slot stays out until [`from_raw`](PacketDesc::from_raw). For memory that cannot hold

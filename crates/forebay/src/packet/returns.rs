@@ -22,6 +22,7 @@
 //! |---|---|---|---|
 //! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the blocks of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders are done with the slots' bytes |
 //! | HOME | `push` on a closed pool, `expect`: adding to `out` | whichever of them makes it 0 | that everybody is done with all slots: the pool's memory may go |
+#![allow(unsafe_code)]
 
 use crate::{
     memory::{fetch_to_read, fetch_to_write},
@@ -34,36 +35,65 @@ use crate::{
         planted,
     },
 };
+use std::ptr;
 
 /// The end of a chain: no slot has this number.
 pub(super) const NONE: u32 = u32::MAX;
 /// The top of a pool that has ended.
 const CLOSED: u32 = u32::MAX - 1;
 
-/// Slots that a block names.
-const SLOTS_OF_BLOCK: usize = if cfg!(loom) { 2 } else { 16 };
+/// Slots that a block names beside its own.
+const OTHERS: usize = if cfg!(loom) { 1 } else { 15 };
 
 /// Slots on their way home, in blocks; not `Clone`, since they would come home twice.
 #[derive(Debug)]
 pub(super) struct Chain {
+    /// The block of `newest`; null in a chain that is empty.
+    block: *const Block,
+    /// Slots named in it beside its own.
+    named: u32,
+    /// While fewer are, naming another one is all there is to do: neither the block nor the chain becomes full by it.
+    simple: u32,
+    /// All other slots of the chain.
+    before: u32,
     /// The slot whose block is the first, and perhaps not full, or NONE.
     newest: u32,
     /// The slot whose block is the last.
     oldest: u32,
-    len: u32,
 }
 
 impl Chain {
     pub(super) const EMPTY: Chain = Chain {
+        block: ptr::null(),
+        named: 0,
+        simple: 0,
+        before: 0,
         newest: NONE,
         oldest: NONE,
-        len: 0,
     };
 
     /// Slots in it.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
-        self.len
+        self.before + self.named
+    }
+
+    /// Adds a slot, which the caller owns, if there is nothing else to do; false if there is: [`Returns::link`] does it.
+    ///
+    /// It is what nearly all packets that are dropped end with, and so in few instructions: it needs neither the pool nor
+    /// the place of its blocks.
+    #[inline(always)]
+    pub(super) fn add(&mut self, slot: u32) -> bool {
+        if self.named >= self.simple {
+            return false;
+        }
+        // SAFETY: there is a block, as `simple` is not 0, and the slots in the chain are out, so its pool has it still.
+        let others = unsafe { &(*self.block).others };
+        // SAFETY: `simple` is less than OTHERS.
+        let other = unsafe { others.get_unchecked(self.named as usize) };
+        other.store(slot, Relaxed); // see `Block`
+        self.named += 1;
+        true
     }
 }
 
@@ -75,7 +105,7 @@ struct Block {
     /// The slot whose block is behind this one, or NONE.
     next: AtomicU32,
     /// In a block that is not full, NONE is behind the last of them.
-    others: [AtomicU32; SLOTS_OF_BLOCK - 1],
+    others: [AtomicU32; OTHERS],
 }
 
 const _: () = assert!(size_of::<Block>() == 64 || cfg!(loom));
@@ -110,47 +140,53 @@ impl Returns {
         }
     }
 
-    /// Adds a slot, which the caller owns, to a chain.
-    #[inline(always)]
-    pub(super) fn link(&self, chain: &mut Chain, slot: u32) {
-        let place = chain.len as usize % SLOTS_OF_BLOCK;
-        if place > 0 {
-            let block = &self.blocks[chain.newest as usize];
-            block.others[place - 1].store(slot, Relaxed); // see `Block`
-        } else {
-            let block = &self.blocks[slot as usize];
-            block.next.store(chain.newest, Relaxed); // see `Block`
-            if chain.len == 0 {
-                chain.oldest = slot;
-            }
-            chain.newest = slot;
+    /// Adds a slot, which the caller owns, to a chain that is to go home with `most`.
+    pub(super) fn link(&self, chain: &mut Chain, slot: u32, most: u32) {
+        let others = self.first(chain).map_or(&[][..], |block| &block.others);
+        if let Some(other) = others.get(chain.named as usize) {
+            other.store(slot, Relaxed); // see `Block`
+            chain.named += 1;
+            return;
         }
-        chain.len += 1;
+        let block = &self.blocks[slot as usize];
+        block.next.store(chain.newest, Relaxed); // see `Block`
+        let before = chain.len() + 1;
+        let takes = most.saturating_sub(before).min(OTHERS as u32);
+        *chain = Chain {
+            block,
+            named: 0,
+            simple: takes.saturating_sub(1),
+            before,
+            newest: slot,
+            oldest: if before == 1 { slot } else { chain.oldest },
+        };
     }
 
-    /// Notes where a chain's first block ends; a chain that is not empty.
+    /// The block that a chain begins with, unless it is empty.
+    fn first(&self, chain: &Chain) -> Option<&Block> {
+        self.blocks.get(chain.newest as usize)
+    }
+
+    /// Notes where a chain's first block ends.
     #[inline]
     fn seal(&self, chain: &Chain) {
-        let others = (chain.len as usize - 1) % SLOTS_OF_BLOCK;
-        let block = &self.blocks[chain.newest as usize];
-        if let Some(end) = block.others.get(others) {
+        let others = self.first(chain).map(|block| &block.others[..]);
+        if let Some(end) = others.and_then(|others| others.get(chain.named as usize)) {
             end.store(NONE, Relaxed); // see `Block`
         }
     }
 
     /// Sees each slot of a chain that the owner itself has gathered.
     pub(super) fn unlink(&self, chain: Chain, each: impl FnMut(u32)) {
-        if chain.len > 0 {
-            self.seal(&chain);
-            self.walk(chain.newest, each);
-        }
+        self.seal(&chain);
+        self.walk(chain.newest, each);
     }
 
     /// Brings a chain home. True if the pool has ended and these were its last slots: its memory is then the caller's
     /// to free. Else it may be gone as soon as this returns.
     #[must_use]
     pub(super) fn push(&self, chain: Chain) -> bool {
-        if chain.len == 0 {
+        if chain.len() == 0 {
             return false;
         }
         self.seal(&chain);
@@ -158,7 +194,7 @@ impl Returns {
         let mut top = self.top.load(Relaxed);
         loop {
             if top == CLOSED {
-                let len = chain.len as isize;
+                let len = chain.len() as isize;
                 return self.out.fetch_sub(len, home()) == len; // HOME
             }
             let oldest = &self.blocks[chain.oldest as usize];
@@ -265,11 +301,16 @@ mod tests {
             free.rotate_left(7);
             let out = free.split_off(round % 100);
             for chained in out.chunks(1 + round % 35) {
-                let mut chain = Chain::EMPTY;
-                for &slot in chained {
-                    returns.link(&mut chain, slot);
+                let (mut chain, most) = (Chain::EMPTY, chained.len() as u32);
+                for (&slot, number) in chained.iter().zip(1..) {
+                    // The last one is never simple: whoever gathers is to see that the chain is full.
+                    let added = chain.add(slot);
+                    assert!(!added || number < most);
+                    if !added {
+                        returns.link(&mut chain, slot, most);
+                    }
+                    assert_eq!(chain.len(), number);
                 }
-                assert_eq!(chain.len() as usize, chained.len());
                 assert!(!returns.push(chain), "the pool has not ended");
             }
             returns.walk(returns.take_all(), |slot| free.push(slot));

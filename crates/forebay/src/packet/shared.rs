@@ -87,6 +87,8 @@ pub(super) struct Shared {
     pub(super) slots: u32,
     pub(super) slot_bytes: u32,
     pub(super) headroom: u32,
+    /// What the facts say of where the data of most packets is: behind the headroom, in one slot.
+    pub(super) plain: Place,
     /// Slots that a thread moves at once: 1 to 32, and no more than a 32nd of all. A thread keeps one fewer at most, so
     /// that 32 threads leave 32 slots at least (or all, of a pool that has fewer).
     pub(super) batch: u32,
@@ -123,7 +125,7 @@ unsafe impl Sync for Shared {}
 /// ```
 #[derive(Debug)]
 pub(super) struct SlotFacts {
-    /// Where the data begins in the slot, how much of it there is, and which slot holds what follows (0: none).
+    /// Where the data begins in the slot, how much of it there is, and which slot holds what follows (0: none): a [`Place`].
     place: AtomicU64,
     /// Bytes that the packet had on the wire, less those it has, modulo 2³²: 0 for most. With the first slot that follows
     /// a packet's own, the number of the last one.
@@ -144,6 +146,19 @@ pub(super) struct Cold {
     pub(super) wire_more: u32,
     /// The number of a slot, or NONE.
     pub(super) next: u32,
+}
+
+/// Where a packet's data is, as one number: see [`SlotFacts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+impl Place {
+    #[inline(always)]
+    fn of(cold: Cold) -> Place {
+        // NONE is all ones, so it becomes 0.
+        let next = u64::from(cold.next.wrapping_add(1));
+        Place(u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT)
+    }
 }
 
 const LEN_AT: u32 = 20;
@@ -174,16 +189,28 @@ impl SlotFacts {
         Cold {
             offset: (place & PLACE_MASK) as u32,
             len: (place >> LEN_AT & PLACE_MASK) as u32,
-            wire_more: self.wire_more.load(Relaxed),
+            wire_more: self.wire_more(),
             next: ((place >> NEXT_AT) as u32).wrapping_sub(1),
         }
     }
 
+    /// Whether the data is there.
+    #[inline(always)]
+    pub(super) fn say(&self, place: Place) -> bool {
+        #[cfg(test)]
+        LOADS.set(LOADS.get() + 1);
+        self.place.load(Relaxed) == place.0 // Relaxed: see `SlotFacts`
+    }
+
+    /// See [`Cold`].
+    #[inline(always)]
+    pub(super) fn wire_more(&self) -> u32 {
+        self.wire_more.load(Relaxed) // Relaxed: see `SlotFacts`
+    }
+
     #[inline(always)]
     pub(super) fn store(&self, cold: Cold) {
-        // NONE is all ones, so it becomes 0.
-        let next = u64::from(cold.next.wrapping_add(1));
-        let place = u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT;
+        let Place(place) = Place::of(cold);
         // Relaxed, all: see `SlotFacts`.
         if self.place.load(Relaxed) != place {
             self.place.store(place, Relaxed);
@@ -236,6 +263,12 @@ impl Shared {
             slots: config.slots,
             slot_bytes: config.slot_bytes,
             headroom: config.headroom,
+            plain: Place::of(Cold {
+                offset: config.headroom,
+                len: 0,
+                wire_more: 0,
+                next: NONE,
+            }),
             batch: (config.slots / KEEPING_THREADS).clamp(1, MOST_IN_BATCH),
             returns: Returns::new(config.slots),
             facts: (0..config.slots).map(|_| SlotFacts::new()).collect(),
