@@ -18,11 +18,18 @@ mod ring;
 mod stream;
 mod wire;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use method::{Effort, machine::Machine, process::ROLE, table::Table};
 use serde::Serialize;
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt::{self, Display},
+    io::{self, ErrorKind, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 /// Measure forebay beside what else there is: medians of samples taken in turn, ratios from one run.
 #[derive(Parser)]
@@ -126,26 +133,48 @@ struct Report {
 }
 
 /// Some rooms need processes of ours: this program again, told which room's and what it is there.
-fn play(mut told: impl Iterator<Item = String>) -> Result<()> {
-    match (told.next().as_deref(), told.next()) {
-        (Some("pipe"), Some(role)) => pipe::play(&role),
-        (Some("wire"), Some(role)) => wire::play(&role),
-        (room, _) => bail!("no roles in the room {room:?}"),
+fn play(told: impl Iterator<Item = OsString>) -> Result<()> {
+    let told: Vec<_> = told.map(|it| it.to_string_lossy().into_owned()).collect();
+    match &told[..] {
+        [room, role] if room == "pipe" => pipe::play(role),
+        [room, role] if room == "wire" => wire::play(role),
+        _ => bail!("no such role: {told:?}"),
     }
 }
 
 fn main() -> ExitCode {
-    let mut told = std::env::args().skip(1);
-    let done = match told.next().as_deref() {
-        Some(ROLE) => play(told),
+    let mut told = std::env::args_os().skip(1);
+    let done = match told.next() {
+        Some(first) if first == ROLE => play(told),
         _ => measure(Args::parse()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<ReadEnough>() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("forebay-bench: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Whoever reads what we print has read enough, as `head` does: no failure.
+#[derive(Debug)]
+struct ReadEnough;
+
+impl Display for ReadEnough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads the standard output")
+    }
+}
+
+impl std::error::Error for ReadEnough {}
+
+/// A line, or lines, on the standard output.
+fn tell(line: impl Display) -> Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReadEnough.into()),
+        told => told.context("writing to the standard output"),
     }
 }
 
@@ -159,7 +188,7 @@ fn measure(args: Args) -> Result<()> {
         method::machine::pin(first)?;
     }
     if !args.json {
-        println!("{}\n", machine.lines());
+        tell(format_args!("{}\n", machine.lines()))?;
     }
     let rooms = match args.rooms.contains(&Room::All) {
         true => Room::EACH.to_vec(),
@@ -175,12 +204,12 @@ fn measure(args: Args) -> Result<()> {
     for room in rooms {
         let tables = room.run(effort)?;
         if !args.json {
-            tables.iter().for_each(|table| println!("{table}"));
+            tables.iter().try_for_each(tell)?;
         }
         report.rooms.insert(room, tables);
     }
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        tell(serde_json::to_string(&report)?)?;
     }
     if let Some(folder) = args.report {
         let name = |room: &Room| room.to_possible_value().map(|it| it.get_name().to_owned());
