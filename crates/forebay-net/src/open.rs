@@ -60,7 +60,7 @@ impl Default for Options {
 pub enum Name {
     /// `sim`, `sim:KEY=VALUE,…`: a simulated card.
     Sim(Spec),
-    /// `eth0`, `packet:eth0`: an interface of this machine, through AF_PACKET.
+    /// `eth0`, `packet:eth0`, `any`: an interface of this machine, or all, through AF_PACKET.
     Interface(String),
     /// A capture file, or standard input where it is `-`. No text is taken for one: the command has
     /// an option of its own for files.

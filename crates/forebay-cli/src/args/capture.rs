@@ -25,7 +25,7 @@ Exit codes: 0 fine, 1 failed at run time, 2 bad request, 3 packets lost under --
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface or port to capture from: eth0, packet:eth0, sim, sim:rate=10G; may be repeated
+    /// Interface or port to capture from: eth0, packet:eth0, any, sim, sim:rate=10G; may be repeated
     #[arg(short = 'i', value_name = "PORT")]
     pub interfaces: Vec<String>,
 

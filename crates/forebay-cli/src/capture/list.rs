@@ -7,8 +7,12 @@ use std::process::ExitCode;
 
 pub fn print() -> Result<ExitCode> {
     let mut list = String::new();
-    for link in forebay_net::link::interfaces()? {
-        list += &format!("{} [{}]\n", link.name, states(&link));
+    let links = forebay_net::link::interfaces()?;
+    for link in &links {
+        list += &format!("{} [{}]\n", link.name, states(link));
+    }
+    if links.iter().all(|link| link.name != "any") {
+        list += "any [all that are up, and those that come]\n";
     }
     answer(&(list + "sim [simulated card, no privileges needed]\n"))?;
     Ok(ExitCode::SUCCESS)

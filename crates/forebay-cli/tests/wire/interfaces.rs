@@ -3,7 +3,7 @@
 use crate::{
     Load, check, ended,
     lab::{ip, lab},
-    listening,
+    listening, listening_on,
     support::{count, forebay, found::read, interrupt},
 };
 use std::{fs::File, time::Duration};
@@ -41,6 +41,7 @@ fn the_list_shows_what_can_be_captured_from() {
             said.contains("va [Up, Running]") && said.contains("lo [Up, Running, Loopback]"),
             "{said}"
         );
+        assert!(said.contains("\nany ["), "{said}");
         let output = forebay(&["-i", "vc"]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(
@@ -52,6 +53,48 @@ fn the_list_shows_what_can_be_captured_from() {
         let output = forebay(&["-i", "vb"]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("ip link set vb up"), "{said}");
+    });
+}
+
+#[test]
+fn all_interfaces_at_once_are_told_apart_in_each_file_of_a_series() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("5k");
+        let file = load.path("got.pcapng");
+        let child = listening_on("any", &["-w", &file, "-b", "packets:3000"]);
+        ip("link add vx type veth peer name vy"); // it comes later, and has nothing to say
+        let (code, json, said) = load.through(child);
+        assert_eq!(code, 0, "{said}");
+        let ledger = ["received", "written"].map(|key| count(&json[key]));
+        assert_eq!(ledger, [10_000; 2], "{said}");
+        assert_eq!(json["got"]["sources"][0]["interface"], "any");
+        let files: Vec<_> = json["files"].as_array().unwrap().iter().collect();
+        assert_eq!(files.len(), 4);
+        for file in files {
+            let found = read(File::open(file.as_str().unwrap()).unwrap());
+            let packets = found.packets.len() as u64;
+            // What the socket counted, and then what came from each: lo, va and vb in the kernel's order.
+            let [of_all, of_each @ ..] = &found.statistics[..] else {
+                panic!("no statistics in {file}");
+            };
+            assert_eq!(
+                (found.interfaces, *of_all),
+                (4, [packets, 0, packets]),
+                "{file}"
+            );
+            for (number, [.., delivered]) in of_each.iter().enumerate() {
+                let of = found
+                    .packets
+                    .iter()
+                    .filter(|it| it.interface as usize == number + 1);
+                assert_eq!(
+                    of.count() as u64,
+                    *delivered,
+                    "{file}: interface {}",
+                    number + 1
+                );
+            }
+        }
     });
 }
 

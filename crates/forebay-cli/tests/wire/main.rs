@@ -30,7 +30,11 @@ use support::{
 
 /// A capture on `vb` under way: started, and listening.
 fn listening(args: &[&str]) -> Child {
-    let mut child = forebay(&[&["-i", "vb", "--json"], args].concat())
+    listening_on("vb", args)
+}
+
+fn listening_on(interface: &str, args: &[&str]) -> Child {
+    let mut child = forebay(&[&["-i", interface, "--json"], args].concat())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

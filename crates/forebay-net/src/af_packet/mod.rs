@@ -1,4 +1,4 @@
-//! Live capture from a Linux interface: an `AF_PACKET` socket and the ring it shares with the kernel.
+//! Live capture from a Linux interface, or from all: an `AF_PACKET` socket and the ring it shares with the kernel.
 //!
 //! ```text
 //!   interface ──▶ socket ──▶ ┌─────┬─────┬─────┬─────┬─────┐  TPACKET_V3: the kernel fills blocks,
@@ -24,7 +24,7 @@
 //!
 //! This folder may touch packet sockets, netlink and one timer, nothing else; it needs CAP_NET_RAW
 //! to open, and nothing afterwards. Read on in `socket` (set-up and its order), `ring` (the mapped
-//! memory; all unsafe code is there and in the crate's `sys`), `gaps` (who lost what where), `config`.
+//! memory; all unsafe code is there and in the crate's `sys`), `gaps` (who lost what where), `interfaces` (one, or `any`), `config`.
 //!
 //! ```
 //! use forebay_net::af_packet::{AfPacket, Config};
@@ -53,38 +53,35 @@
 
 mod config;
 mod gaps;
+mod interfaces;
 mod names;
 mod ring;
 mod socket;
 
 pub use config::Config;
 
-use crate::filter::View;
 use crate::link::{Link, Netlink};
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Port, Resolution, Wake};
+use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Port, Wake};
 use forebay::{Error, Result};
 use gaps::Gaps;
+use interfaces::{Interfaces, Which};
 use ring::{Damage, Ring};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use socket::{Detached, Socket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// A packet socket on one interface, with its mapped ring.
+/// A packet socket on one interface, or on all, with its mapped ring.
 #[derive(Debug)]
 pub struct AfPacket {
     reader: Reader,
-    interfaces: [Interface; 1],
-    netlink: Netlink,
-    /// What the interface had dropped when we attached, and when we last asked.
-    dropped_at_start: u64,
-    dropped_so_far: u64,
+    snaplen: u32,
     /// Wakes a drain that waits for the kernel to close the last block.
     timer: OwnedFd,
     /// How long that may take.
+    patience: Duration,
     /// The kernel leaves frames out for us.
     filters: bool,
-    patience: Duration,
     state: State,
     empty_looks: u32,
 }
@@ -111,11 +108,13 @@ struct Drain {
 
 /// A spinning caller never arms; this often an empty look checks on the interface too.
 const LOOKS_BETWEEN_CHECKS: u32 = 1024;
-/// Frames are cut in the kernel only where that saves something; they are cut here in any case.
-const FILTER_BELOW: u32 = 65_536;
 
 impl AfPacket {
-    /// Opens the interface called `name` and begins to capture.
+    /// Opens the interface called `name`, or `any`, which is all at once, and begins to capture.
+    ///
+    /// With `any` the first of [`interfaces`](Port::interfaces) is the socket, whose counts are those of all together, and the
+    /// others are those that are up, and any whose first frame comes later. Frames of hardware that is not supported are left out,
+    /// none is put into promiscuous mode, and none that goes down or away ends it.
     ///
     /// # Errors
     /// There is no such interface, it is down or of a kind without Ethernet or raw IP frames; the
@@ -125,29 +124,23 @@ impl AfPacket {
         config.validate()?;
         let netlink = Netlink::open()?;
         let links = netlink.links()?;
-        let link = names::find(&links, name)?;
-        let link_type = link_type(link)?;
+        let which = Which::called(name, &links)?;
+        let link = which.link();
         let blocks = config.blocks(link.mtu);
         config.fits_memory(blocks)?;
-        let socket = Socket::open(link)?;
+        let socket = Socket::open(&link)?;
         if !link.is_up() {
             return Err(socket.is_down());
         }
         let memory = socket.map_ring(blocks, config)?;
         let snaplen = config.snaplen.min(blocks.frame_bytes());
-        match &config.filter {
-            Some(filter) => {
-                let compiled = filter.compile(link_type, View::Socket, snaplen);
-                let program = compiled.map_err(|error| Error::new(name, error.to_string()))?;
-                socket.filter(program.instructions())?;
-            }
-            None if snaplen < FILTER_BELOW => socket.keep_first(snaplen)?,
-            None => {}
+        if let Some(program) = which.program(config.filter.as_ref(), snaplen)? {
+            socket.filter(&program)?;
         }
         if config.incoming_only || link.is_loopback() {
             socket.ignore_outgoing()?;
         }
-        if config.promiscuous && !link.is_loopback() {
+        if config.promiscuous && !link.is_loopback() && matches!(which, Which::One(..)) {
             socket.promiscuous()?;
         }
         let timer = rustix::time::timerfd_create(
@@ -155,33 +148,22 @@ impl AfPacket {
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
         .map_err(|cause| Error::new(name, "making a timer").because(cause))?;
+        let mut interfaces = Interfaces::new(&which, snaplen, netlink);
         // Making the ring took a while: what was dropped until now was not for us.
-        let dropped = netlink
-            .link(link.index)?
-            .map_or(link.dropped, |link| link.dropped);
+        interfaces.begin()?;
         socket.attach()?;
-        let ethernet = link_type == LinkType::ETHERNET;
         Ok(AfPacket {
             reader: Reader {
-                ring: Ring::new(memory, blocks, ethernet, snaplen),
+                ring: Ring::new(memory, blocks, which.hardware(), snaplen),
                 gaps: Gaps::new(blocks.count),
                 socket,
+                interfaces,
                 received: 0,
                 dropped: 0,
                 delivered: 0,
                 damage: None,
             },
-            interfaces: [Interface {
-                name: link.name.clone(),
-                description: String::new(),
-                link: link_type,
-                snaplen,
-                bits_per_second: None,
-                resolution: Resolution::NANOSECONDS,
-            }],
-            netlink,
-            dropped_at_start: dropped,
-            dropped_so_far: dropped,
+            snaplen,
             timer,
             patience: config.retire * 2 + Duration::from_secs(1),
             filters: config.filter.is_some(),
@@ -214,11 +196,19 @@ impl AfPacket {
         Ok(())
     }
 
-    /// Whether the interface left us, and why, in words for the user.
-    fn lost_because(&self) -> Error {
-        match self.netlink.link(self.reader.socket.index()) {
-            Ok(None) => Error::new(self.name(), "the interface is gone"),
-            _ => Error::new(self.name(), "the interface went down"),
+    /// Makes the interface known that the next frame came from: a burst goes no further than to one that is not.
+    fn meet(&mut self) -> Result<()> {
+        let reader = &mut self.reader;
+        let Some((index, hardware)) = reader
+            .ring
+            .comes_from()
+            .filter(|_| reader.interfaces.are_any())
+        else {
+            return Ok(());
+        };
+        match reader.interfaces.number(index) {
+            Some(_) => Ok(()),
+            None => reader.interfaces.meet(index, hardware, self.snaplen),
         }
     }
 
@@ -258,7 +248,7 @@ impl AfPacket {
             let lost = drain.lost;
             self.state = State::Ended;
             return if lost {
-                Err(self.lost_because())
+                Err(self.reader.interfaces.lost_because())
             } else {
                 Ok(Wake::End)
             };
@@ -273,9 +263,8 @@ impl AfPacket {
             it_interval: Timespec::default(),
             it_value: pause,
         };
-        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).map_err(
-            |cause| Error::new(self.interfaces[0].name.as_str(), "setting a timer").because(cause),
-        )?;
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+            .map_err(|cause| Error::new(self.name(), "setting a timer").because(cause))?;
         Ok(Wake::Fd(self.timer.as_fd()))
     }
 }
@@ -289,7 +278,7 @@ impl AsFd for AfPacket {
 
 impl Port for AfPacket {
     fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
+        self.reader.interfaces.list()
     }
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
@@ -306,6 +295,7 @@ impl Port for AfPacket {
             }
         }
         self.reader.ring.allow(budget);
+        self.meet()?;
         Ok(Burst::new(&mut self.reader))
     }
 
@@ -344,13 +334,10 @@ impl Port for AfPacket {
         if !matches!(self.state, State::Ended) {
             self.reader.read_statistics();
         }
-        if let Ok(Some(link)) = self.netlink.link(self.reader.socket.index()) {
-            self.dropped_so_far = link.dropped;
-        }
         Counts {
             received: self.reader.received,
             dropped: Some(self.reader.dropped),
-            interface_dropped: Some(self.dropped_so_far.saturating_sub(self.dropped_at_start)),
+            interface_dropped: Some(self.reader.interfaces.dropped()),
             filtered: if self.filters { None } else { Some(0) },
         }
     }
@@ -370,12 +357,13 @@ impl Port for AfPacket {
     }
 }
 
-/// How frames of the interface called `name` begin.
+/// How frames of the interface called `name` begin; of `any`, those of most.
 ///
 /// # Errors
 /// There is no such interface, or its hardware is not supported.
 pub fn link_of(name: &str) -> Result<LinkType> {
-    link_type(names::find(&Netlink::open()?.links()?, name)?)
+    let links = Netlink::open()?.links()?;
+    Which::called(name, &links).map(|which| which.link_type())
 }
 
 /// How frames of this hardware begin.
@@ -397,6 +385,7 @@ struct Reader {
     ring: Ring,
     gaps: Gaps,
     socket: Socket,
+    interfaces: Interfaces,
     /// Σ tp_packets and Σ tp_drops.
     received: u64,
     dropped: u64,
@@ -434,7 +423,18 @@ impl Reader {
 impl Frames for Reader {
     #[inline]
     fn next_frame(&mut self) -> Option<Frame<'_>> {
-        self.ring.next()
+        if !self.interfaces.are_any() {
+            return self.ring.next();
+        }
+        let number = match self.ring.comes_from() {
+            Some((index, _)) => self.interfaces.number(index)?,
+            None => 0, // the end of the burst, or damage
+        };
+        let frame = self.ring.next()?;
+        Some(Frame {
+            interface: number,
+            ..frame
+        })
     }
 
     fn put_back(&mut self) {

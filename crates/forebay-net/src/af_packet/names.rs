@@ -8,12 +8,6 @@ pub(super) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
     if let Some(link) = links.iter().find(|link| link.name == name) {
         return Ok(link);
     }
-    if name == "any" {
-        let advice = format!("Choose one of: {}", all(links));
-        return Err(
-            Error::new(name, "capturing on all interfaces at once is not supported").advise(advice),
-        );
-    }
     let mut text = format!("no interface '{name}'; there are: {}", all(links));
     if let Some(near) = nearest(links, name) {
         text += &format!(" (did you mean {near}?)");
@@ -77,10 +71,6 @@ mod tests {
         assert_eq!(
             text("wlan0"),
             "no interface 'wlan0'; there are: lo, eth0, veth1, and sim"
-        );
-        assert_eq!(
-            text("any"),
-            "any: capturing on all interfaces at once is not supported. Choose one of: lo, eth0, veth1, and sim"
         );
         assert!(
             find(&links(&["lo"]), "l")

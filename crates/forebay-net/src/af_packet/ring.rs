@@ -61,7 +61,6 @@ const DESCRIPTOR: usize = size_of::<libc::tpacket_block_desc>();
 /// The frame header and, at its own alignment, the address behind it (`TPACKET3_HDRLEN`).
 const ADDRESS: usize = size_of::<libc::tpacket3_hdr>();
 const HEADER: usize = libc::TPACKET3_HDRLEN;
-const PACKET_TYPE: usize = ADDRESS + offset_of!(libc::sockaddr_ll, sll_pkttype);
 const STATUS: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
 /// Room that a stripped VLAN tag needs before the frame, asked for with `PACKET_RESERVE`.
@@ -79,13 +78,23 @@ pub(super) struct Damage {
     pub frames: u32,
 }
 
+/// What hardware the frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hardware {
+    /// They begin with MAC addresses, so VLAN tags can be put back.
+    Ethernet,
+    /// They begin with an IP header.
+    Raw,
+    /// Each tells, and which interface it came from.
+    Told,
+}
+
 /// The mapped ring, and where we are in it.
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: Mapping,
     blocks: Blocks,
-    /// The link-layer header has MAC addresses, so VLAN tags can be put back.
-    ethernet: bool,
+    hardware: Hardware,
     snaplen: u32,
     /// The oldest block that did not go back to the kernel, and its offset in the mapping.
     current: u32,
@@ -108,7 +117,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// A ring over `memory`, which must have the shape of `blocks`.
-    pub(super) fn new(memory: Mapping, blocks: Blocks, ethernet: bool, snaplen: u32) -> Self {
+    pub(super) fn new(memory: Mapping, blocks: Blocks, hardware: Hardware, snaplen: u32) -> Self {
         assert_eq!(
             memory.len(),
             blocks.total_bytes(),
@@ -118,7 +127,7 @@ impl Ring {
         Ring {
             memory,
             blocks,
-            ethernet,
+            hardware,
             snaplen,
             current: 0,
             origin: 0,
@@ -234,7 +243,7 @@ impl Ring {
         let Some(header) = self.header(at) else {
             return self.damaged(at);
         };
-        if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.ethernet {
+        if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.has_addresses(at) {
             self.restore_tag(at);
             return self.next(); // as the frame is now, without that flag
         }
@@ -244,13 +253,10 @@ impl Ring {
         if next < from + caplen && self.left > 1 {
             return self.damaged(at);
         }
-        let block = self.block_unchecked();
-        // SAFETY: `header` checked that at + HEADER is within the block.
-        let kind = unsafe { block.add(at + PACKET_TYPE) };
-        // SAFETY: a byte of the current block, which is ours: `left` > 0 (see above).
-        let kind = unsafe { kind.read() };
+        // SAFETY: `header` checked the place.
+        let address = unsafe { self.address(at) };
         // SAFETY: `header` checked that the frame's end is within the block.
-        let data = unsafe { block.add(at + from) };
+        let data = unsafe { self.block_unchecked().add(at + from) };
         let len = caplen.min(self.snaplen as usize);
         // SAFETY: `len` bytes within the block, which is ours until `release`; that takes `&mut self`,
         // as does everything that writes into the block, and this slice borrows `self`.
@@ -263,13 +269,35 @@ impl Ring {
             wire_len: header.tp_len.max(len as u32),
             time_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
             interface: 0,
-            direction: if kind == libc::PACKET_OUTGOING {
+            direction: if address.sll_pkttype == libc::PACKET_OUTGOING {
                 Direction::Outbound
             } else {
                 Direction::Inbound
             },
             dropped_before: self.last_gap,
         })
+    }
+
+    /// The kernel's number for the interface that the next frame of this burst came from, and what hardware that is.
+    #[inline]
+    pub(super) fn comes_from(&self) -> Option<(u32, u16)> {
+        if self.left <= self.floor {
+            return None;
+        }
+        self.header(self.next)?;
+        // SAFETY: `header` checked the place.
+        let address = unsafe { self.address(self.next) };
+        Some((address.sll_ifindex as u32, address.sll_hatype))
+    }
+
+    /// Whether the frame at this offset, which `header` has checked, begins with MAC addresses.
+    fn has_addresses(&self, at: usize) -> bool {
+        match self.hardware {
+            Hardware::Ethernet => true,
+            Hardware::Raw => false,
+            // SAFETY: `header` checked the place.
+            Hardware::Told => unsafe { self.address(at) }.sll_hatype != libc::ARPHRD_NONE,
+        }
     }
 
     /// Takes the last frame back; call it at most once a frame, before the block is released.
@@ -314,6 +342,18 @@ impl Ring {
         let from = usize::from(header.tp_mac);
         let end = at + from + header.tp_snaplen as usize;
         (from >= HEADER && end <= bytes).then_some(header)
+    }
+
+    /// Where a frame came from.
+    ///
+    /// # Safety
+    /// [`header`](Ring::header) has found a header at this offset of the current block, which is ours.
+    #[inline]
+    unsafe fn address(&self, at: usize) -> libc::sockaddr_ll {
+        // SAFETY: `header` checked that at + HEADER is within the block, and that ends with the address.
+        let address = unsafe { self.block_unchecked().add(at + ADDRESS) };
+        // SAFETY: in bounds, in a block that is ours; aligned to 4, as `at` is and ADDRESS; all integers.
+        unsafe { address.cast::<libc::sockaddr_ll>().read() }
     }
 
     #[cold]

@@ -42,7 +42,7 @@ pub(in crate::af_packet) fn ring(snaplen: u32) -> Ring {
     Ring::new(
         Mapping::anonymous(BLOCKS.total_bytes()).unwrap(),
         BLOCKS,
-        true,
+        Hardware::Ethernet,
         snaplen,
     )
 }
@@ -287,7 +287,7 @@ fn without_room_or_addresses_a_tag_is_left_out() {
     let mut raw = Ring::new(
         Mapping::anonymous(BLOCKS.total_bytes()).unwrap(),
         BLOCKS,
-        false,
+        Hardware::Raw,
         100,
     );
     raw.fill(

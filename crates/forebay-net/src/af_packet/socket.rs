@@ -241,10 +241,6 @@ impl Socket {
         &self.name
     }
 
-    pub(super) fn index(&self) -> u32 {
-        self.index
-    }
-
     fn set<T: Copy>(&self, option: libc::c_int, value: &T, tried: &str) -> Result<()> {
         sys::set_option(self.as_fd(), libc::SOL_PACKET, option, value)
             .map_err(|cause| Error::new(&self.name, tried).because(cause))

@@ -17,6 +17,9 @@ pub(super) struct Lane {
     pub stands_as_read: bool,
     /// The filter in this interface's terms, if it falls to us.
     program: Option<Arc<Program>>,
+    /// Frames of it that we took, and of them those that files before this one told.
+    pub taken: u64,
+    told: u64,
     /// Losses that rejected packets told of; the next one that passes tells of them.
     pub owed: u64,
     /// Gaps marked on a frame of it, and the losses they tell of.
@@ -140,6 +143,8 @@ impl Feed {
                 described,
                 stands_as_read: described.is_as(interface, number as u32),
                 program: programs.map(|programs| programs.of(interface.link)),
+                taken: 0,
+                told: 0,
                 owed: 0,
                 gaps: 0,
                 marked: 0,
@@ -176,10 +181,14 @@ impl Feed {
             dropped: counts.dropped.map(|_| dropped),
             delivered: Some(delivered),
         };
-        self.lanes
-            .iter()
-            .map(|lane| (lane.described, share))
-            .collect()
+        let of_lane = |(number, lane): (usize, &mut Lane)| {
+            let told = std::mem::replace(&mut lane.told, lane.taken);
+            (
+                lane.described,
+                of_interface(number, &share, lane.taken - told),
+            )
+        };
+        self.lanes.iter_mut().enumerate().map(of_lane).collect()
     }
 
     /// What is known of each of its interfaces at the end of a capture, less what was told before. The last file, or the
@@ -191,24 +200,39 @@ impl Feed {
         let told = self.told;
         let received = counts.received - self.filtered - unseen;
         let is_recorded = self.in_turn;
+        let of_port = Statistics {
+            time_ns: end,
+            began_ns: Some(begin),
+            ended_ns: Some(end),
+            interface_received: None,
+            interface_dropped: less(counts.interface_dropped, told.interface_dropped),
+            received: less(Some(received), told.delivered + told.dropped),
+            dropped: less(counts.dropped, told.dropped),
+            delivered: less(Some(self.taken), told.delivered),
+        };
         let of_lane = |(number, lane): (usize, &Lane)| {
-            let known = if is_recorded {
-                self.port.recorded(number as u32)?
-            } else {
-                Statistics {
-                    time_ns: end,
-                    began_ns: Some(begin),
-                    ended_ns: Some(end),
-                    interface_received: None,
-                    interface_dropped: less(counts.interface_dropped, told.interface_dropped),
-                    received: less(Some(received), told.delivered + told.dropped),
-                    dropped: less(counts.dropped, told.dropped),
-                    delivered: less(Some(self.taken), told.delivered),
-                }
+            let known = match is_recorded {
+                true => self.port.recorded(number as u32)?,
+                false => of_interface(number, &of_port, lane.taken - lane.told),
             };
             Some((lane.described, known))
         };
         self.lanes.iter().enumerate().filter_map(of_lane).collect()
+    }
+}
+
+/// What is told of an interface of a port that is no file: its counts are those of the first, and of the others only what was
+/// taken of each is known.
+fn of_interface(number: usize, of_port: &Statistics, taken: u64) -> Statistics {
+    match number {
+        0 => *of_port,
+        _ => Statistics {
+            interface_dropped: None,
+            received: None,
+            dropped: None,
+            delivered: Some(taken),
+            ..*of_port
+        },
     }
 }
 

@@ -100,6 +100,7 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
             took.first_ns = time_ns;
         }
         took.packets += 1;
+        lane.taken += 1;
         if follows_gap {
             lane.gaps += 1;
             lane.marked += frame.dropped_before;
@@ -122,23 +123,22 @@ fn took_of(run: &Run<'_>) -> Took {
 #[inline(never)]
 fn take_run(
     burst: &mut Burst<'_>,
-    lanes: &[Lane],
+    lanes: &mut [Lane],
     writing: &mut Writing,
     most: u64,
 ) -> Result<Took, Stop> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let stands_as_read = |interface: u32| {
-        let lane = lanes.get(interface as usize);
-        lane.is_some_and(|lane| lane.stands_as_read)
-    };
     if writing.takes_loans()
         && let Some(run) = burst.next_loan(most)
-        && stands_as_read(run.interface)
+        && let Some(lane) = lane_as_read(lanes, &run)
         && writing.fits_as_read(&run)
     {
         let took = took_of(&run);
         return match writing.lend(run.frames as u64, || burst.take_loan()) {
-            Ok(true) => Ok(took),
+            Ok(true) => {
+                lane.taken += took.packets;
+                Ok(took)
+            }
             Ok(false) => Err(Stop::NoRoom),
             Err(error) => Err(Stop::Failed(error)),
         };
@@ -146,16 +146,22 @@ fn take_run(
     let Some(run) = burst.next_run(most) else {
         return Ok(Took::default());
     };
-    let put = match stands_as_read(run.interface) {
-        true => writing.put_run(&run),
-        false => None,
+    let Some(lane) = lane_as_read(lanes, &run) else {
+        return Ok(Took::default());
     };
-    let took = match put {
+    let took = match writing.put_run(&run) {
         None => return Ok(Took::default()),
         Some(Ok(false)) => return Err(Stop::NoRoom),
         Some(Err(error)) => return Err(Stop::Failed(error)),
         Some(Ok(true)) => took_of(&run),
     };
+    lane.taken += took.packets;
     burst.take_run();
     Ok(took)
+}
+
+/// The lane of a run, if what is written for it is what was read.
+fn lane_as_read<'a>(lanes: &'a mut [Lane], run: &Run<'_>) -> Option<&'a mut Lane> {
+    let lane = lanes.get_mut(run.interface as usize);
+    lane.filter(|lane| lane.stands_as_read)
 }

@@ -1,7 +1,7 @@
 //! The AF_PACKET port on live interfaces: every frame the kernel took is delivered or counted, and
 //! nothing is lost without the right frame saying so.
 //!
-//! `opening` is about getting a port, or a reason, `frames` about what it says of each frame, `senders`
+//! `opening` is about getting a port, or a reason, `any` about all interfaces at once, `frames` about what it says of each frame, `senders`
 //! about frames of other tools, `losses` about overload, and `ending` about stops and lost interfaces.
 //! Here is what they share.
 //!
@@ -13,6 +13,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod any;
 mod ending;
 mod frames;
 mod losses;

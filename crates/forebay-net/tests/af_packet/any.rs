@@ -1,0 +1,221 @@
+//! `any`: all interfaces at once, each frame whole and under its own interface.
+
+use crate::support::sender::{self, Sender};
+use crate::support::{Ended, ip, lab, pump};
+use crate::{LONG, SHORT, four_kinds, settled};
+use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::port::{Direction, Frame, LinkType, Port, Wake};
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::fd::AsRawFd,
+};
+
+fn any(config: &Config) -> AfPacket {
+    AfPacket::open("any", config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Takes what comes until it is silent: the name and the link of each frame's interface, its direction and its bytes.
+fn taken(port: &mut AfPacket) -> Vec<(String, LinkType, Direction, Vec<u8>)> {
+    let mut seen = Vec::new();
+    let each = |frame: &Frame<'_>| {
+        seen.push((
+            frame.interface as usize,
+            frame.direction,
+            frame.data.to_vec(),
+        ));
+        true
+    };
+    assert_eq!(pump(port, SHORT, each).unwrap(), Ended::Silent);
+    let named = |(number, direction, data): (usize, _, _)| {
+        let interface = &port.interfaces()[number];
+        (interface.name.clone(), interface.link, direction, data)
+    };
+    seen.into_iter().map(named).collect()
+}
+
+/// A tunnel for IP packets, and the end at which they go in.
+fn tunnel(name: &str) -> File {
+    let end = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun");
+    let end = end.expect("root may make tunnels");
+    let mut request = [0_u8; 40]; // struct ifreq
+    request[..name.len()].copy_from_slice(name.as_bytes());
+    let kind = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
+    request[16..18].copy_from_slice(&kind.to_ne_bytes());
+    // SAFETY: the kernel reads and writes the request, which has the size of its structure.
+    let made = unsafe { libc::ioctl(end.as_raw_fd(), libc::TUNSETIFF as _, request.as_mut_ptr()) };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+    ip(&format!("link set {name} up"));
+    end
+}
+
+/// An IPv4 packet without anything in it but this identification.
+fn packet(number: u8) -> [u8; 20] {
+    let mut packet = [0; 20];
+    packet[..10].copy_from_slice(&[0x45, 0, 0, 20, 0, number, 0, 0, 64, 253]);
+    packet[12..].copy_from_slice(&[10, 9, 8, 7, 10, 9, 8, 6]);
+    packet
+}
+
+#[test]
+fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
+    lab(&[], || {
+        let mut tunnel = tunnel("tt");
+        let mut port = any(&Config::default());
+        let listed: Vec<_> = port.interfaces().iter().map(|it| it.name.clone()).collect();
+        for name in ["lo", "va", "vb", "tt"] {
+            assert!(listed.iter().any(|it| it == name), "{listed:?}");
+        }
+        assert_eq!((listed[0].as_str(), port.name()), ("any", "any"));
+        let kinds = four_kinds();
+        Sender::open("va").frames(&kinds);
+        tunnel.write_all(&packet(7)).unwrap();
+        let seen = taken(&mut port);
+        // What goes out of one end of the pair comes in at the other; tags are where they were.
+        for (name, direction) in [("va", Direction::Outbound), ("vb", Direction::Inbound)] {
+            let of = seen.iter().filter(|it| it.0 == name);
+            let frames: Vec<_> = of.map(|it| (it.1, it.2, &it.3)).collect();
+            let expected: Vec<_> = kinds
+                .iter()
+                .map(|it| (LinkType::ETHERNET, direction, it))
+                .collect();
+            assert_eq!(frames, expected, "{name}");
+        }
+        let raw: Vec<_> = seen.iter().filter(|it| it.0 == "tt").collect();
+        assert_eq!(raw.len(), 1);
+        let (_, link, direction, data) = raw[0];
+        assert_eq!(
+            (*link, *direction, &data[..]),
+            (LinkType::RAW, Direction::Inbound, &packet(7)[..])
+        );
+        port.stop().unwrap();
+        assert!(matches!(port.arm().unwrap(), Wake::End));
+        settled(&mut port, seen.len() as u64, 0);
+    });
+}
+
+#[test]
+fn the_loopback_interface_shows_each_frame_once_among_all() {
+    lab(&[], || {
+        let mut port = any(&Config::default());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket
+            .send_to(b"once", socket.local_addr().unwrap())
+            .unwrap();
+        let seen = taken(&mut port);
+        let once = seen.iter().filter(|it| it.3.ends_with(b"once"));
+        assert_eq!(once.map(|it| it.0.as_str()).collect::<Vec<_>>(), ["lo"]);
+    });
+}
+
+#[test]
+fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing() {
+    lab(&[], || {
+        let mut port = any(&Config::default());
+        let before = port.interfaces().len();
+        ip("link add vx type veth peer name vy");
+        ip("link set vx up");
+        ip("link set vy up");
+        Sender::open("vx").numbers(0..100, 60).unwrap();
+        let numbers = |port: &mut AfPacket, name| {
+            let seen = taken(port).into_iter().filter(|it| it.0 == name);
+            seen.filter_map(|it| sender::number(&it.3))
+                .collect::<Vec<_>>()
+        };
+        assert!(numbers(&mut port, "vy").into_iter().eq(0..100));
+        let names = port.interfaces()[before..]
+            .iter()
+            .map(|it| it.name.as_str());
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        assert_eq!(names, ["vx", "vy"]);
+        ip("link del vx");
+        Sender::open("va").numbers(100..200, 60).unwrap();
+        assert!(numbers(&mut port, "vb").into_iter().eq(100..200));
+        assert!(port.counts().received >= 400);
+    });
+}
+
+#[test]
+fn a_filter_is_applied_to_each_kind_of_hardware() {
+    lab(&[], || {
+        let mut tunnel = tunnel("tt");
+        let mut verdicts = |text: &str| {
+            let mut port = any(&Config {
+                filter: Some(text.parse().unwrap()),
+                ..Config::default()
+            });
+            assert_eq!(port.counts().filtered, None);
+            Sender::open("va").numbers(0..1, 60).unwrap();
+            // The same packet on an Ethernet.
+            let header = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], &packet(1)[..]].concat();
+            Sender::open("va").frames(&[header]);
+            tunnel.write_all(&packet(2)).unwrap();
+            let of = |it: (String, LinkType, Direction, Vec<u8>)| match it.0.as_str() {
+                "vb" => Some(if sender::number(&it.3).is_some() {
+                    "number"
+                } else {
+                    "ethernet"
+                }),
+                "tt" => Some("raw"),
+                _ => None,
+            };
+            taken(&mut port)
+                .into_iter()
+                .filter_map(of)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts("ip host 10.9.8.7"), ["ethernet", "raw"]);
+        assert_eq!(verdicts("not ip"), ["number"]);
+        assert_eq!(verdicts("ip[5] = 2"), ["raw"]);
+        assert_eq!(verdicts("ether proto 0x88b5"), ["number"]);
+        assert_eq!(verdicts("ether src 02:00:00:00:00:02"), ["ethernet"]);
+    });
+}
+
+#[test]
+fn the_snaplen_and_incoming_only_hold_for_all() {
+    lab(&[], || {
+        let mut port = any(&Config {
+            snaplen: 20,
+            incoming_only: true,
+            ..Config::default()
+        });
+        Sender::open("va").numbers(0..1, 60).unwrap();
+        let mut seen = Vec::new();
+        let each = |frame: &Frame<'_>| {
+            seen.push((frame.data.len(), frame.wire_len, frame.direction));
+            true
+        };
+        pump(&mut port, SHORT, each).unwrap();
+        assert_eq!(seen, [(20, 60, Direction::Inbound)]);
+        assert!(port.interfaces().iter().all(|it| it.snaplen == 20));
+    });
+}
+
+#[test]
+fn under_load_from_several_interfaces_every_frame_is_taken_or_counted() {
+    lab(&[], || {
+        let mut port = any(&Config {
+            ring_bytes: 1 << 20,
+            ..Config::default()
+        });
+        // More than the ring holds before anybody looks.
+        Sender::open("va").numbers(0..20_000, 60).unwrap();
+        Sender::open("vb").numbers(0..5_000, 60).unwrap();
+        port.stop().unwrap();
+        let (mut seen, mut told) = (0, 0);
+        let each = |frame: &Frame<'_>| {
+            seen += 1;
+            told += frame.dropped_before;
+            true
+        };
+        assert_eq!(pump(&mut port, LONG, each).unwrap(), Ended::End);
+        let counts = settled(&mut port, seen, told);
+        assert_eq!(counts.received, 50_000);
+        assert!(counts.dropped.unwrap() > 0);
+    });
+}
