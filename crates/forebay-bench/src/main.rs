@@ -18,14 +18,14 @@ mod ring;
 mod stream;
 mod wire;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, ValueEnum};
 use method::{Effort, machine::Machine, process::ROLE, table::Table};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fmt::{self, Display},
+    fmt::Display,
     io::{self, ErrorKind, Write},
     path::PathBuf,
     process::ExitCode,
@@ -134,7 +134,8 @@ struct Report {
 
 /// Some rooms need processes of ours: this program again, told which room's and what it is there.
 fn play(told: impl Iterator<Item = OsString>) -> Result<()> {
-    let told: Vec<_> = told.map(|it| it.to_string_lossy().into_owned()).collect();
+    let told: Result<Vec<_>, _> = told.map(OsString::into_string).collect();
+    let told = told.map_err(|told| anyhow!("a role that is no text: {told:?}"))?;
     match &told[..] {
         [room, role] if room == "pipe" => pipe::play(role),
         [room, role] if room == "wire" => wire::play(role),
@@ -150,7 +151,6 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<ReadEnough>() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("forebay-bench: {error:#}");
             ExitCode::FAILURE
@@ -158,23 +158,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads what we print has read enough, as `head` does: no failure.
-#[derive(Debug)]
-struct ReadEnough;
-
-impl Display for ReadEnough {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads the standard output")
-    }
+/// The standard output, and whether anybody reads it: who has read enough, as `head` does, is no failure.
+struct Reader {
+    reads: bool,
 }
 
-impl std::error::Error for ReadEnough {}
-
-/// A line, or lines, on the standard output.
-fn tell(line: impl Display) -> Result<()> {
-    match writeln!(io::stdout(), "{line}") {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReadEnough.into()),
-        told => told.context("writing to the standard output"),
+impl Reader {
+    /// Prints a line, or lines.
+    fn tell(&mut self, line: impl Display) -> Result<()> {
+        match writeln!(io::stdout(), "{line}") {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.reads = false,
+            told => told.context("writing to the standard output")?,
+        }
+        Ok(())
     }
 }
 
@@ -183,12 +179,13 @@ fn measure(args: Args) -> Result<()> {
         rounds: args.rounds.into(),
         quick: args.quick,
     };
+    let mut reader = Reader { reads: true };
     let machine = Machine::here()?;
     if let Some(&first) = machine.processors.first() {
         method::machine::pin(first)?;
     }
     if !args.json {
-        tell(format_args!("{}\n", machine.lines()))?;
+        reader.tell(format_args!("{}\n", machine.lines()))?;
     }
     let rooms = match args.rooms.contains(&Room::All) {
         true => Room::EACH.to_vec(),
@@ -202,14 +199,17 @@ fn measure(args: Args) -> Result<()> {
         rooms: BTreeMap::new(),
     };
     for room in rooms {
+        if !reader.reads && args.report.is_none() {
+            return Ok(()); // nobody wants the rest
+        }
         let tables = room.run(effort)?;
         if !args.json {
-            tables.iter().try_for_each(tell)?;
+            tables.iter().try_for_each(|table| reader.tell(table))?;
         }
         report.rooms.insert(room, tables);
     }
     if args.json {
-        tell(serde_json::to_string(&report)?)?;
+        reader.tell(serde_json::to_string(&report)?)?;
     }
     if let Some(folder) = args.report {
         let name = |room: &Room| room.to_possible_value().map(|it| it.get_name().to_owned());

@@ -90,6 +90,17 @@ fn whoever_has_read_enough_of_the_tables_ends_it_without_a_complaint() {
     let output = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
+    // A report is written all the same.
+    let folder = std::env::temp_dir().join(format!("forebay-bench-report-{}", std::process::id()));
+    let mut running = bench(&["header", "--quick", "--report", folder.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(running.stdout.take());
+    assert!(running.wait().unwrap().success());
+    assert!(std::fs::read_dir(&folder).unwrap().count() > 0);
+    std::fs::remove_dir_all(&folder).unwrap();
     // A full disk is a failure.
     let full = std::fs::File::create("/dev/full").unwrap();
     let output = bench(&["header", "--quick"]).stdout(full).output().unwrap();

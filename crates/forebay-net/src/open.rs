@@ -33,6 +33,8 @@ pub struct Options {
     /// What live ports let the kernel leave out, and large files their threads. For all others the
     /// session filters ([`session::Config`](crate::session::Config)).
     pub filter: Option<Filter>,
+    /// The output holds one link type: `any` is then all interfaces with Ethernet frames.
+    pub one_link_type: bool,
 }
 
 impl Default for Options {
@@ -44,6 +46,7 @@ impl Default for Options {
             snaplen: 262_144,
             delay: Duration::from_millis(100),
             filter: None,
+            one_link_type: false,
         }
     }
 }
@@ -165,6 +168,7 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
                 snaplen: options.snaplen,
                 retire: options.delay,
                 filter: options.filter.clone(),
+                ethernet_only: options.one_link_type,
                 ..af_packet::Config::default()
             };
             if let Some(bytes) = options.ring_bytes {

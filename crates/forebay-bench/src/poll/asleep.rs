@@ -33,7 +33,7 @@ pub fn percent(
 }
 
 fn sample(a_second: f64, length: Duration, cpus: (usize, usize)) -> Result<f64> {
-    let sleeps = (a_second * length.as_secs_f64()).round() as u32;
+    let sleeps = ((a_second * length.as_secs_f64()).round() as u32).max(1);
     let (over, mut percent) = (AtomicBool::new(false), 0.0);
     let sleep = || {
         let (had, begun) = (on_processor(), Instant::now());

@@ -120,11 +120,12 @@ fn at(percent: u64, effort: Effort, cpus: (usize, usize)) -> Result<Table> {
             Cell::number(alone.samples as f64, 0),
             Cell::Unknown,
         ];
-        let name = format!(
-            "limit: {:.0} sleeps a second as the poller's, alone",
+        table.row("limit: asleep as often, and nothing else", cells);
+        table.note(format!(
+            "the limit: {:.0} sleeps a second, as many as the poller's median where who processes spins, by a thread that does \
+             nothing else; measured behind the others",
             poller.sleeps.median
-        );
-        table.row(name, cells);
+        ));
     }
     table.note(format!(
         "CPU: of one processor, both threads together, an interrupt being {} ns of it; what stands for sleeping is left out: \

@@ -13,6 +13,7 @@ use forebay::{
 };
 use forebay_net::{
     filter::{Filter, View},
+    format::Format,
     open::{self, Name, Options},
     port::{LinkType, Port},
     session::{Config, Output, Rotation},
@@ -134,6 +135,7 @@ impl Request {
                 promiscuous: !flags.not_promiscuous,
                 snaplen,
                 delay: Duration::from_millis(if flags.unbuffered { 10 } else { 100 }),
+                one_link_type: flags.write.as_deref().is_some_and(is_classic),
             },
             user: flags.user.as_deref().map(Identity::named).transpose()?,
             store,
@@ -252,6 +254,11 @@ impl Request {
             ..Config::default()
         }
     }
+}
+
+/// Whether a file of this name has the classic format, and so one link type.
+fn is_classic(path: &Path) -> bool {
+    path != Path::new("-") && Format::of_path(path) == Format::Pcap
 }
 
 fn refuse_overwriting(path: &Path) -> Result<()> {

@@ -84,8 +84,21 @@ impl Load {
 
     /// Sends it all into `va`, as fast as it goes.
     fn send(&self) {
+        self.send_into("va", 1_000_000);
+    }
+
+    /// Sends at most so many frames of it into an interface.
+    fn send_into(&self, interface: &str, most: u64) {
+        let limit = format!("--limit={most}");
         let sent = tool("tcpreplay")
-            .args(["-i", "va", "--topspeed", "--preload-pcap", "-q"])
+            .args([
+                "-i",
+                interface,
+                "--topspeed",
+                "--preload-pcap",
+                "-q",
+                &limit,
+            ])
             .arg(self.path("sent.pcap"))
             .output()
             .unwrap();

@@ -37,6 +37,8 @@ pub struct Config {
     /// Only frames that come in. Default false; the loopback interface always does this, since it
     /// would show each frame twice.
     pub incoming_only: bool,
+    /// Of all interfaces (`any`) only those with Ethernet frames, for an output that holds one link type. Default false.
+    pub ethernet_only: bool,
 }
 
 impl Default for Config {
@@ -49,6 +51,7 @@ impl Default for Config {
             snaplen: 262_144,
             filter: None,
             incoming_only: false,
+            ethernet_only: false,
         }
     }
 }

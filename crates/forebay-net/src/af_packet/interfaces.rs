@@ -8,7 +8,8 @@
 //!
 //! All at once is one socket that is bound to no interface: each frame says where it is from, and what hardware that is. A
 //! frame as a whole is captured as on an interface of its own, not with a made-up header (`LINUX_SLL`), since a capture
-//! file can have many interfaces. So the filter is one program for each kind of hardware, behind a look at which it is:
+//! file can have many interfaces. So the filter is one program for each kind of hardware, behind a look at which it is; what a
+//! word cannot tell of raw IP, such as `ether host`, does not hold there:
 //!
 //! ```text
 //!   hardware? ─┬─ Ethernet ───────────────────────▶ the filter for Ethernet
@@ -20,19 +21,20 @@
 //!
 //! It asks netlink, and nothing else. Where to read next: the parent module.
 
-use super::{link_type, names, ring::Hardware};
+use super::{Config, link_type, names, ring::Hardware};
 use crate::{
     filter::{
         Filter, View,
-        bpf::{Instruction, code},
+        bpf::{Instruction, Program, code},
     },
     link::{Link, Netlink},
     port::{Interface, LinkType, Resolution},
 };
 use forebay::{Error, Result};
+use std::collections::HashMap;
 
 /// What users call all interfaces together, unless one is really called so.
-const ANY: &str = "any";
+pub(super) const ANY: &str = "any";
 
 /// Which interfaces, as they are when the port is opened.
 pub(super) enum Which<'a> {
@@ -66,6 +68,13 @@ impl<'a> Which<'a> {
         }
     }
 
+    fn name(&self) -> &str {
+        match self {
+            Which::One(link, _) => &link.name,
+            Which::Any(_) => ANY,
+        }
+    }
+
     /// How frames begin; of several interfaces, those of most.
     pub(super) fn link_type(&self) -> LinkType {
         match self {
@@ -82,36 +91,51 @@ impl<'a> Which<'a> {
         }
     }
 
-    /// The program that the socket needs to keep what is wanted, as much of it as that; none where it is all.
+    /// The program that the socket needs to keep what is wanted, `snaplen` bytes of it; none where it is all.
     ///
     /// # Errors
-    /// The filter makes no sense for these frames.
+    /// The filter makes no sense for these frames, or becomes too long.
     pub(super) fn program(
         &self,
-        filter: Option<&Filter>,
+        config: &Config,
         snaplen: u32,
     ) -> Result<Option<Vec<Instruction>>> {
-        let of = |link_type| match filter {
-            Some(filter) => {
-                let program = filter.compile(link_type, View::Socket, snaplen);
-                program.map(|program| program.instructions().to_vec())
-            }
-            None => Ok(vec![Instruction::new(code::RET_K, snaplen)]),
+        let filter = config.filter.as_ref();
+        let keep = || vec![Instruction::new(code::RET_K, snaplen)];
+        let wrong = |error: crate::filter::Error| Error::new(self.name(), error.to_string());
+        let for_its_own = |filter: &Filter| {
+            let compiled = filter.compile(self.link_type(), View::Socket, snaplen);
+            compiled.map(instructions).map_err(wrong)
         };
-        let name = &self.link().name;
-        let needed = |link_type| of(link_type).map_err(|error| Error::new(name, error.to_string()));
-        match self {
-            Which::One(_, link_type) if filter.is_some() || snaplen < CUT_BELOW => {
-                needed(*link_type).map(Some)
+        let own = filter.map(for_its_own).transpose()?;
+        if let Which::One(..) = self {
+            return Ok(own.or_else(|| (snaplen < CUT_BELOW).then(keep)));
+        }
+        let raw = match filter {
+            _ if config.ethernet_only => vec![NOTHING],
+            None => keep(),
+            Some(filter) => {
+                let compiled = filter.compile_beside(LinkType::RAW, View::Socket, snaplen);
+                compiled.map(instructions).map_err(wrong)?
             }
-            Which::One(..) => Ok(None),
-            Which::Any(_) => {
-                // What can only be true of Ethernet is not true of raw IP.
-                let raw = of(LinkType::RAW).unwrap_or_else(|_| vec![NOTHING]);
-                Ok(Some(by_hardware(needed(LinkType::ETHERNET)?, raw)))
-            }
+        };
+        let program = by_hardware(own.unwrap_or_else(keep), raw);
+        match program.len() {
+            0..=Program::MOST => Ok(Some(program)),
+            many => Err(Error::new(
+                self.name(),
+                format!(
+                    "the filter needs {many} instructions for Ethernet and raw IP together, and a program may have {}",
+                    Program::MOST
+                ),
+            )
+            .advise("Write it shorter, such as net instead of many hosts, or name the interfaces, each with -i")),
         }
     }
+}
+
+fn instructions(program: Program) -> Vec<Instruction> {
+    program.instructions().to_vec()
 }
 
 /// Frames are cut in the kernel only where that saves something; they are cut here in any case.
@@ -121,18 +145,15 @@ const NOTHING: Instruction = Instruction::new(code::RET_K, 0);
 
 /// One program or the other, by the hardware that a frame comes from.
 fn by_hardware(ethernet: Vec<Instruction>, raw: Vec<Instruction>) -> Vec<Instruction> {
-    // linux/filter.h: where a program reads what is not in the frame's bytes.
-    const PACKET_TYPE: u32 = 0xFFFF_F000 + 4;
-    const HARDWARE: u32 = 0xFFFF_F000 + 28;
     let is = |what: u16, skipped| Instruction::jump(code::JEQ_K, what.into(), skipped, 0);
     let head = [
-        Instruction::new(code::LD_ABS, HARDWARE),
-        is(libc::ARPHRD_ETHER, 6),
-        is(libc::ARPHRD_LOOPBACK, 2),
-        is(libc::ARPHRD_NONE, 5),
+        Instruction::new(code::LD_ABS, code::KERNEL_HARDWARE),
+        is(libc::ARPHRD_ETHER, 6),    // to the jump to `ethernet`
+        is(libc::ARPHRD_LOOPBACK, 2), // to the look at the direction
+        is(libc::ARPHRD_NONE, 5),     // to the jump to `raw`
         NOTHING,
-        Instruction::new(code::LD_ABS, PACKET_TYPE),
-        Instruction::jump(code::JEQ_K, libc::PACKET_OUTGOING.into(), 0, 1),
+        Instruction::new(code::LD_ABS, code::KERNEL_PACKET_TYPE),
+        Instruction::jump(code::JEQ_K, code::OUTGOING, 0, 1),
         NOTHING,
         Instruction::new(code::JA, 1),
         Instruction::new(code::JA, ethernet.len() as u32),
@@ -165,36 +186,43 @@ impl Known {
 pub(super) struct Interfaces {
     list: Vec<Interface>,
     known: Vec<Known>,
-    /// How many of `list` are none of `known`: 1 for `any` itself, else 0.
-    before: usize,
-    /// The one that the last frame came from, by its place in `known`.
-    last: usize,
+    /// Their numbers in `list`, by the kernel's number and the hardware that frames tell: only where they have to.
+    numbers: Option<HashMap<(u32, u16), u32>>,
+    /// What the last frame told, and the number.
+    last: ((u32, u16), u32),
     netlink: Netlink,
 }
 
 impl Interfaces {
-    /// What there is now. Of several, those that are up and supported; others become known as their frames come.
-    pub(super) fn new(which: &Which<'_>, snaplen: u32, netlink: Netlink) -> Interfaces {
+    /// What there is now. Of all, those that are up and wanted; others become known as their frames come.
+    pub(super) fn new(
+        which: &Which<'_>,
+        config: &Config,
+        snaplen: u32,
+        netlink: Netlink,
+    ) -> Interfaces {
         let mut interfaces = Interfaces {
             list: Vec::new(),
             known: Vec::new(),
-            before: 0,
-            last: 0,
+            numbers: None,
+            last: ((0, 0), 0), // no interface has number 0
             netlink,
         };
         match which {
             Which::One(link, link_type) => interfaces.add(link, *link_type, snaplen),
             Which::Any(links) => {
-                let (here, others): (Vec<_>, Vec<_>) = links
-                    .iter()
-                    .filter(|link| link.is_up())
-                    .partition(|link| link_type(link).is_ok());
-                let mut any = interface(&which.link().name, LinkType::ETHERNET, snaplen);
+                let wanted = |link: &Link| match link_type(link) {
+                    Ok(LinkType::RAW) if config.ethernet_only => None,
+                    known => known.ok(),
+                };
+                let up = links.iter().filter(|link| link.is_up());
+                let (here, others): (Vec<_>, Vec<_>) = up.partition(|&link| wanted(link).is_some());
+                let mut any = interface(ANY, LinkType::ETHERNET, snaplen);
                 any.description = description(&here, &others);
                 interfaces.list.push(any);
-                interfaces.before = 1;
+                interfaces.numbers = Some(HashMap::new());
                 for link in here {
-                    let link_type = link_type(link).unwrap_or(LinkType::ETHERNET);
+                    let link_type = wanted(link).unwrap_or(LinkType::ETHERNET);
                     interfaces.add(link, link_type, snaplen);
                 }
             }
@@ -203,6 +231,9 @@ impl Interfaces {
     }
 
     fn add(&mut self, link: &Link, link_type: LinkType, snaplen: u32) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.insert((link.index, link.hardware), self.list.len() as u32);
+        }
         self.list.push(interface(&link.name, link_type, snaplen));
         self.known.push(Known::of(link));
     }
@@ -214,60 +245,64 @@ impl Interfaces {
     /// Whether they are all that there are, so that each frame has to say which it came from.
     #[inline]
     pub(super) fn are_any(&self) -> bool {
-        self.before > 0
+        self.numbers.is_some()
     }
 
-    /// The number, in [`list`](Interfaces::list), of the interface that the kernel calls `index`.
+    /// The number, in [`list`](Interfaces::list), of the interface of which a frame tells this.
     #[inline]
-    pub(super) fn number(&mut self, index: u32) -> Option<u32> {
-        if self
-            .known
-            .get(self.last)
-            .is_none_or(|last| last.index != index)
-        {
-            self.last = self.known.iter().position(|known| known.index == index)?;
+    pub(super) fn number(&mut self, told: (u32, u16)) -> Option<u32> {
+        if self.last.0 != told {
+            let number = self.numbers.as_ref()?.get(&told)?;
+            self.last = (told, *number);
         }
-        Some((self.before + self.last) as u32)
+        Some(self.last.1)
     }
 
-    /// Makes an interface known that a frame came from; it may be gone already.
-    ///
-    /// # Errors
-    /// Netlink could not be asked.
-    pub(super) fn meet(&mut self, index: u32, hardware: u16, snaplen: u32) -> Result<()> {
-        let gone = || Link {
-            index,
+    /// Makes an interface known that a frame came from. It may be gone already: then it has no name but its number.
+    pub(super) fn meet(&mut self, (index, hardware): (u32, u16), snaplen: u32) {
+        let asked = self.netlink.link(index).ok().flatten();
+        let link = asked.unwrap_or_else(|| Link {
             name: format!("if{index}"),
             ..Link::default()
-        };
-        let link = self.netlink.link(index)?.unwrap_or_else(gone);
-        let link_type = link_type(&Link {
+        });
+        let link = Link {
+            index,
             hardware,
-            ..link.clone()
-        })?;
+            ..link
+        };
+        // The program lets nothing else pass.
+        let link_type = link_type(&link).unwrap_or(LinkType::ETHERNET);
         self.add(&link, link_type, snaplen);
-        Ok(())
     }
 
     /// Notes what the interfaces lost until now, before anybody counts on it.
-    pub(super) fn begin(&mut self) -> Result<()> {
+    pub(super) fn begin(&mut self) {
+        self.ask();
         for known in &mut self.known {
-            if let Some(link) = self.netlink.link(known.index)? {
-                *known = Known::of(&link);
-            }
+            known.dropped_at_start = known.dropped_so_far;
         }
-        Ok(())
     }
 
     /// What they lost since, before any socket saw it. Those that are gone lost what they had lost when they were last asked.
     pub(super) fn dropped(&mut self) -> u64 {
-        for known in &mut self.known {
-            if let Ok(Some(link)) = self.netlink.link(known.index) {
-                known.dropped_so_far = link.dropped;
-            }
-        }
+        self.ask();
         let lost = |known: &Known| known.dropped_so_far.saturating_sub(known.dropped_at_start);
         self.known.iter().map(lost).sum()
+    }
+
+    /// Asks for the counters of all, at once.
+    fn ask(&mut self) {
+        let links = match (&self.known[..], &self.numbers) {
+            ([one], None) => self.netlink.link(one.index).map(Vec::from_iter),
+            _ => self.netlink.links(),
+        };
+        let links = links.unwrap_or_default().into_iter();
+        let dropped: HashMap<_, _> = links.map(|link| (link.index, link.dropped)).collect();
+        for known in &mut self.known {
+            if let Some(dropped) = dropped.get(&known.index) {
+                known.dropped_so_far = *dropped;
+            }
+        }
     }
 
     /// Why the one interface left us, in words for the user.
@@ -301,5 +336,121 @@ fn description(here: &[&Link], others: &[&Link]) -> String {
     match others {
         [] => names(here),
         _ => format!("{}; not {}", names(here), names(others)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, name: &str, hardware: u16) -> Link {
+        Link {
+            index,
+            name: name.into(),
+            hardware,
+            flags: libc::IFF_UP as u32,
+            ..Link::default()
+        }
+    }
+
+    fn names(interfaces: &Interfaces) -> Vec<&str> {
+        let names = interfaces.list().iter();
+        names.map(|it| it.name.as_str()).collect()
+    }
+
+    #[test]
+    fn all_interfaces_are_those_that_are_up_and_wanted_and_are_told_by_number_and_hardware() {
+        let down = Link {
+            flags: 0,
+            ..link(9, "eth9", libc::ARPHRD_ETHER)
+        };
+        let links = [
+            link(1, "lo", libc::ARPHRD_LOOPBACK),
+            link(2, "wg0", libc::ARPHRD_NONE),
+            link(3, "can0", 280),
+            down,
+            link(7, "eth0", libc::ARPHRD_ETHER),
+        ];
+        let which = Which::called(ANY, &links).unwrap();
+        let of = |ethernet_only| {
+            let config = Config {
+                ethernet_only,
+                ..Config::default()
+            };
+            Interfaces::new(&which, &config, 100, Netlink::open().unwrap())
+        };
+        let mut all = of(false);
+        assert_eq!(names(&all), ["any", "lo", "wg0", "eth0"]);
+        assert_eq!(all.list()[0].description, "lo, wg0, eth0; not can0");
+        let links = all.list().iter().map(|it| it.link);
+        let (ethernet, raw) = (LinkType::ETHERNET, LinkType::RAW);
+        assert!(links.eq([ethernet, ethernet, raw, ethernet]));
+        for (told, number) in [
+            ((7, libc::ARPHRD_ETHER), Some(3)),
+            ((1, libc::ARPHRD_LOOPBACK), Some(1)),
+            ((7, libc::ARPHRD_ETHER), Some(3)),
+            ((9, libc::ARPHRD_ETHER), None),
+            // Another interface by now, though the number is the same.
+            ((7, libc::ARPHRD_NONE), None),
+        ] {
+            assert_eq!(all.number(told), number, "{told:?}");
+        }
+        // One that was gone before it could be asked for.
+        all.meet((0x7fff_0000, libc::ARPHRD_NONE), 100);
+        assert_eq!(all.number((0x7fff_0000, libc::ARPHRD_NONE)), Some(4));
+        let met = all.list().last().unwrap();
+        assert_eq!((met.name.as_str(), met.link), ("if2147418112", raw));
+        let some = of(true);
+        assert_eq!(names(&some), ["any", "lo", "eth0"]);
+        assert_eq!(some.list()[0].description, "lo, eth0; not wg0, can0");
+    }
+
+    #[test]
+    fn an_interface_that_is_called_any_is_meant_by_that() {
+        let links = [link(4, ANY, libc::ARPHRD_ETHER)];
+        assert!(matches!(Which::called(ANY, &links), Ok(Which::One(..))));
+    }
+
+    #[test]
+    fn one_program_or_the_other_runs_by_hardware() {
+        let (ethernet, raw) = (
+            vec![Instruction::new(code::RET_K, 1); 300],
+            vec![Instruction::new(code::RET_K, 2)],
+        );
+        let program = by_hardware(ethernet, raw);
+        // What the kernel would do, where loads give what it knows of the frame.
+        let run = |hardware: u16, kind: u32| {
+            let (mut at, mut a) = (0, 0);
+            loop {
+                let Instruction {
+                    code: it,
+                    k,
+                    jump_true,
+                    jump_false,
+                } = program[at];
+                at += 1 + match it {
+                    code::RET_K => return k,
+                    code::LD_ABS => {
+                        a = match k {
+                            code::KERNEL_HARDWARE => hardware.into(),
+                            code::KERNEL_PACKET_TYPE => kind,
+                            _ => panic!("{k:#x}"),
+                        };
+                        0
+                    }
+                    code::JEQ_K if a == k => jump_true.into(),
+                    code::JEQ_K => jump_false.into(),
+                    code::JA => k as usize,
+                    other => panic!("{other:#x}"),
+                };
+            }
+        };
+        let (here, outgoing) = (0, code::OUTGOING);
+        assert_eq!(run(libc::ARPHRD_ETHER, here), 1);
+        assert_eq!(run(libc::ARPHRD_ETHER, outgoing), 1);
+        assert_eq!(run(libc::ARPHRD_LOOPBACK, here), 1);
+        assert_eq!(run(libc::ARPHRD_LOOPBACK, outgoing), 0);
+        assert_eq!(run(libc::ARPHRD_NONE, outgoing), 2);
+        assert_eq!(run(280, here), 0);
     }
 }

@@ -134,7 +134,7 @@ impl AfPacket {
         }
         let memory = socket.map_ring(blocks, config)?;
         let snaplen = config.snaplen.min(blocks.frame_bytes());
-        if let Some(program) = which.program(config.filter.as_ref(), snaplen)? {
+        if let Some(program) = which.program(config, snaplen)? {
             socket.filter(&program)?;
         }
         if config.incoming_only || link.is_loopback() {
@@ -148,9 +148,9 @@ impl AfPacket {
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
         .map_err(|cause| Error::new(name, "making a timer").because(cause))?;
-        let mut interfaces = Interfaces::new(&which, snaplen, netlink);
+        let mut interfaces = Interfaces::new(&which, config, snaplen, netlink);
         // Making the ring took a while: what was dropped until now was not for us.
-        interfaces.begin()?;
+        interfaces.begin();
         socket.attach()?;
         Ok(AfPacket {
             reader: Reader {
@@ -197,18 +197,15 @@ impl AfPacket {
     }
 
     /// Makes the interface known that the next frame came from: a burst goes no further than to one that is not.
-    fn meet(&mut self) -> Result<()> {
-        let reader = &mut self.reader;
-        let Some((index, hardware)) = reader
-            .ring
-            .comes_from()
-            .filter(|_| reader.interfaces.are_any())
-        else {
-            return Ok(());
-        };
-        match reader.interfaces.number(index) {
-            Some(_) => Ok(()),
-            None => reader.interfaces.meet(index, hardware, self.snaplen),
+    fn meet(&mut self) {
+        let Reader {
+            ring, interfaces, ..
+        } = &mut self.reader;
+        if interfaces.are_any()
+            && let Some(told) = ring.comes_from()
+            && interfaces.number(told).is_none()
+        {
+            interfaces.meet(told, self.snaplen);
         }
     }
 
@@ -295,7 +292,7 @@ impl Port for AfPacket {
             }
         }
         self.reader.ring.allow(budget);
-        self.meet()?;
+        self.meet();
         Ok(Burst::new(&mut self.reader))
     }
 
@@ -358,6 +355,8 @@ impl Port for AfPacket {
 }
 
 /// How frames of the interface called `name` begin; of `any`, those of most.
+///
+/// A filter for `any` becomes two programs: one for these, and one for raw IP.
 ///
 /// # Errors
 /// There is no such interface, or its hardware is not supported.
@@ -427,7 +426,7 @@ impl Frames for Reader {
             return self.ring.next();
         }
         let number = match self.ring.comes_from() {
-            Some((index, _)) => self.interfaces.number(index)?,
+            Some(told) => self.interfaces.number(told)?,
             None => 0, // the end of the burst, or damage
         };
         let frame = self.ring.next()?;

@@ -1,5 +1,6 @@
 //! Finding an interface by the name a user typed, and helping when there is none.
 
+use super::interfaces::ANY;
 use crate::link::Link;
 use forebay::{Error, Result};
 
@@ -19,14 +20,16 @@ fn all(links: &[Link]) -> String {
     let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
     match names.as_slice() {
         [] => "sim".into(),
-        [one] => format!("{one} and sim"),
-        many => format!("{}, and sim", many.join(", ")),
+        some => format!("{}, {ANY}, and sim", some.join(", ")),
     }
 }
 
 /// The name that a slip of the finger could have meant: at most a third of it differs, or one letter.
 fn nearest<'a>(links: &'a [Link], name: &str) -> Option<&'a str> {
-    let names = links.iter().map(|link| link.name.as_str()).chain(["sim"]);
+    let names = links
+        .iter()
+        .map(|link| link.name.as_str())
+        .chain([ANY, "sim"]);
     let (changes, near) = names.map(|near| (distance(near, name), near)).min()?;
     (changes <= (name.chars().count() / 3).max(1)).then_some(near)
 }
@@ -66,17 +69,17 @@ mod tests {
         let text = |name| find(&here, name).unwrap_err().to_string();
         assert_eq!(
             text("etho"),
-            "no interface 'etho'; there are: lo, eth0, veth1, and sim (did you mean eth0?)"
+            "no interface 'etho'; there are: lo, eth0, veth1, any, and sim (did you mean eth0?)"
         );
         assert_eq!(
             text("wlan0"),
-            "no interface 'wlan0'; there are: lo, eth0, veth1, and sim"
+            "no interface 'wlan0'; there are: lo, eth0, veth1, any, and sim"
         );
         assert!(
             find(&links(&["lo"]), "l")
                 .unwrap_err()
                 .to_string()
-                .ends_with("lo and sim (did you mean lo?)")
+                .ends_with("lo, any, and sim (did you mean lo?)")
         );
         assert_eq!(find(&here, "veth1").unwrap().name, "veth1");
     }

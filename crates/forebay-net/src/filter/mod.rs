@@ -125,8 +125,40 @@ impl Filter {
     /// # Ok::<(), forebay_net::filter::Error>(())
     /// ```
     pub fn compile(&self, link: LinkType, view: View, snaplen: u32) -> Result<Program, Error> {
+        self.compiled(link, view, snaplen, false)
+    }
+
+    /// The same for packets of a further link type beside one that it was written for: what cannot be told of them (`ether host`
+    /// on raw IP) does not hold, so `not` that holds. Where nothing can match it is the program that keeps nothing.
+    ///
+    /// # Errors
+    /// The program would be longer than the kernel takes.
+    ///
+    /// ```
+    /// use forebay_net::{filter::{Filter, View}, port::LinkType};
+    /// let filter: Filter = "not ether broadcast".parse()?;
+    /// let beside = filter.compile_beside(LinkType::RAW, View::Packet, 65_535)?;
+    /// assert_eq!(beside.run(&[0x45; 60], 60), 65_535);
+    /// # Ok::<(), forebay_net::filter::Error>(())
+    /// ```
+    pub fn compile_beside(
+        &self,
+        link: LinkType,
+        view: View,
+        snaplen: u32,
+    ) -> Result<Program, Error> {
+        self.compiled(link, view, snaplen, true)
+    }
+
+    fn compiled(
+        &self,
+        link: LinkType,
+        view: View,
+        snaplen: u32,
+        untold_is_false: bool,
+    ) -> Result<Program, Error> {
         let expression = self.0.expression.as_ref();
-        let program = compile::compile(expression, link, view, snaplen);
+        let program = compile::compile(expression, link, view, snaplen, untold_is_false);
         program.map_err(|wrong| wrong.in_text(&self.0.text))
     }
 

@@ -153,8 +153,9 @@ impl Feed {
         Ok(true)
     }
 
-    /// What is to be told of each of its interfaces in a file from `begin` to `end` behind which others follow: its
-    /// own packets, and the losses that they tell of. What a file that is read says of itself is told in the last one.
+    /// What is to be told of each of its interfaces in a file from `begin` to `end` behind which others follow: the
+    /// packets in it, and of the first one the losses that they tell of. What a file that is read says of itself is told in the
+    /// last one.
     pub fn share(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         if self.in_turn {
             return Vec::new();

@@ -443,23 +443,23 @@ fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
 }
 
 fn refuse_other_link(first: &Interface, other: &Interface) -> Result<()> {
-    refuse_unless(
-        first.link == other.link,
-        "a .pcap file cannot hold interfaces of different link types",
-    )
+    let named = |it: &Interface| format!("{} is {}", it.name, it.link);
+    refuse_unless(first.link == other.link, || {
+        let (first, other) = (named(first), named(other));
+        format!("{first}, {other}: a .pcap file cannot hold interfaces of different link types")
+    })
 }
 
 fn refuse_finer_times(first: &Interface, other: &Interface) -> Result<()> {
     let [one, two] = [first, other].map(|interface| Format::Pcap.describe(interface, 0));
-    refuse_unless(
-        !two.is_finer_than(one),
-        "a .pcap file that began with microseconds cannot hold nanoseconds",
-    )
+    refuse_unless(!two.is_finer_than(one), || {
+        "a .pcap file that began with microseconds cannot hold nanoseconds".into()
+    })
 }
 
-fn refuse_unless(holds: bool, what: &str) -> Result<()> {
+fn refuse_unless(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds {
         return Ok(());
     }
-    Err(Error::new("", what).advise("Name it .pcapng"))
+    Err(Error::new("", what()).advise("Name it .pcapng"))
 }

@@ -1,7 +1,7 @@
 //! `any`: all interfaces at once, each frame whole and under its own interface.
 
 use crate::support::sender::{self, Sender};
-use crate::support::{Ended, ip, lab, pump};
+use crate::support::{Ended, ip, lab, pump, skip};
 use crate::{LONG, SHORT, four_kinds, settled};
 use forebay_net::af_packet::{AfPacket, Config};
 use forebay_net::port::{Direction, Frame, LinkType, Port, Wake};
@@ -34,13 +34,16 @@ fn taken(port: &mut AfPacket) -> Vec<(String, LinkType, Direction, Vec<u8>)> {
     seen.into_iter().map(named).collect()
 }
 
-/// A tunnel for IP packets, and the end at which they go in.
-fn tunnel(name: &str) -> File {
+/// A tunnel for IP packets, and the end at which they go in; or says what it needs.
+fn tunnel(name: &str) -> Option<File> {
     let end = OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/net/tun");
-    let end = end.expect("root may make tunnels");
+    let Ok(end) = end else {
+        skip("/dev/net/tun");
+        return None;
+    };
     let mut request = [0_u8; 40]; // struct ifreq
     request[..name.len()].copy_from_slice(name.as_bytes());
     let kind = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
@@ -49,7 +52,7 @@ fn tunnel(name: &str) -> File {
     let made = unsafe { libc::ioctl(end.as_raw_fd(), libc::TUNSETIFF as _, request.as_mut_ptr()) };
     assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
     ip(&format!("link set {name} up"));
-    end
+    Some(end)
 }
 
 /// An IPv4 packet without anything in it but this identification.
@@ -63,7 +66,9 @@ fn packet(number: u8) -> [u8; 20] {
 #[test]
 fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
     lab(&[], || {
-        let mut tunnel = tunnel("tt");
+        let Some(mut tunnel) = tunnel("tt") else {
+            return;
+        };
         let mut port = any(&Config::default());
         let listed: Vec<_> = port.interfaces().iter().map(|it| it.name.clone()).collect();
         for name in ["lo", "va", "vb", "tt"] {
@@ -142,7 +147,9 @@ fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing
 #[test]
 fn a_filter_is_applied_to_each_kind_of_hardware() {
     lab(&[], || {
-        let mut tunnel = tunnel("tt");
+        let Some(mut tunnel) = tunnel("tt") else {
+            return;
+        };
         let mut verdicts = |text: &str| {
             let mut port = any(&Config {
                 filter: Some(text.parse().unwrap()),
@@ -163,16 +170,61 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
                 "tt" => Some("raw"),
                 _ => None,
             };
-            taken(&mut port)
-                .into_iter()
-                .filter_map(of)
-                .collect::<Vec<_>>()
+            let mut verdicts: Vec<_> = taken(&mut port).into_iter().filter_map(of).collect();
+            verdicts.sort_unstable(); // veth and tunnel may overtake each other
+            verdicts
         };
-        assert_eq!(verdicts("ip host 10.9.8.7"), ["ethernet", "raw"]);
-        assert_eq!(verdicts("not ip"), ["number"]);
-        assert_eq!(verdicts("ip[5] = 2"), ["raw"]);
-        assert_eq!(verdicts("ether proto 0x88b5"), ["number"]);
-        assert_eq!(verdicts("ether src 02:00:00:00:00:02"), ["ethernet"]);
+        let all = ["ethernet", "number", "raw"];
+        for (text, verdict) in [
+            ("ip host 10.9.8.7", &["ethernet", "raw"][..]),
+            ("not ip", &["number"]),
+            ("ip[5] = 2", &["raw"]),
+            ("ether proto 0x88b5", &["number"]),
+            ("ether src 02:00:00:00:00:02", &["ethernet"]),
+            // What cannot be told of raw IP does not hold there, so not that does.
+            ("not ether broadcast", &all),
+            ("not vlan", &all),
+            ("not ether src 02:00:00:00:00:02", &["number", "raw"]),
+            ("ip[5] = 2 or vlan 7", &["raw"]),
+            ("not ip or vlan", &["number"]),
+        ] {
+            assert_eq!(verdicts(text), verdict, "{text}");
+        }
+        let many = (0..900).map(|n| format!("host 10.{}.{}.1", n / 250, n % 250));
+        let many = many.collect::<Vec<_>>().join(" or ");
+        let config = Config {
+            filter: Some(many.parse().unwrap()),
+            ..Config::default()
+        };
+        assert!(AfPacket::open("vb", &config).is_ok());
+        let text = AfPacket::open("any", &config).unwrap_err().to_string();
+        assert!(
+            text.contains("instructions for Ethernet and raw IP together") && text.contains("-i"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn for_an_output_of_one_link_type_tunnels_are_left_out_and_named() {
+    lab(&[], || {
+        let Some(mut tunnel) = tunnel("tt") else {
+            return;
+        };
+        let mut port = any(&Config {
+            ethernet_only: true,
+            ..Config::default()
+        });
+        assert!(port.interfaces()[0].description.ends_with("; not tt"));
+        tunnel.write_all(&packet(1)).unwrap();
+        Sender::open("va").numbers(0..1, 60).unwrap();
+        let names: Vec<_> = taken(&mut port).into_iter().map(|it| it.0).collect();
+        assert_eq!(names, ["va", "vb"]);
+        assert!(
+            port.interfaces()
+                .iter()
+                .all(|it| it.link == LinkType::ETHERNET)
+        );
     });
 }
 

@@ -6,7 +6,7 @@
 //! Here is what they share.
 //!
 //! Needs root, or a user that may make user namespaces; `ip` from iproute2; some tests `trafgen`
-//! (netsniff-ng) and `tcpreplay`. What is missing is said as `skipped: needs …`; with `CI=true` in the
+//! (netsniff-ng), `tcpreplay` or /dev/net/tun. What is missing is said as `skipped: needs …`; with `CI=true` in the
 //! environment it is a failure. Everything happens on veth pairs in namespaces of the tests' own.
 #![allow(unsafe_code)]
 

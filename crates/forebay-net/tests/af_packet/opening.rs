@@ -44,11 +44,11 @@ fn an_interface_that_is_not_there_or_down_is_told_with_advice() {
             .join(", ");
         assert_eq!(
             text("etho"),
-            format!("no interface 'etho'; there are: {list}, and sim")
+            format!("no interface 'etho'; there are: {list}, any, and sim")
         );
         assert_eq!(
             text("vvb"),
-            format!("no interface 'vvb'; there are: {list}, and sim (did you mean vb?)")
+            format!("no interface 'vvb'; there are: {list}, any, and sim (did you mean vb?)")
         );
         ip("link set vb down");
         assert_eq!(

@@ -115,6 +115,8 @@ pub const KERNEL_PROTOCOL: u32 = KERNEL;
 pub const KERNEL_PACKET_TYPE: u32 = KERNEL + 4;
 /// The number of the interface.
 pub const KERNEL_INTERFACE: u32 = KERNEL + 8;
+/// The hardware that it came from, an `ARPHRD_…` number.
+pub const KERNEL_HARDWARE: u32 = KERNEL + 28;
 /// The tag that the kernel took out of the frame: priority and VLAN, 16 bits.
 pub const KERNEL_VLAN_TAG: u32 = KERNEL + 44;
 /// 1 where the kernel took a tag out of the frame, 0 elsewhere.

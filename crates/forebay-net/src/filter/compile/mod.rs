@@ -48,6 +48,8 @@ struct Compiler {
     lowest_offset: u8,
     /// One above the highest of the latter.
     numbers: u8,
+    /// What cannot be told of these packets does not hold, and is no error.
+    untold_is_false: bool,
 }
 
 pub(super) fn compile(
@@ -55,12 +57,14 @@ pub(super) fn compile(
     link: LinkType,
     view: View,
     snaplen: u32,
+    untold_is_false: bool,
 ) -> Result<Program, Wrong> {
     let mut compiler = Compiler {
         layers: Layers::of(Link::of(link)),
         view,
         lowest_offset: code::SCRATCH as u8,
         numbers: 0,
+        untold_is_false,
     };
     let test = match expression {
         Some(expression) => compiler.expression(expression)?,
@@ -73,7 +77,7 @@ pub(super) fn compile(
     }
     let built = graph::build(&test).and_then(|mut graph| {
         optimize::optimize(&mut graph);
-        if graph.start == graph::REJECT {
+        if graph.start == graph::REJECT && !untold_is_false {
             let name = Link::of(link).name();
             return Err(format!(
                 "no packet of link type {name} can match this; write 'or' where either may hold"
@@ -111,7 +115,10 @@ impl Compiler {
         span: &Range<usize>,
         compile: impl FnOnce(&mut Self) -> Said<Test>,
     ) -> Result<Test, Wrong> {
-        compile(self).map_err(|what| Wrong::new(span.clone(), what))
+        match compile(self) {
+            Err(_) if self.untold_is_false => Ok(Test::Always(false)),
+            compiled => compiled.map_err(|what| Wrong::new(span.clone(), what)),
+        }
     }
 
     fn primitive(&mut self, primitive: &Primitive) -> Said<Test> {
