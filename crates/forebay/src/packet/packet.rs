@@ -20,7 +20,7 @@ use super::{
     chain::give_parts,
     chains,
     returns::NONE,
-    shared::{Cold, PoolRef, SlotFacts},
+    shared::{Cold, Place, PoolRef, SlotFacts},
 };
 use std::{
     fmt,
@@ -125,24 +125,33 @@ struct Extent {
 }
 
 impl Extent {
-    /// Of one that begins behind the pool's headroom and lies in one slot.
+    /// Of a packet whose slot's facts say `place`.
     #[inline(always)]
-    fn plain(pool: PoolRef, len: u32) -> Extent {
-        Extent::within(pool, pool.headroom, len, 0, NONE)
+    fn told(pool: PoolRef, place: Place, len: u32, chained: bool) -> Extent {
+        if chained {
+            return Extent::chained(pool, place, len);
+        }
+        // Most packets begin behind the pool's headroom: so that nothing waits until the facts say so, it is a branch, which
+        // is foreseen.
+        let data = match place == pool.plain {
+            true => foreseen(pool.headroom),
+            false => place.offset(),
+        };
+        Extent::within(pool, data, len, 0, NONE)
     }
 
-    /// Of any, as its slot's facts say.
+    /// Of one that lies in several slots.
     #[cold]
     #[inline(never)]
-    fn told(pool: PoolRef, slot: u32, len: u32, chained: bool) -> Extent {
-        let cold = pool.facts(slot).load();
-        match chained {
-            true => {
-                assert!(cold.len <= len, "{CHANGED}");
-                Extent::within(pool, cold.offset, cold.len, len - cold.len, cold.next)
-            }
-            false => Extent::within(pool, cold.offset, len, 0, NONE),
-        }
+    fn chained(pool: PoolRef, place: Place, len: u32) -> Extent {
+        assert!(place.len() <= len, "{CHANGED}");
+        Extent::within(
+            pool,
+            place.offset(),
+            place.len(),
+            len - place.len(),
+            place.next(),
+        )
     }
 
     /// What was promised of a raw desc is looked at again: these numbers bound all accesses.
@@ -155,6 +164,22 @@ impl Extent {
             further: u64::from(paged) | u64::from(next) << 32,
         }
     }
+}
+
+/// The same number, worked out here and on no other way: the compiler would make one of both ways of a branch.
+#[inline(always)]
+fn foreseen(number: u32) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut number = number;
+        // SAFETY: no instruction.
+        unsafe {
+            std::arch::asm!("/* {0:e} */", inout(reg) number, options(nomem, nostack, preserves_flags));
+        }
+        number
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    number
 }
 
 const CHANGED: &str = "a descriptor that was changed";
@@ -191,12 +216,7 @@ impl Packet {
         // SAFETY: `start` has found that it is a slot of this pool.
         let facts = unsafe { pool.facts_of(slot) };
         let (len, flags) = (desc.len(), desc.flags());
-        let chained = flags.has(Flags::CHAINED);
-        // Most are plain: then nothing waits until the facts say where the data is, as the branch is foreseen.
-        let extent = match facts.say(pool.plain) && !chained {
-            true => Extent::plain(pool, len),
-            false => Extent::told(pool, slot, len, chained),
-        };
+        let extent = Extent::told(pool, facts.place(), len, flags.has(Flags::CHAINED));
         let mut desc = desc.with_len(0);
         desc.set_flags(flags.without(Flags::CHAINED));
         Packet {

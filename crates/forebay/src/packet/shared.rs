@@ -159,6 +159,22 @@ impl Place {
         let next = u64::from(cold.next.wrapping_add(1));
         Place(u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT)
     }
+
+    /// See [`Cold`], as of the others.
+    #[inline(always)]
+    pub(super) fn offset(self) -> u32 {
+        (self.0 & PLACE_MASK) as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn len(self) -> u32 {
+        (self.0 >> LEN_AT & PLACE_MASK) as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn next(self) -> u32 {
+        ((self.0 >> NEXT_AT) as u32).wrapping_sub(1)
+    }
 }
 
 const LEN_AT: u32 = 20;
@@ -182,24 +198,21 @@ impl SlotFacts {
 
     #[inline(always)]
     pub(super) fn load(&self) -> Cold {
-        #[cfg(test)]
-        LOADS.set(LOADS.get() + 1);
-        // Relaxed, both: see `SlotFacts`.
-        let place = self.place.load(Relaxed);
+        let place = self.place();
         Cold {
-            offset: (place & PLACE_MASK) as u32,
-            len: (place >> LEN_AT & PLACE_MASK) as u32,
+            offset: place.offset(),
+            len: place.len(),
             wire_more: self.wire_more(),
-            next: ((place >> NEXT_AT) as u32).wrapping_sub(1),
+            next: place.next(),
         }
     }
 
-    /// Whether the data is there.
+    /// Where the data is.
     #[inline(always)]
-    pub(super) fn say(&self, place: Place) -> bool {
+    pub(super) fn place(&self) -> Place {
         #[cfg(test)]
         LOADS.set(LOADS.get() + 1);
-        self.place.load(Relaxed) == place.0 // Relaxed: see `SlotFacts`
+        Place(self.place.load(Relaxed)) // Relaxed: see `SlotFacts`
     }
 
     /// See [`Cold`].
