@@ -166,7 +166,8 @@ impl Extent {
     }
 }
 
-/// The same number, worked out here and on no other way: the compiler would make one of both ways of a branch.
+/// The same number, without the compiler knowing that: else it sees that both ways of a branch give the same, and takes the
+/// branch away.
 #[inline(always)]
 fn foreseen(number: u32) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
