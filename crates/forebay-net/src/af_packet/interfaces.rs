@@ -211,20 +211,20 @@ impl Interfaces {
         match which {
             Which::One(link, link_type) => interfaces.add(link, *link_type, snaplen),
             Which::Any(links) => {
-                let wanted = |link: &Link| match link_type(link) {
-                    Ok(LinkType::RAW) if config.ethernet_only => None,
-                    known => known.ok(),
-                };
-                let up = links.iter().filter(|link| link.is_up());
-                let (here, others): (Vec<_>, Vec<_>) = up.partition(|&link| wanted(link).is_some());
-                let mut any = interface(ANY, LinkType::ETHERNET, snaplen);
-                any.description = description(&here, &others);
+                let any = interface(ANY, LinkType::ETHERNET, snaplen);
                 interfaces.list.push(any);
                 interfaces.numbers = Some(HashMap::new());
-                for link in here {
-                    let link_type = wanted(link).unwrap_or(LinkType::ETHERNET);
-                    interfaces.add(link, link_type, snaplen);
+                let mut others = Vec::new();
+                for link in links.iter().filter(|link| link.is_up()) {
+                    match link_type(link) {
+                        Ok(LinkType::RAW) if config.ethernet_only => others.push(&link.name[..]),
+                        Ok(link_type) => interfaces.add(link, link_type, snaplen),
+                        Err(_) => others.push(&link.name),
+                    }
                 }
+                let here = interfaces.list[1..].iter().map(|it| &it.name[..]);
+                let description = description(&here.collect::<Vec<_>>(), &others);
+                interfaces.list[0].description = description;
             }
         }
         interfaces
@@ -328,14 +328,10 @@ fn interface(name: &str, link: LinkType, snaplen: u32) -> Interface {
 }
 
 /// `lo, eth0; not can0`
-fn description(here: &[&Link], others: &[&Link]) -> String {
-    let names = |links: &[&Link]| {
-        let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
-        names.join(", ")
-    };
+fn description(here: &[&str], others: &[&str]) -> String {
     match others {
-        [] => names(here),
-        _ => format!("{}; not {}", names(here), names(others)),
+        [] => here.join(", "),
+        _ => format!("{}; not {}", here.join(", "), others.join(", ")),
     }
 }
 
