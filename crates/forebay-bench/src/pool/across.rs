@@ -8,8 +8,8 @@
 
 use super::{
     BURST,
-    ends::{Across, Bare, Packets, Returns, Takes},
-    link::{Receiver, Sender, link},
+    ends::{Across, Bare, Blocks, Packets, Returns, Takes, TakesOne},
+    link::{Receiver, Sender, Travels, link},
     rivals::{BYTES, FreeRing, Glibc},
 };
 use crate::method::{
@@ -21,6 +21,7 @@ use crate::method::{
     two::{contest_of_operations, near_and_far, run_pair},
 };
 use anyhow::{Result, anyhow};
+use std::{cell::RefCell, rc::Rc};
 
 /// Bytes of slots that do not lie a power of two apart; DPDK's do not either.
 const SPREAD: usize = 2112;
@@ -28,11 +29,25 @@ const SPREAD: usize = 2112;
 /// Two processors.
 type Cpus = (usize, usize);
 
-/// Sends so many buffers, in bursts or one by one; the nanoseconds.
-type Work<'a> = Box<dyn FnMut(bool, Cpus, u64) -> Result<f64> + 'a>;
+/// Sends so many buffers; the nanoseconds.
+type Work<'a> = Box<dyn FnMut(Cpus, u64) -> Result<f64> + 'a>;
 
-fn entrant<'a, A: Across + 'a>(name: &'static str) -> (&'static str, Work<'a>) {
-    (name, Box::new(run_across::<A>))
+/// A side: one by one, if it can, and in bursts.
+type Side<'a> = (&'static str, Option<Work<'a>>, Work<'a>);
+
+fn side<'a, A: Across + 'a>(name: &'static str) -> Side<'a>
+where
+    A::Taker: TakesOne,
+{
+    (
+        name,
+        Some(Box::new(one_by_one::<A>)),
+        Box::new(in_bursts::<A>),
+    )
+}
+
+fn side_in_bursts<'a, A: Across + 'a>(name: &'static str) -> Side<'a> {
+    (name, None, Box::new(in_bursts::<A>))
 }
 
 /// The table, with `natives` among the sides.
@@ -48,100 +63,131 @@ pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Re
         return Ok(table);
     };
     let mut sides = vec![
-        entrant::<Packets<BYTES>>("forebay, dropped"),
-        entrant::<Packets<SPREAD>>("forebay, the same in slots of 2112 bytes"),
-        entrant::<Glibc>("malloc and free (glibc)"),
-        entrant::<FreeRing>("a ring of free buffers (text 003)"),
+        side::<Packets<BYTES>>("forebay, dropped"),
+        side::<Packets<SPREAD>>("forebay, the same in slots of 2112 bytes"),
+        side_in_bursts::<Blocks<BYTES>>("forebay, slots by the block, dropped"),
+        side_in_bursts::<Blocks<SPREAD>>("forebay, the same in slots of 2112 bytes, by the block"),
+        side::<Glibc>("malloc and free (glibc)"),
+        side::<FreeRing>("a ring of free buffers (text 003)"),
     ];
     let mut missing = Vec::new();
     for (name, program) in natives {
-        match program {
-            Ok(program) => sides.push((
-                name,
-                Box::new(|in_bursts, (one, other): Cpus, buffers| {
-                    let what = if in_bursts { "many" } else { "single" };
-                    program.sample(&format!("{what} {one} {other}"), buffers)
-                }),
-            )),
-            Err(why) => missing.push((*name, &*why)),
-        }
+        let program = match program {
+            Ok(program) => RefCell::new(program),
+            Err(why) => {
+                missing.push((*name, &*why));
+                continue;
+            }
+        };
+        let program = Rc::new(program);
+        let work = |how: &'static str| -> Work<'_> {
+            let program = program.clone();
+            Box::new(move |(one, other), buffers| {
+                let words = format!("{how} {one} {other}");
+                program.borrow_mut().sample(&words, buffers)
+            })
+        };
+        sides.push((name, Some(work("single")), work("many")));
     }
-    sides.push(entrant::<Bare<1>>("the link alone, 8 bytes"));
-    sides.push(entrant::<Bare<2>>("the link alone, 16 bytes"));
-    // Of each side two: one by one, and in bursts.
-    let halves = 2 * sides.len();
-    let samples = contest_of_operations(halves, effort, (first, second), |which, buffers| {
-        sides[which / 2].1(which % 2 == 1, (first, second), buffers)
-    })?;
-    for ((name, _), ways) in sides.iter().zip(samples.chunks_exact(2)) {
-        let cells = [Mode::Near, Mode::Far].into_iter().flat_map(|mode| {
-            let each = ways.iter().map(move |way| way.of(mode));
-            each.map(|each| Cell::spread(each, 1))
+    sides.push(side::<Bare<1>>("the link alone, 8 bytes"));
+    sides.push(side::<Bare<2>>("the link alone, 16 bytes"));
+    let (mut ways, mut rows) = (Vec::new(), Vec::new());
+    for (name, one, many) in sides {
+        let one = one.map(|one| {
+            ways.push(one);
+            ways.len() - 1
         });
-        table.row(*name, cells.collect());
+        rows.push((name, one, ways.len()));
+        ways.push(many);
+    }
+    let cpus = (first, second);
+    let samples = contest_of_operations(ways.len(), effort, cpus, |which, buffers| {
+        ways[which](cpus, buffers)
+    })?;
+    for (name, one, many) in rows {
+        let cells = [Mode::Near, Mode::Far].into_iter().flat_map(|mode| {
+            let of = |way: usize| samples[way].of(mode);
+            [one.and_then(of), of(many)]
+        });
+        table.row(name, cells.map(|each| Cell::spread(each, 1)).collect());
     }
     for (name, why) in missing {
         table.skipped(name, why);
     }
     table.note(format!(
-        "b1: one by one, b32: in bursts of {BURST}; all over the same link of 256 places, which carries an address of 8 bytes, ours \
-         a description of 16; up to 1.2 times is a tie. {}",
+        "b1: one by one, b32: in bursts of {BURST}; all over the same link with room for 256, which carries an address of 8 bytes, \
+         of our packets a description of 16, of our slots 32 numbers of 4 at once; up to 1.2 times is a tie. {}",
         near_and_far(&samples)
     ));
     Ok(table)
 }
 
-fn run_across<A: Across>(in_bursts: bool, cpus: Cpus, buffers: u64) -> Result<f64> {
+fn one_by_one<A: Across>(cpus: Cpus, buffers: u64) -> Result<f64>
+where
+    A::Taker: TakesOne,
+{
     let (taker, returner) = A::new()?;
     let (sender, receiver) = link();
     run_pair(
         cpus,
-        || taking(taker, sender, in_bursts, buffers),
-        || returning(returner, receiver, in_bursts, buffers),
+        || taking(taker, sender, buffers),
+        || returning(returner, receiver, buffers),
+    )
+}
+
+fn in_bursts<A: Across>(cpus: Cpus, buffers: u64) -> Result<f64> {
+    let (taker, returner) = A::new()?;
+    let (sender, receiver) = link();
+    run_pair(
+        cpus,
+        || taking_bursts(taker, sender, buffers),
+        || returning_bursts(returner, receiver, buffers),
     )
 }
 
 // Never inlined, so that each side has loops of its own to read; what they work with is first moved into local variables.
 
 #[inline(never)]
-fn taking<T: Takes>(taker: T, sender: Sender<T::Buffer>, in_bursts: bool, buffers: u64) {
+fn taking<T: TakesOne>(taker: T, sender: Sender<T::Item>, buffers: u64) {
     let (mut taker, mut sender) = (taker, sender);
-    if !in_bursts {
-        for number in 0..buffers {
-            sender.send_one(taker.take(number));
-        }
-        return;
-    }
-    let mut burst = Vec::with_capacity(BURST);
-    for first in (0..buffers).step_by(BURST) {
-        taker.take_burst(BURST, first, &mut burst);
-        sender.send(burst.drain(..));
+    for number in 0..buffers {
+        sender.send_one(taker.take(number));
     }
 }
 
 #[inline(never)]
-fn returning<R: Returns>(
-    returner: R,
-    receiver: Receiver<R::Buffer>,
-    in_bursts: bool,
-    buffers: u64,
-) {
+fn taking_bursts<T: Takes>(taker: T, sender: Sender<T::Item>, buffers: u64) {
+    let (mut taker, mut sender) = (taker, sender);
+    let mut burst = Vec::with_capacity(BURST);
+    for first in (0..buffers).step_by(BURST) {
+        taker.take_burst(first, &mut burst);
+        sender.send(burst.drain(..));
+    }
+}
+
+// Whether they came right is told at the end: the other thread would wait for one that panicked.
+
+#[inline(never)]
+fn returning<R: Returns>(returner: R, receiver: Receiver<R::Item>, buffers: u64) {
     let (mut returner, mut receiver) = (returner, receiver);
-    // Told at the end: the other thread would wait for one that panicked.
     let mut right = true;
-    if !in_bursts {
-        for number in 0..buffers {
-            right &= returner.put_back(receiver.receive_one(), number);
-        }
-    } else {
-        let mut burst = Vec::with_capacity(BURST);
-        let mut returned = 0;
-        while returned < buffers {
-            receiver.receive(BURST, &mut burst);
-            let received = burst.len() as u64;
-            right &= returner.put_back_burst(&mut burst, returned);
-            returned += received;
-        }
+    for number in 0..buffers {
+        right &= returner.put_back(receiver.receive_one(), number);
+    }
+    assert!(right, "other buffers came than were sent");
+}
+
+#[inline(never)]
+fn returning_bursts<R: Returns>(returner: R, receiver: Receiver<R::Item>, buffers: u64) {
+    let (mut returner, mut receiver) = (returner, receiver);
+    let mut right = true;
+    let mut burst = Vec::with_capacity(BURST);
+    let mut returned = 0;
+    while returned < buffers {
+        receiver.receive(BURST / R::Item::BUFFERS, &mut burst);
+        let received = (burst.len() * R::Item::BUFFERS) as u64;
+        right &= returner.put_back_burst(&mut burst, returned);
+        returned += received;
     }
     assert!(right, "other buffers came than were sent");
 }
@@ -157,14 +203,15 @@ mod tests {
             _ => return eprintln!("skipped: needs two processors"),
         };
         // Whoever returns a buffer looks whether it is the one that was sent.
-        for in_bursts in [false, true] {
-            for (_, mut work) in [
-                entrant::<Packets<BYTES>>("packets"),
-                entrant::<Glibc>("glibc"),
-                entrant::<FreeRing>("ring"),
-                entrant::<Bare<2>>("bare"),
-            ] {
-                assert!(work(in_bursts, cpus, 6400).unwrap() > 0.0);
+        for (_, one, many) in [
+            side::<Packets<BYTES>>("packets"),
+            side_in_bursts::<Blocks<BYTES>>("blocks"),
+            side::<Glibc>("glibc"),
+            side::<FreeRing>("ring"),
+            side::<Bare<2>>("bare"),
+        ] {
+            for mut work in one.into_iter().chain([many]) {
+                assert!(work(cpus, 6400).unwrap() > 0.0);
             }
         }
     }

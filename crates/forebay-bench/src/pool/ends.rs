@@ -3,41 +3,48 @@
 
 use super::{
     BURST,
-    rivals::{Buffers, FreeRing, Glibc, PutBack, pool},
+    link::Travels,
+    rivals::{Buffers, FreeRing, Glibc, PutBack, pool, write_line},
 };
 use anyhow::Result;
-use forebay::packet::{Packet, PacketDesc, Pool};
+use forebay::packet::{Packet, PacketDesc, Pool, Slots};
 use std::{ptr::NonNull, sync::Arc};
 
 /// The thread that takes buffers and writes the first 64 bytes of each. They never run out here: at most 256 are on their way,
 /// and a burst or two at either end.
 pub trait Takes: Send {
-    /// A buffer on its way.
-    type Buffer: Send;
+    /// What it sends.
+    type Item: Travels;
 
-    fn take(&mut self, number: u64) -> Self::Buffer;
+    /// A burst, with the numbers from `first` on.
+    fn take_burst(&mut self, first: u64, target: &mut Vec<Self::Item>);
+}
 
-    /// So many, with the numbers from `first` on.
+/// One that also takes buffers one by one.
+pub trait TakesOne: Takes {
+    fn take(&mut self, number: u64) -> Self::Item;
+
+    /// A burst, one by one.
     #[inline(always)]
-    fn take_burst(&mut self, n: usize, first: u64, target: &mut Vec<Self::Buffer>) {
-        target.extend((first..first + n as u64).map(|number| self.take(number)));
+    fn take_each(&mut self, first: u64, target: &mut Vec<Self::Item>) {
+        target.extend((first..first + BURST as u64).map(|number| self.take(number)));
     }
 }
 
 /// The thread that looks at each and returns it.
 pub trait Returns: Send {
-    /// A buffer on its way.
-    type Buffer: Send;
+    /// What it receives.
+    type Item: Travels;
 
-    /// Says whether it was written with that number.
-    fn put_back(&mut self, buffer: Self::Buffer, number: u64) -> bool;
+    /// Says whether it was written with that number, or its buffers with the numbers from there on.
+    fn put_back(&mut self, item: Self::Item, number: u64) -> bool;
 
     /// All in `burst`, with the numbers from `first` on; says whether all were written with theirs.
     #[inline(always)]
-    fn put_back_burst(&mut self, burst: &mut Vec<Self::Buffer>, first: u64) -> bool {
-        let each = burst.drain(..).zip(first..);
-        each.fold(true, |right, (buffer, number)| {
-            self.put_back(buffer, number) & right
+    fn put_back_burst(&mut self, burst: &mut Vec<Self::Item>, first: u64) -> bool {
+        let each = burst.drain(..).zip((first..).step_by(Self::Item::BUFFERS));
+        each.fold(true, |right, (item, number)| {
+            self.put_back(item, number) & right
         })
     }
 }
@@ -45,11 +52,11 @@ pub trait Returns: Send {
 /// A pool with its two ends.
 pub trait Across {
     /// The end that takes.
-    type Taker: Takes<Buffer = Self::Buffer>;
+    type Taker: Takes<Item = Self::Item>;
     /// The end that returns.
-    type Returner: Returns<Buffer = Self::Buffer>;
-    /// A buffer on its way.
-    type Buffer: Send;
+    type Returner: Returns<Item = Self::Item>;
+    /// What goes from one to the other.
+    type Item: Travels;
 
     /// Both ends of a new one.
     ///
@@ -74,7 +81,7 @@ pub struct Packing {
 impl<const SLOT_BYTES: usize> Across for Packets<SLOT_BYTES> {
     type Taker = Packing;
     type Returner = Dropping;
-    type Buffer = PacketDesc;
+    type Item = PacketDesc;
 
     fn new() -> Result<(Packing, Dropping)> {
         let packing = Packing {
@@ -85,23 +92,27 @@ impl<const SLOT_BYTES: usize> Across for Packets<SLOT_BYTES> {
     }
 }
 
-impl Takes for Packing {
-    type Buffer = PacketDesc;
+impl Travels for PacketDesc {}
 
+impl Takes for Packing {
+    type Item = PacketDesc;
+
+    #[inline(always)]
+    fn take_burst(&mut self, first: u64, target: &mut Vec<PacketDesc>) {
+        self.pool.take_burst(BURST, &mut self.packets);
+        for (packet, number) in self.packets.iter_mut().zip(first..) {
+            PutBack::touch(packet, number);
+        }
+        target.extend(self.packets.drain(..).map(described));
+    }
+}
+
+impl TakesOne for Packing {
     #[inline(always)]
     fn take(&mut self, number: u64) -> PacketDesc {
         let mut packet = self.pool.take().expect("most are at home");
         PutBack::touch(&mut packet, number);
         described(packet)
-    }
-
-    #[inline(always)]
-    fn take_burst(&mut self, n: usize, first: u64, target: &mut Vec<PacketDesc>) {
-        self.pool.take_burst(n, &mut self.packets);
-        for (packet, number) in self.packets.iter_mut().zip(first..) {
-            PutBack::touch(packet, number);
-        }
-        target.extend(self.packets.drain(..).map(described));
     }
 }
 
@@ -111,11 +122,62 @@ fn described(packet: Packet) -> PacketDesc {
 }
 
 impl Returns for Dropping {
-    type Buffer = PacketDesc;
+    type Item = PacketDesc;
 
     #[inline(always)]
-    fn put_back(&mut self, buffer: PacketDesc, number: u64) -> bool {
-        buffer.into_packet().as_slice()[0] == number as u8
+    fn put_back(&mut self, packet: PacketDesc, number: u64) -> bool {
+        packet.into_packet().as_slice()[0] == number as u8
+    }
+}
+
+/// Ours: free slots of so many bytes by the block, which are nobody's packets.
+pub struct Blocks<const SLOT_BYTES: usize>;
+
+/// Takes blocks.
+pub struct Blocking(Pool);
+
+/// Drops blocks.
+pub struct Returned;
+
+impl<const SLOT_BYTES: usize> Across for Blocks<SLOT_BYTES> {
+    type Taker = Blocking;
+    type Returner = Returned;
+    type Item = Slots;
+
+    fn new() -> Result<(Blocking, Returned)> {
+        Ok((Blocking(pool(SLOT_BYTES)?), Returned))
+    }
+}
+
+impl Travels for Slots {
+    const BUFFERS: usize = BURST;
+}
+
+impl Takes for Blocking {
+    type Item = Slots;
+
+    #[inline(always)]
+    fn take_burst(&mut self, first: u64, target: &mut Vec<Slots>) {
+        let mut slots = self.0.take_slots(BURST);
+        assert_eq!(slots.len(), BURST, "most are at home");
+        for (index, number) in (0..BURST).zip(first..) {
+            let slot = slots.bytes_mut(index).expect("there are so many");
+            write_line(&mut slot[..64], number);
+        }
+        target.push(slots);
+    }
+}
+
+impl Returns for Returned {
+    type Item = Slots;
+
+    #[inline(always)]
+    fn put_back(&mut self, slots: Slots, number: u64) -> bool {
+        let each = (0..BURST).zip(number..);
+        each.fold(true, |right, (index, number)| {
+            let slot = slots.bytes(index).expect("there are so many");
+            (slot[0] == number as u8) & right
+        })
     }
 }
 
@@ -124,6 +186,8 @@ pub struct Loan(NonNull<u8>);
 
 // SAFETY: a buffer belongs to whoever has its address, and to no thread.
 unsafe impl Send for Loan {}
+
+impl Travels for Loan {}
 
 impl Loan {
     #[inline(always)]
@@ -143,7 +207,7 @@ impl Loan {
 impl Across for Glibc {
     type Taker = Glibc;
     type Returner = Glibc;
-    type Buffer = Loan;
+    type Item = Loan;
 
     fn new() -> Result<(Glibc, Glibc)> {
         Ok((Glibc, Glibc))
@@ -151,8 +215,15 @@ impl Across for Glibc {
 }
 
 impl Takes for Glibc {
-    type Buffer = Loan;
+    type Item = Loan;
 
+    #[inline(always)]
+    fn take_burst(&mut self, first: u64, target: &mut Vec<Loan>) {
+        self.take_each(first, target);
+    }
+}
+
+impl TakesOne for Glibc {
     #[inline(always)]
     fn take(&mut self, number: u64) -> Loan {
         Loan::written(Buffers::take(self), number)
@@ -160,7 +231,7 @@ impl Takes for Glibc {
 }
 
 impl Returns for Glibc {
-    type Buffer = Loan;
+    type Item = Loan;
 
     #[inline(always)]
     fn put_back(&mut self, buffer: Loan, number: u64) -> bool {
@@ -173,7 +244,7 @@ impl Returns for Glibc {
 impl Across for FreeRing {
     type Taker = Arc<FreeRing>;
     type Returner = Arc<FreeRing>;
-    type Buffer = Loan;
+    type Item = Loan;
 
     fn new() -> Result<(Arc<FreeRing>, Arc<FreeRing>)> {
         let ring = Arc::new(FreeRing::new());
@@ -182,8 +253,15 @@ impl Across for FreeRing {
 }
 
 impl Takes for Arc<FreeRing> {
-    type Buffer = Loan;
+    type Item = Loan;
 
+    #[inline(always)]
+    fn take_burst(&mut self, first: u64, target: &mut Vec<Loan>) {
+        self.take_each(first, target);
+    }
+}
+
+impl TakesOne for Arc<FreeRing> {
     #[inline(always)]
     fn take(&mut self, number: u64) -> Loan {
         Loan::written(self.dequeue().expect("most are at home"), number)
@@ -191,7 +269,7 @@ impl Takes for Arc<FreeRing> {
 }
 
 impl Returns for Arc<FreeRing> {
-    type Buffer = Loan;
+    type Item = Loan;
 
     #[inline(always)]
     fn put_back(&mut self, buffer: Loan, number: u64) -> bool {
@@ -204,10 +282,12 @@ impl Returns for Arc<FreeRing> {
 /// No buffers, only as many bytes as their descriptions have: what is sent is a number, `WORDS` times.
 pub struct Bare<const WORDS: usize>;
 
+impl<const WORDS: usize> Travels for [u64; WORDS] {}
+
 impl<const WORDS: usize> Across for Bare<WORDS> {
     type Taker = Bare<WORDS>;
     type Returner = Bare<WORDS>;
-    type Buffer = [u64; WORDS];
+    type Item = [u64; WORDS];
 
     fn new() -> Result<(Bare<WORDS>, Bare<WORDS>)> {
         Ok((Bare, Bare))
@@ -215,8 +295,15 @@ impl<const WORDS: usize> Across for Bare<WORDS> {
 }
 
 impl<const WORDS: usize> Takes for Bare<WORDS> {
-    type Buffer = [u64; WORDS];
+    type Item = [u64; WORDS];
 
+    #[inline(always)]
+    fn take_burst(&mut self, first: u64, target: &mut Vec<[u64; WORDS]>) {
+        self.take_each(first, target);
+    }
+}
+
+impl<const WORDS: usize> TakesOne for Bare<WORDS> {
     #[inline(always)]
     fn take(&mut self, number: u64) -> [u64; WORDS] {
         [number; WORDS]
@@ -224,10 +311,10 @@ impl<const WORDS: usize> Takes for Bare<WORDS> {
 }
 
 impl<const WORDS: usize> Returns for Bare<WORDS> {
-    type Buffer = [u64; WORDS];
+    type Item = [u64; WORDS];
 
     #[inline(always)]
-    fn put_back(&mut self, buffer: [u64; WORDS], number: u64) -> bool {
-        buffer[WORDS - 1] == number
+    fn put_back(&mut self, item: [u64; WORDS], number: u64) -> bool {
+        item[WORDS - 1] == number
     }
 }

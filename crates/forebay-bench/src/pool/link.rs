@@ -1,6 +1,6 @@
 //! The way from the thread that takes buffers to the one that returns them: the same for all sides, so that what differs is theirs.
 //!
-//! A ring of 256 places with a position for each end, alone on its lines; each end keeps what it last saw of the other's.
+//! A ring with room for 256 buffers and a position for each end, alone on its lines; each end keeps what it last saw of the other's.
 //! `harness.h` has the same in C.
 //!
 //! ```text
@@ -26,19 +26,31 @@ use std::{
     },
 };
 
-/// Places for items.
-const PLACES: usize = 256;
+/// Buffers that there is room for.
+const ROOM: usize = 256;
+
+/// What goes over a link.
+pub trait Travels: Send {
+    /// Buffers that it stands for: a power of two.
+    const BUFFERS: usize = 1;
+}
 
 struct Link<T> {
     /// Written by the sender, read by the receiver.
     tail: CachePadded<AtomicUsize>,
     /// Written by the receiver, read by the sender.
     head: CachePadded<AtomicUsize>,
-    places: Box<[UnsafeCell<MaybeUninit<T>>; PLACES]>,
+    /// The first `PLACES` of them are used.
+    places: Box<[UnsafeCell<MaybeUninit<T>>; ROOM]>,
+}
+
+impl<T: Travels> Link<T> {
+    /// Places for items.
+    const PLACES: usize = ROOM / T::BUFFERS;
 }
 
 // SAFETY: each place belongs to one end at a time (SENT, ROOM), and what moves through it is Send.
-unsafe impl<T: Send> Sync for Link<T> {}
+unsafe impl<T: Travels> Sync for Link<T> {}
 
 /// The taker's end.
 pub struct Sender<T> {
@@ -55,11 +67,11 @@ pub struct Receiver<T> {
 }
 
 /// Both ends. What is on its way when they are dropped is leaked: here all of it arrives.
-pub fn link<T: Send>() -> (Sender<T>, Receiver<T>) {
+pub fn link<T: Travels>() -> (Sender<T>, Receiver<T>) {
     let link = Arc::new(Link {
         tail: CachePadded(AtomicUsize::new(0)),
         head: CachePadded(AtomicUsize::new(0)),
-        places: Box::new([const { UnsafeCell::new(MaybeUninit::uninit()) }; PLACES]),
+        places: Box::new([const { UnsafeCell::new(MaybeUninit::uninit()) }; ROOM]),
     });
     let sender = Sender {
         link: link.clone(),
@@ -74,7 +86,7 @@ pub fn link<T: Send>() -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-impl<T> Sender<T> {
+impl<T: Travels> Sender<T> {
     /// Sends one item, when there is room.
     #[inline(always)]
     pub fn send_one(&mut self, item: T) {
@@ -88,7 +100,7 @@ impl<T> Sender<T> {
     pub fn send(&mut self, mut items: impl ExactSizeIterator<Item = T>) {
         while items.len() > 0 {
             self.wait();
-            let room = PLACES - (self.tail - self.cached_head);
+            let room = Link::<T>::PLACES - (self.tail - self.cached_head);
             items.by_ref().take(room).for_each(|item| self.put_in(item));
             self.link.tail.store(self.tail, Release); // SENT
         }
@@ -96,7 +108,7 @@ impl<T> Sender<T> {
 
     #[inline(always)]
     fn wait(&mut self) {
-        while self.tail - self.cached_head == PLACES {
+        while self.tail - self.cached_head == Link::<T>::PLACES {
             self.cached_head = self.link.head.load(Acquire); // ROOM
         }
     }
@@ -104,15 +116,15 @@ impl<T> Sender<T> {
     /// Into the next place, which is vacant: only after `wait`, and no more than that saw.
     #[inline(always)]
     fn put_in(&mut self, item: T) {
-        debug_assert!(self.tail - self.cached_head < PLACES);
-        let place: *mut T = self.link.places[self.tail % PLACES].get().cast();
+        debug_assert!(self.tail - self.cached_head < Link::<T>::PLACES);
+        let place: *mut T = self.link.places[self.tail % Link::<T>::PLACES].get().cast();
         // SAFETY: the place is vacant (ROOM), so it is ours until it is sent.
         unsafe { place.write(item) };
         self.tail += 1;
     }
 }
 
-impl<T> Receiver<T> {
+impl<T: Travels> Receiver<T> {
     /// Waits for an item, and takes it out.
     #[inline(always)]
     pub fn receive_one(&mut self) -> T {
@@ -142,7 +154,7 @@ impl<T> Receiver<T> {
     #[inline(always)]
     fn take_out(&mut self) -> T {
         debug_assert!(self.head < self.cached_tail);
-        let place: *const T = self.link.places[self.head % PLACES].get().cast();
+        let place: *const T = self.link.places[self.head % Link::<T>::PLACES].get().cast();
         self.head += 1;
         // SAFETY: an item was written there (SENT), and it is read once: the head has gone on.
         unsafe { place.read() }
@@ -153,18 +165,40 @@ impl<T> Receiver<T> {
 mod tests {
     use super::*;
 
+    impl Travels for Box<usize> {}
+
+    /// Of which there are 8 places.
+    struct Block(usize);
+
+    impl Travels for Block {
+        const BUFFERS: usize = 32;
+    }
+
     #[test]
     fn items_arrive_once_each_and_in_order_also_when_there_are_more_than_places() {
         let (mut sender, mut receiver) = link();
         let receiving = std::thread::spawn(move || {
             let mut received = vec![receiver.receive_one()];
-            while received.len() < 3 * PLACES {
+            while received.len() < 3 * ROOM {
                 receiver.receive(32, &mut received);
             }
             received
         });
-        sender.send((0..3 * PLACES).map(Box::new));
+        sender.send((0..3 * ROOM).map(Box::new));
         let received = receiving.join().unwrap();
-        assert!(received.into_iter().map(|item| *item).eq(0..3 * PLACES));
+        assert!(received.into_iter().map(|item| *item).eq(0..3 * ROOM));
+    }
+
+    #[test]
+    fn as_many_buffers_fit_in_blocks() {
+        let (mut sender, mut receiver) = link();
+        sender.send((0..8).map(Block));
+        assert_eq!(
+            sender.tail - sender.link.head.load(Acquire),
+            Link::<Block>::PLACES
+        );
+        let mut received = Vec::new();
+        receiver.receive(32, &mut received);
+        assert!(received.into_iter().map(|block| block.0).eq(0..8));
     }
 }

@@ -76,6 +76,26 @@ impl Slots {
         &self.numbers[..self.len]
     }
 
+    /// All bytes of one of them; `None` beyond the last one.
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig};
+    /// let mut pool = Pool::new(&PoolConfig::default())?;
+    /// let mut slots = pool.take_slots(2);
+    /// slots.bytes_mut(1).unwrap()[..5].copy_from_slice(b"hello");
+    /// let reader = std::thread::spawn(move || slots.bytes(1).unwrap()[..5] == *b"hello"); // and they go home
+    /// assert!(reader.join().unwrap());
+    /// assert_eq!(pool.refill(), 2048);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn bytes(&self, index: usize) -> Option<&[u8]> {
+        let slot = *self.numbers().get(index)?;
+        let (start, len) = (self.pool.start(slot), self.pool.slot_bytes as usize);
+        // SAFETY: as in `bytes_mut`, and we are borrowed, so nobody writes to them.
+        Some(unsafe { slice::from_raw_parts(start.as_ptr(), len) })
+    }
+
     /// All bytes of one of them, which hold whatever was there; `None` beyond the last one.
     #[inline(always)]
     pub fn bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {

@@ -144,13 +144,6 @@ impl Cursor {
         theirs.since(self.position.wrapping_sub(ahead))
     }
 
-    /// Goes `n` further and lets the other side know at once. `n` is at most [`known`](Cursor::known).
-    #[inline(always)]
-    pub(super) fn advance(&mut self, mine: &impl Position, n: usize, edge: Edge) {
-        self.step(n);
-        self.publish(mine, edge);
-    }
-
     /// Goes `n` further without a word. `n` is at most [`known`](Cursor::known).
     #[inline(always)]
     pub(super) fn step(&mut self, n: usize) {
@@ -187,10 +180,12 @@ mod tests {
                 producer.look(&theirs, capacity, |_, _| no_pauses()),
                 capacity
             );
-            producer.advance(&mine, 4, Edge::Publish);
+            producer.step(4);
+            producer.publish(&mine, Edge::Publish);
             assert_eq!((producer.known(), consumer.known()), (2, 0));
             assert_eq!(consumer.look(&mine, 0, |_, _| no_pauses()), 4);
-            consumer.advance(&theirs, 4, Edge::Credit);
+            consumer.step(4);
+            consumer.publish(&theirs, Edge::Credit);
             assert_eq!(producer.glance(&theirs, capacity), capacity);
         }
         assert!(producer.position() < start);
@@ -207,7 +202,8 @@ mod tests {
         let (mine, theirs) = (AtomicU32::default(), AtomicU32::default());
         let mut producer = Cursor::new(u32::MAX as usize - 1, 4, no_pauses());
         Position::store(&theirs, producer.position(), Edge::Credit);
-        producer.advance(&mine, 4, Edge::Publish);
+        producer.step(4);
+        producer.publish(&mine, Edge::Publish);
         assert_eq!(mine.load(Relaxed), 2);
         assert_eq!(producer.look(&theirs, 4, |_, _| no_pauses()), 0);
         Position::store(&theirs, 1, Edge::Credit);

@@ -79,6 +79,9 @@ pub(super) struct Looker {
 
 impl Looker {
     const MOST_PAUSES: u32 = 64;
+    /// The most items that a look is to find. It takes the line with the other side's position away from that side, which then
+    /// waits to have it back: about as long as some hundred items take.
+    const MOST_WANTED: usize = 2048;
     const HALF_WAY: u32 = Self::MOST_PAUSES / 2;
     /// Looks without another try, at first and at most.
     const GIVEN_UP: (u32, u32) = (100, 3200);
@@ -92,7 +95,7 @@ impl Looker {
         let never_pauses = latency || cfg!(loom);
         let target = match never_pauses {
             true => 0,
-            false => (capacity / 4).min(512) as u32,
+            false => (capacity / 4).min(Self::MOST_WANTED) as u32,
         };
         let looker = Looker {
             level: 0,

@@ -10,8 +10,10 @@
 //!  one view:  │ 3 4 5 . . 0 1 2 │                     0…2, and then 3…5 in the next burst
 //! ```
 //!
-//! An address, moved back by the memory's size wherever it passes the seam, runs beside each free-running position. So the
-//! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam.
+//! An address, moved back by the memory's size where it has passed the seam, runs beside each free-running position. So the
+//! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam. A producer
+//! moves back at once: what one thread has just written through one view is slow to read through the other. A consumer does
+//! only when it looks for more, for what it knows of by then fills the memory once at most, and so ends in the second view.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -153,7 +155,7 @@ impl<T> Slots<T> {
 /// Where an end stands in the memory. It borrows nothing: whoever has one keeps the [`Slots`] alive.
 #[derive(Debug)]
 pub(super) struct Place<T> {
-    /// In the first view, below the seam (at it, for zero-sized elements).
+    /// In the first view, below the seam (at it, for zero-sized elements), or by [`step`](Place::step) in the second.
     at: *mut u8,
     /// Where the second view begins.
     seam: *mut u8,
@@ -164,14 +166,14 @@ pub(super) struct Place<T> {
 impl<T> Place<T> {
     const BYTES: usize = size_of::<T>();
 
-    /// The slot here. Every access starts in the first view; aligned, since offsets are multiples of the element's
-    /// size less multiples of the seam, and the seam of the element's alignment.
+    /// The slot here. Aligned, since offsets are multiples of the element's size less multiples of the seam, and the seam of
+    /// the element's alignment.
     #[inline(always)]
     pub(super) fn slot(&self) -> *mut T {
         self.at.cast()
     }
 
-    /// Bytes from the start of the memory, below `seam_bytes` (0 for zero-sized elements).
+    /// Bytes from the start of the memory, below `seam_bytes` (0 for zero-sized elements); asked in the first view.
     #[inline]
     pub(super) fn offset(&self) -> usize {
         self.seam_bytes - self.before_seam()
@@ -213,6 +215,24 @@ impl<T> Place<T> {
         }
     }
 
+    /// Goes `n` slots further, into the second view where they lead there. With one view as [`advance`](Place::advance).
+    ///
+    /// It is for an end that [comes back](Place::come_back) before it learns of more slots: so those that it may go are never more
+    /// than the capacity, counted from the first view, and all lie in the memory.
+    #[inline(always)]
+    pub(super) fn step(&mut self, n: usize) {
+        if ONE_VIEW {
+            return self.advance(n);
+        }
+        self.at = self.at.wrapping_add(n * Self::BYTES);
+    }
+
+    /// Into the first view again.
+    #[inline(always)]
+    pub(super) fn come_back(&mut self) {
+        self.advance(0);
+    }
+
     /// The point at which writes through one view show in the other.
     #[inline(always)]
     pub(super) fn settle(&self) {
@@ -238,16 +258,21 @@ impl<T> Place<T> {
         }
     }
 
-    /// [`prefetch`](Place::prefetch) for one slot.
+    /// Goes one slot further, and fetches for writing what lies 16 cache lines behind, if it enters one.
     #[inline(always)]
-    pub(super) fn prefetch_one(&self) {
-        if !PREFETCHES || Self::BYTES == 0 {
-            return;
-        }
-        if !LINE.is_multiple_of(Self::BYTES) {
+    pub(super) fn advance_one(&mut self) {
+        if !PREFETCHES || Self::BYTES == 0 || !LINE.is_multiple_of(Self::BYTES) {
             self.prefetch(1);
-        } else if self.at.addr().is_multiple_of(LINE) {
-            self.prefetch_behind(0); // such elements enter a line only where it starts
+            return self.advance(1);
+        }
+        // Elements of that size end where a line does, and so does a mirror.
+        self.at = self.at.wrapping_add(Self::BYTES);
+        if self.at.addr().is_multiple_of(LINE) {
+            if self.at == self.seam {
+                seldom();
+                self.at = self.at.wrapping_sub(self.seam_bytes);
+            }
+            self.prefetch_behind(0);
         }
     }
 

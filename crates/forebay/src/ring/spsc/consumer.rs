@@ -150,6 +150,7 @@ impl<T, W: Wait> Consumer<T, W> {
         if let Some(value) = self.pop() {
             return Ok(value);
         }
+        self.place.come_back(); // the waiting glances
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         let mut gone = false;
@@ -255,6 +256,7 @@ impl<T, W: Wait> Consumer<T, W> {
         if limit == Some(Duration::ZERO) {
             return false;
         }
+        self.place.come_back(); // the waiting glances
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         shared.tail.waits.wait(limit, &mut || {
@@ -293,6 +295,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Looks at the producer's position and says how many elements there are. What was read may be evicted then.
     #[inline]
     fn look(&mut self) -> usize {
+        self.place.come_back(); // before there may be more: see `Place::step`
         let (shared, place) = (&*self.shared, &self.place);
         // SAFETY: the consumer's alone, of which this is the only borrow.
         let learned = unsafe { &mut *shared.consumers.get() };
@@ -304,6 +307,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// As [`look`](Consumer::look), but at once.
     #[inline]
     fn glance(&mut self) -> usize {
+        self.place.come_back(); // as in `look`
         let known = self.cursor.glance(&self.shared.tail.position, 0); // PUBLISH
         // SAFETY: the consumer's alone, of which this is the only borrow.
         let evictor = unsafe { &mut (*self.shared.consumers.get()).evictor };
@@ -324,7 +328,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Goes `n` slots further; the producer does not know yet.
     #[inline(always)]
     fn step(&mut self, n: usize) {
-        self.place.advance(n);
+        self.place.step(n);
         self.cursor.step(n);
     }
 
@@ -341,6 +345,7 @@ impl<T, W: Wait> Consumer<T, W> {
 impl<T, W: Wait> Drop for Consumer<T, W> {
     #[inline(always)]
     fn drop(&mut self) {
+        self.place.come_back();
         // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
         leave(shared, CONSUMER_GONE, self.place.offset());

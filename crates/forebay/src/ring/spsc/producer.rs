@@ -70,15 +70,26 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
-        if self.cursor.known() == 0 && self.look() == 0 {
+        if self.cursor.known() > 0 {
+            self.put_in(value);
+            return Ok(());
+        }
+        if self.look() == 0 {
             return Err(Full(value));
         }
+        self.put_in(value);
+        Ok(())
+    }
+
+    /// Puts one element into the next slot, which is known to be vacant.
+    #[inline(always)]
+    fn put_in(&mut self, value: T) {
         self.shared.slots.will_write(self.cursor.position(), 1);
         // SAFETY: the slot is vacant (the cursor may go on), so it is ours until we publish it, and it holds nothing.
         unsafe { self.place.slot().write(value) };
-        self.place.prefetch_one();
-        self.publish(1);
-        Ok(())
+        self.place.advance_one();
+        self.cursor.step(1);
+        self.tell();
     }
 
     /// Puts in as many elements of `source` as there are vacant slots, in one burst; returns how many.
@@ -340,9 +351,16 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline(always)]
     fn publish(&mut self, n: usize) {
         self.place.advance(n);
+        self.cursor.step(n);
+        self.tell();
+    }
+
+    /// Lets the consumer know how far we are.
+    #[inline(always)]
+    fn tell(&self) {
         self.place.settle();
         self.cursor
-            .advance(&self.shared.tail.position, n, Edge::Publish);
+            .publish(&self.shared.tail.position, Edge::Publish);
         self.shared.tail.waits.wake();
     }
 }

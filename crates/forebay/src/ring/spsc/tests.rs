@@ -365,6 +365,29 @@ fn a_forgotten_drain_moves_no_element_out_twice() {
 }
 
 #[test]
+fn what_is_left_is_dropped_once_also_where_the_consumer_has_passed_the_seam() {
+    let element = Arc::new(());
+    // A page of them: the first look shows 300 from the 400th on, and 200 of those lead into the second view.
+    let (mut producer, mut consumer) = ring(512).unwrap();
+    let elements = |n| vec![element.clone(); n].into_iter();
+    assert_eq!(producer.push_burst(&mut elements(400)), 400);
+    consumer.peek(400).release(400);
+    assert_eq!(producer.push_burst(&mut elements(300)), 300);
+    for _ in 0..200 {
+        assert!(consumer.pop().is_some());
+    }
+    // What comes now is learned there.
+    assert_eq!(producer.push_burst(&mut elements(412)), 412);
+    assert_eq!(consumer.len(), 512);
+    assert_eq!(Arc::strong_count(&element), 513);
+    for _ in 0..500 {
+        assert!(consumer.pop().is_some());
+    }
+    drop((producer, consumer));
+    assert_eq!(Arc::strong_count(&element), 1);
+}
+
+#[test]
 fn elements_without_a_size_are_dropped_too() {
     static DROPS: Count = Count::new(0);
     struct Nothing;
