@@ -11,9 +11,9 @@
 //! ```
 //!
 //! An address, moved back by the memory's size where it has passed the seam, runs beside each free-running position. So the
-//! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam. A producer
-//! moves back at once: what one thread has just written through one view is slow to read through the other. A consumer does
-//! only when it looks for more, for what it knows of by then fills the memory once at most, and so ends in the second view.
+//! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam. A consumer
+//! moves it back only when it looks for more, for what it knows of by then fills the memory once at most, and so ends in the
+//! second view. A producer asks where a line ends anyhow, for those that it fetches ahead, and does it there.
 #![allow(unsafe_code)]
 
 use crate::{
