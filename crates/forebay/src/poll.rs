@@ -10,6 +10,9 @@
 //!    └────────────── ARMED, asleep in the kernel ◀───────┘
 //! ```
 //!
+//! Where little comes, it is sleeping and waking that costs. So a poller may [rest](Poller::resting): nothing left to take, it
+//! sleeps for a set time before it looks again, unarmed, and arms only behind a rest in which nothing came.
+//!
 //! Text 003 re-enables the interrupt and leaves; what arrives between its last look and that
 //! moment waits for the next packet. So here **every arming is followed by a second look** before
 //! anything sleeps, and the model below fails when that look is taken out.
@@ -56,8 +59,10 @@ pub struct Modes {
     pub asleep: Duration,
     /// Looks at the source.
     pub looks: u64,
-    /// Times it went to sleep.
+    /// Times it went to sleep, rests among them.
     pub sleeps: u64,
+    /// Times it rested.
+    pub rests: u64,
 }
 
 impl Modes {
@@ -107,6 +112,11 @@ pub struct Poller {
     asleep_ns: u64,
     looks: u64,
     sleeps: u64,
+    rests: u64,
+    /// How long a rest is; none where it is 0.
+    rest: Duration,
+    /// Items found since it last slept.
+    since: usize,
 }
 
 impl Poller {
@@ -119,10 +129,48 @@ impl Poller {
             asleep_ns: 0,
             looks: 0,
             sleeps: 0,
+            rests: 0,
+            rest: Duration::ZERO,
+            since: 0,
         }
     }
 
-    /// One turn: a look; if it found nothing, arms, looks again, and sleeps if there is still
+    /// Has it rest for so long behind the last of a few items, less than a budget since it last slept, before it arms: fewer
+    /// wake-ups where little comes, for a wait of up to that time. What comes first after a pause wakes at once, as ever, and
+    /// where much comes it does not rest. The source must have room for what can come in a rest.
+    ///
+    /// ```
+    /// use forebay::{poll::{Poller, Source}, time::Clock};
+    /// use std::time::Duration;
+    ///
+    /// /// An item each 100 µs; how many there are, and how many were taken.
+    /// struct Steady { clock: Clock, taken: u64 }
+    /// impl Source for Steady {
+    ///     type Error = std::convert::Infallible;
+    ///     fn look(&mut self, budget: usize) -> Result<usize, Self::Error> {
+    ///         let found = (self.clock.now() / 100_000 - self.taken).min(budget as u64);
+    ///         self.taken += found;
+    ///         Ok(found as usize)
+    ///     }
+    ///     fn arm(&mut self) -> Result<(), Self::Error> { Ok(()) }
+    ///     fn sleep(&mut self) -> Result<(), Self::Error> {
+    ///         Ok(self.clock.sleep_until((self.taken + 1) * 100_000))
+    ///     }
+    ///     fn disarm(&mut self) {}
+    /// }
+    ///
+    /// let clock = Clock::virtual_time();
+    /// let mut poller = Poller::new(64, clock.clone()).resting(Duration::from_millis(1));
+    /// let mut steady = Steady { clock, taken: 0 };
+    /// while steady.taken < 1001 { poller.turn(&mut steady).unwrap(); }
+    /// assert_eq!(poller.modes().sleeps, 101); // not 1001
+    /// assert_eq!(poller.modes().rests, 100);
+    /// ```
+    pub fn resting(self, rest: Duration) -> Self {
+        Poller { rest, ..self }
+    }
+
+    /// One turn: a look; if it found nothing, rests, or arms, looks again, and sleeps if there is still
     /// nothing. Says how many items were taken; a turn that took some has not slept.
     ///
     /// # Errors
@@ -132,19 +180,35 @@ impl Poller {
         self.looks += 1;
         let found = source.look(self.budget)?;
         if found > 0 {
+            self.since = self.since.saturating_add(found);
             return Ok(found);
+        }
+        let few = (1..self.budget).contains(&self.since);
+        if few && !self.rest.is_zero() {
+            self.rests += 1;
+            self.asleep(|clock, rest| clock.sleep(rest));
+            return Ok(0);
         }
         source.arm()?;
         let found = self.second_look(source)?;
-        if found == 0 {
-            let from = self.clock.now();
-            let slept = source.sleep();
-            self.asleep_ns += self.clock.now() - from;
-            self.sleeps += 1;
-            slept?;
-        }
+        self.since = self.since.saturating_add(found);
+        let slept = match found {
+            0 => self.asleep(|_, _| source.sleep()),
+            _ => Ok(()),
+        };
+        slept?;
         source.disarm();
         Ok(found)
+    }
+
+    /// Sleeps, and accounts for it.
+    fn asleep<R>(&mut self, sleep: impl FnOnce(&Clock, Duration) -> R) -> R {
+        let from = self.clock.now();
+        let slept = sleep(&self.clock, self.rest);
+        self.asleep_ns += self.clock.now() - from;
+        self.sleeps += 1;
+        self.since = 0;
+        slept
     }
 
     fn second_look<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
@@ -163,6 +227,7 @@ impl Poller {
             asleep: Duration::from_nanos(self.asleep_ns),
             looks: self.looks,
             sleeps: self.sleeps,
+            rests: self.rests,
         }
     }
 }
@@ -242,6 +307,69 @@ mod tests {
             "poller-without-second-look",
             "poll::tests::no_item_is_slept_over",
         );
+    }
+
+    /// A source of which a look finds what stands first in `finds`; and what it was told to do.
+    #[cfg(not(loom))]
+    struct Scripted {
+        finds: Vec<usize>,
+        told: Vec<&'static str>,
+    }
+
+    #[cfg(not(loom))]
+    impl Source for Scripted {
+        type Error = ();
+        fn look(&mut self, budget: usize) -> Result<usize, ()> {
+            self.told.push("look");
+            match self.finds.is_empty() {
+                true => Ok(0),
+                false => Ok(self.finds.remove(0).min(budget)),
+            }
+        }
+        fn arm(&mut self) -> Result<(), ()> {
+            self.told.push("arm");
+            Ok(())
+        }
+        fn sleep(&mut self) -> Result<(), ()> {
+            self.told.push("sleep");
+            Ok(())
+        }
+        fn disarm(&mut self) {
+            self.told.push("disarm");
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn it_rests_behind_a_few_items_and_arms_behind_none_and_behind_many() {
+        let clock = Clock::virtual_time();
+        let rest = Duration::from_micros(500);
+        let mut poller = Poller::new(8, clock.clone()).resting(rest);
+        let turns = |poller: &mut Poller, finds: &[usize], turns| {
+            let (finds, told) = (finds.to_vec(), Vec::new());
+            let mut source = Scripted { finds, told };
+            let taken: usize = (0..turns).map(|_| poller.turn(&mut source).unwrap()).sum();
+            (taken, source.told.join(" "))
+        };
+        // Nothing yet: asleep until something wakes it.
+        let armed = "look arm look sleep disarm";
+        assert_eq!(turns(&mut poller, &[], 1), (0, armed.into()));
+        assert_eq!((clock.now(), poller.modes().rests), (0, 0));
+        // Two, a rest, one more, a rest; nothing in that one, so it arms.
+        let told = format!("look look look look {armed}");
+        assert_eq!(turns(&mut poller, &[2, 0, 1, 0], 5), (3, told));
+        assert_eq!((clock.now(), poller.modes().rests), (1_000_000, 2));
+        assert_eq!(
+            (poller.modes().sleeps, poller.modes().asleep),
+            (4, 2 * rest)
+        );
+        // A budget of them, though by two looks: no rest.
+        let told = format!("look look {armed}");
+        assert_eq!(turns(&mut poller, &[5, 3], 3), (8, told));
+        // What the look behind the arming finds counts as well.
+        let told = "look arm look disarm look";
+        assert_eq!(turns(&mut poller, &[0, 3], 2), (3, told.into()));
+        assert_eq!((clock.now(), poller.modes().rests), (1_500_000, 3));
     }
 
     #[cfg(not(loom))]

@@ -39,6 +39,9 @@ pub const LINE_RATE: u64 = 1_000_000_000;
 /// Packets that a poll may take.
 const BUDGET: usize = 64;
 
+/// How long a poller rests that does.
+pub const REST: Duration = Duration::from_micros(500);
+
 /// How packets are fetched from the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attendance {
@@ -46,6 +49,8 @@ pub enum Attendance {
     Interrupts,
     /// An interrupt begins polling, which goes on while there are packets.
     Polling,
+    /// The same, with rests where few come.
+    Resting,
     /// Polling that never ends, packets or not.
     Spinning,
 }
@@ -202,7 +207,8 @@ fn attend(attendance: Attendance, sender: impl Sender, load: Load) -> Result<(Si
     let end = begun + load.length;
     let waited = match attendance {
         Attendance::Interrupts => attendant.by_interrupts(end)?,
-        Attendance::Polling => attendant.by_polling(end)?,
+        Attendance::Polling => attendant.by_polling(end, Duration::ZERO)?,
+        Attendance::Resting => attendant.by_polling(end, REST)?,
         Attendance::Spinning => attendant.by_spinning(end)?,
     };
     attendant.card.stop()?;
@@ -254,13 +260,15 @@ impl<S: Sender> Attendant<S> {
         Ok(waited)
     }
 
-    /// Until `end`; it does not spin in wait.
-    fn by_polling(&mut self, end: Instant) -> Result<Duration> {
-        let mut poller = Poller::new(BUDGET, self.clock.clone());
+    /// Until `end`; it does not spin in wait. A rest is no time away, as far as it is meant.
+    fn by_polling(&mut self, end: Instant, rest: Duration) -> Result<Duration> {
+        let mut poller = Poller::new(BUDGET, self.clock.clone()).resting(rest);
         while self.seen < end {
-            poller.turn(self)?;
+            let found = poller.turn(self)?;
             let now = Instant::now();
-            self.account.away = self.account.away.max(now - self.seen);
+            let meant = if found == 0 { rest } else { Duration::ZERO };
+            let away = (now - self.seen).saturating_sub(meant);
+            self.account.away = self.account.away.max(away);
             self.seen = now;
         }
         self.account.sleeps = poller.modes().sleeps;

@@ -35,7 +35,7 @@ const POLLER: Step =
     Step::of::<Gathered>("forebay's poller, who processes spins", Attendance::Polling);
 
 /// How the card is attended, and how who processes waits. The first is what the others are told beside.
-const WAYS: [Step; 5] = [
+const WAYS: [Step; 6] = [
     Step::of::<Listed>(
         "the text's: an interrupt a packet, list and spinlock",
         Attendance::Interrupts,
@@ -46,6 +46,10 @@ const WAYS: [Step; 5] = [
     ),
     Step::of::<Gathered>("spinning at both ends", Attendance::Spinning),
     POLLER,
+    Step::of::<Gathered>(
+        "the same, resting 500 µs where few come",
+        Attendance::Resting,
+    ),
     Step::of::<Asleep>("forebay's poller, who processes parks", Attendance::Polling),
 ];
 
