@@ -10,8 +10,8 @@
 //!    └────────────── ARMED, asleep in the kernel ◀───────┘
 //! ```
 //!
-//! Where little comes, it is sleeping and waking that costs. So a poller may [rest](Poller::resting): nothing left to take, it
-//! sleeps for a set time before it looks again, unarmed, and arms only behind a rest in which nothing came.
+//! Where little comes, it is sleeping and waking that costs. So a poller may [rest](Poller::resting): where it would arm, it sleeps
+//! unarmed for a set time and looks again, as long as at least two items and less than a budget are to be expected in that time.
 //!
 //! Text 003 re-enables the interrupt and leaves; what arrives between its last look and that
 //! moment waits for the next packet. So here **every arming is followed by a second look** before
@@ -55,7 +55,7 @@ pub trait Source {
 pub struct Modes {
     /// Time polling, that is, all that was not slept.
     pub busy: Duration,
-    /// Time armed and asleep.
+    /// Time asleep, armed or resting.
     pub asleep: Duration,
     /// Looks at the source.
     pub looks: u64,
@@ -115,29 +115,36 @@ pub struct Poller {
     rests: u64,
     /// How long a rest is; none where it is 0.
     rest: Duration,
-    /// Items found since it last slept.
-    since: usize,
+    /// When it last went to sleep.
+    last_slept: u64,
+    /// Items found since then.
+    found_since: usize,
 }
 
 impl Poller {
     /// A poller whose every look takes at most `budget` items (at least 1).
     pub fn new(budget: usize, clock: Clock) -> Self {
+        let began = clock.now();
         Poller {
             budget: budget.max(1),
-            began: clock.now(),
+            began,
             clock,
             asleep_ns: 0,
             looks: 0,
             sleeps: 0,
             rests: 0,
             rest: Duration::ZERO,
-            since: 0,
+            last_slept: began,
+            found_since: 0,
         }
     }
 
-    /// Has it rest for so long behind the last of a few items, less than a budget since it last slept, before it arms: fewer
-    /// wake-ups where little comes, for a wait of up to that time. What comes first after a pause wakes at once, as ever, and
-    /// where much comes it does not rest. The source must have room for what can come in a rest.
+    /// Has it rest for so long instead of arming, where at least two items and less than a budget are to be expected in that
+    /// time, going by how many came since it last went to sleep, and how long that is ago: fewer wake-ups, for a wait of up
+    /// to that time. What comes behind a pause wakes at once, as ever.
+    ///
+    /// Nothing ends a rest early, not even what ends [`Source::sleep`]; and the source must have room for what can come in one,
+    /// since a flow may grow in any of them. With a budget of up to 2 it never rests.
     ///
     /// ```
     /// use forebay::{poll::{Poller, Source}, time::Clock};
@@ -166,12 +173,13 @@ impl Poller {
     /// assert_eq!(poller.modes().sleeps, 101); // not 1001
     /// assert_eq!(poller.modes().rests, 100);
     /// ```
+    #[must_use]
     pub fn resting(self, rest: Duration) -> Self {
         Poller { rest, ..self }
     }
 
-    /// One turn: a look; if it found nothing, rests, or arms, looks again, and sleeps if there is still
-    /// nothing. Says how many items were taken; a turn that took some has not slept.
+    /// One turn: a look; if it found nothing, arms, looks again, and sleeps if there is still
+    /// nothing, or [rests](Poller::resting) instead. Says how many items were taken; a turn that took some has not slept.
     ///
     /// # Errors
     /// The source's own, as they come.
@@ -180,34 +188,39 @@ impl Poller {
         self.looks += 1;
         let found = source.look(self.budget)?;
         if found > 0 {
-            self.since = self.since.saturating_add(found);
+            self.found_since = self.found_since.saturating_add(found);
             return Ok(found);
         }
-        let few = (1..self.budget).contains(&self.since);
-        if few && !self.rest.is_zero() {
+        if !self.rest.is_zero() && self.is_to_rest() {
             self.rests += 1;
             self.asleep(|clock, rest| clock.sleep(rest));
             return Ok(0);
         }
         source.arm()?;
         let found = self.second_look(source)?;
-        self.since = self.since.saturating_add(found);
-        let slept = match found {
-            0 => self.asleep(|_, _| source.sleep()),
-            _ => Ok(()),
-        };
-        slept?;
+        self.found_since = self.found_since.saturating_add(found);
+        if found == 0 {
+            self.asleep(|_, _| source.sleep())?;
+        }
         source.disarm();
         Ok(found)
     }
 
+    /// Whether two items or more, and less than a budget, are to be expected in a rest.
+    #[cold]
+    fn is_to_rest(&self) -> bool {
+        let passed = u128::from(self.clock.now() - self.last_slept);
+        let brought = self.found_since as u128 * self.rest.as_nanos();
+        brought >= 2 * passed && brought < self.budget as u128 * passed
+    }
+
     /// Sleeps, and accounts for it.
     fn asleep<R>(&mut self, sleep: impl FnOnce(&Clock, Duration) -> R) -> R {
-        let from = self.clock.now();
+        self.last_slept = self.clock.now();
         let slept = sleep(&self.clock, self.rest);
-        self.asleep_ns += self.clock.now() - from;
+        self.asleep_ns += self.clock.now() - self.last_slept;
         self.sleeps += 1;
-        self.since = 0;
+        self.found_since = 0;
         slept
     }
 
@@ -309,67 +322,75 @@ mod tests {
         );
     }
 
-    /// A source of which a look finds what stands first in `finds`; and what it was told to do.
+    /// Items at set times, which wake whoever is armed at once.
     #[cfg(not(loom))]
-    struct Scripted {
-        finds: Vec<usize>,
-        told: Vec<&'static str>,
+    struct Timed {
+        clock: Clock,
+        times: Vec<u64>,
+        taken: usize,
+        armed: u64,
     }
 
     #[cfg(not(loom))]
-    impl Source for Scripted {
+    impl Source for Timed {
         type Error = ();
         fn look(&mut self, budget: usize) -> Result<usize, ()> {
-            self.told.push("look");
-            match self.finds.is_empty() {
-                true => Ok(0),
-                false => Ok(self.finds.remove(0).min(budget)),
-            }
+            let come = self.times.partition_point(|&time| time <= self.clock.now());
+            let found = (come - self.taken).min(budget);
+            self.taken += found;
+            Ok(found)
         }
         fn arm(&mut self) -> Result<(), ()> {
-            self.told.push("arm");
+            self.armed += 1;
             Ok(())
         }
         fn sleep(&mut self) -> Result<(), ()> {
-            self.told.push("sleep");
+            self.clock.sleep_until(self.times[self.taken]);
             Ok(())
         }
-        fn disarm(&mut self) {
-            self.told.push("disarm");
+        fn disarm(&mut self) {}
+    }
+
+    /// Rests of a millisecond, all sleeps, and armings until all items are taken, by a poller with that budget.
+    #[cfg(not(loom))]
+    fn rests(budget: usize, times: Vec<u64>) -> (u64, u64, u64) {
+        let clock = Clock::virtual_time();
+        let mut poller = Poller::new(budget, clock.clone()).resting(Duration::from_millis(1));
+        let (taken, armed) = (0, 0);
+        let mut timed = Timed {
+            clock,
+            times,
+            taken,
+            armed,
+        };
+        while timed.taken < timed.times.len() {
+            poller.turn(&mut timed).unwrap();
         }
+        let modes = poller.modes();
+        assert_eq!(modes.asleep, Duration::from_nanos(timed.clock.now()));
+        (modes.rests, modes.sleeps, timed.armed)
     }
 
     #[cfg(not(loom))]
     #[test]
-    fn it_rests_behind_a_few_items_and_arms_behind_none_and_behind_many() {
-        let clock = Clock::virtual_time();
-        let rest = Duration::from_micros(500);
-        let mut poller = Poller::new(8, clock.clone()).resting(rest);
-        let turns = |poller: &mut Poller, finds: &[usize], turns| {
-            let (finds, told) = (finds.to_vec(), Vec::new());
-            let mut source = Scripted { finds, told };
-            let taken: usize = (0..turns).map(|_| poller.turn(&mut source).unwrap()).sum();
-            (taken, source.told.join(" "))
-        };
-        // Nothing yet: asleep until something wakes it.
-        let armed = "look arm look sleep disarm";
-        assert_eq!(turns(&mut poller, &[], 1), (0, armed.into()));
-        assert_eq!((clock.now(), poller.modes().rests), (0, 0));
-        // Two, a rest, one more, a rest; nothing in that one, so it arms.
-        let told = format!("look look look look {armed}");
-        assert_eq!(turns(&mut poller, &[2, 0, 1, 0], 5), (3, told));
-        assert_eq!((clock.now(), poller.modes().rests), (1_000_000, 2));
+    fn it_rests_where_a_few_items_come_in_that_time() {
+        let steady = |every: u64, items: u64| (1..=items).map(|number| number * every).collect();
+        // Ten in a rest: the first one wakes it, and then it rests.
+        assert_eq!(rests(64, steady(100_000, 1001)), (100, 101, 1));
+        assert_eq!(rests(11, steady(100_000, 1001)), (100, 101, 1));
+        // Two, which is the least that is worth it, and one.
+        assert_eq!(rests(64, steady(500_000, 101)), (50, 51, 1));
+        assert_eq!(rests(64, steady(1_000_000, 100)), (0, 100, 100));
+        // A budget of them, however soon the first wakes it, and far more.
+        assert_eq!(rests(10, steady(100_000, 1000)), (0, 1000, 1000));
+        assert_eq!(rests(64, steady(700, 1000)), (0, 1000, 1000));
+        assert_eq!(rests(1, steady(100_000, 100)), (0, 100, 100));
+        // Behind a rest in which nothing came it arms, and what comes behind a pause wakes it.
+        let pause = 1_000_000_000;
         assert_eq!(
-            (poller.modes().sleeps, poller.modes().asleep),
-            (4, 2 * rest)
+            rests(64, vec![100_000, pause, pause + 1_500_000]),
+            (1, 4, 3)
         );
-        // A budget of them, though by two looks: no rest.
-        let told = format!("look look {armed}");
-        assert_eq!(turns(&mut poller, &[5, 3], 3), (8, told));
-        // What the look behind the arming finds counts as well.
-        let told = "look arm look disarm look";
-        assert_eq!(turns(&mut poller, &[0, 3], 2), (3, told.into()));
-        assert_eq!((clock.now(), poller.modes().rests), (1_500_000, 3));
     }
 
     #[cfg(not(loom))]

@@ -263,11 +263,15 @@ impl<S: Sender> Attendant<S> {
     /// Until `end`; it does not spin in wait. A rest is no time away, as far as it is meant.
     fn by_polling(&mut self, end: Instant, rest: Duration) -> Result<Duration> {
         let mut poller = Poller::new(BUDGET, self.clock.clone()).resting(rest);
+        let mut rests = 0;
         while self.seen < end {
             let found = poller.turn(self)?;
             let now = Instant::now();
-            let meant = if found == 0 { rest } else { Duration::ZERO };
-            let away = (now - self.seen).saturating_sub(meant);
+            let mut away = now - self.seen;
+            if found == 0 && !rest.is_zero() && poller.modes().rests > rests {
+                rests += 1;
+                away = away.saturating_sub(rest);
+            }
             self.account.away = self.account.away.max(away);
             self.seen = now;
         }

@@ -15,7 +15,8 @@ mod wake;
 
 use crate::{
     driver::{
-        Asleep, Attendance, Figures, Gathered, INTERRUPT, LINE_RATE, Listed, Load, Step, in_turn,
+        Asleep, Attendance, Figures, Gathered, INTERRUPT, LINE_RATE, Listed, Load, REST, Step,
+        in_turn,
     },
     method::{
         Effort,
@@ -46,10 +47,7 @@ const WAYS: [Step; 6] = [
     ),
     Step::of::<Gathered>("spinning at both ends", Attendance::Spinning),
     POLLER,
-    Step::of::<Gathered>(
-        "the same, resting 500 µs where few come",
-        Attendance::Resting,
-    ),
+    Step::of::<Gathered>("the same, resting where few come", Attendance::Resting),
     Step::of::<Asleep>("forebay's poller, who processes parks", Attendance::Polling),
 ];
 
@@ -135,6 +133,11 @@ fn at(percent: u64, effort: Effort, cpus: (usize, usize)) -> Result<Table> {
         "CPU: of one processor, both threads together, an interrupt being {} ns of it; what stands for sleeping is left out: \
          waiting for an interrupt, and waiting by spinning of who processes; who parks is counted whole, with its system calls",
         INTERRUPT.as_nanos()
+    ));
+    table.note(format!(
+        "resting: {} µs before it arms, where two packets or more and less than a budget of 64 are to be expected in that time; so \
+         long a packet may wait, and as much longer as the sleep ends late. A rest ends without an interrupt",
+        REST.as_micros()
     ));
     table.note(format!(
         "discarded: a thread was off its processor for more than half of the card's ring, {} µs",

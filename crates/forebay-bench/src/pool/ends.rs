@@ -131,21 +131,21 @@ impl Returns for Dropping {
 }
 
 /// Ours: free slots of so many bytes by the block, which are nobody's packets.
-pub struct Blocks<const SLOT_BYTES: usize>;
+pub struct ByTheBlock<const SLOT_BYTES: usize>;
 
 /// Takes blocks.
-pub struct Blocking(Pool);
+pub struct BlockTaker(Pool);
 
 /// Drops blocks.
-pub struct Returned;
+pub struct BlockDropper;
 
-impl<const SLOT_BYTES: usize> Across for Blocks<SLOT_BYTES> {
-    type Taker = Blocking;
-    type Returner = Returned;
+impl<const SLOT_BYTES: usize> Across for ByTheBlock<SLOT_BYTES> {
+    type Taker = BlockTaker;
+    type Returner = BlockDropper;
     type Item = Slots;
 
-    fn new() -> Result<(Blocking, Returned)> {
-        Ok((Blocking(pool(SLOT_BYTES)?), Returned))
+    fn new() -> Result<(BlockTaker, BlockDropper)> {
+        Ok((BlockTaker(pool(SLOT_BYTES)?), BlockDropper))
     }
 }
 
@@ -153,14 +153,13 @@ impl Travels for Slots {
     const BUFFERS: usize = BURST;
 }
 
-impl Takes for Blocking {
+impl Takes for BlockTaker {
     type Item = Slots;
 
     #[inline(always)]
     fn take_burst(&mut self, first: u64, target: &mut Vec<Slots>) {
-        let mut slots = self.0.take_slots(BURST);
-        assert_eq!(slots.len(), BURST, "most are at home");
-        for (index, number) in (0..BURST).zip(first..) {
+        let mut slots = self.0.take_slots(BURST); // fewer would be told by who looks at them
+        for (index, number) in (0..slots.len()).zip(first..) {
             let slot = slots.bytes_mut(index).expect("there are so many");
             write_line(&mut slot[..64], number);
         }
@@ -168,15 +167,15 @@ impl Takes for Blocking {
     }
 }
 
-impl Returns for Returned {
+impl Returns for BlockDropper {
     type Item = Slots;
 
     #[inline(always)]
     fn put_back(&mut self, slots: Slots, number: u64) -> bool {
         let each = (0..BURST).zip(number..);
         each.fold(true, |right, (index, number)| {
-            let slot = slots.bytes(index).expect("there are so many");
-            (slot[0] == number as u8) & right
+            let is_right = |slot: &[u8]| slot[0] == number as u8;
+            slots.bytes(index).is_some_and(is_right) & right
         })
     }
 }

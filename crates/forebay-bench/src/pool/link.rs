@@ -31,7 +31,7 @@ const ROOM: usize = 256;
 
 /// What goes over a link.
 pub trait Travels: Send {
-    /// Buffers that it stands for: a power of two.
+    /// Buffers that it stands for: a power of two, at most 256.
     const BUFFERS: usize = 1;
 }
 
@@ -46,7 +46,10 @@ struct Link<T> {
 
 impl<T: Travels> Link<T> {
     /// Places for items.
-    const PLACES: usize = ROOM / T::BUFFERS;
+    const PLACES: usize = {
+        assert!(T::BUFFERS.is_power_of_two() && T::BUFFERS <= ROOM);
+        ROOM / T::BUFFERS
+    };
 }
 
 // SAFETY: each place belongs to one end at a time (SENT, ROOM), and what moves through it is Send.

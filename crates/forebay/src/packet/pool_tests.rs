@@ -316,7 +316,8 @@ fn slots_by_the_block_are_taken_become_packets_and_go_home_once_each() {
         bytes.fill(index as u8);
     }
     assert!((0..32).all(|index| slots.bytes_mut(index).unwrap()[255] == index as u8));
-    assert!(slots.bytes_mut(32).is_none());
+    assert!((0..32).all(|index| slots.bytes(index).unwrap()[255] == index as u8));
+    assert!(slots.bytes_mut(32).is_none() && slots.bytes(32).is_none());
     let mut packet = slots.pop().unwrap();
     assert_eq!((packet.headroom(), packet.is_empty()), (64, true));
     assert_eq!(packet.put(1).unwrap(), [31], "its slot was the last");

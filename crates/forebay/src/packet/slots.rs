@@ -76,7 +76,7 @@ impl Slots {
         &self.numbers[..self.len]
     }
 
-    /// All bytes of one of them; `None` beyond the last one.
+    /// All bytes of one of them, which hold whatever was there or has been written; `None` beyond the last one.
     ///
     /// ```
     /// use forebay::packet::{Pool, PoolConfig};

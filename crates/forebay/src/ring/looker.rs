@@ -79,8 +79,8 @@ pub(super) struct Looker {
 
 impl Looker {
     const MOST_PAUSES: u32 = 64;
-    /// The most items that a look is to find. It takes the line with the other side's position away from that side, which then
-    /// waits to have it back: about as long as some hundred items take.
+    /// The most items that a look is to find. It takes the line with the other side's position away from that side, which then waits
+    /// to have it back, for the time of some hundred small items: so of a large ring's time that is a tenth.
     const MOST_WANTED: usize = 2048;
     const HALF_WAY: u32 = Self::MOST_PAUSES / 2;
     /// Looks without another try, at first and at most.
@@ -268,6 +268,18 @@ mod tests {
             assert_eq!(looks.pauses.next, pauses);
         }
         assert_eq!(looks.pauses.untaught, 100);
+    }
+
+    #[test]
+    fn a_look_is_to_find_a_quarter_of_the_ring_and_2048_items_at_most() {
+        for (capacity, target) in [(1, 0), (1024, 256), (8192, 2048), (1 << 20, 2048)] {
+            let (mut learned, _) = Looker::new(capacity, false);
+            assert_eq!(learned.target, target);
+            if target > 0 {
+                assert_eq!(learned.learned(target as usize - 1).next, 1);
+            }
+            assert_eq!(learned.learned(2 * target as usize).next, 0);
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! An address, moved back by the memory's size where it has passed the seam, runs beside each free-running position. So the
 //! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam. A consumer
 //! moves it back only when it looks for more, for what it knows of by then fills the memory once at most, and so ends in the
-//! second view. A producer asks where a line ends anyhow, for those that it fetches ahead, and does it there.
+//! second view. A producer moves it back as it goes: single elements of which a line holds so many where a line ends, where it has
+//! to ask anyhow for those that it fetches ahead.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -122,15 +123,17 @@ impl<T> Slots<T> {
         return HugePages::NotAsked;
     }
 
-    /// The place of the slot at `offset` bytes (a place's own offset earlier, or 0).
+    /// The place of the slot at `offset` bytes (a place's own offset earlier, or 0), in the first view.
     pub(super) fn place(&self, offset: usize) -> Place<T> {
         let base = self.base.as_ptr();
-        Place {
+        let mut place = Place {
             at: base.wrapping_add(offset),
             seam: base.wrapping_add(self.seam_bytes),
             seam_bytes: self.seam_bytes,
             element: PhantomData,
-        }
+        };
+        place.come_back();
+        place
     }
 
     /// Tells a checker that slots `position..position + n` are about to be written or moved out of.
@@ -173,10 +176,10 @@ impl<T> Place<T> {
         self.at.cast()
     }
 
-    /// Bytes from the start of the memory, below `seam_bytes` (0 for zero-sized elements); asked in the first view.
+    /// Bytes from the start of the memory (0 for zero-sized elements), those of the second view behind those of the first.
     #[inline]
     pub(super) fn offset(&self) -> usize {
-        self.seam_bytes - self.before_seam()
+        self.at.addr() - (self.seam.addr() - self.seam_bytes)
     }
 
     #[inline(always)]
@@ -184,10 +187,11 @@ impl<T> Place<T> {
         self.seam.addr() - self.at.addr()
     }
 
-    /// Where this is, as numbers.
+    /// Where this is, as numbers; asked in the first view.
     #[inline]
     pub(super) fn stand(&self) -> Stand {
         let seam = self.seam.addr();
+        debug_assert!(self.at.addr() < seam || Self::BYTES == 0);
         Stand {
             at: self.at.addr(),
             base: seam - self.seam_bytes,
@@ -225,6 +229,7 @@ impl<T> Place<T> {
             return self.advance(n);
         }
         self.at = self.at.wrapping_add(n * Self::BYTES);
+        debug_assert!(self.at.addr() <= self.seam.addr() + self.seam_bytes);
     }
 
     /// Into the first view again.
@@ -258,14 +263,15 @@ impl<T> Place<T> {
         }
     }
 
-    /// Goes one slot further, and fetches for writing what lies 16 cache lines behind, if it enters one.
+    /// Goes one slot further, and fetches for writing what lies 16 cache lines behind, if it comes to where a line begins. (A burst
+    /// that ends there does not: at worst a line is asked for twice, or not at all.)
     #[inline(always)]
     pub(super) fn advance_one(&mut self) {
         if !PREFETCHES || Self::BYTES == 0 || !LINE.is_multiple_of(Self::BYTES) {
             self.prefetch(1);
             return self.advance(1);
         }
-        // Elements of that size end where a line does, and so does a mirror.
+        // Where a line ends, such an element does; and so does a mirror.
         self.at = self.at.wrapping_add(Self::BYTES);
         if self.at.addr().is_multiple_of(LINE) {
             if self.at == self.seam {

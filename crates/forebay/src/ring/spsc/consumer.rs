@@ -67,8 +67,8 @@ impl<T, W: Wait> Consumer<T, W> {
             return None;
         }
         self.shared.slots.will_write(self.cursor.position(), 1);
-        // SAFETY: the slot is filled (the cursor may go on) and ours until we release it; releasing it below makes it
-        // vacant, so the element is moved out exactly once.
+        // SAFETY: the slot is filled (the cursor may go on), lies in the memory (`Place::step`) and is ours until we release it;
+        // releasing it below makes it vacant, so the element is moved out exactly once.
         let value = unsafe { self.place.slot().read() };
         self.release(1);
         Some(value)
@@ -150,7 +150,7 @@ impl<T, W: Wait> Consumer<T, W> {
         if let Some(value) = self.pop() {
             return Ok(value);
         }
-        self.place.come_back(); // the waiting glances
+        self.place.come_back(); // as in `look`: the closure may learn of more
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         let mut gone = false;
@@ -256,7 +256,7 @@ impl<T, W: Wait> Consumer<T, W> {
         if limit == Some(Duration::ZERO) {
             return false;
         }
-        self.place.come_back(); // the waiting glances
+        self.place.come_back(); // as in `look`: the closure may learn of more
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         shared.tail.waits.wait(limit, &mut || {
@@ -345,7 +345,6 @@ impl<T, W: Wait> Consumer<T, W> {
 impl<T, W: Wait> Drop for Consumer<T, W> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.place.come_back();
         // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
         leave(shared, CONSUMER_GONE, self.place.offset());

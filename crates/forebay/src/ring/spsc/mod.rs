@@ -72,7 +72,7 @@ use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 pub struct Config {
     /// Slots, all of them usable: 1 or more; 1024 by default.
     pub capacity: usize,
-    /// Make the memory present when the ring is made (the default), so that no first touch stops a thread later.
+    /// Make the memory present when the ring is made (the default), so that no first touch stops a thread later, in either view.
     pub populate: bool,
     /// Ask for pages of 2 MiB where the ring is that large; [`Producer::huge_pages`] says what was got.
     pub huge_pages: bool,

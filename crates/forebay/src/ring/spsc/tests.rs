@@ -365,26 +365,42 @@ fn a_forgotten_drain_moves_no_element_out_twice() {
 }
 
 #[test]
-fn what_is_left_is_dropped_once_also_where_the_consumer_has_passed_the_seam() {
-    let element = Arc::new(());
-    // A page of them: the first look shows 300 from the 400th on, and 200 of those lead into the second view.
-    let (mut producer, mut consumer) = ring(512).unwrap();
-    let elements = |n| vec![element.clone(); n].into_iter();
-    assert_eq!(producer.push_burst(&mut elements(400)), 400);
-    consumer.peek(400).release(400);
-    assert_eq!(producer.push_burst(&mut elements(300)), 300);
-    for _ in 0..200 {
-        assert!(consumer.pop().is_some());
+fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
+    // Of a size that crosses the seam: 24 bytes, in memory of three pages, 512 of them. And 16, of which a page holds 256.
+    fn through<const EXTRA: usize>(capacity: usize) {
+        struct Large<'a, const EXTRA: usize>(Fragile<'a>, [u64; EXTRA]);
+        let drops = Mutex::default();
+        let many = |numbers| {
+            let each = fragile(&drops, numbers, usize::MAX);
+            each.map(|each| Large(each, [7; EXTRA]))
+        };
+        let (mut producer, mut consumer) = ring(capacity).unwrap();
+        // The second look shows all from three quarters on, and most of that leads into the second view.
+        let first = capacity / 4 * 3;
+        assert_eq!(producer.push_burst(&mut many(0..first)), first);
+        consumer.peek(first).release(first);
+        assert_eq!(
+            producer.push_burst(&mut many(first..first + capacity)),
+            capacity
+        );
+        for number in first..2 * first {
+            let popped = consumer.pop().unwrap();
+            assert_eq!((popped.0.number, popped.1), (number, [7; EXTRA]));
+        }
+        // What comes now is learned from there.
+        let more = first + capacity..2 * first + capacity;
+        assert_eq!(producer.push_burst(&mut many(more)), first);
+        assert_eq!(consumer.peek_all().first().unwrap().0.number, 2 * first);
+        for number in 2 * first..3 * first {
+            assert_eq!(consumer.pop().unwrap().0.number, number);
+        }
+        drop((producer, consumer));
+        assert!(sorted(&drops).into_iter().eq(0..2 * first + capacity));
     }
-    // What comes now is learned there.
-    assert_eq!(producer.push_burst(&mut elements(412)), 412);
-    assert_eq!(consumer.len(), 512);
-    assert_eq!(Arc::strong_count(&element), 513);
-    for _ in 0..500 {
-        assert!(consumer.pop().is_some());
-    }
-    drop((producer, consumer));
-    assert_eq!(Arc::strong_count(&element), 1);
+    through::<0>(256);
+    through::<0>(100);
+    through::<1>(512);
+    through::<700>(4);
 }
 
 #[test]
