@@ -238,6 +238,22 @@ unsafe fn unmap(at: *mut u8, len: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Has the device start on `len` bytes of a file from `from` on, as far as they lie in the page cache only; with `wait`, until it
+/// has them. The length and the file's other metadata need a sync all the same.
+pub(crate) fn write_back(file: &fs::File, from: u64, len: u64, wait: bool) -> io::Result<()> {
+    let start = libc::SYNC_FILE_RANGE_WRITE;
+    let flags = match wait {
+        true => libc::SYNC_FILE_RANGE_WAIT_BEFORE | start | libc::SYNC_FILE_RANGE_WAIT_AFTER,
+        false => start,
+    };
+    let (from, len) = (from.cast_signed(), len.cast_signed());
+    // SAFETY: an open descriptor and numbers; no memory is passed.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), from, len, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The header of a map in smaps: `7f0000000000-7f0000200000 rw-s …`.
 fn address_range(line: &str) -> Option<(usize, usize)> {
     let (from, to) = line.split_whitespace().next()?.split_once('-')?;

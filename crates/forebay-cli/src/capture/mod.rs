@@ -45,6 +45,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut reports = Reports::new(&request);
     let summary = session.run(&mut |event| match event {
         Event::Behind(behind) => screen.warn_behind(behind),
+        Event::Finishing(_) => {}
         Event::Compressing { files } => screen.compressing(files),
         Event::Progress(progress) => {
             if progress.asked {

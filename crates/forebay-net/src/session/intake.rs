@@ -331,6 +331,7 @@ impl Intake {
             progress.written_bytes = totals.written_bytes;
             progress.durable = totals.durable;
             progress.durable_bytes = totals.durable_bytes;
+            progress.pending_bytes = totals.pending_bytes;
             progress.accepted_bytes = writing.accepted_bytes;
             progress.file = writing.course().map_or(0, |course| course.number());
             progress.fill = writing.store.fill_level();

@@ -305,7 +305,7 @@ impl Session {
             let has_failed = troubles.store.is_some();
             let (register, compressor) = (writing.register(), writing.take_compressor());
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control);
-            let finished = wait(closing, &self.control);
+            let finished = wait(closing, &self.control, observe);
             refused += finished.totals.accepted - finished.totals.written;
             ledger.written = finished.totals.written;
             (durable, totals) = (finished.durable, finished.totals);
@@ -359,16 +359,24 @@ impl Troubles {
     }
 }
 
-/// Waits for the store to end, giving it up when that is asked for.
-fn wait(mut closing: Closing, control: &Control) -> store::Finished {
+/// Waits for the store to end, giving it up when that is asked for, and reports meanwhile what is left.
+fn wait(
+    mut closing: Closing,
+    control: &Control,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> store::Finished {
+    const STEPS: u32 = 5;
     loop {
-        if control.is_abandoned() {
-            closing.abandon();
+        for _ in 0..STEPS {
+            if control.is_abandoned() {
+                closing.abandon();
+            }
+            match closing.wait(Duration::from_millis(20)) {
+                Ok(finished) => return finished,
+                Err(again) => closing = again,
+            }
         }
-        match closing.wait(Duration::from_millis(20)) {
-            Ok(finished) => return finished,
-            Err(again) => closing = again,
-        }
+        observe(Event::Finishing(&closing.totals()));
     }
 }
 

@@ -22,6 +22,7 @@ use std::time::Duration;
 /// session.run(&mut |event| match event {
 ///     Event::Progress(progress) => rates.push(progress.packets_per_second),
 ///     Event::Behind(behind) => eprintln!("{:.0} % full", behind.fill * 100.0),
+///     Event::Finishing(totals) => eprintln!("{} bytes left", totals.pending_bytes),
 ///     Event::Compressing { files } => eprintln!("{files} files to compress"),
 /// });
 /// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
@@ -34,6 +35,9 @@ pub enum Event<'a> {
     Progress(&'a Progress),
     /// The writer falls behind; drops will follow.
     Behind(&'a Behind),
+    /// The capture has ended, and the output is written to its end and synced: the store's counts, every 100 ms until that is done.
+    /// Show `pending_bytes` and, once `is_syncing`, `unsynced_bytes`. The next [`Control::stop`](super::Control::stop) gives up.
+    Finishing(&'a store::Totals),
     /// The capture is over and written, and so many finished files are still to be compressed: the session ends when they
     /// are, or at the next [`Control::stop`](super::Control::stop).
     Compressing {
@@ -69,6 +73,8 @@ pub struct Progress {
     pub durable: u64,
     /// Bytes up to the end of the last of these.
     pub durable_bytes: u64,
+    /// Bytes that wait in the store to be written.
+    pub pending_bytes: u64,
     /// Bytes composed.
     pub accepted_bytes: u64,
     /// The file that packets go to, 1 first; 0 where there are not several.

@@ -2,7 +2,7 @@
 
 use super::{
     buffer::{BLOCK, Buffer, Then},
-    closing::{Closing, Stage, Totals},
+    closing::{Closing, Stage, Taken, Totals},
     config::{Config, Got, SyncPolicy, WhenFull},
     drain::Drain,
     framing::Framing,
@@ -63,6 +63,8 @@ pub struct Appender {
     end: u64,
     /// Records in the buffers before the current one.
     handed_over: u64,
+    /// Bytes of these, in all outputs.
+    handed_over_bytes: u64,
     dropped: u64,
     when_full: WhenFull,
     /// Bytes that the framing keeps in front of each buffer.
@@ -128,6 +130,7 @@ impl Appender {
             record_bytes: config.record_bytes,
             end: 0,
             handed_over: 0,
+            handed_over_bytes: 0,
             dropped: 0,
             when_full: config.when_full,
             head,
@@ -346,6 +349,7 @@ impl Appender {
     fn hand_over(&mut self, mut buffer: Buffer) {
         buffer.first = self.handed_over;
         self.handed_over += buffer.records();
+        self.handed_over_bytes += buffer.all() as u64;
         self.end = buffer.end();
         self.waiting_since = None;
         self.writer.hand_over(buffer);
@@ -528,11 +532,16 @@ impl Appender {
 
     /// The counts so far.
     pub fn totals(&self) -> Totals {
-        self.writer.counts().totals(self.accepted(), self.dropped)
+        self.writer.counts().totals(&self.taken())
     }
 
-    fn accepted(&self) -> u64 {
-        self.handed_over + self.current.as_ref().map_or(0, Buffer::records)
+    fn taken(&self) -> Taken {
+        let current = self.current.as_ref().filter(|buffer| !buffer.is_empty());
+        Taken {
+            records: self.handed_over + current.map_or(0, Buffer::records),
+            bytes: self.handed_over_bytes + current.map_or(0, |buffer| buffer.all() as u64),
+            dropped: self.dropped,
+        }
     }
 
     /// What was got, which need not be what was asked for.
@@ -549,8 +558,7 @@ impl Appender {
     /// Hands over what is left and accepts nothing more.
     pub fn close(mut self) -> Closing {
         Closing {
-            accepted: self.accepted(),
-            dropped: self.dropped,
+            taken: self.taken(),
             ending: self.end(),
         }
     }
@@ -565,8 +573,7 @@ impl Drop for Appender {
     /// Writes what is left, as a [`close`](Appender::close) whose result nobody wants to know.
     fn drop(&mut self) {
         let closing = Closing {
-            accepted: self.accepted(),
-            dropped: self.dropped,
+            taken: self.taken(),
             ending: self.end(),
         };
         closing.wait_to_the_end();

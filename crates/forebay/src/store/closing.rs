@@ -23,6 +23,12 @@ pub struct Totals {
     pub written: u64,
     /// Bytes up to the end of the last of these, in all outputs together.
     pub written_bytes: u64,
+    /// Bytes that were accepted and are not written yet. It shrinks one buffer at a time.
+    pub pending_bytes: u64,
+    /// Bytes written into the page cache that the device is not known to have yet. Bytes written past the page cache never count.
+    pub unsynced_bytes: u64,
+    /// The output is being made durable after its last byte: [`pending_bytes`](Totals::pending_bytes) is 0, and `unsynced_bytes` shrinks.
+    pub is_syncing: bool,
     /// Records that a device promised to keep, and promised so of all before them.
     pub durable: u64,
     /// Bytes up to the end of the last of these.
@@ -118,8 +124,7 @@ impl Abandon {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Closing {
-    pub(super) accepted: u64,
-    pub(super) dropped: u64,
+    pub(super) taken: Taken,
     pub(super) ending: Ending,
 }
 
@@ -157,15 +162,13 @@ impl Closing {
 
     /// Waits as long as it takes.
     pub fn wait_to_the_end(self) -> Finished {
-        let is_abandoned = self.ending.is_abandoned();
-        let (accepted, dropped) = (self.accepted, self.dropped);
+        let taken = self.taken;
         let mut totals = self.totals();
         let (drain, mut error) = self.ending.join();
         let mut durable = false;
         if let Some(mut drain) = drain {
-            drain.close(is_abandoned);
             durable = drain.is_durable();
-            totals = Counts::of(&drain).totals(accepted, dropped);
+            totals = Counts::of(&drain).totals(&taken);
             error = error.or(drain.take_trouble());
         }
         Finished {
@@ -182,8 +185,16 @@ impl Closing {
 
     /// The counts so far.
     pub fn totals(&self) -> Totals {
-        self.ending.counts().totals(self.accepted, self.dropped)
+        self.ending.counts().totals(&self.taken)
     }
+}
+
+/// What the appending side counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    pub records: u64,
+    pub bytes: u64,
+    pub dropped: u64,
 }
 
 /// What the draining side counts.
@@ -191,6 +202,8 @@ impl Closing {
 pub(super) struct Counts {
     pub written: Progress,
     pub durable: Progress,
+    pub unsynced_bytes: u64,
+    pub is_syncing: bool,
     pub syncs: u64,
     pub slowest_sync: Duration,
 }
@@ -201,19 +214,24 @@ impl Counts {
         Counts {
             written: drain.written(),
             durable: drain.durable(),
+            unsynced_bytes: drain.unsynced_bytes(),
+            is_syncing: false,
             syncs,
             slowest_sync,
         }
     }
 
-    pub fn totals(&self, accepted: u64, dropped: u64) -> Totals {
+    pub fn totals(&self, taken: &Taken) -> Totals {
         Totals {
-            accepted,
+            accepted: taken.records,
             written: self.written.records,
             written_bytes: self.written.bytes,
+            pending_bytes: taken.bytes.saturating_sub(self.written.bytes),
+            unsynced_bytes: self.unsynced_bytes,
+            is_syncing: self.is_syncing,
             durable: self.durable.records,
             durable_bytes: self.durable.bytes,
-            dropped,
+            dropped: taken.dropped,
             syncs: self.syncs,
             slowest_sync: self.slowest_sync,
         }

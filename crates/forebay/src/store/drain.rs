@@ -38,6 +38,7 @@ pub(super) struct Drain {
     whole: u64,
     records: u64,
     durable: Progress,
+    unsynced_bytes: u64,
     /// A sync failed: later ones promise nothing.
     is_doubtful: bool,
     /// The time, as whoever drives this says.
@@ -77,6 +78,7 @@ impl Drain {
             whole: 0,
             records: 0,
             durable: Progress::default(),
+            unsynced_bytes: 0,
             is_doubtful: false,
             now: 0,
             unsynced_since: Some(0),
@@ -210,17 +212,37 @@ impl Drain {
         whole
     }
 
-    /// The end of everything: the last output is complete.
-    pub fn close(&mut self, is_abandoned: bool) {
-        // What was given up in a hurry is not worth another wait.
-        if is_abandoned {
-            let _ = self.sink.cut(self.whole);
-        } else {
-            self.end_output();
+    /// The end of everything: the last output is complete. `report` is called each time that the device has taken another piece of
+    /// what lies in the page cache. Once it is abandoned nothing more is waited for, and the end is then not durable.
+    pub fn close(&mut self, abandon: &Abandon, mut report: impl FnMut(&Drain)) {
+        // Where the tail cannot be cut off it stays; it holds no bytes.
+        let _ = self.sink.cut(self.whole);
+        if self.policy != SyncPolicy::None {
+            let mut left = self.write_back(false);
+            while left > 0 && !abandon.is_set() {
+                report(self);
+                left = self.write_back(true);
+            }
+            if !abandon.is_set() {
+                self.sync_or_note();
+            }
         }
         if let Err(error) = self.sink.complete() {
             self.trouble.get_or_insert(error);
         }
+    }
+
+    /// Has the device start on what lies in the page cache, or `wait`s until it has the next piece; returns the bytes that are left.
+    fn write_back(&mut self, wait: bool) -> u64 {
+        match self.sink.write_back(wait) {
+            Ok(left) => self.unsynced_bytes = left,
+            // The kernel reports it once, so a later sync may not.
+            Err(cause) => {
+                self.unsynced_bytes = 0;
+                self.note_failed_sync(sync_error(cause).about(self.sink.name()));
+            }
+        }
+        self.unsynced_bytes
     }
 
     fn sync_if_needed(&mut self) -> Result<(), Error> {
@@ -234,6 +256,7 @@ impl Drain {
         self.is_promised = false;
         let is_promised = answer.map_err(|cause| sync_error(cause).about(self.sink.name()))?;
         self.unsynced_since = None;
+        self.unsynced_bytes = 0;
         self.is_promised = is_promised && !self.is_doubtful;
         if self.is_promised {
             self.durable = self.written();
@@ -245,9 +268,14 @@ impl Drain {
     fn sync_or_note(&mut self) {
         if let Err(error) = self.sync_if_needed() {
             self.unsynced_since = None;
-            self.is_doubtful = true;
-            self.trouble.get_or_insert(error);
+            self.note_failed_sync(error);
         }
+    }
+
+    fn note_failed_sync(&mut self, error: Error) {
+        self.is_promised = false;
+        self.is_doubtful = true;
+        self.trouble.get_or_insert(error);
     }
 
     /// Before a wait of unknown length: what is due some time is synced now.
@@ -300,6 +328,11 @@ impl Drain {
     /// Whether all that is written is durable.
     pub fn is_durable(&self) -> bool {
         self.unsynced_since.is_none() && self.is_promised
+    }
+
+    /// Bytes in the page cache that the device may not have yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.unsynced_bytes
     }
 
     /// What a device promised to keep.

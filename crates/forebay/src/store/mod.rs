@@ -35,6 +35,8 @@ mod buffer;
 mod closing;
 mod config;
 mod drain;
+#[cfg(all(test, not(loom)))]
+mod ending_tests;
 mod framing;
 mod loan;
 #[cfg(all(test, not(loom)))]

@@ -63,6 +63,9 @@ pub(super) struct Shared {
     bytes: AtomicU64,
     durable_records: AtomicU64,
     durable_bytes: AtomicU64,
+    unsynced_bytes: AtomicU64,
+    /// All is written, or given up, and the output is being completed.
+    is_closing: AtomicBool,
     syncs: AtomicU64,
     slowest_sync_ns: AtomicU64,
     error: Mutex<Option<Error>>,
@@ -128,6 +131,7 @@ impl Shared {
         self.bytes.store(counts.written.bytes, Relaxed);
         self.durable_records.store(counts.durable.records, Relaxed);
         self.durable_bytes.store(counts.durable.bytes, Relaxed);
+        self.unsynced_bytes.store(counts.unsynced_bytes, Relaxed);
         self.syncs.store(counts.syncs, Relaxed);
         let slowest = counts.slowest_sync.as_nanos() as u64;
         self.slowest_sync_ns.store(slowest, Relaxed);
@@ -151,9 +155,21 @@ impl Shared {
                 records: self.durable_records.load(Relaxed),
                 bytes: self.durable_bytes.load(Relaxed),
             },
+            unsynced_bytes: self.unsynced_bytes.load(Relaxed),
+            is_syncing: self.is_closing.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
             slowest_sync: Duration::from_nanos(self.slowest_sync_ns.load(Relaxed)),
         }
+    }
+
+    /// Completes the output, and counts meanwhile.
+    fn close(&self, drain: &mut Drain) {
+        self.is_closing.store(true, Relaxed);
+        drain.close(&self.abandon, |drain| {
+            let left = drain.unsynced_bytes();
+            self.unsynced_bytes.store(left, Relaxed);
+        });
+        self.tell(drain);
     }
 
     fn command(&self, bit: u32) {
@@ -404,6 +420,7 @@ impl Writer {
                 if let Some(first) = stuck.front() {
                     drain.give_up(first);
                 }
+                shared.close(&mut drain);
                 Ended::Inline(drain)
             }
             Place::Over => Ended::Before,
@@ -434,10 +451,6 @@ impl Ending {
         }
     }
 
-    pub fn is_abandoned(&self) -> bool {
-        self.shared.abandon.is_set()
-    }
-
     /// Nothing more is to be written.
     pub fn abandon(&self) {
         self.shared.abandon.set();
@@ -453,7 +466,7 @@ impl Ending {
         let error = self.shared.error().take();
         match self.ended {
             Ended::Thread(thread) => match thread.join() {
-                Ok(drain) => (Some(drain), self.shared.error().take().or(error)),
+                Ok(drain) => (Some(drain), error.or_else(|| self.shared.error().take())),
                 Err(_) => (None, Some(died())),
             },
             Ended::Inline(drain) => (Some(*drain), error),
@@ -473,10 +486,22 @@ fn died() -> Error {
 
 fn run(
     mut drain: Drain,
+    full: Consumer<Buffer, Park>,
+    empty: Producer<Buffer, Park>,
+    shared: &Shared,
+) -> Drain {
+    write_all(&mut drain, full, empty, shared);
+    shared.close(&mut drain);
+    drain
+}
+
+/// Writes what comes until no more will, or until it is given up.
+fn write_all(
+    drain: &mut Drain,
     mut full: Consumer<Buffer, Park>,
     mut empty: Producer<Buffer, Park>,
     shared: &Shared,
-) -> Drain {
+) {
     let began = Instant::now();
     let now = || began.elapsed().as_nanos() as u64;
     loop {
@@ -486,17 +511,17 @@ fn run(
             Ok(buffer) => buffer,
             Err(PopError::TimedOut) => {
                 drain.keep_time(now());
-                shared.tell(&mut drain);
+                shared.tell(drain);
                 continue;
             }
-            Err(PopError::Closed) => return drain,
+            Err(PopError::Closed) => return,
         };
         drain.keep_time(now());
         loop {
             match drain.write(&mut buffer, &shared.abandon) {
                 Ok(()) => break,
                 Err(Stopped::Failed(error)) => {
-                    shared.fail(&mut drain, error);
+                    shared.fail(drain, error);
                     if shared.wait_for_answer() {
                         continue;
                     }
@@ -504,10 +529,10 @@ fn run(
                 Err(Stopped::Abandoned) => {}
             }
             drain.give_up(&buffer);
-            shared.tell(&mut drain);
-            return drain;
+            shared.tell(drain);
+            return;
         }
-        shared.tell(&mut drain);
+        shared.tell(drain);
         buffer.give_back();
         // The ring has a slot for every buffer; an appender that is gone needs none back.
         let _ = empty.push(buffer);

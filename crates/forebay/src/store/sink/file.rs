@@ -6,7 +6,11 @@
 //! ```
 
 use super::{Sink, StreamSink};
-use crate::{Error, Result, store::buffer::BLOCK, sys::file as sys};
+use crate::{
+    Error, Result,
+    store::buffer::BLOCK,
+    sys::{self as kernel, file as sys},
+};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -59,6 +63,73 @@ pub struct FileSink {
     allocate_bytes: u64,
     /// Up to here the file system has found room.
     allocated: u64,
+    cached: Cached,
+}
+
+/// What was written through the page cache, and how far it is on its way to the device.
+///
+/// ```text
+///  │ the device has it │ the device was asked to take it │ only in the page cache │
+///                    taken                            started                    end
+/// ```
+/// What was written past the cache may lie in between: there is nothing to do for it.
+#[derive(Clone, Copy, Default)]
+struct Cached {
+    taken: u64,
+    started: u64,
+    end: u64,
+    /// The file system has no such thing.
+    is_refused: bool,
+}
+
+/// How much the device is asked to take at a time.
+const PIECE: u64 = 8 << 20;
+
+/// While more than this was started and is not known to be taken, the oldest of it is waited for: so an end or a sync never has
+/// much left to do, and the device never runs out of work.
+const ON_ITS_WAY: u64 = 64 << 20;
+
+impl Cached {
+    fn wrote(&mut self, at: u64, taken: usize) {
+        if self.left() == 0 {
+            (self.taken, self.started) = (at, at);
+        }
+        // After a failed sync what was written before may be written again.
+        self.taken = self.taken.min(at);
+        self.started = self.started.min(at);
+        self.end = self.end.max(at + taken as u64);
+    }
+
+    fn cut(&mut self, len: u64) {
+        self.end = self.end.min(len);
+        self.started = self.started.min(len);
+        self.taken = self.taken.min(len);
+    }
+
+    fn left(&self) -> u64 {
+        self.end - self.taken
+    }
+
+    fn start(&mut self, file: &File) -> io::Result<()> {
+        if self.end - self.started >= PIECE {
+            kernel::write_back(file, self.started, PIECE, false)?;
+            self.started += PIECE;
+        }
+        if self.started - self.taken > ON_ITS_WAY {
+            self.wait(file)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, file: &File) -> io::Result<()> {
+        let len = PIECE.min(self.left());
+        if len > 0 {
+            kernel::write_back(file, self.taken, len, true)?;
+            self.taken += len;
+            self.started = self.started.max(self.taken);
+        }
+        Ok(())
+    }
 }
 
 impl FileSink {
@@ -139,7 +210,14 @@ impl FileSink {
             is_folder_synced: false,
             allocate_bytes: config.allocate_bytes,
             allocated: 0,
+            cached: Cached::default(),
         }))
+    }
+
+    fn write_cached(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let taken = self.file.write_at(bytes, at)?;
+        self.cached.wrote(at, taken);
+        Ok(taken)
     }
 
     /// Sees to room for what ends at `end`.
@@ -153,6 +231,19 @@ impl FileSink {
             }
         }
     }
+}
+
+fn is_no_failure_of_the_device(error: &io::Error) -> bool {
+    let no_such_thing = [
+        libc::EINVAL,
+        libc::ENOSYS,
+        libc::EOPNOTSUPP,
+        libc::ESPIPE,
+        libc::EPERM,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|errno| no_such_thing.contains(&errno))
 }
 
 /// The kernel follows no link here.
@@ -205,12 +296,12 @@ impl Sink for FileSink {
                     // The file system changed its mind: the page cache takes it as well.
                     Err(refused) if refused.raw_os_error() == Some(libc::EINVAL) => {
                         self.direct = None;
-                        self.file.write_at(bytes, at)
+                        self.write_cached(bytes, at)
                     }
                     answer => answer,
                 }
             }
-            _ => self.file.write_at(bytes, at),
+            _ => self.write_cached(bytes, at),
         }
     }
 
@@ -229,11 +320,33 @@ impl Sink for FileSink {
     fn cut(&mut self, len: u64) -> io::Result<bool> {
         self.file.set_len(len)?;
         self.allocated = self.allocated.min(len);
+        self.cached.cut(len);
         Ok(true)
+    }
+
+    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
+        if self.cached.is_refused {
+            return Ok(0);
+        }
+        let done = match wait {
+            true => self.cached.wait(&self.file),
+            false => self.cached.start(&self.file),
+        };
+        match done {
+            Ok(()) => Ok(self.cached.left()),
+            // A file system without such a thing: the sync takes all of it.
+            Err(error) if is_no_failure_of_the_device(&error) => {
+                self.cached.is_refused = true;
+                Ok(0)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn sync(&mut self) -> io::Result<bool> {
         self.file.sync_data()?;
+        self.cached.taken = self.cached.end;
+        self.cached.started = self.cached.end;
         if !self.is_folder_synced {
             // A folder that may be written but not read cannot be opened, and so not synced.
             let Ok(folder) = File::open(&self.folder) else {

@@ -108,6 +108,10 @@ impl<S: Series> Sink for Files<S> {
         self.current.cut(len)
     }
 
+    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
+        self.current.write_back(wait)
+    }
+
     fn sync(&mut self) -> io::Result<bool> {
         self.current.sync()
     }

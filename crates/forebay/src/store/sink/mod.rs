@@ -87,6 +87,15 @@ pub trait Sink: Send {
         Ok(false)
     }
 
+    /// For an output with a cache, such as a file in the page cache: has the device start on the next piece of what lies there, or
+    /// with `wait` waits until the device has taken the next piece. Returns the bytes that are left in the cache.
+    ///
+    /// # Errors
+    /// As `fdatasync(2)`: what was written is neither known durable nor known lost.
+    fn write_back(&mut self, _wait: bool) -> io::Result<u64> {
+        Ok(0)
+    }
+
     /// Makes all that was written durable; `false` where nothing can be promised.
     ///
     /// # Errors
@@ -132,6 +141,9 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
     fn cut(&mut self, len: u64) -> io::Result<bool> {
         (**self).cut(len)
+    }
+    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
+        (**self).write_back(wait)
     }
     fn sync(&mut self) -> io::Result<bool> {
         (**self).sync()

@@ -1,0 +1,130 @@
+//! What users rely on at the end of a store: how much is left to write and to sync is known at any time, and giving up ends both.
+
+use super::{
+    testing::{Lengths, append, config},
+    *,
+};
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+/// What a [`Slow`] disk has, and what it may do next.
+#[derive(Default)]
+struct Plate {
+    written: u64,
+    /// Of these, bytes in its cache.
+    cached: u64,
+    syncs: u64,
+    /// Writes and pieces written back that are allowed.
+    steps: u64,
+}
+
+/// A disk with a cache that does one step each time that it is allowed one.
+#[derive(Clone, Default)]
+struct Slow(Arc<(Mutex<Plate>, Condvar)>);
+
+const PIECE: u64 = 1000;
+
+impl Slow {
+    fn allow(&self, steps: u64) {
+        self.0.0.lock().unwrap().steps += steps;
+        self.0.1.notify_all();
+    }
+
+    fn step(&self, act: impl FnOnce(&mut Plate)) {
+        let plate = self.0.0.lock().unwrap();
+        let mut plate = self
+            .0
+            .1
+            .wait_while(plate, |plate| plate.steps == 0)
+            .unwrap();
+        plate.steps -= 1;
+        act(&mut plate);
+    }
+}
+
+impl Sink for Slow {
+    fn write(&mut self, bytes: &[u8], _: u64) -> io::Result<usize> {
+        self.step(|plate| {
+            plate.written += bytes.len() as u64;
+            plate.cached += bytes.len() as u64;
+        });
+        Ok(bytes.len())
+    }
+    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
+        if wait {
+            self.step(|plate| plate.cached = plate.cached.saturating_sub(PIECE));
+        }
+        Ok(self.0.0.lock().unwrap().cached)
+    }
+    fn sync(&mut self) -> io::Result<bool> {
+        self.0.0.lock().unwrap().syncs += 1;
+        Ok(true)
+    }
+}
+
+/// The store's counts once they are as wanted.
+fn totals_when(closing: &Closing, is_so: impl Fn(&Totals) -> bool) -> Totals {
+    loop {
+        let totals = closing.totals();
+        if is_so(&totals) {
+            return totals;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_left_to_write_and_to_sync_shrinks_to_nothing() {
+    let slow = Slow::default();
+    let mut store =
+        Appender::new(Box::new(slow.clone()), Arc::new(Lengths), &config(true)).unwrap();
+    append(&mut store, 2998, 0).unwrap();
+    assert_eq!(store.totals().pending_bytes, 3000);
+    let closing = store.close();
+    let totals = closing.totals();
+    assert_eq!(
+        (
+            totals.pending_bytes,
+            totals.unsynced_bytes,
+            totals.is_syncing
+        ),
+        (3000, 0, false)
+    );
+    slow.allow(1);
+    for left in [3000, 2000, 1000] {
+        totals_when(&closing, |totals| {
+            totals.is_syncing && totals.unsynced_bytes == left
+        });
+        slow.allow(1);
+    }
+    let end = closing.wait_to_the_end();
+    assert_eq!(
+        (end.totals.pending_bytes, end.totals.unsynced_bytes),
+        (0, 0)
+    );
+    assert!(end.durable);
+    assert_eq!(slow.0.0.lock().unwrap().syncs, 1);
+}
+
+#[test]
+fn giving_up_while_the_disk_takes_its_time_keeps_what_is_written_and_promises_nothing() {
+    let slow = Slow::default();
+    let mut store =
+        Appender::new(Box::new(slow.clone()), Arc::new(Lengths), &config(true)).unwrap();
+    append(&mut store, 2998, 0).unwrap();
+    let closing = store.close();
+    slow.allow(2);
+    totals_when(&closing, |totals| totals.unsynced_bytes == 2000);
+    let closing = closing.wait(Duration::from_millis(1)).unwrap_err();
+    closing.abandon();
+    slow.allow(1);
+    let end = closing.wait_to_the_end();
+    assert_eq!(
+        (end.totals.written, end.totals.durable, end.durable),
+        (1, 0, false)
+    );
+    assert_eq!(slow.0.0.lock().unwrap().syncs, 0, "nobody waits for it");
+}
