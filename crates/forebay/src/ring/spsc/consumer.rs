@@ -9,14 +9,14 @@
 
 use super::{DropRun, Shared, leave};
 use crate::{
-    memory::{HugePages, copy_out},
+    memory::{HugePages, copy_out, seldom},
     ring::{
         cursor::{Cursor, Edge},
         looker::Pauses,
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Spin, Wait},
+    sync::{Arc, Spin, Wait, atomic::Ordering::Relaxed},
 };
 use std::{
     error, fmt, iter::FusedIterator, mem::ManuallyDrop, ops::Deref, ptr, slice, time::Duration,
@@ -299,9 +299,13 @@ impl<T, W: Wait> Consumer<T, W> {
         let (shared, place) = (&*self.shared, &self.place);
         // SAFETY: the consumer's alone, of which this is the only borrow.
         let learned = unsafe { &mut *shared.consumers.get() };
-        self.cursor.look(&shared.tail.position, 0, |newly, come| {
+        let known = self.cursor.look(&shared.tail.position, 0, |newly, come| {
             learned.found(newly, come, place.stand())
-        }) // PUBLISH
+        }); // PUBLISH
+        if known == 0 {
+            self.credit_forgotten();
+        }
+        known
     }
 
     /// As [`look`](Consumer::look), but at once.
@@ -314,6 +318,9 @@ impl<T, W: Wait> Consumer<T, W> {
         let come = self.cursor.limit();
         if evictor.is_due(come) {
             evictor.reached(come, self.place.stand());
+        }
+        if known == 0 {
+            self.credit_forgotten();
         }
         known
     }
@@ -332,6 +339,16 @@ impl<T, W: Wait> Consumer<T, W> {
         self.cursor.step(n);
     }
 
+    /// Gives the slots that a forgotten [`Drain`] emptied back to the producer, which otherwise might wait for them for ever.
+    #[inline(always)]
+    fn credit_forgotten(&mut self) {
+        // Relaxed: only this end stores it.
+        if self.shared.head.position.load(Relaxed) != self.cursor.position() {
+            seldom();
+            self.credit();
+        }
+    }
+
     /// Gives all slots behind us back to the producer.
     #[inline(always)]
     fn credit(&mut self) {
@@ -347,6 +364,10 @@ impl<T, W: Wait> Drop for Consumer<T, W> {
     fn drop(&mut self) {
         // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
+        // The last place and the last position must belong together, also after a drain was forgotten: `Shared` drops
+        // the elements from there on.
+        self.place.settle();
+        self.cursor.publish(&shared.head.position, Edge::Credit);
         leave(shared, CONSUMER_GONE, self.place.offset());
     }
 }
@@ -458,6 +479,9 @@ impl<'a, T, W: Wait> IntoIterator for Peeked<'a, T, W> {
 }
 
 /// Moves the elements of a burst out; when dropped, gives the slots of those taken back to the producer, at once.
+///
+/// If it is forgotten ([`std::mem::forget`]), the elements that it gave are still taken. The producer gets their slots back
+/// later: when the consumer takes something else out, finds the ring empty, or is dropped.
 ///
 /// ```
 /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;

@@ -364,6 +364,85 @@ fn a_forgotten_drain_moves_no_element_out_twice() {
     assert_eq!(sorted(&drops), [0, 1, 2, 3]);
 }
 
+/// A ring whose consumer has forgotten a drain that gave `taken` of 8 elements, in the middle of the memory.
+fn with_a_forgotten_drain(
+    drops: &Mutex<Vec<usize>>,
+    taken: usize,
+) -> (Producer<Fragile<'_>>, Consumer<Fragile<'_>>) {
+    let (mut producer, mut consumer) = ring(8).unwrap();
+    for number in 0..5 {
+        producer.push_burst(&mut fragile(drops, number..number + 1, usize::MAX));
+        drop(consumer.pop());
+    }
+    producer.push_burst(&mut fragile(drops, 5..13, usize::MAX));
+    let mut drain = consumer.peek(8).into_iter();
+    let mut left = taken;
+    while left > 0 {
+        let Some(element) = drain.next() else {
+            std::mem::forget(drain); // one view: the seam is in between
+            drain = consumer.peek(8).into_iter();
+            continue;
+        };
+        drop(element);
+        left -= 1;
+    }
+    std::mem::forget(drain);
+    (producer, consumer)
+}
+
+#[test]
+fn what_a_forgotten_drain_gave_is_dropped_once_whichever_end_goes_first() {
+    for taken in 0..=8 {
+        for producer_first in [true, false] {
+            let drops = Mutex::default();
+            let (producer, consumer) = with_a_forgotten_drain(&drops, taken);
+            if producer_first {
+                drop(producer);
+                drop(consumer);
+            } else {
+                drop(consumer);
+                drop(producer);
+            }
+            let all: Vec<_> = (0..13).collect();
+            assert_eq!(sorted(&drops), all, "{taken} taken");
+        }
+    }
+}
+
+#[test]
+fn a_consumer_that_finds_nothing_more_gives_back_what_a_forgotten_drain_took() {
+    let drops = Mutex::default();
+    type Looks<'a> = fn(&mut Consumer<Fragile<'a>>) -> bool;
+    let looks: [Looks<'_>; 5] = [
+        |consumer| consumer.pop().is_none(),
+        |consumer| consumer.peek(1).is_empty(),
+        |consumer| consumer.peek_all().is_empty(),
+        |consumer| !consumer.wait_filled(Some(Duration::from_micros(1))),
+        |consumer| consumer.pop_wait(Some(Duration::from_micros(1))).is_err(),
+    ];
+    for finds_nothing in looks {
+        let (producer, mut consumer) = with_a_forgotten_drain(&drops, 8);
+        assert_eq!((producer.vacant(), consumer.len()), (0, 0));
+        assert!(finds_nothing(&mut consumer));
+        assert_eq!(producer.vacant(), 8);
+    }
+}
+
+#[test]
+#[allow(clippy::forget_non_drop)] // that they need no Drop is the point
+fn forgotten_bursts_change_nothing() {
+    let drops = Mutex::default();
+    let (mut producer, mut consumer) = ring(8).unwrap();
+    producer.push_burst(&mut fragile(&drops, 0..3, usize::MAX));
+    std::mem::forget(producer.reserve(4));
+    std::mem::forget(consumer.peek(2));
+    assert_eq!((producer.vacant(), consumer.len()), (5, 3));
+    producer.push_burst(&mut fragile(&drops, 3..5, usize::MAX));
+    assert_eq!(consumer.pop().map(|element| element.number), Some(0));
+    drop((consumer, producer));
+    assert_eq!(sorted(&drops), [0, 1, 2, 3, 4]);
+}
+
 #[test]
 fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
     // Of a size that crosses the seam: 24 bytes, in memory of three pages, 512 of them. And 16, of which a page holds 256.
