@@ -42,6 +42,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     })?;
     let screen = Screen::new(&request);
     screen.start(&session);
+    if let Some(warning) = session.warning() {
+        screen.warn(warning);
+    }
     let mut reports = Reports::new(&request);
     let summary = session.run(&mut |event| match event {
         Event::Behind(behind) => screen.warn_behind(behind),

@@ -85,6 +85,11 @@ impl Screen {
         }
     }
 
+    /// Something that is odd about the request, also under `-q`.
+    pub fn warn(&self, what: &str) {
+        self.line(&format!("forebay: warning: {}", plain(what)));
+    }
+
     pub fn progress(&self, progress: &Progress) {
         if self.bar.is_hidden() {
             return;

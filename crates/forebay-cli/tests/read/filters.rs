@@ -110,3 +110,57 @@ fn losses_that_rejected_packets_told_of_are_told_by_the_next_one_that_passes() {
     // The statistics are about what passed the filter, those dropped before it included.
     assert_eq!(found.statistics, [[received - filtered, kernel, written]]);
 }
+
+/// A classic file of one packet with these bytes.
+fn classic(folder: &Folder, name: &str, link: u32, data: &[u8]) -> String {
+    let len = data.len() as u32;
+    let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link, 1, 0, len, len];
+    let path = folder.path(name);
+    std::fs::write(
+        &path,
+        [&words.map(u32::to_le_bytes).concat()[..], data].concat(),
+    )
+    .unwrap();
+    path
+}
+
+#[test]
+fn a_filter_has_to_make_sense_for_one_of_several_files_only() {
+    let folder = Folder::new();
+    let mut arp = [0; 60];
+    (arp[12], arp[13]) = (8, 6);
+    let ethernet = classic(&folder, "eth.pcap", 1, &arp);
+    let raw = classic(&folder, "raw.pcap", 101, &[0x45; 40]);
+    for inputs in [[&ethernet, &raw], [&raw, &ethernet]] {
+        let output = folder.path("out.pcapng");
+        let args = ["-r", inputs[0], "-r", inputs[1], "-w", &output, "--json"];
+        let ran = run(&[&args[..], &["ether[12:2] = 0x806 and arp"]].concat());
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        assert_eq!(law(&summary(&ran.stdout)), [2, 1, 1]);
+        let vlan = run(&[&args[..], &["vlan"]].concat());
+        assert_eq!(law(&summary(&vlan.stdout)), [2, 0, 2]);
+    }
+    // For none of them: what is wrong is said, and nothing is made.
+    let output = folder.path("none.pcapng");
+    let ran = run(&["-r", &raw, "-r", &raw, "-w", &output, "vlan"]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(text(&ran.stderr).contains("'vlan' is not supported on link type RAW"));
+    assert!(!std::path::Path::new(&output).exists());
+}
+
+#[test]
+fn a_filter_that_no_packet_can_match_is_warned_of_and_gives_an_empty_file() {
+    let folder = Folder::new();
+    let input = classic(&folder, "in.pcap", 1, &[0; 60]);
+    for output in ["out.pcapng", "out.pcap"].map(|name| folder.path(name)) {
+        for filter in ["ip and ip6", "1 = 2"] {
+            let ran = run(&["-q", "-r", &input, "-w", &output, "--json", filter]);
+            let told = text(&ran.stderr);
+            assert!(ran.status.success(), "{told}");
+            let warning = "forebay: warning: no packet of link type EN10MB (Ethernet) can match";
+            assert!(told.contains(warning), "{told}");
+            assert_eq!(law(&summary(&ran.stdout)), [1, 0, 1]);
+            assert!(std::fs::metadata(&output).unwrap().len() >= 24);
+        }
+    }
+}

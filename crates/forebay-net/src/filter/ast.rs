@@ -49,7 +49,7 @@ pub(super) enum Primitive {
     /// `greater`: at least so many.
     AtLeast(u32),
     /// `byte INDEX = VALUE`
-    Byte(u32, Relation, u32),
+    Byte(u32, ByteRelation, u32),
     Outbound(bool),
     Interface(u32),
     Vlan(Option<u32>),
@@ -102,6 +102,18 @@ pub(super) enum Relation {
     Less,
     AtLeast,
     AtMost,
+}
+
+/// What `byte INDEX RELATION VALUE` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ByteRelation {
+    Equal,
+    Greater,
+    Less,
+    /// The two have a bit in common.
+    And,
+    /// One of the two has a bit.
+    Or,
 }
 
 /// A number that is worked out from a packet.

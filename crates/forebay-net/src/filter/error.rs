@@ -21,6 +21,7 @@ pub struct Error {
     what: String,
     text: String,
     span: Range<usize>,
+    pub(super) matches_nothing: bool,
 }
 
 /// The most characters of a line that are shown on either side of the word.
@@ -31,6 +32,8 @@ const CONTEXT: usize = 60;
 pub(super) struct Wrong {
     pub what: String,
     pub span: Range<usize>,
+    /// The expression makes sense, but no packet can match it.
+    pub matches_nothing: bool,
 }
 
 impl Wrong {
@@ -38,6 +41,7 @@ impl Wrong {
         Wrong {
             what: what.into(),
             span,
+            matches_nothing: false,
         }
     }
 
@@ -47,6 +51,7 @@ impl Wrong {
             what: self.what,
             text: text.to_owned(),
             span: self.span,
+            matches_nothing: self.matches_nothing,
         }
     }
 }
@@ -55,6 +60,11 @@ impl Error {
     /// What is wrong and what to do about it, in one line.
     pub fn what(&self) -> &str {
         &self.what
+    }
+
+    /// Whether the expression makes sense, but no packet can match it, such as `ip and ip6`.
+    pub fn matches_nothing(&self) -> bool {
+        self.matches_nothing
     }
 
     /// The bytes of the expression that are to blame; at its end where something is missing, and

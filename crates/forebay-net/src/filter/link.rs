@@ -19,8 +19,23 @@ pub(super) enum Link {
     CookedV2,
     Ppp,
     CiscoHdlc,
-    /// Only bytes counted from the front can be looked at.
+    /// Only bytes counted from the link header can be tested.
     Other(u16),
+}
+
+/// A header that the capturing program put before the link header. Bytes of the link are counted after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CaptureHeader {
+    /// It always has this many bytes.
+    Fixed(u32),
+    /// 144 bytes, unless it is an AVS header after all.
+    Prism,
+    /// The big-endian word at byte 4 is its length.
+    Avs,
+    /// The little-endian half word at byte 2 is its length.
+    Radiotap,
+    /// As [`Radiotap`](CaptureHeader::Radiotap), and the link type after it is another one where the word at byte 4 says so.
+    Ppi,
 }
 
 impl Link {
@@ -39,6 +54,23 @@ impl Link {
             104 => Link::CiscoHdlc,
             other => Link::Other(other),
         }
+    }
+
+    /// The header before the link header, if packets of this link type have one.
+    pub fn capture_header(self) -> Option<CaptureHeader> {
+        let Link::Other(number) = self else {
+            return None;
+        };
+        Some(match number {
+            119 => CaptureHeader::Prism,
+            127 => CaptureHeader::Radiotap,
+            163 => CaptureHeader::Avs,
+            192 => CaptureHeader::Ppi,
+            // netANALYZER, and its variant with the preamble and the start of the frame.
+            240 => CaptureHeader::Fixed(4),
+            241 => CaptureHeader::Fixed(12),
+            _ => return None,
+        })
     }
 
     /// For messages.

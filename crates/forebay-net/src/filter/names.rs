@@ -83,11 +83,12 @@ impl Names {
         Ok(addresses)
     }
 
-    /// A network of `/etc/networks`: four bytes, the missing ones 0.
+    /// A network of `/etc/networks`, in upper or lower case: four bytes, the missing ones 0.
     pub fn network(&self, name: &str) -> Option<u32> {
         let text = self.file("networks");
         let mut lines = entries(&text);
-        let found = lines.find(|words| words[0] == name || words[2..].contains(&name))?;
+        let is_it = |word: &&str| word.eq_ignore_ascii_case(name);
+        let found = lines.find(|words| is_it(&words[0]) || words[2..].iter().any(is_it))?;
         let mut parts = found[1].split('.');
         let bytes = [(); 4].map(|()| parts.next().unwrap_or("0").parse::<u8>().ok());
         let [Some(a), Some(b), Some(c), Some(d)] = bytes else {
@@ -146,11 +147,11 @@ impl Names {
         found.map(|(_, number)| *number)
     }
 
-    /// A host of `/etc/ethers`.
+    /// A host of `/etc/ethers`, in upper or lower case.
     pub fn ether(&self, name: &str) -> Option<[u8; 6]> {
         let text = self.file("ethers");
         let mut lines = entries(&text);
-        let found = lines.find(|words| words[1] == name)?;
+        let found = lines.find(|words| words[1].eq_ignore_ascii_case(name))?;
         let mut parts = found[0].split(':');
         let bytes = [(); 6].map(|()| u8::from_str_radix(parts.next().unwrap_or(""), 16).ok());
         bytes
@@ -280,7 +281,10 @@ mod tests {
             "services",
             "# comment\nweb 81/tcp www w3 # http\nboth 7/tcp\nboth 7/udp\nodd 1/tcp\nodd 2/udp\n",
         );
-        write("networks", "lab 10.20\nnone 0.0.0.0 alias\nbad 300.1\n");
+        write(
+            "networks",
+            "lab 10.20\nnone 0.0.0.0 alias\nbad 300.1\nUPPER 10\n",
+        );
         write("ethers", "2:0:0:0:0:a box\n2:0 half\n");
         write("protocols", "tcp 7 TCP\n");
         let names = names(&folder);
@@ -288,9 +292,12 @@ mod tests {
         assert_eq!(names.port("both"), Some((7, None)));
         assert_eq!(names.port("odd"), Some((1, Some(Transport::Tcp))));
         assert_eq!(names.network("lab"), Some(0x0A14_0000));
+        assert_eq!(names.network("LAB"), Some(0x0A14_0000));
+        assert_eq!(names.network("Upper"), Some(0x0A00_0000));
         assert_eq!(names.network("alias"), Some(0));
         assert_eq!(names.network("bad"), None);
         assert_eq!(names.ether("box"), Some([2, 0, 0, 0, 0, 10]));
+        assert_eq!(names.ether("BOX"), Some([2, 0, 0, 0, 0, 10]));
         assert_eq!(names.ether("half"), None);
         assert_eq!(names.ip_protocol("TCP"), Some(7));
         std::fs::remove_dir_all(&folder).unwrap();

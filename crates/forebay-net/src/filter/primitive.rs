@@ -1,7 +1,7 @@
 //! What one word or a few of them ask: `tcp`, `ip host …`, `vlan 5`, `less 64`. A part of the parser.
 
 use super::{
-    ast::{Direction, Expr, Llc, Primitive, Protocol, Relation},
+    ast::{ByteRelation, Direction, Expr, Llc, Primitive, Protocol},
     error::Wrong,
     id::{Kind as IdKind, Qualifiers},
     parse::{Operand, Parser, Result},
@@ -118,14 +118,12 @@ impl Parser<'_> {
             "byte" => {
                 let index = self.number()?;
                 let relation = match self.peek() {
-                    Kind::Symbol("=") => Relation::Equal,
-                    Kind::Symbol("<") => Relation::Less,
-                    Kind::Symbol(">") => Relation::Greater,
-                    Kind::Symbol("&" | "|") => {
-                        let what = "'byte' compares with =, < and >; write link[INDEX] & MASK != 0";
-                        return Err(Wrong::new(self.span(), what));
-                    }
-                    _ => return Err(self.unexpected("=, < or >")),
+                    Kind::Symbol("=") => ByteRelation::Equal,
+                    Kind::Symbol("<") => ByteRelation::Less,
+                    Kind::Symbol(">") => ByteRelation::Greater,
+                    Kind::Symbol("&") => ByteRelation::And,
+                    Kind::Symbol("|") => ByteRelation::Or,
+                    _ => return Err(self.unexpected("=, <, >, & or |")),
                 };
                 self.advance();
                 Primitive::Byte(index, relation, self.number()?)

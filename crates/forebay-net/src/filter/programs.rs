@@ -52,19 +52,25 @@ impl Programs {
         }
     }
 
-    /// Whether the filter makes sense for one of these interfaces, if there are any.
+    /// Whether packets of one of these interfaces can match, if there are any.
     ///
     /// # Errors
-    /// What is wrong with it for the first.
+    /// What is wrong with the filter for the first interface for which it [makes sense](Error::matches_nothing), or else
+    /// for the first.
     pub fn check(&mut self, interfaces: &[Interface]) -> Result<(), Error> {
-        let mut first = Ok(());
+        let mut first: Option<Error> = None;
         for interface in interfaces {
-            match self.compiled(interface.link) {
-                Ok(_) => return Ok(()),
-                Err(error) => first = first.and(Err(error.clone())),
+            let Err(error) = self.compiled(interface.link) else {
+                return Ok(());
+            };
+            if first
+                .as_ref()
+                .is_none_or(|first| !first.matches_nothing && error.matches_nothing)
+            {
+                first = Some(error.clone());
             }
         }
-        first
+        first.map_or(Ok(()), Err)
     }
 }
 

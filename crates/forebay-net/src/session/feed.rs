@@ -2,11 +2,11 @@
 
 use super::output::Writing;
 use crate::{
-    filter::{Filter, Programs, bpf::Program},
+    filter::{self, Filter, Programs, bpf::Program},
     format::Described,
     port::{Frame, Port, Statistics, Wake},
 };
-use forebay::{Error, Result};
+use forebay::Result;
 use std::sync::Arc;
 
 /// One interface of a port.
@@ -114,16 +114,15 @@ impl Feed {
         self.programs.is_some()
     }
 
-    /// Whether the filter makes sense for what is known of the port by now.
+    /// Whether packets of the port can match `filter`, as far as its interfaces are known by now.
     ///
     /// # Errors
-    /// It does for none of its interfaces.
-    pub fn check(&mut self) -> Result<()> {
-        let Some(programs) = &mut self.programs else {
-            return Ok(());
-        };
-        let checked = programs.check(self.port.interfaces());
-        checked.map_err(|error| Error::new(self.port.name(), error.to_string()))
+    /// What is wrong with the filter for them. Ports that are no files had it compiled when they were opened.
+    pub fn check(&self, filter: &Filter) -> std::result::Result<(), filter::Error> {
+        match self.programs.is_some() || self.in_turn {
+            true => Programs::new(filter.clone()).check(self.port.interfaces()),
+            false => Ok(()),
+        }
     }
 
     /// Makes a lane for each interface that the port knows by now, and tells the output of it;

@@ -128,13 +128,14 @@ pub struct Session {
     clock: Clock,
     control: Control,
     output: String,
+    warning: Option<String>,
 }
 
 impl Session {
     /// Makes the output and composes its header. Ports are open already, so privileges can be gone.
     ///
     /// # Errors
-    /// The configuration is out of range, the filter makes no sense for an interface's link type, or
+    /// The configuration is out of range, the filter makes no sense for the link type of any interface, or
     /// the output cannot be made.
     pub fn open(
         ports: Vec<Box<dyn Port>>,
@@ -148,10 +149,8 @@ impl Session {
         config.store.abandon = control.abandon();
         let filter = config.filter.as_ref();
         let feeds = ports.into_iter().map(|port| Feed::new(port, filter));
-        let mut feeds: Vec<_> = feeds.collect();
-        for feed in &mut feeds {
-            feed.check()?;
-        }
+        let feeds: Vec<_> = feeds.collect();
+        let warning = filter.map_or(Ok(None), |filter| check(filter, &feeds))?;
         if let Output::Series(rotation) = &output {
             rotation.validate()?;
         }
@@ -167,7 +166,13 @@ impl Session {
             clock,
             control,
             output: name,
+            warning,
         })
+    }
+
+    /// What is odd about the request, though nothing forbids it: a filter that no packet can match.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// What was got: each port, and the store if there is an output.
@@ -340,6 +345,26 @@ impl Session {
             port_error: troubles.port,
             store_error,
         }
+    }
+}
+
+/// A warning if `filter` makes sense, but no packet of any port can match it.
+///
+/// # Errors
+/// It makes no sense for any of the interfaces.
+fn check(filter: &Filter, feeds: &[Feed]) -> Result<Option<String>> {
+    let mut errors = Vec::new();
+    for feed in feeds {
+        match feed.check(filter) {
+            Ok(()) => return Ok(None),
+            Err(error) => errors.push((feed.port.name(), error)),
+        }
+    }
+    let odd = errors.iter().find(|(_, error)| error.matches_nothing());
+    match (odd, errors.first()) {
+        (Some((_, error)), _) => Ok(Some(error.what().to_owned())),
+        (None, Some((name, error))) => Err(Error::new(*name, error.to_string())),
+        (None, None) => Ok(None),
     }
 }
 

@@ -80,10 +80,6 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
     };
     let mut lanes: Vec<(Arc<Program>, u64)> = Vec::new();
     let mut programs = Programs::new(filter.clone());
-    if let Err(e) = programs.check(port.interfaces()) {
-        found.error = Some(format!("capture: {e}"));
-        return found;
-    }
     let mut put_back = way.put_back.clone();
     let (mut received, mut filtered) = (0, 0);
     let mut introduce = |port: &File, lanes: &mut Vec<(Arc<Program>, u64)>| {

@@ -8,6 +8,7 @@ mod corpus;
 #[path = "../../../forebay/tests/support/dice.rs"]
 mod dice;
 mod expressions;
+mod headers;
 #[allow(unsafe_code)]
 #[path = "../support/lab.rs"]
 mod lab;
@@ -34,17 +35,21 @@ struct Corpus {
 
 impl Corpus {
     fn of(link: u16, test: &str) -> Self {
+        let packets = if link == 1 {
+            corpus::ethernet()
+        } else {
+            corpus::under(link)
+        };
+        Corpus::with(link, test, packets)
+    }
+
+    fn with(link: u16, test: &str, packets: Vec<Packet>) -> Self {
         let folder = std::env::temp_dir().join(format!(
             "forebay-filter-{test}-{link}-{}",
             std::process::id()
         ));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join(format!("{link}.pcap"));
-        let packets = if link == 1 {
-            corpus::ethernet()
-        } else {
-            corpus::under(link)
-        };
         oracle::write(&path, link, &packets);
         Corpus {
             folder,

@@ -15,8 +15,7 @@
 //! which take nearly all of the time, need nobody.
 //!
 //! What comes out is what [`File`] and a filter behind it would give, packet for packet and count for
-//! count, errors included. One thing is better: an interface for which the filter makes no sense is an
-//! error with its first packet, or that of one described behind it. Memory is bounded: some windows a
+//! count, errors included. Memory is bounded: some windows a
 //! worker (8; up to 32 where much begins to pass all at once), a record, and what was lent to the store and is not written, which its buffers bound.
 //!
 //! `worker` reads, `sieve` sifts, `front` passes the baton, `terms` is what it carries, `batch` what is
@@ -87,8 +86,10 @@ impl Default for Config {
 /// many windows of bytes that can be read in any order. Otherwise it comes back as it is, and the
 /// session filters.
 ///
+/// Packets of an interface for which the filter makes no sense do not match.
+///
 /// # Errors
-/// The filter makes no sense for an interface; no thread or memory is left.
+/// No thread or memory is left.
 pub fn sifted(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
     let is_large = file.stream.source().len() >= LEAST_WINDOWS * WINDOW as u64;
     if !is_large || file.packing().is_some() {
@@ -198,8 +199,7 @@ impl Sifted {
     /// `file`, of which nothing was taken, behind `filter`.
     ///
     /// # Errors
-    /// It is packed, or no regular file that was opened for this; the filter makes no sense for an
-    /// interface; no thread or memory is left.
+    /// It is packed, or no regular file that was opened for this; no thread or memory is left.
     pub fn new(file: File, filter: &Filter, config: &Config) -> Result<Self> {
         let File {
             name,
@@ -223,7 +223,7 @@ impl Sifted {
             ));
         };
         let programs = Programs::new(filter.clone());
-        let baton = Baton::new(begin, decoder, programs).map_err(|e| wrong(&e.to_string()))?;
+        let baton = Baton::new(begin, decoder, programs);
         let chime = Chime::new()?;
         let start = Start {
             file: plain,

@@ -10,7 +10,7 @@
 //! describes something, which is rare. Imports `format` and `filter`.
 
 use crate::{
-    filter::{self, Programs, bpf::Program},
+    filter::{Programs, bpf::Program},
     format::read::Decoder,
     port::{Interface, Statistics},
 };
@@ -42,14 +42,7 @@ pub(super) struct Baton {
 }
 
 impl Baton {
-    /// # Errors
-    /// The filter makes sense for none of the interfaces that are known already.
-    pub fn new(
-        next: u64,
-        decoder: Decoder,
-        mut by_link: Programs,
-    ) -> Result<Box<Self>, filter::Error> {
-        by_link.check(decoder.interfaces())?;
+    pub fn new(next: u64, decoder: Decoder, by_link: Programs) -> Box<Self> {
         let terms = Terms {
             decoder: decoder.for_packets(),
             programs: Vec::new(),
@@ -65,7 +58,7 @@ impl Baton {
             is_outdated: true,
         });
         baton.settle();
-        Ok(baton)
+        baton
     }
 
     /// Interfaces that came since the last call.

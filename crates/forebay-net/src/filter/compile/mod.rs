@@ -14,6 +14,7 @@
 mod addresses;
 mod arithmetic;
 mod graph;
+mod headers;
 mod layers;
 mod layout;
 mod load;
@@ -26,7 +27,7 @@ use crate::{
     filter::{
         View,
         arithmetic::FARTHEST,
-        ast::{Direction, Expr, Joint, Llc, Primitive, Protocol, Relation},
+        ast::{ByteRelation, Direction, Expr, Joint, Llc, Primitive, Protocol},
         bpf::{Program, code},
         error::Wrong,
         link::{Layers, Link},
@@ -34,11 +35,23 @@ use crate::{
     port::LinkType,
 };
 use load::{Base, Size};
-use std::ops::Range;
+use std::{cell::Cell, ops::Range};
 use test::{Test, step};
 
 /// A result whose failure still has to be given its place.
 type Said<T> = Result<T, String>;
+
+/// Why there is no program for an expression that makes sense in all its parts.
+enum Failed {
+    MatchesNothing(String),
+    Other(String),
+}
+
+impl From<String> for Failed {
+    fn from(what: String) -> Self {
+        Failed::Other(what)
+    }
+}
 
 struct Compiler {
     layers: Layers,
@@ -50,6 +63,8 @@ struct Compiler {
     numbers: u8,
     /// What cannot be told of these packets does not hold, and is no error.
     untold_is_false: bool,
+    /// Whether any test reads bytes of the link header.
+    reads_link: Cell<bool>,
 }
 
 pub(super) fn compile(
@@ -65,9 +80,16 @@ pub(super) fn compile(
         lowest_offset: code::SCRATCH as u8,
         numbers: 0,
         untold_is_false,
+        reads_link: Cell::new(false),
     };
+    let header = compiler
+        .capture_header()
+        .map_err(|what| Wrong::new(0..0, what))?;
     let test = match expression {
-        Some(expression) => compiler.expression(expression)?,
+        Some(expression) => {
+            let test = compiler.expression(expression)?;
+            compiler.after(header, test)
+        }
         None => Test::Always(true),
     };
     if compiler.numbers > compiler.lowest_offset {
@@ -75,17 +97,25 @@ pub(super) fn compile(
             "the expression needs more than the 16 scratch cells of BPF; use fewer operators";
         return Err(Wrong::new(0..0, what));
     }
-    let built = graph::build(&test).and_then(|mut graph| {
-        optimize::optimize(&mut graph);
-        if graph.start == graph::REJECT && !untold_is_false {
-            let name = Link::of(link).name();
-            return Err(format!(
-                "no packet of link type {name} can match this; write 'or' where either may hold"
-            ));
-        }
-        layout::lay_out(&graph, snaplen)
-    });
-    built.map_err(|what| Wrong::new(0..0, what))
+    let built = graph::build(&test)
+        .map_err(Failed::Other)
+        .and_then(|mut graph| {
+            optimize::optimize(&mut graph);
+            if graph.start == graph::REJECT && !untold_is_false {
+                let name = Link::of(link).name();
+                return Err(Failed::MatchesNothing(format!(
+                    "no packet of link type {name} can match this; write 'or' where either may hold"
+                )));
+            }
+            Ok(layout::lay_out(&graph, snaplen)?)
+        });
+    built.map_err(|failed| match failed {
+        Failed::Other(what) => Wrong::new(0..0, what),
+        Failed::MatchesNothing(what) => Wrong {
+            matches_nothing: true,
+            ..Wrong::new(0..0, what)
+        },
+    })
 }
 
 impl Compiler {
@@ -149,11 +179,16 @@ impl Compiler {
                 *bytes,
             )),
             Primitive::Byte(index, relation, value) => {
-                let steps = self.load(Base::Link, within(*index)?, Size::Byte);
+                let mut steps = self.load(Base::Link, within(*index)?, Size::Byte);
                 Ok(match relation {
-                    Relation::Less => Test::Value(steps, code::JGE_K, *value).not(),
-                    Relation::Greater => Test::Value(steps, code::JGT_K, *value),
-                    _ => Test::equal(steps, *value),
+                    ByteRelation::Less => Test::Value(steps, code::JGE_K, *value).not(),
+                    ByteRelation::Greater => Test::Value(steps, code::JGT_K, *value),
+                    ByteRelation::Equal => Test::equal(steps, *value),
+                    ByteRelation::And => Test::masked(steps, *value, 0).not(),
+                    ByteRelation::Or => {
+                        steps.push(step(code::OR_K, *value));
+                        Test::equal(steps, 0).not()
+                    }
                 })
             }
             Primitive::Outbound(outbound) => self.outbound(*outbound),

@@ -1,0 +1,67 @@
+//! Headers of the capture before the link header: where the link header begins, worked out before any test.
+//!
+//! As in libpcap, the length is loaded before everything else of an expression that reads bytes of the
+//! link, and only then: a packet that ends within this header is rejected whatever else is asked.
+
+use super::{
+    Compiler, Said,
+    test::{Test, step},
+};
+use crate::filter::{
+    bpf::code,
+    link::{CaptureHeader, Offset},
+};
+
+/// The first word of an AVS header, without the number of its version.
+const AVS_MAGIC: u32 = 0x8021_1000;
+const AVS_MASK: u32 = 0xffff_f000;
+const PRISM_BYTES: u32 = 144;
+/// The word of a PPI header that says 802.11, as a big-endian load sees it.
+const PPI_IS_802_11: u32 = 105_u32.swap_bytes();
+
+impl Compiler {
+    /// Moves the link header behind that of the capture. Gives the steps that find it, if its place
+    /// differs from packet to packet.
+    pub(super) fn capture_header(&mut self) -> Said<Option<Test>> {
+        let Some(header) = self.layers.link.capture_header() else {
+            return Ok(None);
+        };
+        if let CaptureHeader::Fixed(bytes) = header {
+            self.layers.header = Offset::at(bytes);
+            return Ok(None);
+        }
+        let cell = self.offset_cell()?;
+        self.layers.header.cell = Some(cell);
+        let keep = step(code::ST, cell.into());
+        let word_at_4 = Test::Do(vec![step(code::LD_ABS, 4), keep]);
+        Ok(Some(match header {
+            CaptureHeader::Fixed(_) | CaptureHeader::Avs => word_at_4,
+            CaptureHeader::Prism => {
+                let magic = vec![step(code::LD_ABS, 0)];
+                let usual = Test::Do(vec![step(code::LD_IMM, PRISM_BYTES), keep]);
+                let is_avs = Test::masked(magic, AVS_MASK, AVS_MAGIC);
+                Test::If(Box::new([is_avs, word_at_4, usual]))
+            }
+            CaptureHeader::Radiotap | CaptureHeader::Ppi => Test::Do(vec![
+                step(code::LDB_ABS, 3),
+                step(code::LSH_K, 8),
+                step(code::TAX, 0),
+                step(code::LDB_ABS, 2),
+                step(code::OR_K | 0x08, 0), // with X instead of a constant
+                keep,
+            ]),
+        }))
+    }
+
+    /// `test`, after the `header` was found if `test` needs it. What a PPI header carries has to be 802.11.
+    pub(super) fn after(&self, header: Option<Test>, test: Test) -> Test {
+        let test = match header {
+            Some(header) if self.reads_link.get() => header.and(test),
+            _ => test,
+        };
+        if self.layers.link.capture_header() != Some(CaptureHeader::Ppi) {
+            return test;
+        }
+        Test::equal(vec![step(code::LD_ABS, 4)], PPI_IS_802_11).and(test)
+    }
+}
