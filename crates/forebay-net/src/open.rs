@@ -35,6 +35,8 @@ pub struct Options {
     pub filter: Option<Filter>,
     /// The output holds one link type: `any` is then all interfaces with Ethernet frames.
     pub one_link_type: bool,
+    /// An interface that goes down ends its port, instead of being waited for.
+    pub stop_on_down: bool,
 }
 
 impl Default for Options {
@@ -47,6 +49,7 @@ impl Default for Options {
             delay: Duration::from_millis(100),
             filter: None,
             one_link_type: false,
+            stop_on_down: false,
         }
     }
 }
@@ -169,6 +172,7 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
                 retire: options.delay,
                 filter: options.filter.clone(),
                 ethernet_only: options.one_link_type,
+                stop_on_down: options.stop_on_down,
                 ..af_packet::Config::default()
             };
             if let Some(bytes) = options.ring_bytes {

@@ -122,6 +122,10 @@ pub struct Capture {
     #[arg(short = 'p')]
     pub not_promiscuous: bool,
 
+    /// End the capture with exit code 1 when an interface goes down, instead of waiting until it is up again
+    #[arg(long)]
+    pub stop_on_down: bool,
+
     /// Become USER once the interfaces are open, before the first file is made
     #[arg(short = 'Z', value_name = "USER")]
     pub user: Option<String>,

@@ -69,6 +69,10 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
                 "ring_bytes": source.got.ring_bytes,
                 "ring_frames": source.got.ring_frames,
                 "timestamps": source.got.timestamps,
+                "outages": {
+                    "count": source.outages.count,
+                    "seconds": source.outages.total.as_secs_f64(),
+                },
             })
         })
         .collect();

@@ -50,6 +50,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Event::Behind(behind) => screen.warn_behind(behind),
         Event::Finishing(_) => {}
         Event::Compressing { files } => screen.compressing(files),
+        Event::Outage { source, outages } => screen.outage(source, &outages),
         Event::Progress(progress) => {
             if progress.asked {
                 screen.counts(progress);

@@ -136,6 +136,7 @@ impl Request {
                 snaplen,
                 delay: Duration::from_millis(if flags.unbuffered { 10 } else { 100 }),
                 one_link_type: flags.write.as_deref().is_some_and(is_classic),
+                stop_on_down: flags.stop_on_down,
             },
             user: flags.user.as_deref().map(Identity::named).transpose()?,
             store,

@@ -6,11 +6,12 @@ use crate::output::{plain, say};
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
+    port::Outages,
     session::{Behind, Progress, Session, Source, Summary},
     units,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 pub struct Screen {
     bar: ProgressBar,
@@ -18,6 +19,7 @@ pub struct Screen {
     writes: bool,
     snaplen: u32,
     series: Option<String>,
+    outage_lines: Cell<u32>,
 }
 
 /// `1.488 Mpps`, `0.95 Gb/s`.
@@ -46,6 +48,7 @@ impl Screen {
             writes: request.write.is_some(),
             snaplen: request.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
+            outage_lines: Cell::new(0),
         }
     }
 
@@ -96,6 +99,27 @@ impl Screen {
         }
         self.bar.set_message(progress_line(progress, self.writes));
         self.bar.tick();
+    }
+
+    /// An interface went down or is up again. An interface that flaps all the time is reported a few times, and then only counted.
+    pub fn outage(&self, source: &str, outages: &Outages) {
+        let lines = self.outage_lines.get();
+        if lines > MOST_OUTAGE_LINES {
+            return;
+        }
+        self.outage_lines.set(lines + 1);
+        let source = plain(source);
+        let text = match outages.is_down {
+            _ if lines == MOST_OUTAGE_LINES => {
+                "the interface goes up and down; further outages are only counted".into()
+            }
+            true => "the interface went down; waiting until it is up again".into(),
+            false => format!(
+                "the interface is up again after {:.1} s; packets of that time were not seen",
+                outages.last.as_secs_f64()
+            ),
+        };
+        self.line(&format!("forebay: {source}: {text}"));
     }
 
     /// All is captured, and some files are not compressed yet.
@@ -150,6 +174,9 @@ impl Screen {
         }
     }
 }
+
+/// Lines about outages, before they are only counted.
+const MOST_OUTAGE_LINES: u32 = 10;
 
 fn listening(source: &Source, snaplen: u32) -> String {
     let links = links(source);
@@ -241,6 +268,16 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
     }
     if let Some(lost @ 1..) = ledger.interface_dropped {
         lines.push(format!("{lost} packets dropped by interface"));
+    }
+    let had_outages = |source: &&Source| source.outages.count > 0;
+    for source in summary.sources.iter().filter(had_outages) {
+        let Outages { count, total, .. } = source.outages;
+        let times = if count == 1 { "time" } else { "times" };
+        lines.push(format!(
+            "forebay: {} was down {count} {times}, {:.1} s in all; packets of that time were not seen",
+            plain(&source.name),
+            total.as_secs_f64()
+        ));
     }
     lines.push(format!("{}   {}", law(summary), run_line(summary)));
     if summary.filters_uncounted {

@@ -1,24 +1,24 @@
 //! Interfaces that are listed, go away, or stay quiet.
 
 use crate::{
-    Load, check, ended,
-    lab::{ip, lab},
+    Load, check, ended, heard,
+    lab::{carries, ip, lab},
     listening, listening_on,
     support::{count, forebay, found::read, interrupt},
 };
 use std::{fs::File, time::Duration};
 
 #[test]
-fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file() {
+fn a_deleted_interface_ends_the_capture_and_with_stop_on_down_so_does_one_that_goes_down() {
     lab(&["tcpreplay"], || {
-        for (loss, words) in [
-            ("link set vb down", "went down"),
-            ("link del vb", "is gone"),
+        for (flags, loss, words) in [
+            (&["--stop-on-down"][..], "link set vb down", "went down"),
+            (&[], "link del vb", "is gone"),
         ] {
             let load = Load::new("5k");
             let file = load.path("got.pcapng");
             ip("link set vb up");
-            let child = listening(&["-w", &file]);
+            let child = listening(&[&["-w", &file], flags].concat());
             load.send();
             ip(loss);
             let (code, json, said) = ended(child);
@@ -29,6 +29,90 @@ fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_readable_file() {
             );
             check(&json, &read(File::open(&file).unwrap()), 5000);
         }
+    });
+}
+
+#[test]
+fn a_capture_goes_on_after_its_interface_was_down_and_reports_it() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("5k");
+        let file = load.path("got.pcapng");
+        let mut child = listening(&["-w", &file]);
+        load.send();
+        ip("link set vb down");
+        let mut said = heard(&mut child, "vb: the interface went down");
+        ip("link set vb up");
+        said += &heard(&mut child, "vb: the interface is up again");
+        carries("va");
+        load.send();
+        // Too short for anybody to see it down.
+        ip("link set vb down");
+        ip("link set vb up");
+        carries("va");
+        let (code, json, rest) = load.through(child);
+        said += &rest;
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(json["law_holds"], true, "{json}");
+        let ledger = ["received", "written"].map(|key| count(&json[key]));
+        assert_eq!(ledger, [15_000; 2], "{said}");
+        let outages = &json["got"]["sources"][0]["outages"];
+        assert_eq!(count(&outages["count"]), 2, "{json}");
+        assert!(outages["seconds"].as_f64().unwrap() > 0.0, "{json}");
+        assert!(said.contains("vb was down 2 times"), "{said}");
+        let found = read(File::open(&file).unwrap());
+        assert_eq!(found.packets.len(), 15_000);
+    });
+}
+
+#[test]
+fn what_ends_while_its_interface_is_down_ends_well_and_says_so() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("5k");
+        let file = load.path("got.pcapng");
+        let mut child = listening(&["-w", &file]);
+        load.send();
+        ip("link set vb down");
+        heard(&mut child, "vb: the interface went down");
+        interrupt(&child, "-INT");
+        let (code, json, said) = ended(child);
+        assert_eq!(code, 0, "{said}");
+        check(&json, &read(File::open(&file).unwrap()), 5000);
+        assert!(said.contains("vb was down 1 time"), "{said}");
+
+        // One that is deleted while it is down.
+        ip("link set vb up");
+        let mut child = listening(&["-w", &file]);
+        ip("link set vb down");
+        heard(&mut child, "vb: the interface went down");
+        ip("link del vb");
+        let (code, _, said) = ended(child);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("vb: the interface is gone"), "{said}");
+    });
+}
+
+#[test]
+fn an_interface_that_flaps_all_the_time_does_not_fill_the_screen() {
+    lab(&[], || {
+        let mut child = listening(&["-w", "/dev/null"]);
+        let mut said = String::new();
+        for _ in 0..5 {
+            ip("link set vb down");
+            said += &heard(&mut child, "the interface went down");
+            ip("link set vb up");
+            said += &heard(&mut child, "the interface is up again");
+        }
+        for _ in 0..20 {
+            ip("link set vb down");
+            ip("link set vb up");
+        }
+        interrupt(&child, "-INT");
+        let (code, json, rest) = ended(child);
+        said += &rest;
+        assert_eq!(code, 0, "{said}");
+        let outages = count(&json["got"]["sources"][0]["outages"]["count"]);
+        assert!((6..=25).contains(&outages), "{json}");
+        assert!(said.matches("the interface").count() <= 12, "{said}");
     });
 }
 

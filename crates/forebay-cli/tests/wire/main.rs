@@ -39,19 +39,21 @@ fn listening_on(interface: &str, args: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    heard(&mut child, "polling\n");
+    child
+}
+
+/// What a capture prints on standard error from here on, up to and including these words.
+fn heard(child: &mut Child, words: &str) -> String {
     let mut said = Vec::new();
     let stderr = child.stderr.as_mut().unwrap();
-    while !said.ends_with(b"polling\n") {
+    while !said.ends_with(words.as_bytes()) {
         let mut byte = [0];
-        assert_eq!(
-            stderr.read(&mut byte).unwrap(),
-            1,
-            "{}",
-            String::from_utf8_lossy(&said)
-        );
+        let len = stderr.read(&mut byte).unwrap();
+        assert_eq!(len, 1, "{words:?} in {}", String::from_utf8_lossy(&said));
         said.push(byte[0]);
     }
-    child
+    String::from_utf8(said).unwrap()
 }
 
 /// Exit code, summary, and what was said.

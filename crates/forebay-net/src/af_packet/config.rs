@@ -39,6 +39,9 @@ pub struct Config {
     pub incoming_only: bool,
     /// Of all interfaces (`any`) only those with Ethernet frames, for an output that holds one link type. Default false.
     pub ethernet_only: bool,
+    /// The interface going down is an error that ends the port. Default false: the port waits until the interface is up again, and
+    /// counts that in [`Port::outages`](crate::port::Port::outages). An interface that is deleted always ends it.
+    pub stop_on_down: bool,
 }
 
 impl Default for Config {
@@ -52,6 +55,7 @@ impl Default for Config {
             filter: None,
             incoming_only: false,
             ethernet_only: false,
+            stop_on_down: false,
         }
     }
 }

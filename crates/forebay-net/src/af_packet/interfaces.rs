@@ -305,6 +305,16 @@ impl Interfaces {
         }
     }
 
+    /// Whether the one interface is up; `None`: it was deleted.
+    ///
+    /// # Errors
+    /// Netlink does not answer.
+    pub(super) fn is_up(&self) -> Result<Option<bool>> {
+        let index = self.known.first().map_or(0, |first| first.index);
+        let link = self.netlink.link(index)?;
+        Ok(link.map(|link| link.is_up()))
+    }
+
     /// Why the one interface left us, in words for the user.
     pub(super) fn lost_because(&self) -> Error {
         let name = self.list.first().map_or("", |first| &first.name);

@@ -18,6 +18,8 @@
 //! Counts::received = Σ frames + Counts::dropped
 //! ```
 //!
+//! An interface that goes down is waited for, and [`Port::outages`] counts that; one that is deleted ends the port.
+//!
 //! Three things to know: [`Port::stop`] waits for the kernel, 8 to 20 ms; a frame may be up to
 //! [`Config::retire`] old when it is first seen; and outgoing frames are captured too, except on
 //! the loopback interface or with [`Config::incoming_only`].
@@ -61,7 +63,7 @@ mod socket;
 pub use config::Config;
 
 use crate::link::{Link, Netlink};
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Port, Wake};
+use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Outages, Port, Wake};
 use forebay::{Error, Result};
 use gaps::Gaps;
 use interfaces::{Interfaces, Which};
@@ -82,14 +84,22 @@ pub struct AfPacket {
     patience: Duration,
     /// The kernel leaves frames out for us.
     filters: bool,
+    stop_on_down: bool,
     state: State,
     empty_looks: u32,
+    /// Outages that are over, and the one since the state became `Down`.
+    outages: Outages,
 }
 
 #[derive(Debug)]
 enum State {
     /// Attached to the interface.
     Live,
+    /// The interface is down. The kernel attaches the socket again when it comes up, and says nothing then: we ask.
+    Down {
+        since: Instant,
+        next_check: Instant,
+    },
     /// Detached; what was accepted is still being read.
     Draining(Drain),
     Ended,
@@ -108,6 +118,8 @@ struct Drain {
 
 /// A spinning caller never arms; this often an empty look checks on the interface too.
 const LOOKS_BETWEEN_CHECKS: u32 = 1024;
+/// How often an interface that is down is asked about.
+const DOWN_CHECK: Duration = Duration::from_millis(100);
 
 impl AfPacket {
     /// Opens the interface called `name`, or `any`, which is all at once, and begins to capture.
@@ -167,8 +179,10 @@ impl AfPacket {
             timer,
             patience: config.retire * 2 + Duration::from_secs(1),
             filters: config.filter.is_some(),
+            stop_on_down: config.stop_on_down,
             state: State::Live,
             empty_looks: 0,
+            outages: Outages::default(),
         })
     }
 
@@ -184,9 +198,13 @@ impl AfPacket {
 
     /// Detaches from the interface and begins to drain.
     fn drain(&mut self, lost: bool) -> Result<()> {
+        let was_down = self.end_outage();
         let detached = self.reader.socket.detach()?;
-        // Nobody waits for frames in flight when the interface goes by itself (packet_notifier).
-        let detached = if lost { Detached::Settling } else { detached };
+        // When the interface goes down by itself, the kernel does not wait for frames in flight (packet_notifier).
+        let detached = match lost || was_down {
+            true => Detached::Settling,
+            false => detached,
+        };
         self.state = State::Draining(Drain {
             detached,
             lost,
@@ -194,6 +212,76 @@ impl AfPacket {
             deadline: None,
         });
         Ok(())
+    }
+
+    /// The socket reported that the interface went down, or it is time to ask whether it is up again.
+    fn check_link(&mut self) -> Result<Wake<'_>> {
+        let now = Instant::now();
+        if let State::Down { next_check, .. } = self.state
+            && now < next_check
+        {
+            return self.sleep_for(next_check - now);
+        }
+        if self.stop_on_down {
+            self.drain(true)?;
+            return self.wait_for_the_rest();
+        }
+        let was_live = matches!(self.state, State::Live);
+        if was_live {
+            self.begin_outage(now);
+        }
+        match self.reader.interfaces.is_up() {
+            Ok(None) => {
+                // Whoever deletes an interface does not mean a pause.
+                self.end_outage();
+                self.outages.count -= u64::from(was_live);
+                self.drain(true)?;
+                self.wait_for_the_rest()
+            }
+            Ok(Some(true)) => {
+                self.end_outage();
+                Ok(Wake::Ready)
+            }
+            // Where netlink does not answer now, it is asked again.
+            Ok(Some(false)) | Err(_) => self.sleep_for(DOWN_CHECK),
+        }
+    }
+
+    fn begin_outage(&mut self, now: Instant) {
+        self.outages.count += 1;
+        self.outages.last = Duration::ZERO;
+        self.state = State::Down {
+            since: now,
+            next_check: now,
+        };
+    }
+
+    /// Whether there was one. The port is live again.
+    fn end_outage(&mut self) -> bool {
+        let State::Down { since, .. } = self.state else {
+            return false;
+        };
+        self.outages.last = since.elapsed();
+        self.outages.total += self.outages.last;
+        self.state = State::Live;
+        true
+    }
+
+    /// Wakes the caller after `time`, where nothing else would.
+    fn sleep_for(&mut self, time: Duration) -> Result<Wake<'_>> {
+        if let State::Down { next_check, .. } = &mut self.state {
+            *next_check = Instant::now() + time;
+        }
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: time.as_secs() as i64,
+                tv_nsec: i64::from(time.subsec_nanos()).max(1),
+            },
+        };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+            .map_err(|cause| Error::new(self.name(), "setting a timer").because(cause))?;
+        Ok(Wake::Fd(self.timer.as_fd()))
     }
 
     /// Makes the interface known that the next frame came from: a burst goes no further than to one that is not.
@@ -252,17 +340,7 @@ impl AfPacket {
         }
         // The socket tells when the kernel closes a block, but neither that statistics stand still
         // nor that a deadline has passed.
-        let pause = Timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000,
-        };
-        let once = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: pause,
-        };
-        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
-            .map_err(|cause| Error::new(self.name(), "setting a timer").because(cause))?;
-        Ok(Wake::Fd(self.timer.as_fd()))
+        self.sleep_for(Duration::from_millis(1))
     }
 }
 
@@ -302,13 +380,13 @@ impl Port for AfPacket {
         if self.reader.look() {
             return Ok(Wake::Ready);
         }
-        if matches!(self.state, State::Live) {
-            if self.reader.socket.take_error().is_none() {
-                return Ok(Wake::Fd(self.reader.socket.as_fd()));
+        match self.state {
+            State::Live if self.reader.socket.take_error().is_none() => {
+                Ok(Wake::Fd(self.reader.socket.as_fd()))
             }
-            self.drain(true)?;
+            State::Live | State::Down { .. } => self.check_link(),
+            State::Draining(_) | State::Ended => self.wait_for_the_rest(),
         }
-        self.wait_for_the_rest()
     }
 
     fn disarm(&mut self) {}
@@ -319,11 +397,17 @@ impl Port for AfPacket {
     /// If one never comes (the kernel must close its last block within [`Config::retire`]), it says
     /// so a second later; the frame then shows as `received - dropped` above what was delivered.
     fn stop(&mut self) -> Result<()> {
-        if matches!(self.state, State::Live) {
-            let lost = self.reader.socket.take_error().is_some();
-            self.drain(lost)?;
-            self.reader.read_statistics();
+        if matches!(self.state, State::Live) && self.reader.socket.take_error().is_some() {
+            // Not seen before: an outage that is over by now, perhaps, or goes on.
+            match self.stop_on_down {
+                true => self.drain(true)?,
+                false => self.begin_outage(Instant::now()),
+            }
         }
+        if matches!(self.state, State::Live | State::Down { .. }) {
+            self.drain(false)?;
+        }
+        self.reader.read_statistics();
         Ok(())
     }
 
@@ -336,6 +420,19 @@ impl Port for AfPacket {
             dropped: Some(self.reader.dropped),
             interface_dropped: Some(self.reader.interfaces.dropped()),
             filtered: if self.filters { None } else { Some(0) },
+        }
+    }
+
+    fn outages(&self) -> Outages {
+        let State::Down { since, .. } = self.state else {
+            return self.outages;
+        };
+        let last = since.elapsed();
+        Outages {
+            total: self.outages.total + last,
+            last,
+            is_down: true,
+            ..self.outages
         }
     }
 

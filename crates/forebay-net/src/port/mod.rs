@@ -61,7 +61,7 @@ mod link_type;
 pub use link_type::LinkType;
 
 use forebay::{Result, store::Loan};
-use std::os::fd::BorrowedFd;
+use std::{os::fd::BorrowedFd, time::Duration};
 
 /// What a capture file has to know about where its frames came from.
 ///
@@ -273,6 +273,21 @@ pub struct Counts {
     pub filtered: Option<u64>,
 }
 
+/// How often a source's interface was down, and for how long: no packet of that time was seen.
+///
+/// An outage shorter than the source's checks counts with the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outages {
+    /// Outages that began.
+    pub count: u64,
+    /// How long they lasted together, the present one included.
+    pub total: Duration,
+    /// How long the last one lasted, or has lasted so far.
+    pub last: Duration,
+    /// The interface is down now.
+    pub is_down: bool,
+}
+
 /// What is known about one interface at the end of a capture. `None` is unknown.
 ///
 /// ```
@@ -339,7 +354,7 @@ pub trait Port: Send {
     /// One look: up to `budget` frames, possibly none. Never blocks.
     ///
     /// # Errors
-    /// The source broke (its interface went down or away); frames before that were delivered.
+    /// The source broke (its interface was deleted); frames before that were delivered.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>>;
 
     /// Asks to be told about the next frame. After [`Wake::Fd`] or [`Wake::At`] the caller looks
@@ -361,6 +376,11 @@ pub trait Port: Send {
 
     /// The counters so far; final once [`arm`](Port::arm) has said [`Wake::End`].
     fn counts(&mut self) -> Counts;
+
+    /// The outages so far of an interface whose return the source waits for.
+    fn outages(&self) -> Outages {
+        Outages::default()
+    }
 
     /// What a capture file says about one of its interfaces, which then stands in a copy too.
     /// Sources that do not read files know nothing older than themselves.

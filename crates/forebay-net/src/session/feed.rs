@@ -78,6 +78,8 @@ pub(super) struct Feed {
     /// It is read to its end before the next one is looked at.
     pub in_turn: bool,
     pub has_ended: bool,
+    /// The count of outages, and whether one lasts, as last reported.
+    pub outages_told: (u64, bool),
 }
 
 impl Feed {
@@ -94,6 +96,7 @@ impl Feed {
             told: Share::default(),
             in_turn: port.got().in_turn,
             has_ended: false,
+            outages_told: (0, false),
             port,
         }
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     format::Described,
     ledger::add_known,
-    port::{Counts, Statistics},
+    port::{Counts, Outages, Statistics},
 };
 use forebay::{Error, poll, store, time::Clock};
 use std::time::Duration;
@@ -341,6 +341,17 @@ impl Intake {
         progress
     }
 
+    /// Calls `tell` for each port whose interface went down or came up since the last call.
+    pub fn tell_outages(&mut self, tell: &mut dyn FnMut(&str, Outages)) {
+        for feed in &mut self.feeds {
+            let outages = feed.port.outages();
+            let seen = (outages.count, outages.is_down);
+            if std::mem::replace(&mut feed.outages_told, seen) != seen {
+                tell(feed.port.name(), outages);
+            }
+        }
+    }
+
     fn taken(&self) -> u64 {
         self.feeds.iter().map(|feed| feed.taken).sum()
     }
@@ -402,6 +413,7 @@ impl Intake {
                 name: feed.port.name().to_owned(),
                 interfaces: feed.port.interfaces().to_vec(),
                 got: feed.port.got(),
+                outages: feed.port.outages(),
             })
             .collect()
     }

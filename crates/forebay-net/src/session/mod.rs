@@ -247,6 +247,9 @@ impl Session {
             {
                 observe(Event::Behind(&behind));
             }
+            self.intake.tell_outages(&mut |source, outages| {
+                observe(Event::Outage { source, outages });
+            });
             observe(Event::Progress(&progress));
             watch.next = now + watch.every;
         }

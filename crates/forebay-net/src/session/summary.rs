@@ -5,7 +5,7 @@
 use super::Files;
 use crate::{
     ledger::Ledger,
-    port::{Got, Interface, LinkType},
+    port::{Got, Interface, LinkType, Outages},
 };
 use forebay::{Error, poll::Modes, store};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use std::time::Duration;
 ///     Event::Behind(behind) => eprintln!("{:.0} % full", behind.fill * 100.0),
 ///     Event::Finishing(totals) => eprintln!("{} bytes left", totals.pending_bytes),
 ///     Event::Compressing { files } => eprintln!("{files} files to compress"),
+///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
 /// });
 /// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
 /// assert!(rates.iter().all(|rate| (rate - 1_488_095.0).abs() < 2_000.0), "{rates:?}");
@@ -38,6 +39,13 @@ pub enum Event<'a> {
     /// The capture has ended, and the output is written to its end and synced: the store's counts, every 100 ms until that is done.
     /// Show `pending_bytes` and, once `is_syncing`, `unsynced_bytes`. The next [`Control::stop`](super::Control::stop) gives up.
     Finishing(&'a store::Totals),
+    /// A source's interface went down, or is up again; several short outages may come as one event.
+    Outage {
+        /// The source's name.
+        source: &'a str,
+        /// All of its outages so far.
+        outages: Outages,
+    },
     /// The capture is over and written, and so many finished files are still to be compressed: the session ends when they
     /// are, or at the next [`Control::stop`](super::Control::stop).
     Compressing {
@@ -105,6 +113,8 @@ pub struct Source {
     pub interfaces: Vec<Interface>,
     /// What was got.
     pub got: Got,
+    /// How often its interface was down, and how long: packets of that time are not in the ledger.
+    pub outages: Outages,
 }
 
 impl Source {

@@ -1,7 +1,7 @@
 //! `any`: all interfaces at once, each frame whole and under its own interface.
 
 use crate::support::sender::{self, Sender};
-use crate::support::{Ended, ip, lab, pump, skip};
+use crate::support::{Ended, carries, ip, lab, pump, skip};
 use crate::{LONG, SHORT, four_kinds, settled};
 use forebay_net::af_packet::{AfPacket, Config};
 use forebay_net::port::{Direction, Frame, LinkType, Port, Wake};
@@ -124,6 +124,7 @@ fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing
         ip("link add vx type veth peer name vy");
         ip("link set vx up");
         ip("link set vy up");
+        ["vx", "vy"].into_iter().for_each(carries);
         Sender::open("vx").numbers(0..100, 60).unwrap();
         let numbers = |port: &mut AfPacket, name| {
             let seen = taken(port).into_iter().filter(|it| it.0 == name);

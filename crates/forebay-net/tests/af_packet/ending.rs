@@ -1,7 +1,7 @@
 //! The end of a port: it delivers what it had accepted, whether it was stopped or lost its interface.
 
 use crate::support::sender::{self, Sender};
-use crate::support::{Ended, ip, lab, pump};
+use crate::support::{Ended, carries, ip, lab, pump};
 use crate::{LONG, open, settled};
 use forebay_net::af_packet::Config;
 use forebay_net::port::{Port, Wake};
@@ -74,6 +74,7 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
             // In the second round the frames are still in a block that the kernel has not closed.
             let mut port = open(&Config {
                 retire: Duration::from_millis(300),
+                stop_on_down: true,
                 ..Config::default()
             });
             Sender::open("va").numbers(0..5_000, 60).unwrap();
@@ -90,9 +91,39 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
 }
 
 #[test]
-fn a_reader_that_never_arms_learns_of_a_lost_interface_too() {
+fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
     lab(&[], || {
         let mut port = open(&Config::default());
+        Sender::open("va").numbers(0..5_000, 60).unwrap();
+        ip("link set vb down");
+        let mut seen = 0;
+        while !port.outages().is_down {
+            let short = Duration::from_millis(50);
+            pump(&mut port, short, |_| (seen += 1, true).1).unwrap();
+        }
+        ip("link set vb up");
+        carries("va");
+        Sender::open("va").numbers(5_000..7_000, 60).unwrap();
+        while seen < 7_000 {
+            pump(&mut port, LONG, |_| (seen += 1, seen < 7_000).1).unwrap();
+        }
+        let outages = port.outages();
+        assert_eq!((outages.count, outages.is_down), (1, false));
+        assert_eq!(outages.total, outages.last);
+        port.stop().unwrap();
+        let ended = pump(&mut port, LONG, |_| panic!("one too many")).unwrap();
+        assert_eq!(ended, Ended::End);
+        settled(&mut port, 7_000, 0);
+    });
+}
+
+#[test]
+fn a_reader_that_never_arms_learns_of_a_lost_interface_too() {
+    lab(&[], || {
+        let mut port = open(&Config {
+            stop_on_down: true,
+            ..Config::default()
+        });
         ip("link set vb down");
         let until = Instant::now() + LONG;
         let error = loop {

@@ -35,12 +35,7 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
             for link in ["lo", "va", "vb"] {
                 ip(&format!("link set {link} up"));
             }
-            // The kernel sees a little later that there is somebody on the other side.
-            let runs = |link: &&str| ip(&format!("link show {link}")).contains("state UP");
-            let begun = Instant::now();
-            while !["va", "vb"].iter().all(runs) {
-                assert!(begun.elapsed() < Duration::from_secs(60), "no carrier");
-            }
+            ["va", "vb"].into_iter().for_each(carries);
             body();
             Ok(())
         });
@@ -53,6 +48,14 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
             skip(&format!("network namespaces: {error}"))
         }
         Err(error) => again_as_namespace_root(&error),
+    }
+}
+
+/// Waits for an interface's carrier: the kernel notices a little later that the other side is up.
+pub fn carries(link: &str) {
+    let begun = Instant::now();
+    while !ip(&format!("link show {link}")).contains("state UP") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no carrier");
     }
 }
 

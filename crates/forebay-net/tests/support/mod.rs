@@ -3,7 +3,7 @@
 mod lab;
 pub mod sender;
 
-pub use lab::{classic, ip, lab, skip, tool};
+pub use lab::{carries, classic, ip, lab, skip, tool};
 
 use forebay_net::af_packet::AfPacket;
 use forebay_net::port::{Frame, Port, Wake};
