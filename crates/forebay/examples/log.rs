@@ -9,7 +9,7 @@ use std::{
     io::{self, BufRead},
     path::PathBuf,
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 fn main() -> ExitCode {
@@ -27,10 +27,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         ..Config::default()
     };
     let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, true)?, &config)?;
-    let (begin, mut told) = (Instant::now(), 0);
+    let mut told = 0;
     for line in io::stdin().lock().split(b'\n') {
         log.append(&line?)?;
-        log.tick(begin.elapsed().as_nanos() as u64)?;
         if log.totals().durable > told {
             told = log.totals().durable;
             println!("{told} durable");

@@ -201,6 +201,45 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
     println!("{torn} of the files ended in a torn block");
 }
 
+#[test]
+#[ignore = "it is what another test runs as a child, and kills"]
+fn idler() {
+    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    let sink = FileSink::create(&folder.join("records"), true).unwrap();
+    let mut log = Records::<Entry>::in_blocks(sink, &config(SyncPolicy::None, LARGE)).unwrap();
+    // One, and then nothing: no flush, no tick, no close. Then another one into the same buffer.
+    for number in 0..2 {
+        log.append(&entry(number)).unwrap();
+        while !folder.join(number.to_string()).exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn what_an_idle_program_appended_reaches_the_file_and_survives_kill_9() {
+    let folder = Folder::new("idle-store");
+    let path = folder.0.join("records");
+    let mut child = children::role("idler");
+    let child = Mortal(child.env(FOLDER, &folder.0).spawn().unwrap());
+    let begun = Instant::now();
+    for number in 0..2 {
+        while !path.exists() || records::check(&path).unwrap().records <= number {
+            assert!(begun.elapsed() < LIMIT, "record {number} is never written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        fs::write(folder.0.join(number.to_string()), "").unwrap();
+    }
+    drop(child);
+    let found = read(&path);
+    assert_eq!((found.records, found.blocks, found.cut), (2, 2, None));
+}
+
 /// Appends until something fails, behind a file that leaves little room; whether it then goes on is for `on_full`.
 fn fill(
     folder: &Path,

@@ -11,6 +11,7 @@
 
 mod copy;
 mod fifo;
+mod fill;
 mod lines;
 mod mirror;
 mod region;
@@ -21,6 +22,7 @@ mod tests;
 
 pub(crate) use copy::{copy_in, copy_out};
 pub use fifo::Fifo;
+pub(crate) use fill::{Filled, Reservation, Vacant, halves};
 pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;
 pub(crate) use mirror::settle_views;

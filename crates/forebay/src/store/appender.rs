@@ -1,7 +1,7 @@
 //! The near side of the store: reserve in place, fill, commit; and when a buffer leaves.
 
 use super::{
-    buffer::{BLOCK, Buffer, Then},
+    buffer::{BLOCK, Layout, Then},
     closing::{Closing, Stage, Taken, Totals},
     config::{Config, Got, SyncPolicy, WhenFull},
     drain::Drain,
@@ -10,7 +10,10 @@ use super::{
     sink::Sink,
     writer::{Ending, Writer},
 };
-use crate::{Error, Result, memory::HugePages};
+use crate::{
+    Error, Result,
+    memory::{HugePages, MapConfig, Reservation, Vacant, halves},
+};
 use std::{
     num::NonZeroUsize,
     ops::{Deref, DerefMut},
@@ -53,7 +56,8 @@ const MOST_LENT: usize = 2 << 20;
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Appender {
-    current: Option<Buffer>,
+    /// The buffer that is being filled; the half of it that is filled lies where the writer may take it.
+    current: Option<Vacant>,
     capacity: usize,
     /// The current buffer leaves from here on if the writer has nothing to do, and otherwise at its capacity.
     mark: usize,
@@ -67,10 +71,9 @@ pub struct Appender {
     handed_over_bytes: u64,
     dropped: u64,
     when_full: WhenFull,
-    /// Bytes that the framing keeps in front of each buffer.
-    head: usize,
-    /// Bytes of each record, or 0.
-    each: usize,
+    layout: Layout,
+    /// Bytes of loans in the current buffer.
+    lent: usize,
     /// When the oldest byte of the current buffer was first noticed.
     waiting_since: Option<u64>,
     flush_ns: u64,
@@ -107,23 +110,30 @@ impl Appender {
         let drain = Drain::new(sink, framing.clone(), config.sync);
         let direct = drain.is_direct();
         let size = config.whole_buffer_bytes();
-        let mut current = Buffer::new(size, config.huge_pages)?;
-        let head = framing.head_bytes();
+        let map = MapConfig {
+            populate: false,
+            huge_pages: config.huge_pages,
+        };
+        let (vacant, filled) = halves(size, &map)?;
+        let layout = Layout {
+            head: framing.head_bytes(),
+            each: framing.record_bytes().map_or(0, NonZeroUsize::get),
+        };
+        let (head, each) = (layout.head, layout.each);
         let early = match direct {
             true => config.buffer_bytes,
             // Not before there is something behind the head.
             false => config.early_bytes.max(head + 1).min(config.buffer_bytes),
         };
         // What leaves first is touched now, which also tells what pages are got; the rest when it is needed.
-        current.populate_beginning(early)?;
-        let each = framing.record_bytes().map_or(0, NonZeroUsize::get);
-        current.restart(0, head, each);
-        let huge_pages = current.huge_pages();
+        filled.populate_beginning(early)?;
+        let huge_pages = filled.huge_pages();
         let spare = (1..config.buffers)
-            .map(|_| Buffer::new(size, config.huge_pages))
+            .map(|_| halves(size, &map))
             .collect::<Result<Vec<_>>>()?;
+        let writer = Writer::start(drain, spare, config, layout)?;
         Ok(Appender {
-            current: Some(current),
+            current: Some(writer.open((vacant, filled), 0, 0)),
             capacity: config.buffer_bytes,
             mark: early,
             early,
@@ -133,8 +143,8 @@ impl Appender {
             handed_over_bytes: 0,
             dropped: 0,
             when_full: config.when_full,
-            head,
-            each,
+            layout,
+            lent: 0,
             waiting_since: None,
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
             padding: direct.then(|| framing.least_padding()).flatten(),
@@ -145,7 +155,7 @@ impl Appender {
             // A thread is not woken for less; inline, what was lent comes back while it is in the cache.
             most_lent: if config.thread { MOST_LENT } else { 1 },
             framing,
-            writer: Writer::start(drain, spare, config)?,
+            writer,
             buffers: config.buffers,
             huge_pages,
         })
@@ -201,18 +211,12 @@ impl Appender {
 
     #[inline]
     fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
-        let buffer = self.current.as_mut()?;
-        Some(Reserved {
-            len,
-            start: buffer.len,
-            counted: buffer.counted,
-            buffer,
-        })
+        self.current.as_mut()?.reserve(len).map(Reserved)
     }
 
     #[inline]
     fn has_room(&self) -> bool {
-        matches!(&self.current, Some(buffer) if buffer.len < self.mark)
+        matches!(&self.current, Some(buffer) if buffer.len() < self.mark)
     }
 
     /// Whether bytes that were composed elsewhere can be written from there ([`Carrier::carry`]): through the page cache and into pipes,
@@ -258,8 +262,9 @@ impl Appender {
 
     pub(super) fn carry(&mut self, loan: Loan, records: u64) {
         if let Some(buffer) = &mut self.current {
-            buffer.carry(loan, records);
-            if buffer.all() >= self.capacity.min(self.most_lent) {
+            self.lent += loan.len();
+            self.writer.carry(buffer, loan, records);
+            if buffer.len() + self.lent >= self.capacity.min(self.most_lent) {
                 self.hand_over_partial();
             }
         }
@@ -307,7 +312,7 @@ impl Appender {
     /// Sees to a current buffer with room, waiting up to `limit` for an empty one.
     #[cold]
     fn renew(&mut self, limit: Duration) -> bool {
-        if matches!(&self.current, Some(buffer) if buffer.len < self.capacity) {
+        if matches!(&self.current, Some(buffer) if buffer.len() < self.capacity) {
             if self.has_room() {
                 return true;
             }
@@ -320,39 +325,44 @@ impl Appender {
             Duration::ZERO => self.writer.take_empty(),
             limit => self.writer.wait_empty(limit),
         };
-        let Some(mut fresh) = fresh else {
+        let Some(fresh) = fresh else {
             return false;
         };
         if let Some(full) = self.current.take() {
-            self.seal(full);
+            self.hand_over(full, true, Then::default());
         }
-        fresh.restart(self.end, self.head, self.each);
         self.mark = self.early;
-        self.current = Some(fresh);
+        self.lent = 0;
+        self.current = Some(self.writer.open(fresh, self.end, self.handed_over));
         true
     }
 
-    /// Sends a full buffer off: padded, where that lets the next one go past the page cache.
-    fn seal(&mut self, mut full: Buffer) {
-        if let Some(least) = self.padding {
-            let mut gap = (BLOCK - full.end() as usize % BLOCK) % BLOCK;
+    /// Sends a buffer off. A full one is padded, where that lets the next one go past the page cache.
+    fn hand_over(&mut self, mut buffer: Vacant, is_full: bool, then: Then) {
+        self.handed_over += self.records_in(&buffer);
+        self.waiting_since = None;
+        let (filled, mut piece) = self.writer.close(&buffer);
+        if let (true, Some(least)) = (is_full && piece.all() > 0, self.padding) {
+            let mut gap = (BLOCK - piece.end() as usize % BLOCK) % BLOCK;
             if (1..least).contains(&gap) {
                 gap += BLOCK;
             }
             if gap > 0 {
-                full.pad(gap, &*self.framing);
+                piece.pad(gap, &*self.framing, &mut buffer);
             }
         }
-        self.hand_over(full);
+        self.handed_over_bytes += piece.end() - self.end;
+        self.end = piece.end();
+        piece.then = then;
+        self.writer.hand_over(buffer, filled, piece);
     }
 
-    fn hand_over(&mut self, mut buffer: Buffer) {
-        buffer.first = self.handed_over;
-        self.handed_over += buffer.records();
-        self.handed_over_bytes += buffer.all() as u64;
-        self.end = buffer.end();
-        self.waiting_since = None;
-        self.writer.hand_over(buffer);
+    /// Records accepted into the buffer that is being filled, taken or not.
+    fn records_in(&self, buffer: &Vacant) -> u64 {
+        match self.layout.each {
+            0 => buffer.counted(),
+            each => ((buffer.len() - self.layout.head) / each) as u64,
+        }
     }
 
     /// Whether a record could be reserved, waiting up to `limit` for an empty buffer.
@@ -360,9 +370,12 @@ impl Appender {
         self.writer.has_failed() || self.renew(limit)
     }
 
-    /// Keeps the flush period: call it now and then with the clock's time. A buffer that is due
-    /// leaves if the writer has nothing else to do; otherwise it stays due, and goes on filling:
-    /// behind a slow writer many short buffers would only take the room of long ones.
+    /// Reports an earlier failure, and keeps the flush period by the caller's clock: a buffer that is due leaves if the writer
+    /// has nothing else to do. Otherwise it stays due and goes on filling, since many short buffers would only take the room
+    /// of long ones while the writer is slow.
+    ///
+    /// * With a writer thread ([`Config::thread`]) nobody has to call it: the thread keeps the period by itself.
+    /// * Without one, nothing leaves before its buffer is full unless the caller ticks, flushes or closes.
     ///
     /// # Errors
     /// As [`reserve`](Appender::reserve).
@@ -371,7 +384,7 @@ impl Appender {
         if self.writer.has_failed() {
             self.check(0)?;
         }
-        let has_bytes = matches!(&self.current, Some(buffer) if !buffer.is_empty());
+        let has_bytes = matches!(&self.current, Some(buffer) if self.lent > 0 || buffer.len() > self.writer.taken());
         self.writer.keep_time(now);
         if has_bytes {
             let since = *self.waiting_since.get_or_insert(now);
@@ -387,7 +400,8 @@ impl Appender {
         self.writer.empties() + 1 == self.buffers
     }
 
-    /// When [`tick`](Appender::tick) has something to do, in the clock's time.
+    /// When [`tick`](Appender::tick) has something to do, in the clock's time. `None`: nothing that a tick noticed is waiting.
+    /// A store without a writer thread should be ticked then; with one, that is optional.
     pub fn due_at(&self) -> Option<u64> {
         let flush = self.waiting_since;
         let flush = flush.map(|since| since.saturating_add(self.flush_ns));
@@ -405,8 +419,9 @@ impl Appender {
     }
 
     fn hand_over_partial(&mut self) {
-        if let Some(buffer) = self.current.take_if(|buffer| !buffer.is_empty()) {
-            self.hand_over(buffer);
+        let writer = &self.writer;
+        if let Some(buffer) = self.current.take_if(|buffer| writer.holds(buffer)) {
+            self.hand_over(buffer, false, Then::default());
         }
     }
 
@@ -440,12 +455,12 @@ impl Appender {
                 };
                 is_asked = self.send_off(then, STEP.min(left));
             }
-            let reached = if is_asked {
-                self.reached()
-            } else {
-                Stage::Accepted
-            };
+            // Asked once: the last buffer may come back between two questions.
             let is_over = is_asked && self.all_are_back();
+            let reached = match is_over {
+                true => self.reached(),
+                false => Stage::Accepted,
+            };
             if reached >= stage || is_over || left.is_zero() {
                 self.check(0)?;
                 return Ok(reached);
@@ -460,11 +475,8 @@ impl Appender {
         self.writer.empties() + usize::from(self.current.is_some()) == self.buffers
     }
 
-    /// How far everything is that was handed over.
-    fn reached(&mut self) -> Stage {
-        if !self.all_are_back() {
-            return Stage::Accepted;
-        }
+    /// How far everything is that was handed over, once all buffers are back.
+    fn reached(&self) -> Stage {
         let counts = self.writer.counts();
         match counts.durable == counts.written {
             true => Stage::Durable,
@@ -491,8 +503,10 @@ impl Appender {
     /// Bytes accepted into the output that records go to now.
     pub fn output_bytes(&self) -> u64 {
         match &self.current {
-            Some(buffer) if !buffer.is_empty() => buffer.end(),
-            _ => self.end,
+            // Without heads it does not matter in how many pieces a buffer leaves.
+            Some(buffer) if self.layout.head == 0 => self.end + (buffer.len() + self.lent) as u64,
+            Some(buffer) => self.writer.end_of(buffer),
+            None => self.end,
         }
     }
 
@@ -501,14 +515,10 @@ impl Appender {
         if self.current.is_none() && !self.renew(limit) {
             return false;
         }
-        let Some(mut buffer) = self.current.take() else {
+        let Some(buffer) = self.current.take() else {
             return false;
         };
-        if buffer.is_empty() {
-            buffer.clear();
-        }
-        buffer.then = then;
-        self.hand_over(buffer);
+        self.hand_over(buffer, false, then);
         if then.next_output {
             self.end = 0;
         }
@@ -523,7 +533,7 @@ impl Appender {
     /// How full the buffers are, all together, 0 to 1.
     pub fn fill_level(&mut self) -> f64 {
         let (filling, len) = match &self.current {
-            Some(buffer) => (1, buffer.all().min(self.capacity)),
+            Some(buffer) => (1, (buffer.len() + self.lent).min(self.capacity)),
             None => (0, 0),
         };
         let away = self.buffers - filling - self.writer.empties().min(self.buffers - filling);
@@ -536,10 +546,10 @@ impl Appender {
     }
 
     fn taken(&self) -> Taken {
-        let current = self.current.as_ref().filter(|buffer| !buffer.is_empty());
+        let current = self.current.as_ref();
         Taken {
-            records: self.handed_over + current.map_or(0, Buffer::records),
-            bytes: self.handed_over_bytes + current.map_or(0, |buffer| buffer.all() as u64),
+            records: self.handed_over + current.map_or(0, |buffer| self.records_in(buffer)),
+            bytes: self.handed_over_bytes + (self.output_bytes() - self.end),
             dropped: self.dropped,
         }
     }
@@ -580,31 +590,20 @@ impl Drop for Appender {
     }
 }
 
-/// Bytes for one record, in place.
-///
-/// It remembers where the buffer stands: the compiler has to take the record for a write to anything, and would read the
-/// buffer's counts again behind it, each time waiting for its own last store.
-pub struct Reserved<'a> {
-    buffer: &'a mut Buffer,
-    /// Where they begin in the buffer.
-    start: usize,
-    len: usize,
-    /// Records in front of them.
-    counted: u64,
-}
+/// Bytes for one record, in place. Dropping it, or forgetting it, accepts nothing.
+pub struct Reserved<'a>(Reservation<'a>);
 
 impl Reserved<'_> {
     /// Accepts the bytes as a whole that counts for `records` records (0 for a header).
     #[inline]
     pub fn commit(self, records: u64) {
-        self.buffer.len = self.start + self.len;
-        self.buffer.counted = self.counted + records;
+        self.0.commit(records);
     }
 
     /// Accepts the bytes, as records that are counted by their length.
     #[inline]
     pub(super) fn commit_counted_by_length(self) {
-        self.buffer.len = self.start + self.len;
+        self.0.commit_uncounted();
     }
 }
 
@@ -612,13 +611,13 @@ impl Deref for Reserved<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.buffer.part(self.start, self.len)
+        &self.0
     }
 }
 
 impl DerefMut for Reserved<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.buffer.part_mut(self.start, self.len)
+        &mut self.0
     }
 }

@@ -1,19 +1,19 @@
-//! One buffer: aligned bytes that begin and end with whole records.
+//! A run of whole records on its way to the output, and what is left of the buffer that it was cut from.
 //!
 //! ```text
-//!  start, its offset in the output
-//!  │ head │ rec │ rec │ rec │ … │ rec │ padding │
-//!  0                            capacity       len      capacity + overhang
+//!  memory   │ head │ rec │ rec │ rec │ … │ rec │ padding │
+//!           0                          capacity         len      capacity + overhang
+//!
+//!  pieces   │ head │ rec │ rec │                              taken by the writer when the flush period ended
+//!                 │ head │ rec │ … │ rec │ padding │          the rest, handed over
 //! ```
-//! The head is the framing's, filled in when the buffer leaves; most have none.
-//! A record may begin at any byte below the capacity and run over into the overhang, so no record
-//! is ever split between two buffers.
+//! A record may begin at any byte below the capacity and run over into the overhang, so no record is ever split between two
+//! buffers. Most buffers are one piece. Where the writer takes what is committed before a buffer is handed over, the rest is
+//! another piece. The head of that one lies in the last bytes of the piece before it, which is written by then.
 
 use super::{framing::Framing, loan::Loan};
-use crate::{
-    Result,
-    memory::{HugePages, MapConfig, Region},
-};
+use crate::memory::{Filled, Vacant};
+use std::ops::Range;
 
 /// What files are aligned to when they are written past the page cache.
 pub(super) const BLOCK: usize = 4096;
@@ -27,146 +27,163 @@ pub(super) struct Then {
     pub next_output: bool,
 }
 
-pub(super) struct Buffer {
-    bytes: Region,
-    /// Bytes up to here are filled.
-    pub len: usize,
-    head: usize,
-    /// Bytes of padding behind the records.
-    pub padding: usize,
-    /// The number of the first record in it.
-    pub first: u64,
-    /// What is to happen once it is written.
-    pub then: Then,
+/// Both halves of a buffer's memory, with nothing in it to be written.
+pub(super) type Empty = (Vacant, Filled);
+
+/// A run of whole records in the memory of a buffer, and between them records that somebody else lent.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    /// Its own bytes: the head, the records and the padding. Empty: there is nothing to be written.
+    pub range: Range<usize>,
     /// Where the first byte goes in the output.
     pub start: u64,
-    /// Records counted in it.
-    pub counted: u64,
-    /// Bytes of each record; 0 where they are counted one by one.
-    each: usize,
-    /// What is written between its own bytes, each behind so many of them.
+    /// The number of the first record.
+    pub first: u64,
+    /// Records in it.
+    pub records: u64,
+    /// Bytes of padding after the records.
+    pub padding: usize,
+    /// What is to happen once it is written.
+    pub then: Then,
+    /// What is written between its own bytes, each with the place in memory where it belongs.
     loans: Vec<(usize, Loan)>,
     /// Bytes of these.
     lent: usize,
 }
 
-impl Buffer {
-    /// One of those that the appender has checked. Its memory is touched when it is first filled.
-    pub fn new(size: usize, huge_pages: bool) -> Result<Self> {
-        let config = MapConfig {
-            populate: false,
-            huge_pages,
+impl Piece {
+    /// Bytes of its own and of loans.
+    pub fn all(&self) -> usize {
+        self.range.len() + self.lent
+    }
+
+    /// Pads `gap` bytes after the last record, which readers skip.
+    pub fn pad(&mut self, gap: usize, framing: &dyn Framing, vacant: &mut Vacant) {
+        let Some(mut slot) = vacant.reserve(gap) else {
+            return; // the overhang has room for it
         };
-        Ok(Buffer {
-            bytes: Region::part(size, &config)?,
-            len: 0,
-            head: 0,
-            padding: 0,
-            first: 0,
-            then: Then::default(),
-            start: 0,
-            counted: 0,
-            each: 0,
-            loans: Vec::new(),
-            lent: 0,
-        })
+        framing.pad(&mut slot);
+        slot.commit_uncounted();
+        self.range.end += gap;
+        self.padding = gap;
     }
 
-    /// Touches its first `len` bytes now, within limits.
-    pub fn populate_beginning(&self, len: usize) -> Result<()> {
-        self.bytes.populate_beginning(len)
-    }
-
-    /// Empty again, for bytes that will go to `start`, behind a head of `head` bytes, of records with `each` bytes (0: any).
-    pub fn restart(&mut self, start: u64, head: usize, each: usize) {
-        self.len = head;
-        self.head = head;
-        self.padding = 0;
-        self.then = Then::default();
-        self.start = start;
-        self.counted = 0;
-        self.each = each;
-        self.give_back();
-    }
-
-    /// Takes in `records` records that are somebody else's bytes, behind its own so far.
-    pub fn carry(&mut self, loan: Loan, records: u64) {
-        debug_assert!(!loan.bytes().is_empty());
-        self.lent += loan.bytes().len();
-        self.counted += records;
-        self.loans.push((self.len, loan));
-    }
-
-    /// What it carried is written, or will never be: whoever lent it gets it back.
-    pub fn give_back(&mut self) {
-        self.loans.clear();
-        self.lent = 0;
-    }
-
-    /// Records in it.
-    pub fn records(&self) -> u64 {
-        match self.each {
-            0 => self.counted,
-            each => ((self.len - self.head - self.padding) / each) as u64,
-        }
-    }
-
-    /// Whether nothing was accepted into it.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == self.head && self.lent == 0
-    }
-
-    /// Without its head: it carries nothing but what is to happen behind the buffers before it.
-    pub fn clear(&mut self) {
-        self.len = 0;
-        self.head = 0;
-    }
-
-    /// Where the byte after the last filled one goes.
+    /// Where the byte after the last one goes.
     pub fn end(&self) -> u64 {
         self.start + self.all() as u64
     }
+}
 
-    /// Bytes of its own and of loans.
-    pub fn all(&self) -> usize {
-        self.len + self.lent
+/// What of the buffer that is being filled was not taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    /// Where its records begin in memory.
+    from: usize,
+    /// Where its first byte goes in the output.
+    start: u64,
+    /// The number of its first record.
+    first: u64,
+    /// What was counted before it.
+    counted: u64,
+    loans: Vec<(usize, Loan)>,
+    lent: usize,
+}
+
+/// How the records of a store are laid out in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layout {
+    /// Bytes that the framing keeps in front of each piece.
+    pub head: usize,
+    /// Bytes of each record; 0 where they are counted one by one.
+    pub each: usize,
+}
+
+impl Rest {
+    /// All of an empty buffer whose bytes will go to `start`, from record `first` on.
+    pub fn of_empty(start: u64, first: u64, layout: Layout) -> Rest {
+        Rest {
+            from: layout.head,
+            start,
+            first,
+            ..Rest::default()
+        }
     }
 
+    /// Takes in what somebody else lent, after `len` bytes of the buffer's own.
+    pub fn carry(&mut self, len: usize, loan: Loan) {
+        self.lent += loan.len();
+        self.loans.push((len, loan));
+    }
+
+    /// Whether a buffer with `len` bytes committed holds nothing that was not taken.
+    pub fn is_empty(&self, len: usize) -> bool {
+        len == self.from && self.lent == 0
+    }
+
+    /// Where the byte after the last one will go, of a buffer with `len` bytes committed.
+    pub fn end(&self, len: usize, layout: Layout) -> u64 {
+        match self.is_empty(len) {
+            true => self.start,
+            false => self.start + (layout.head + len - self.from + self.lent) as u64,
+        }
+    }
+
+    /// Takes all, of a buffer with `len` bytes committed that count for `counted` records.
+    pub fn take(&mut self, len: usize, counted: u64, layout: Layout) -> Piece {
+        let is_empty = self.is_empty(len);
+        let piece = Piece {
+            range: match is_empty {
+                true => len..len,
+                false => self.from - layout.head..len,
+            },
+            start: self.start,
+            first: self.first,
+            records: match layout.each {
+                0 => counted.wrapping_sub(self.counted),
+                each => ((len - self.from) / each) as u64,
+            },
+            loans: std::mem::take(&mut self.loans),
+            lent: std::mem::take(&mut self.lent),
+            ..Piece::default()
+        };
+        self.from = len;
+        self.start = piece.end();
+        self.first += piece.records;
+        self.counted = counted;
+        piece
+    }
+}
+
+/// A piece with the memory that it lies in.
+pub(super) struct Buffer {
+    pub bytes: Filled,
+    pub piece: Piece,
+}
+
+impl Buffer {
     /// Its bytes in order: its own up to a loan, the loan, and so on. Each part ends with a whole record.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let before = |number: usize| number.checked_sub(1).map_or(0, |last| self.loans[last].0);
-        let lent = self.loans.iter().enumerate();
-        let lent = lent
-            .flat_map(move |(number, (at, loan))| [&self.bytes[before(number)..*at], loan.bytes()]);
-        let rest = &self.bytes[before(self.loans.len())..self.len];
+        let piece = &self.piece;
+        let before = move |number: usize| match number.checked_sub(1) {
+            None => piece.range.start,
+            Some(last) => piece.loans[last].0,
+        };
+        let lent = piece.loans.iter().enumerate();
+        let lent = lent.flat_map(move |(number, (at, loan))| {
+            [self.bytes.part(before(number)..*at), loan.bytes()]
+        });
+        let rest = self.bytes.part(before(piece.loans.len())..piece.range.end);
         lent.chain([rest]).filter(|part| !part.is_empty())
     }
 
     /// Its own bytes.
-    pub fn filled_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.len]
+    pub fn own_mut(&mut self) -> &mut [u8] {
+        self.bytes.part_mut(self.piece.range.clone())
     }
 
-    /// `len` bytes from `start` on.
-    #[inline]
-    pub fn part(&self, start: usize, len: usize) -> &[u8] {
-        &self.bytes[start..start + len]
-    }
-
-    #[inline]
-    pub fn part_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
-        &mut self.bytes[start..start + len]
-    }
-
-    /// Puts `gap` bytes behind the records that readers skip.
-    pub fn pad(&mut self, gap: usize, framing: &dyn Framing) {
-        framing.pad(self.part_mut(self.len, gap));
-        self.len += gap;
-        self.padding = gap;
-    }
-
-    pub fn huge_pages(&self) -> HugePages {
-        self.bytes.huge_pages()
+    /// What it carried is written, or will never be: whoever lent it gets it back.
+    pub fn give_back(&mut self) {
+        self.piece.loans.clear();
+        self.piece.lent = 0;
     }
 }

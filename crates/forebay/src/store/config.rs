@@ -63,9 +63,12 @@ pub struct Config {
     /// and what it writes is still in a cache; but each buffer that leaves wakes it. Without a thread it never has anything else to do. More than
     /// `buffer_bytes`: none leaves early.
     pub early_bytes: usize,
-    /// A buffer with something in it leaves after this time, full or not; zero: at every tick.
+    /// What was accepted is written after this time at the latest, unless the writer is behind. The writer thread sees to that by
+    /// itself, also while nobody appends; it looks every 10 ms at most. Without a thread it holds only where the caller calls
+    /// [`tick`](super::Appender::tick) when [`due_at`](super::Appender::due_at) says. Zero: also at every tick.
     pub flush_every: Duration,
-    /// Write on a thread of its own. Off, hand-over writes, which is what virtual time needs.
+    /// Write on a thread of its own. Off, handing a buffer over writes it, which is what virtual time needs; the caller then keeps
+    /// the flush period ([`tick`](super::Appender::tick)).
     pub thread: bool,
     /// When what was written is made durable.
     pub sync: SyncPolicy,

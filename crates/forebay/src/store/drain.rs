@@ -91,19 +91,20 @@ impl Drain {
 
     /// Writes `buffer`, or its rest after an error, until it is given up; then does what it asks for.
     pub fn write(&mut self, buffer: &mut Buffer, abandon: &Abandon) -> Result<(), Stopped> {
-        if self.done == 0 && !self.is_counted && !buffer.is_empty() {
+        if self.done == 0 && !self.is_counted && buffer.piece.all() > 0 {
             let seal = Seal {
-                first: buffer.first,
-                records: buffer.records(),
-                padding: buffer.padding,
+                first: buffer.piece.first,
+                records: buffer.piece.records,
+                padding: buffer.piece.padding,
             };
-            self.framing.seal(buffer.filled_mut(), &seal);
+            self.framing.seal(buffer.own_mut(), &seal);
         }
         self.put(buffer, abandon)?;
-        if !self.is_counted && buffer.all() > 0 {
+        let piece = &buffer.piece;
+        if !self.is_counted && piece.all() > 0 {
             self.is_counted = true;
-            self.whole = buffer.end();
-            self.records += buffer.records();
+            self.whole = piece.end();
+            self.records += piece.records;
             self.unsynced_since.get_or_insert(self.now);
         }
         if self.policy == SyncPolicy::Always {
@@ -111,10 +112,10 @@ impl Drain {
                 self.done = 0; // the retry writes it again
                 return Err(Stopped::Failed(error));
             }
-        } else if buffer.then.sync {
+        } else if piece.then.sync {
             self.sync_or_note();
         }
-        if buffer.then.next_output {
+        if piece.then.next_output {
             self.next_output()?;
         }
         self.done = 0;
@@ -125,7 +126,7 @@ impl Drain {
     fn put(&mut self, buffer: &Buffer, abandon: &Abandon) -> Result<(), Stopped> {
         let mut before = 0;
         for part in buffer.parts() {
-            self.put_part(part, before, buffer.start, abandon)?;
+            self.put_part(part, before, buffer.piece.start, abandon)?;
             before += part.len();
         }
         Ok(())
@@ -184,7 +185,7 @@ impl Drain {
     pub fn give_up(&mut self, buffer: &Buffer) {
         if !self.is_counted {
             let rest = self.last_whole(buffer);
-            self.whole = buffer.start + rest.bytes as u64;
+            self.whole = buffer.piece.start + rest.bytes as u64;
             self.records += rest.records;
             if rest.bytes > 0 {
                 self.unsynced_since.get_or_insert(self.now);

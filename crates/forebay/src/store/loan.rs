@@ -37,6 +37,11 @@ impl Loan {
         loan
     }
 
+    /// Bytes lent, without asking the owner.
+    pub(super) fn len(&self) -> usize {
+        self.range.len()
+    }
+
     /// What is lent.
     pub fn bytes(&self) -> &[u8] {
         &(*self.owner).as_ref()[self.range.clone()]

@@ -2,7 +2,8 @@
 
 use super::{
     testing::{
-        Act, Lengths, Recorder, Shelves, Stuck, append, config, kept_what_fits, open, records,
+        Act, Lengths, Recorder, Shelves, Stuck, append, config, kept_what_fits, of_seed, open,
+        records,
     },
     *,
 };
@@ -58,7 +59,7 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
     for seed in 0..60 {
         let mut dice = Dice(seed);
         let recorder = Recorder::fickle(&mut dice);
-        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let mut store = open(&recorder, &of_seed(seed));
         let home = Arc::default();
         let (mut oracle, mut loans) = (Vec::new(), 0);
         while oracle.len() < 400 {
@@ -102,7 +103,7 @@ fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         recorder.tape().room = Some(dice.below(30_000));
-        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let mut store = open(&recorder, &of_seed(seed));
         let (home, mut loans) = (Arc::default(), 0);
         let (mut accepted, mut error) = (0, None);
         while accepted < 400 && error.is_none() {

@@ -14,7 +14,8 @@
 //! * *written*: `write` returned: survives `kill -9`, not a power cut, also with `O_DIRECT`;
 //! * *durable*: a successful `fdatasync` came after that write, and the folder was synced. [`SyncPolicy`] says when.
 //!
-//! A buffer leaves when it is full, early if so configured, when it is due, and at the end. A failed write loses nothing
+//! A buffer leaves when it is full, early if so configured, and at the end. When the flush period ends, the writer thread takes what
+//! is in a buffer by itself ([`Config::flush_every`]). A failed write loses nothing
 //! silently: the error comes back once, [`Appender::retry`] resumes at the very byte, and
 //! [`Closing::wait`] otherwise cuts the file after its last whole record and tells how many
 //! records are missing.
@@ -22,7 +23,8 @@
 //! * [`appender`](Appender): buffers, reserve and commit, when to hand over. Read first.
 //! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that outlive a crash, and what reads those.
 //! * `config`: how it is built. `closing`: how it ends, and the counts.
-//! * `buffer`: one buffer of whole records. [`Framing`]: what belongs around them.
+//! * `desk`: how the writer takes what is committed when the flush period ends.
+//! * `buffer`: a run of whole records on its way. [`Framing`]: what belongs around them.
 //! * [`Loan`]: records that somebody else composed, written from where they lie.
 //! * `drain`: buffers into a sink; short writes, direct or cached, syncs, where the last whole record ends.
 //! * `writer`: the thread that drains, its command and its counters.
@@ -34,6 +36,7 @@ mod appender;
 mod buffer;
 mod closing;
 mod config;
+mod desk;
 mod drain;
 #[cfg(all(test, not(loom)))]
 mod ending_tests;

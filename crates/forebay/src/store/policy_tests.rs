@@ -48,6 +48,7 @@ fn a_power_cut_takes_nothing_that_was_reported_durable() {
         let policy = POLICIES[seed as usize % 4];
         let config = Config {
             sync: policy,
+            flush_every: [Duration::ZERO, Duration::from_secs(1)][dice.below(2)],
             ..config(dice.below(2) == 0)
         };
         let mut log = Records::<u64>::in_blocks(Box::new(disk.clone()), &config).unwrap();

@@ -1,7 +1,7 @@
 //! What rotation relies on: whole records in every output, none lost or doubled between two, and leave taken in order.
 
 use super::{
-    testing::{Lengths, Shelves, append, config, records},
+    testing::{Lengths, Shelves, append, config, of_seed, records},
     *,
 };
 use crate::dice::Dice;
@@ -33,7 +33,7 @@ fn every_output_has_whole_records_and_together_they_have_all() {
     for seed in 0..60 {
         let mut dice = Dice(seed);
         let shelves = Shelves::default();
-        let mut store = open(&shelves, &config(seed % 2 == 0));
+        let mut store = open(&shelves, &of_seed(seed));
         let (mut oracle, mut told) = (vec![Vec::new()], 0);
         for number in 0..300 {
             let len = 1 + dice.below(400);

@@ -125,6 +125,17 @@ pub fn config(thread: bool) -> Config {
     }
 }
 
+/// As [`config`], for runs of many seeds: with and without a thread, and with one that often takes a piece of a buffer.
+pub fn of_seed(seed: u64) -> Config {
+    Config {
+        flush_every: match seed % 4 {
+            0 | 1 => Duration::ZERO,
+            _ => Duration::from_secs(1),
+        },
+        ..config(seed.is_multiple_of(2))
+    }
+}
+
 /// A store that writes to it.
 pub fn open(recorder: &Recorder, config: &Config) -> Appender {
     Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()

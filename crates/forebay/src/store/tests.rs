@@ -1,7 +1,9 @@
 //! What users rely on: the bytes in order, nothing lost silently, counts that add up.
 
 use super::{
-    testing::{Act, Lengths, Recorder, Stuck, append, config, kept_what_fits, open, records},
+    testing::{
+        Act, Lengths, Recorder, Stuck, append, config, kept_what_fits, of_seed, open, records,
+    },
     *,
 };
 use crate::{dice::Dice, time::Clock};
@@ -13,7 +15,7 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
         let mut dice = Dice(seed);
         let recorder = Recorder::fickle(&mut dice);
         recorder.tape().is_direct = dice.below(2) == 0;
-        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let mut store = open(&recorder, &of_seed(seed));
         let mut oracle = Vec::new();
         for number in 0..400 {
             let longest = if dice.below(10) == 0 { 8900 } else { 200 };
@@ -37,12 +39,35 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
 }
 
 #[test]
+fn without_a_tick_the_writer_thread_writes_what_is_accepted() {
+    let recorder = Recorder::default();
+    let config = Config {
+        flush_every: Duration::from_millis(1),
+        ..config(true)
+    };
+    let mut store = open(&recorder, &config);
+    for number in 0..50 {
+        append(&mut store, 10, number).unwrap();
+        let begun = std::time::Instant::now();
+        while store.totals().written <= number {
+            assert!(begun.elapsed() < Duration::from_secs(60), "never written");
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(store.output_bytes(), 50 * 12);
+    assert_eq!(records(&recorder.tape().bytes).len(), 50);
+    // All of it is written, so nothing has to be handed over for this.
+    let stage = store.wait_for(Stage::Durable, Duration::from_secs(60));
+    assert_eq!(stage.unwrap(), Stage::Durable);
+}
+
+#[test]
 fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
     for seed in 0..80 {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         recorder.tape().room = Some(dice.below(30_000));
-        let mut store = open(&recorder, &config(seed % 2 == 0));
+        let mut store = open(&recorder, &of_seed(seed));
         let mut accepted = 0;
         let mut error = None;
         while accepted < 300 && error.is_none() {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Appender ──▶ full ring ──▶ thread: drain.write ──▶ empty ring ──▶ Appender
+//!      └───▶ desk, where the thread takes what is committed when the flush period ends
 //!                                │ fails
 //!                                ▼
 //!                     the buffer stays in hand, the error is posted, and the
@@ -11,13 +12,16 @@
 //! fails. Errors and the commands that answer them are rare, and go beside the rings.
 
 use super::{
-    buffer::Buffer,
+    buffer::{Buffer, Empty, Layout, Piece},
     closing::{Abandon, Counts},
     config::Config,
+    desk::{Desk, Due},
     drain::{Drain, Progress, Stopped},
+    loan::Loan,
 };
 use crate::{
     Error, Result,
+    memory::{Filled, Vacant},
     ring::spsc::{self, Consumer, PopError, Producer},
     sync::{Bell, Park, held},
 };
@@ -68,6 +72,7 @@ pub(super) struct Shared {
     is_closing: AtomicBool,
     syncs: AtomicU64,
     slowest_sync_ns: AtomicU64,
+    desk: Desk,
     error: Mutex<Option<Error>>,
 }
 
@@ -209,7 +214,7 @@ impl Shared {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     /// Empty buffers on our side, untouched so far where there is a thread.
-    spare: Vec<Buffer>,
+    spare: Vec<Empty>,
     /// Whether untouched buffers are used before those that came back. Past the page cache they
     /// are: a device has just read what came back, through another cache than ours, and to refill
     /// that at once is slower than to take the one that it read longest ago. Through the page
@@ -220,23 +225,31 @@ pub(super) struct Writer {
 
 enum Place {
     Thread {
-        full: Producer<Buffer, Park>,
-        empty: Consumer<Buffer, Park>,
+        full: Producer<Handed, Park>,
+        empty: Consumer<Empty, Park>,
         thread: JoinHandle<Drain>,
     },
     Inline {
         drain: Box<Drain>,
         /// The buffer whose write failed, and those that came after it.
-        stuck: VecDeque<Buffer>,
+        stuck: VecDeque<(Vacant, Buffer)>,
     },
     Over,
 }
 
+/// A buffer that was closed. Its filled half may be in the hands of the writer thread, which took a piece of it before.
+struct Handed {
+    vacant: Vacant,
+    filled: Option<Filled>,
+    piece: Piece,
+}
+
 impl Writer {
-    pub fn start(drain: Drain, spare: Vec<Buffer>, config: &Config) -> Result<Self> {
+    pub fn start(drain: Drain, spare: Vec<Empty>, config: &Config, layout: Layout) -> Result<Self> {
         let spare_first = drain.is_direct();
         let shared = Arc::new(Shared {
             abandon: config.abandon.clone(),
+            desk: Desk::new(layout),
             ..Shared::default()
         });
         if !config.thread {
@@ -254,12 +267,13 @@ impl Writer {
             capacity: config.buffers,
             ..Default::default()
         };
-        let (full, to_write) = spsc::ring_with::<Buffer, Park>(&ring)?;
-        let (give_back, empty) = spsc::ring_with::<Buffer, Park>(&ring)?;
+        let (full, to_write) = spsc::ring_with::<Handed, Park>(&ring)?;
+        let (give_back, empty) = spsc::ring_with::<Empty, Park>(&ring)?;
         let theirs = shared.clone();
+        let period = period(config.flush_every);
         let thread = std::thread::Builder::new()
             .name("forebay-writer".into())
-            .spawn(move || run(drain, to_write, give_back, &theirs))
+            .spawn(move || run(drain, to_write, give_back, &theirs, period))
             .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
         Ok(Writer {
             shared,
@@ -273,18 +287,54 @@ impl Writer {
         })
     }
 
-    /// Hands a filled buffer over; inline, this writes it.
-    pub fn hand_over(&mut self, buffer: Buffer) {
+    /// See [`Desk::open`].
+    pub fn open(&self, empty: Empty, start: u64, first: u64) -> Vacant {
+        self.shared.desk.open(empty, start, first)
+    }
+
+    /// See [`Desk::carry`].
+    pub fn carry(&self, vacant: &mut Vacant, loan: Loan, records: u64) {
+        self.shared.desk.carry(vacant, loan, records);
+    }
+
+    /// See [`Desk::close`].
+    pub fn close(&self, vacant: &Vacant) -> (Option<Filled>, Piece) {
+        self.shared.desk.close(vacant)
+    }
+
+    /// See [`Desk::holds`].
+    pub fn holds(&self, vacant: &Vacant) -> bool {
+        self.shared.desk.holds(vacant)
+    }
+
+    /// See [`Desk::taken`].
+    pub fn taken(&self) -> usize {
+        self.shared.desk.taken()
+    }
+
+    /// See [`Desk::end`].
+    pub fn end_of(&self, vacant: &Vacant) -> u64 {
+        self.shared.desk.end(vacant)
+    }
+
+    /// Hands a closed buffer over; inline, this writes it.
+    pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, piece: Piece) {
         match &mut self.place {
             Place::Thread { full, .. } => {
+                let handed = Handed {
+                    vacant,
+                    filled,
+                    piece,
+                };
                 // The ring has a slot for every buffer, so only a writer that is gone refuses.
-                let is_gone = full.push(buffer).is_err() || full.consumer_is_gone();
+                let is_gone = full.push(handed).is_err() || full.consumer_is_gone();
                 if is_gone && !self.shared.abandon.is_set() {
                     self.shared.post_death();
                 }
             }
             Place::Inline { stuck, .. } => {
-                stuck.push_back(buffer);
+                // Inline, nobody takes the filled half before.
+                stuck.extend(filled.map(|bytes| (vacant, Buffer { bytes, piece })));
                 // Behind a failed write everything waits for the retry.
                 if stuck.len() == 1 {
                     self.drain_inline();
@@ -298,11 +348,13 @@ impl Writer {
         let Place::Inline { drain, stuck } = &mut self.place else {
             return;
         };
-        while let Some(buffer) = stuck.front_mut() {
+        while let Some((_, buffer)) = stuck.front_mut() {
             match drain.write(buffer, &self.shared.abandon) {
                 Ok(()) => {
                     buffer.give_back();
-                    self.spare.extend(stuck.pop_front());
+                    let written = stuck.pop_front();
+                    self.spare
+                        .extend(written.map(|(vacant, it)| (vacant, it.bytes)));
                 }
                 Err(Stopped::Failed(error)) => return self.shared.fail(drain, error),
                 Err(Stopped::Abandoned) => return,
@@ -328,7 +380,7 @@ impl Writer {
     }
 
     /// An empty buffer, if there is one.
-    pub fn take_empty(&mut self) -> Option<Buffer> {
+    pub fn take_empty(&mut self) -> Option<Empty> {
         let first = if self.spare_first {
             self.spare.pop()
         } else {
@@ -342,7 +394,7 @@ impl Writer {
     }
 
     /// As [`take_empty`](Self::take_empty), waiting up to `limit` for one.
-    pub fn wait_empty(&mut self, limit: Duration) -> Option<Buffer> {
+    pub fn wait_empty(&mut self, limit: Duration) -> Option<Empty> {
         let ready = self.take_empty();
         match &mut self.place {
             Place::Thread { empty, .. } if ready.is_none() => empty.pop_wait(Some(limit)).ok(),
@@ -417,7 +469,7 @@ impl Writer {
                 Ended::Thread(thread)
             }
             Place::Inline { mut drain, stuck } => {
-                if let Some(first) = stuck.front() {
+                if let Some((_, first)) = stuck.front() {
                     drain.give_up(first);
                 }
                 shared.close(&mut drain);
@@ -484,58 +536,112 @@ fn died() -> Error {
     Error::new("", "the writer thread died")
 }
 
+/// How long the writer thread waits for a buffer before it takes what is committed: at least this, so that a store where nothing
+/// happens costs next to nothing.
+const SHORTEST_PERIOD: Duration = match cfg!(test) {
+    // So that tests see many pieces of one buffer.
+    true => Duration::from_micros(20),
+    false => Duration::from_millis(10),
+};
+
+/// How soon it looks again where a record was being committed.
+const SOON_NS: u64 = 100_000;
+
+fn period(flush_every: Duration) -> u64 {
+    let period = flush_every.max(SHORTEST_PERIOD).as_nanos();
+    u64::try_from(period).unwrap_or(u64::MAX)
+}
+
 fn run(
     mut drain: Drain,
-    full: Consumer<Buffer, Park>,
-    empty: Producer<Buffer, Park>,
+    full: Consumer<Handed, Park>,
+    empty: Producer<Empty, Park>,
     shared: &Shared,
+    period: u64,
 ) -> Drain {
-    write_all(&mut drain, full, empty, shared);
+    write_all(&mut drain, full, empty, shared, period);
     shared.close(&mut drain);
     drain
 }
 
-/// Writes what comes until no more will, or until it is given up.
+/// Writes what is handed over, and what is due, until no more will come, or until it is given up.
 fn write_all(
     drain: &mut Drain,
-    mut full: Consumer<Buffer, Park>,
-    mut empty: Producer<Buffer, Park>,
+    mut full: Consumer<Handed, Park>,
+    mut empty: Producer<Empty, Park>,
     shared: &Shared,
+    period: u64,
 ) {
     let began = Instant::now();
     let now = || began.elapsed().as_nanos() as u64;
+    let mut look_at = period;
+    // A filled half whose buffer was closed while a piece of it was being written.
+    let mut in_hand = None;
     loop {
-        let due = drain.sync_due_at();
-        let left = due.map(|due| Duration::from_nanos(due.saturating_sub(now())));
-        let mut buffer = match full.pop_wait(left) {
-            Ok(buffer) => buffer,
-            Err(PopError::TimedOut) => {
+        let due = drain.sync_due_at().map_or(look_at, |due| due.min(look_at));
+        let left = Duration::from_nanos(due.saturating_sub(now()));
+        let (mut buffer, from) = match full.pop_wait(Some(left)) {
+            Ok(handed) => {
+                let bytes = handed.filled.or_else(|| in_hand.take());
+                let bytes = bytes.expect("each half is on the desk, in hand, or handed over");
+                let piece = handed.piece;
+                (Buffer { bytes, piece }, From::Ring(handed.vacant))
+            }
+            Err(PopError::TimedOut) if now() < look_at => {
                 drain.keep_time(now());
                 shared.tell(drain);
                 continue;
             }
+            Err(PopError::TimedOut) => match shared.desk.take(|| !full.is_empty()) {
+                Due::Piece(buffer, serial) => (buffer, From::Desk(serial)),
+                Due::Nothing => {
+                    look_at = now().saturating_add(period);
+                    continue;
+                }
+                Due::Unsettled => {
+                    look_at = now().saturating_add(SOON_NS);
+                    continue;
+                }
+            },
             Err(PopError::Closed) => return,
         };
         drain.keep_time(now());
-        loop {
-            match drain.write(&mut buffer, &shared.abandon) {
-                Ok(()) => break,
-                Err(Stopped::Failed(error)) => {
-                    shared.fail(drain, error);
-                    if shared.wait_for_answer() {
-                        continue;
-                    }
-                }
-                Err(Stopped::Abandoned) => {}
-            }
-            drain.give_up(&buffer);
-            shared.tell(drain);
+        let is_written = write(drain, &mut buffer, shared);
+        shared.tell(drain);
+        if !is_written {
             return;
         }
-        shared.tell(drain);
         buffer.give_back();
-        // The ring has a slot for every buffer; an appender that is gone needs none back.
-        let _ = empty.push(buffer);
+        match from {
+            // The ring has a slot for every buffer; an appender that is gone needs none back.
+            From::Ring(vacant) => drop(empty.push((vacant, buffer.bytes))),
+            From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),
+        }
+        look_at = now().saturating_add(period);
+    }
+}
+
+/// Where the writer thread has a buffer from.
+enum From {
+    Ring(Vacant),
+    Desk(u64),
+}
+
+/// Writes a buffer, as often as somebody retries; `false`: it was given up.
+fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &Shared) -> bool {
+    loop {
+        match drain.write(buffer, &shared.abandon) {
+            Ok(()) => return true,
+            Err(Stopped::Failed(error)) => {
+                shared.fail(drain, error);
+                if shared.wait_for_answer() {
+                    continue;
+                }
+            }
+            Err(Stopped::Abandoned) => {}
+        }
+        drain.give_up(buffer);
+        return false;
     }
 }
 

@@ -1,7 +1,11 @@
 //! What users rely on: what was written whole comes back whole, and of everything else it is said what it was.
 
 use super::*;
-use crate::{dice::Dice, store::testing::config, sync::held};
+use crate::{
+    dice::Dice,
+    store::testing::{config, of_seed},
+    sync::held,
+};
 use std::{
     io,
     io::IoSlice,
@@ -92,7 +96,7 @@ fn records_of_one_type_come_back_as_they_were() {
             ..Memory::default()
         };
         let sink = Box::new(memory.clone());
-        let mut log = Records::<Entry>::in_blocks(sink, &config(seed % 2 == 0)).unwrap();
+        let mut log = Records::<Entry>::in_blocks(sink, &of_seed(seed)).unwrap();
         let mut number = 0;
         while number < 3000 {
             match dice.below(100) {
@@ -132,7 +136,7 @@ fn records_of_bytes_come_back_as_they_were() {
             ..Memory::default()
         };
         let sink = Box::new(memory.clone());
-        let mut log = Records::<[u8]>::in_blocks(sink, &config(seed % 2 == 0)).unwrap();
+        let mut log = Records::<[u8]>::in_blocks(sink, &of_seed(seed)).unwrap();
         let mut oracle = Vec::new();
         for number in 0..500 {
             let longest = if dice.below(50) == 0 { 9000 } else { 100 };
