@@ -130,7 +130,18 @@ pub(crate) fn populate(
     mapping: &sys::Mapping,
     part: std::ops::Range<usize>,
 ) -> Result<()> {
-    match mapping.advise(part.clone(), sys::Advice::Populate) {
+    populate_by(on, mapping, part, sys::Advice::Populate)
+}
+
+/// As [`populate`], by [`Populate`](sys::Advice::Populate), or by [`PopulateRead`](sys::Advice::PopulateRead) where the
+/// mapping is to be read only.
+pub(crate) fn populate_by(
+    on: &str,
+    mapping: &sys::Mapping,
+    part: std::ops::Range<usize>,
+    how: sys::Advice,
+) -> Result<()> {
+    match mapping.advise(part.clone(), how) {
         // An old kernel populates when the pages are touched: later, but not wrong.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         answer => answer.map_err(|error| {

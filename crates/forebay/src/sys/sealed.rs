@@ -2,7 +2,7 @@
 //! are handed it.
 //!
 //! ```text
-//!  maker:  memfd ─▶ every page allocated ─▶ mapped writable ─▶ sealed ─▶ handed over
+//!  maker:  memfd ─▶ every page written ─▶ mapped writable ─▶ sealed ─▶ handed over
 //!                                           this mapping goes on, and there will never be another one to write by
 //!  other:  a descriptor of whatever it may be ─▶ sealed? ─▶ of that length? ─▶ every page there? ─▶ mapped read-only
 //! ```
@@ -15,7 +15,7 @@
 
 use super::Mapping;
 use rustix::{
-    fs::{FallocateFlags, MemfdFlags, SealFlags},
+    fs::{FallocateFlags, MemfdFlags, SealFlags, SeekFrom},
     io::Errno,
 };
 use std::{
@@ -32,19 +32,41 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::FUTURE_WRITE)
     .union(SealFlags::SEAL);
 
+/// An empty file in memory that can be sealed, and that cannot be executed where the kernel knows how to say so (6.3).
+pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        answer => answer,
+    };
+    Ok(file?)
+}
+
 /// Makes `len` bytes (whole pages) of zeroed memory that only the mapping returned can ever write.
 pub(crate) fn make(len: usize) -> io::Result<(OwnedFd, Mapping)> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Nobody shall run it as a program; kernels before 6.3 do not know how to say so.
-    let file = match rustix::fs::memfd_create("forebay-lane", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create("forebay-lane", flags),
-        answer => answer,
-    }?;
+    let file = create("forebay-lane")?;
     rustix::fs::ftruncate(&file, len as u64)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
+    fill(&file, len)?;
     let mapping = Mapping::shared(&file, len, libc::PROT_READ | libc::PROT_WRITE)?;
     rustix::fs::fcntl_add_seals(&file, SEALS)?;
     Ok((file, mapping))
+}
+
+/// Writes zeros to every page: one that is only allocated still counts as a hole.
+fn fill(file: &OwnedFd, len: usize) -> io::Result<()> {
+    let zeros = vec![0; len.min(1 << 16)];
+    let mut at = 0;
+    while at < len {
+        let some = &zeros[..zeros.len().min(len - at)];
+        match rustix::io::pwrite(file, some, at as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => at += written,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Why a descriptor is not memory as [`make`] makes it.
@@ -91,11 +113,15 @@ pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), Unfit> {
         return Err(Unfit::Pages);
     }
     let stat = rustix::fs::fstat(file).map_err(unknown)?;
-    match stat.st_size as u64 {
-        found if found != len as u64 => Err(Unfit::Len(found)),
-        // Blocks are of 512 bytes. No hole can come later, so no touch will ever have to allocate.
-        _ if (stat.st_blocks as u64).saturating_mul(512) < len as u64 => Err(Unfit::Holes),
-        _ => Ok(()),
+    if stat.st_size as u64 != len as u64 {
+        return Err(Unfit::Len(stat.st_size as u64));
+    }
+    // The number of blocks would not do: blocks beyond the end count as well. No hole can come later, so no touch will ever
+    // have to allocate.
+    match rustix::fs::seek(file, SeekFrom::Hole(0)) {
+        Ok(hole) if hole == len as u64 => Ok(()),
+        Ok(_) | Err(Errno::NXIO) => Err(Unfit::Holes),
+        Err(error) => Err(unknown(error)),
     }
 }
 
@@ -163,6 +189,12 @@ mod tests {
         let hollow = memory(MemfdFlags::ALLOW_SEALING);
         fcntl_add_seals(&hollow, SEALS).unwrap();
         assert!(matches!(check(&hollow, LEN), Err(Unfit::Holes)));
+        let beyond = memory(MemfdFlags::ALLOW_SEALING);
+        let keep = FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&beyond, keep, LEN as u64, 2 * LEN as u64).unwrap();
+        rustix::io::pwrite(&beyond, &[7; 4096], 4096).unwrap();
+        fcntl_add_seals(&beyond, SEALS).unwrap();
+        assert!(matches!(check(&beyond, LEN), Err(Unfit::Holes)));
         let huge = MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
         match memfd_create("test", huge) {
             Ok(huge) => {

@@ -54,6 +54,7 @@ pub fn memory(len: usize, flags: MemfdFlags, seals: SealFlags) -> Result<OwnedFd
     rustix::fs::ftruncate(&file, len as u64)?;
     if !flags.contains(MemfdFlags::HUGETLB) {
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
+        rustix::io::pwrite(&file, &vec![0; len], 0)?; // pages that nobody wrote to are holes
     }
     rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(file)

@@ -104,8 +104,8 @@ impl Stranger {
         let mapping = sealed::map(file, len).map_err(|error| memory::refused(ON, len, error))?;
         // It is memory: closing it is quick.
         self.0 = None;
-        // All pages are there; having them mapped as well only saves faults later.
-        let _ = mapping.advise(0..len, Advice::PopulateRead);
+        // All pages are there; this also maps them, which saves faults later and finds pages that cannot be read.
+        memory::populate_by(ON, &mapping, 0..len, Advice::PopulateRead)?;
         Ok(mapping)
     }
 }
@@ -123,7 +123,7 @@ fn make(len: usize) -> Result<(OwnedFd, Ours)> {
     let refused = |error| memory::refused(ON, len, error);
     let (file, mapping) = sealed::make(len).map_err(refused)?;
     mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
-    memory::populate(ON, &mapping, 0..len)?;
+    memory::populate(ON, &mapping, 0..len)?; // its pages are there; now this process has them mapped
     Ok((file, Ours::new(mapping)))
 }
 

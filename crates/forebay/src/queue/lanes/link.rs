@@ -7,14 +7,15 @@
 //! long as its maker likes. So nothing that holds any is closed by a thread that has a time limit, but by [`close_elsewhere`].
 
 use super::Fault;
-use crate::sys::passing;
+use crate::{sync::held, sys::passing};
 use std::{
     io::{self, ErrorKind},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::{OnceLock, mpsc},
+    sync::Mutex,
+    thread,
     time::Duration,
 };
 
@@ -115,19 +116,19 @@ pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Closes a descriptor of unknown kind without waiting for that: a thread of its own does it.
+/// Closes a descriptor of unknown kind without waiting for that: each in a thread of its own, so that one that never closes
+/// holds up no other.
 pub(super) fn close_elsewhere(descriptor: OwnedFd) {
-    static CLOSER: OnceLock<Option<mpsc::Sender<OwnedFd>>> = OnceLock::new();
-    let closer = CLOSER.get_or_init(|| {
-        let (sender, receiver) = mpsc::channel();
-        let close_all = move || receiver.into_iter().for_each(drop);
-        let name = "forebay-closer".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(close_all);
-        thread.is_ok().then_some(sender)
-    });
-    match closer {
-        // The thread never ends, so nothing comes back.
-        Some(closer) => drop(closer.send(descriptor)),
-        None => drop(descriptor),
-    }
+    // Not handed over by the closure: where no thread can be made, it would be dropped, and so closed, here.
+    static DUE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+    held(&DUE).push(descriptor);
+    let close_what_is_due = || {
+        loop {
+            let Some(next) = held(&DUE).pop() else { return };
+            drop(next);
+        }
+    };
+    let closer = thread::Builder::new().name("forebay-closer".to_owned());
+    // What stays here for want of a thread, the next one closes.
+    let _ = closer.spawn(close_what_is_due);
 }

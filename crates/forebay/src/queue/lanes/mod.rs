@@ -21,13 +21,24 @@
 //! What that rests on: every memory has one writer, for good (`sys::sealed`: memfds sealed against shrinking, holes and other
 //! writers, all pages allocated; anything else is refused). What comes from the other side is loaded once, by atomics,
 //! checked, and then used; nothing is tried again because of it. Nothing is written to a descriptor that a peer
-//! could make block, and no descriptor from a peer is closed by a thread that is to come back. What a peer still
+//! could make block, and no descriptor from a peer is closed by a thread that is to come back: each has a thread of its own for that. What a peer still
 //! can do: have its rings cost us a system call a message, or each a wake-up; have [`Hub::accept`] take as long as it may, and two of
 //! our descriptors be in use while it does; and leave as many with us, each time that it comes, for as long as closing takes what it
 //! sent. Who accepts strangers limits how often one may come.
 //!
 //! A process counts as gone when all descriptors of its socket are closed, also those in children that it forked without
 //! `exec`.
+//!
+//! # Misuse
+//!
+//! - **Forgotten** (`mem::forget`): a [`Sender`] or [`Hub`] keeps its socket open, so that the other side believes it alive
+//!   until the process ends. Messages are copies, so there is nothing else to forget.
+//! - **Panics and lies**: no code of the caller runs inside a call, nor under a lock.
+//! - **From a `Drop`**, all calls work as elsewhere. Dropping an end never waits for the other side.
+//! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock. Write to a
+//!   pipe or an eventfd instead.
+//! - **In a forked child**, the memory of lanes is missing: do not use or drop an inherited [`Sender`] or [`Hub`]. The child would
+//!   die of `SIGSEGV`. Call `exec` or `_exit`; until then the child keeps the sockets of its parent open.
 //!
 //! ```
 //! use forebay::queue::lanes::{Config, Ending, Hub, RecvError, Sender};

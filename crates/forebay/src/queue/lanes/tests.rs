@@ -5,7 +5,7 @@ use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
 };
 use std::{
-    io::{ErrorKind, Write},
+    io::{ErrorKind, Read, Write},
     mem,
     net::{TcpListener, TcpStream},
     os::{
@@ -445,6 +445,28 @@ fn a_descriptor_that_takes_long_to_close_takes_nobodys_time() {
     assert_eq!(ended(&hub).0, peer);
     drop((sender, socket));
     assert!(begun.elapsed() < Duration::from_secs(25));
+}
+
+#[test]
+fn a_descriptor_that_takes_long_to_close_holds_up_no_other() {
+    let hub = hub();
+    let mut keep = Vec::new();
+    for _ in 0..3 {
+        let Some((slow, kept)) = lingering() else {
+            eprintln!("skipped: needs a loopback interface");
+            return;
+        };
+        keep.push(kept);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        for descriptor in [slow, writer.into()] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            send_all(&theirs, &note(page_size()), &[descriptor.as_fd()]);
+            close_but_not_last(descriptor);
+            hub.accept(ours, LATER).unwrap_err();
+        }
+        // The end of the pipe: nobody has its other end any more. The slow ones would close when `keep` is dropped.
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
 }
 
 /// Closes our descriptor of what lies in a socket's queue, too.
