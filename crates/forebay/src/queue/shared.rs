@@ -11,22 +11,50 @@
 //!  bytes of the file that are locked: one for each process that is attached, by its number
 //! ```
 //!
-//! What is promised among peers that keep to the protocol, of which any may be killed, or stopped, at any point: every
-//! message that was committed is delivered, in order; one that was being filled is passed over and counted
-//! ([`Stats::torn`](super::Stats::torn)); one that a dead receiver held is given to another, marked, or counted, as chosen
-//! ([`AfterDeath`]); and no call outlasts its time limit by more than 10 ms. A process that writes into the memory at
-//! random can stop the queue and spoil messages; checks of every position and length keep it from making others touch
-//! memory outside the queue. A process that shrinks the file of a named queue kills those that touch what is gone.
+//! Peers that keep to the protocol may be killed or stopped at any point. Among them:
 //!
-//! What a receiver held that died when nobody else was attached, of an open queue or a closed one, waits for whoever
-//! attaches next: under a name for as long as that stays, without one until the last descriptor is closed. Ends cannot be
-//! [watched](super::Watch) by poll loops: a descriptor would have to reach every process that ever attaches.
+//! - Every message that was committed is delivered, in order, but for those that are delivered again.
+//! - A message that was being filled is passed over and counted ([`Stats::torn`](super::Stats::torn)).
+//! - A message that a dead receiver held is given to another receiver and marked, or counted, as chosen ([`AfterDeath`]).
+//! - No call outlasts its time limit by more than 10 ms.
 //!
-//! A peer counts as dead when it has left or its process has ended, and all children that it forked without `exec`.
+//! **Delivery is at least once, without an acknowledgement.** A message counts as received when a receiver takes it, and it is
+//! done when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. A receiver that dies in between has it
+//! delivered again, even if its work was finished; work that must not be done twice needs a check of its own, such as the
+//! message's number. [`Receiver::recv`] copies the message and drops it before it returns: what dies with the receiver after
+//! that is not delivered again. With [`AfterDeath::Abandon`] delivery is at most once.
+//!
+//! What the dead held is found when a process attaches, when a receiver finds the queue empty, and when a sender finds it
+//! full. If no other process was attached at that time, it waits for the next one that attaches: under a name until that is
+//! [removed](remove), without a name until the last descriptor is closed.
+//!
+//! A process that writes into the memory at random can stop the queue and spoil messages. Every position and length is checked,
+//! so that it cannot make others touch memory outside the queue; they get `Broken`. The length of a nameless queue is sealed.
+//! **The file of a named queue must not be cut** while it is in use: a process that touches what is gone dies of `SIGBUS`. Only
+//! its owner can do that, since [`attach`] accepts no other file. The length is checked when a process attaches.
+//!
+//! The ends cannot be [watched](super::Watch) by poll loops: a descriptor would have to reach every process that ever attaches.
+//!
+//! # Misuse
+//!
+//! What the [queue's page](super#misuse) says holds here, too, and:
+//!
+//! - A forked child must not use or drop the ends, the messages or the [`Shared`] that it inherited. It may [`attach`] anew.
+//! - A peer counts as dead when its process and all children that it forked without `exec` have left or ended. A forked child
+//!   that lives on keeps what its dead parent held.
+//! - A forgotten (`mem::forget`) message or reservation is found when the process ends or has dropped all ends.
+//! - A forgotten end keeps the process attached until it ends.
 
 use super::{
-    Receiver, Sender, WhenFull, bytes::Bytes, control::Control, core::Core, handles::Handles,
-    home::Home, limit::LastTime, peers::Peers, watch::Watchers,
+    Receiver, Sender, WhenFull,
+    bytes::Bytes,
+    control::Control,
+    core::Core,
+    handles::Handles,
+    home::Home,
+    limit::{LastTime, Limit},
+    peers::Peers,
+    watch::Watchers,
 };
 use crate::{
     Error, Result, memory,
@@ -41,6 +69,7 @@ use std::{
         unix::fs::{FileExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Where names are: a file system in memory.
@@ -55,11 +84,15 @@ const NO_QUEUE: &str = "Attach to a queue that this version of forebay has made,
 /// What becomes of a message that a receiver held when it died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterDeath {
-    /// Another receiver gets it, ahead of all others, and can tell:
-    /// [`Message::is_redelivered`](super::Message::is_redelivered). So it may be worked on twice.
+    /// Another receiver gets it, marked by [`Message::is_redelivered`](super::Message::is_redelivered). So it may be worked on
+    /// twice.
+    ///
+    /// It is delivered before all messages that nobody has taken yet when the death is found. That is at the latest when the
+    /// next process attaches, a receiver finds the queue empty, or a sender finds it full. Until then, receivers that are
+    /// attached already get later messages first.
     #[default]
     Redeliver,
-    /// Nobody gets it; it is counted: [`Stats::abandoned`](super::Stats::abandoned). So it may be worked on by half.
+    /// Nobody gets it; it is counted: [`Stats::abandoned`](super::Stats::abandoned). So it may be half processed.
     Abandon,
 }
 
@@ -140,19 +173,28 @@ pub fn create_nameless(config: &Config) -> Result<Shared> {
 /// Attaches to the queue of that name.
 ///
 /// # Errors
-/// There is none ([`Error::cause`] is then `NotFound`), or it is another user's, or not a queue of this version.
+/// - There is none: [`Error::cause`] is then `NotFound`.
+/// - It is not a regular file, it belongs to another user than the effective one, or its permissions let others open it. The
+///   error says whose it is.
+/// - It is not a queue of this version and machine, or the file was cut.
 pub fn attach(name: &str) -> Result<Shared> {
     let path = path_of(name)?;
     let on = path.display().to_string();
+    let failed = |error| Error::new(&on, "attaching to a queue").because(error);
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .custom_flags(libc::O_NOFOLLOW)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(&path)
         .map_err(|error| {
-            let failed = Error::new(&on, "attaching to a queue").because(error);
-            failed.advise("Create it first, as this user; `ls -l /dev/shm` shows those there are")
+            failed(error)
+                .advise("Create it first, as this user; `ls -l /dev/shm` shows those there are")
         })?;
+    let answer = sys::shared::is_private(&file).map_err(|error| failed(error).advise(NO_QUEUE))?;
+    answer.map_err(|foreign| {
+        Error::new(&on, format!("attaching to a queue: {foreign}"))
+            .advise("A queue is for its owner only: remove this file, or choose another name")
+    })?;
     Shared::join(file, &on)
 }
 
@@ -332,6 +374,8 @@ impl Shared {
             arrived_watchers: Watchers::default(),
             room_watchers: Watchers::default(),
         };
+        // What the dead held comes first. Where a lock is not available, it comes later.
+        let _ = core.bury(&Limit::new(Some(Duration::ZERO)));
         let handles = Arc::new(Handles::shared(core, preamble.when_full));
         Ok(Shared { handles, file })
     }

@@ -3,11 +3,14 @@
 #![cfg_attr(loom, allow(dead_code))] // models are of one process, and sleep otherwise
 
 use super::Mapping;
+#[cfg(not(loom))]
+use rustix::fs::SealFlags;
 use rustix::{
-    fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags},
     thread::futex,
 };
 use std::{
+    fmt,
     fs::File,
     io,
     os::fd::{AsFd, AsRawFd},
@@ -45,11 +48,55 @@ impl Mapping {
     }
 }
 
-/// A file in memory of `len` bytes, without a name.
+/// A file in memory of `len` bytes, without a name, that keeps this length: its pages cannot go away under a process that has
+/// mapped it, which would be `SIGBUS`.
+#[cfg(not(loom))]
 pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
-    let file = rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC)?;
+    let file = super::sealed::create("forebay")?;
     rustix::fs::ftruncate(&file, len as u64)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(file.into())
+}
+
+/// Why a file is not one that only this user can write.
+#[derive(Debug)]
+pub(crate) enum Foreign {
+    /// It is not a regular file.
+    Kind,
+    /// It belongs to another user.
+    Owner { theirs: u32, ours: u32, mode: u32 },
+    /// It is ours, and its permissions let others in.
+    Open { mode: u32 },
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Foreign::Kind => f.write_str("it is not a regular file"),
+            Foreign::Owner { theirs, ours, mode } => write!(
+                f,
+                "it belongs to user {theirs} (mode {mode:04o}), and this is user {ours}"
+            ),
+            Foreign::Open { mode } => write!(f, "others may open it (mode {mode:04o})"),
+        }
+    }
+}
+
+/// Whether `file` is a regular one that belongs to the effective user, and that nobody else may open.
+pub(crate) fn is_private(file: &File) -> io::Result<Result<(), Foreign>> {
+    let stat = rustix::fs::fstat(file)?;
+    let (theirs, ours) = (stat.st_uid, rustix::process::geteuid().as_raw());
+    let mode = stat.st_mode & 0o7777;
+    Ok(if !FileType::from_raw_mode(stat.st_mode).is_file() {
+        Err(Foreign::Kind)
+    } else if theirs != ours {
+        Err(Foreign::Owner { theirs, ours, mode })
+    } else if mode & 0o077 != 0 {
+        Err(Foreign::Open { mode })
+    } else {
+        Ok(())
+    })
 }
 
 /// A file of `len` bytes in `folder` that gets its name later, by [`name`]; if that never happens it vanishes.
