@@ -11,7 +11,7 @@
 
 use crate::{
     args::{Queue as Flags, QueueCommand, Recv, Remove, Send, Stat},
-    output::{answer, say},
+    output::answer,
     usage::refuse,
 };
 use anyhow::{Context, Result, bail};
@@ -24,12 +24,16 @@ use std::{
     io::{self, BufRead, ErrorKind, Read, Write},
     mem,
     process::ExitCode,
+    time::Duration,
 };
 
 const SCHEMA: u32 = 1;
 
 /// Messages that one write takes to the output.
 const MOST: u64 = 64;
+
+/// How long `stat` waits for a process that holds the queue's locks.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends, receives, counts or removes.
 ///
@@ -168,15 +172,18 @@ fn lay_out(burst: &Burst<'_>, framed: bool, text: &mut Vec<u8>) {
 fn stat(flags: &Stat) -> Result<()> {
     let queue = shared::attach(&flags.name)?;
     let receiver = queue.receiver();
-    let (stats, capacity) = (receiver.stats(), receiver.capacity_bytes());
+    let stats = (receiver.stats(Some(PATIENCE)))
+        .with_context(|| format!("the queue `{}` cannot be counted", flags.name))?;
+    let capacity = receiver.capacity_bytes();
     let text = match flags.json {
         true => format!("{}\n", as_json(&flags.name, &stats, capacity)),
         false => as_text(&stats, capacity),
     };
+    answer(&text)?;
     if !stats.adds_up() {
-        say("forebay: these counts do not add up: something has written into the queue's memory");
+        bail!("these counts do not add up: something has written into the queue's memory");
     }
-    answer(&text)
+    Ok(())
 }
 
 fn rows(stats: &Stats) -> [(&'static str, u64); 8] {

@@ -39,6 +39,24 @@ pub enum RecvError {
     Broken,
 }
 
+/// Why there are no counts of a queue between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsError {
+    /// A process that is stopped, or very slow, held a lock of the queue for the whole time limit.
+    Held,
+    /// The shared memory holds no queue any more: a process has overwritten it.
+    Broken,
+}
+
+impl StatsError {
+    pub(super) fn from_no(no: No) -> StatsError {
+        match no {
+            No::Broken => StatsError::Broken,
+            _ => StatsError::Held,
+        }
+    }
+}
+
 impl SendError {
     /// `waited`: whether the call was allowed to.
     pub(super) fn from_no(no: No, waited: bool) -> SendError {
@@ -95,5 +113,17 @@ impl fmt::Display for RecvError {
     }
 }
 
+impl fmt::Display for StatsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StatsError::Held => f.write_str(
+                "a process that is stopped or very slow held the queue's lock for the whole time limit",
+            ),
+            StatsError::Broken => f.write_str("the queue's memory was overwritten"),
+        }
+    }
+}
+
 impl error::Error for SendError {}
+impl error::Error for StatsError {}
 impl error::Error for RecvError {}

@@ -4,7 +4,7 @@
 
 use super::{
     Stats,
-    core::{Answer, Core, No},
+    core::{Answer, Core},
     frame::{Kind, span},
     limit::Limit,
 };
@@ -26,7 +26,7 @@ impl Core {
         let _held = self.hold_tail(limit)?;
         let tail = self.control.tail.position.load(Relaxed); // LOCK
         let needed = span(len);
-        let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed);
+        let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed)?;
         Ok(has_room || self.is_closed())
     }
 
@@ -38,23 +38,24 @@ impl Core {
         // Relaxed: LOCK, both.
         let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
         let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));
-        let used = tail.position.load(Relaxed) - tail.free.load(Relaxed);
-        let mut position = head.position.load(Relaxed);
-        if tail.position.load(Relaxed).wrapping_sub(position) > self.capacity() as u64 {
-            return Err(No::Broken);
-        }
+        let (end, position) = (tail.position.load(Relaxed), head.position.load(Relaxed));
+        // Senders free what was read when they need its room; here it counts as free already.
+        let (mut first_used, mut is_free) = (tail.free.load(Relaxed), true);
+        self.walk(first_used, position, |frame, len| {
+            is_free &= self.kind(frame).is_over();
+            if is_free {
+                first_used = frame.wrapping_add(span(len));
+            }
+        })?;
         let mut queued = 0;
-        while position < tail.position.load(Relaxed) {
-            position += self.span_at(position);
-            queued += 1;
-        }
+        self.walk(position, end, |_, _| queued += 1)?;
         Ok(Stats {
             reserved,
             received,
             dropped,
             aborted,
             queued,
-            used_bytes: used as usize,
+            used_bytes: end.wrapping_sub(first_used) as usize,
             torn: head.torn.load(Relaxed),
             redelivered: head.redelivered.load(Relaxed),
             abandoned: head.abandoned.load(Relaxed),

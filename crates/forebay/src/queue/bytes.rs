@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Header>() == HEADER && align_of::<Header>() == A
 pub(super) struct Bytes {
     base: NonNull<u8>,
     capacity: usize,
-    /// What masks a position to an offset, where the capacity is a power of two; else 0.
+    /// Masks a position to an aligned offset, where the capacity is a power of two; else 0.
     mask: u64,
     #[allow(dead_code)] // held to be dropped
     memory: Memory,
@@ -67,7 +67,7 @@ type OwnMemory = Box<[std::cell::UnsafeCell<u64>]>;
 /// See [`Bytes::mask`].
 fn mask(capacity: usize) -> u64 {
     match capacity.is_power_of_two() {
-        true => capacity as u64 - 1,
+        true => (capacity - ALIGN) as u64,
         false => 0,
     }
 }
@@ -130,11 +130,13 @@ impl Bytes {
         self.capacity
     }
 
+    /// A multiple of [`ALIGN`] below the capacity, whatever the position: it may come from memory that another process
+    /// writes.
     #[inline(always)]
     fn offset(&self, position: u64) -> usize {
         // A division takes as long as much of the rest of taking a message.
         match self.mask {
-            0 => (position % self.capacity as u64) as usize,
+            0 => (position % self.capacity as u64) as usize & !(ALIGN - 1),
             mask => (position & mask) as usize,
         }
     }
@@ -151,8 +153,8 @@ impl Bytes {
         #[cfg(not(loom))]
         {
             let at = self.base.as_ptr().wrapping_add(offset).cast::<Header>();
-            // SAFETY: below the capacity, so with its header inside the two views; 8-aligned like all positions and
-            // the base; zeroed memory and whatever was written are valid atomics; the caller keeps messages out.
+            // SAFETY: below the capacity, so with its header inside the two views; 8-aligned, as `offset` and the base are,
+            // for every position; zeroed memory and whatever was written are valid atomics; the caller keeps messages out.
             unsafe { &*at }
         }
     }
@@ -160,22 +162,24 @@ impl Bytes {
     /// The message of `len` bytes in the frame at `position`, to read.
     ///
     /// # Safety
-    /// A frame of that length begins there, and nobody writes to its message while the slice lives.
+    /// `len` is at most [`largest`](super::frame::largest) of the capacity. A frame of that length begins there, and nobody
+    /// writes to its message while the slice lives.
     #[inline(always)]
     pub(super) unsafe fn message(&self, position: u64, len: usize) -> &[u8] {
         #[cfg(loom)]
         self.frame_cells(position, len)
             .for_each(|cell| cell.with(|_| ()));
         let at = self.at(position);
-        // SAFETY: inside the two views, since a frame is at most as long as one; initialised (zeroed when made); the
-        // caller keeps writers out.
+        // SAFETY: inside the two views: it begins in the first one, and the caller promises a length that makes the frame
+        // no longer than one view; initialised (zeroed when made); the caller keeps writers out.
         unsafe { slice::from_raw_parts(at, len) }
     }
 
     /// The message of `len` bytes in the frame at `position`, to write.
     ///
     /// # Safety
-    /// A frame of that length begins there, and nobody else touches its message while the slice lives.
+    /// `len` is at most [`largest`](super::frame::largest) of the capacity. A frame of that length begins there, and nobody
+    /// else touches its message while the slice lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)] // the caller's promise stands for the borrow
     pub(super) unsafe fn message_mut(&self, position: u64, len: usize) -> &mut [u8] {

@@ -38,7 +38,7 @@
 
 use super::{
     bytes::{Bytes, Header},
-    frame::{self, Kind, span},
+    frame::{self, Kind, Owner, span},
     home::Home,
     limit::{LastTime, Limit},
     lock::{Got, Lock},
@@ -69,8 +69,10 @@ pub(super) struct Core {
     pub(super) room_watchers: Watchers,
 }
 
-/// A frame that is ours alone: to fill (Busy) or to read (Taken). Whoever has it owes it a `commit` or `abort`, or a
-/// `release`; it is neither `Clone` nor `Copy`, and only this file and `recover` make one.
+/// A frame that is ours alone: to fill (Busy) or to read (Taken). Its holder owes it a `commit` or `abort`, or a
+/// `release`. It is neither `Clone` nor `Copy`, only this file makes one, and its length is at most [`Core::largest`].
+///
+/// It has no `Drop`: one that is lost before `reserve` has moved the tail over it never happened.
 #[derive(Debug)]
 pub(super) struct Frame {
     position: u64,
@@ -78,18 +80,6 @@ pub(super) struct Frame {
     pub(super) sequence: u64,
     /// Another receiver had it before, and died.
     pub(super) again: bool,
-}
-
-impl Frame {
-    /// One that a dead receiver held; the caller has just made it Taken, and ours.
-    pub(super) fn again(position: u64, len: usize, sequence: u64) -> Frame {
-        Frame {
-            position,
-            len,
-            sequence,
-            again: true,
-        }
-    }
 }
 
 /// Why there is no frame.
@@ -112,11 +102,18 @@ pub(super) enum No {
 pub(super) type Answer<T> = Result<T, No>;
 
 /// One of the two sides' locks, held.
-pub(super) struct Held<'a>(&'a Lock);
+pub(super) struct Held<'a> {
+    lock: &'a Lock,
+    /// The dead owner from whom we have it, while what it left half done is not done yet.
+    unmended: Option<Owner>,
+}
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.release();
+        match self.unmended {
+            Some(dead) if !planted("queue-unmended-lock-is-freed") => self.lock.hand_back(dead),
+            _ => self.lock.release(),
+        }
     }
 }
 
@@ -127,7 +124,7 @@ fn unless_planted(bug: &str, order: Ordering) -> Ordering {
 
 /// Adds to a count that the caller's lock guards; so no read-modify-write. Release: see `pass`.
 pub(super) fn add_one(count: &AtomicU64) {
-    count.store(count.load(Relaxed) + 1, Release);
+    count.store(count.load(Relaxed).wrapping_add(1), Release);
 }
 
 impl Core {
@@ -160,35 +157,37 @@ impl Core {
     /// Holds the tail's lock; what a dead holder left half done is done.
     #[inline]
     pub(super) fn hold_tail(&self, limit: &Limit) -> Answer<Held<'_>> {
-        let lock = &self.control.tail.lock;
-        match lock.acquire(&self.peers, limit) {
-            Some(Got::Free) => Ok(Held(lock)),
-            Some(Got::Inherited) => {
-                let held = Held(lock);
-                if planted("queue-heir-mends-nothing") {
-                    return Ok(held);
-                }
-                self.mend_tail().map(|()| held)
-            }
-            None => Err(No::Time),
-        }
+        self.hold(&self.control.tail.lock, limit, || self.mend_tail())
     }
 
     /// Holds the head's lock; what a dead holder left half done is done.
     #[inline]
     pub(super) fn hold_head(&self, limit: &Limit) -> Answer<Held<'_>> {
-        let lock = &self.control.head.lock;
-        match lock.acquire(&self.peers, limit) {
-            Some(Got::Free) => Ok(Held(lock)),
-            Some(Got::Inherited) => {
-                let held = Held(lock);
-                if planted("queue-heir-mends-nothing") {
-                    return Ok(held);
-                }
-                self.mend_head(limit).map(|()| held)
-            }
-            None => Err(No::Time),
+        self.hold(&self.control.head.lock, limit, || self.mend_head(limit))
+    }
+
+    /// Where `mend` fails, for want of time or by bad memory, the lock stays the dead owner's: the next one tries again.
+    #[inline(always)]
+    fn hold<'a>(
+        &self,
+        lock: &'a Lock,
+        limit: &Limit,
+        mend: impl FnOnce() -> Answer<()>,
+    ) -> Answer<Held<'a>> {
+        let dead = match lock.acquire(&self.peers, limit) {
+            Some(Got::Free) => None,
+            Some(Got::Inherited(dead)) => Some(dead),
+            None => return Err(No::Time),
+        };
+        let mut held = Held {
+            lock,
+            unmended: dead,
+        };
+        if dead.is_some() && !planted("queue-heir-mends-nothing") {
+            mend()?;
         }
+        held.unmended = None;
+        Ok(held)
     }
 
     /// Bytes of memory, headers included.
@@ -204,7 +203,8 @@ impl Core {
     /// The header of a frame between free and tail, or at the tail under its lock.
     #[inline(always)]
     pub(super) fn header(&self, position: u64) -> &Header {
-        // SAFETY: a frame begins there: positions come from the shared words and from frames, by their spans.
+        // SAFETY: a frame begins there: positions come from the shared words and from frames, by their spans. Where another
+        // process has overwritten those, it is still inside the memory and aligned, and read and written by atomics only.
         unsafe { self.bytes.header(position) }
     }
 
@@ -213,10 +213,31 @@ impl Core {
         Kind::of(self.header(position).state.load(Acquire)) // READY, or OVER
     }
 
+    /// Bytes of the message of the frame at `position`: loaded once, and never more than the memory holds.
     #[inline(always)]
-    pub(super) fn span_at(&self, position: u64) -> u64 {
+    pub(super) fn len_at(&self, position: u64) -> Answer<usize> {
         // Relaxed: written before the tail passed it, so RESERVE or a lock made it visible.
-        span(self.header(position).len.load(Relaxed) as usize)
+        let len = self.header(position).len.load(Relaxed) as usize;
+        match len <= self.largest() {
+            true => Ok(len),
+            false => Err(No::Broken),
+        }
+    }
+
+    /// Shows the frames between `from` and `to` in order, each by its position and the bytes of its message. Under the tail's
+    /// lock, so that none of them goes away.
+    pub(super) fn walk(&self, from: u64, to: u64, mut see: impl FnMut(u64, usize)) -> Answer<()> {
+        let mut left = to.wrapping_sub(from);
+        if left > self.capacity() as u64 {
+            return Err(No::Broken);
+        }
+        while left > 0 {
+            let position = to.wrapping_sub(left);
+            let len = self.len_at(position)?;
+            left = left.checked_sub(span(len)).ok_or(No::Broken)?;
+            see(position, len);
+        }
+        Ok(())
     }
 
     /// Reserves a frame for each length of `lens` that finds room, in one piece of the order; `each` gets them.
@@ -240,7 +261,7 @@ impl Core {
         let (mut position, mut sequence) = (begun, tail.next.load(Relaxed));
         for len in lens {
             let needed = span(len);
-            if self.vacant(position) < needed && !self.make_room(position, needed) {
+            if self.vacant(position) < needed && !self.make_room(position, needed)? {
                 break;
             }
             let header = self.header(position);
@@ -256,8 +277,8 @@ impl Core {
                 sequence,
                 again: false,
             });
-            position += needed;
-            sequence += 1;
+            position = position.wrapping_add(needed);
+            sequence = sequence.wrapping_add(1);
         }
         if position == begun {
             let free = tail.free.load(Relaxed);
@@ -284,34 +305,43 @@ impl Core {
     /// Moves `free` over frames that are over, until `needed` bytes are vacant and a little more; says whether they
     /// are. Under the tail's lock.
     #[cold]
-    pub(super) fn make_room(&self, position: u64, needed: u64) -> bool {
+    pub(super) fn make_room(&self, position: u64, needed: u64) -> Answer<bool> {
+        let capacity = self.capacity() as u64;
         // So much more that this is seldom called, and not so much that the headers read here grow cold before their
         // bytes are written again.
-        let aim = needed.max(self.capacity() as u64 / 8);
+        let aim = needed.max(capacity / 8);
         let tail = &self.control.tail;
         let head = self.control.head.position.load(Acquire); // PASS
         let mut free = tail.free.load(Relaxed); // LOCK
-        let vacant = |free: u64| (self.capacity() as u64).saturating_sub(position - free);
-        while free < head.min(position) && vacant(free) < aim && self.kind(free).is_over() {
-            free += self.span_at(free);
+        let mut used = position.wrapping_sub(free);
+        // Frames that this call has reserved lie behind the tail, and the head is at most there.
+        let mut passed = head.wrapping_sub(free);
+        if used > capacity || passed > used {
+            return Err(No::Broken);
+        }
+        while passed > 0 && capacity - used < aim && self.kind(free).is_over() {
+            let span = span(self.len_at(free)?);
+            passed = passed.checked_sub(span).ok_or(No::Broken)?;
+            used -= span;
+            free = free.wrapping_add(span);
         }
         tail.free.store(free, Relaxed); // LOCK
-        vacant(free) >= needed
+        Ok(capacity - used >= needed)
     }
 
     /// The message of a frame, to fill.
     #[inline(always)]
     pub(super) fn fill<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
-        // SAFETY: a frame of this length begins there, and it is Busy: its one `Frame`, exclusively borrowed, says that
-        // nobody else touches it.
+        // SAFETY: a frame of this length, at most the largest, begins there, and it is Busy: its one `Frame`, exclusively
+        // borrowed, says that nobody else touches it.
         unsafe { self.bytes.message_mut(frame.position, frame.len) }
     }
 
     /// The message of a frame.
     #[inline(always)]
     pub(super) fn read<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
-        // SAFETY: a frame of this length begins there, and it is Taken or Busy: nobody but its one `Frame`'s holder
-        // writes to it, which takes an exclusive borrow of that, or the frame itself.
+        // SAFETY: a frame of this length, at most the largest, begins there, and it is Taken or Busy: nobody but its one
+        // `Frame`'s holder writes to it, which takes an exclusive borrow of that, or the frame itself.
         unsafe { self.bytes.message(frame.position, frame.len) }
     }
 
@@ -364,7 +394,7 @@ impl Core {
                     Err(why_not) => why_not,
                 },
                 Some(kind @ (Kind::Aborted | Kind::Torn)) => {
-                    self.pass_over(position, kind);
+                    self.pass_over(position, kind)?;
                     self.ring_room();
                     continue;
                 }
@@ -398,24 +428,39 @@ impl Core {
     /// Takes the message at the head, which is Ready, if it is no longer than `fits`. Under the head's lock.
     #[inline(always)]
     fn take_ready(&self, position: u64, fits: usize) -> Answer<Frame> {
-        let header = self.header(position);
-        let len = header.len.load(Relaxed) as usize; // RESERVE
+        let len = self.len_at(position)?;
         if len > fits {
             return Err(No::Fit(len));
-        }
-        if len > self.largest() {
-            return Err(No::Broken);
         }
         let frame = Frame {
             position,
             len,
-            sequence: header.sequence.load(Relaxed), // RESERVE
+            sequence: self.header(position).sequence.load(Relaxed), // RESERVE
             again: false,
         };
         let state = Kind::Taken.of_owner(self.peers.me());
-        self.pass(position, state, &self.control.head.received);
+        self.pass(position, len, state, &self.control.head.received);
         self.bytes.settle();
         Ok(frame)
+    }
+
+    /// Takes the frame of a dead receiver, whose message has `len` bytes. Under both locks.
+    #[cold]
+    pub(super) fn take_again(&self, position: u64, len: usize) -> Frame {
+        debug_assert!(len <= self.largest());
+        let (header, head) = (self.header(position), &self.control.head);
+        // Release, like the count behind it: see `pass`.
+        let state = Kind::Taken.of_owner(self.peers.me());
+        header.state.store(state, Release);
+        let returned = head.returned.load(Relaxed); // LOCK
+        head.returned.store(returned.saturating_sub(1), Release);
+        add_one(&head.redelivered);
+        Frame {
+            position,
+            len,
+            sequence: header.sequence.load(Relaxed), // RESERVE
+            again: true,
+        }
     }
 
     /// The state of the frame at the head, if there is one. Under the head's lock.
@@ -436,10 +481,11 @@ impl Core {
         }
     }
 
-    /// Moves the head over the frame there, which gets this `state` and is counted. Under the head's lock.
+    /// Moves the head over the frame there, of a message of `len` bytes, which gets this `state` and is counted. Under the
+    /// head's lock.
     #[inline(always)]
-    fn pass(&self, position: u64, state: u32, count: &AtomicU64) {
-        let beyond = position + self.span_at(position);
+    fn pass(&self, position: u64, len: usize, state: u32, count: &AtomicU64) {
+        let beyond = position.wrapping_add(span(len));
         // Relaxed: PASS publishes it, and the count behind it is a Release for whoever mends what we leave.
         self.header(position).state.store(state, Relaxed);
         add_one(count);
@@ -450,13 +496,17 @@ impl Core {
         }
     }
 
-    fn pass_over(&self, position: u64, kind: Kind) {
+    /// Moves the head over a frame that nobody is to receive.
+    fn pass_over(&self, position: u64, kind: Kind) -> Answer<()> {
         let head = &self.control.head;
         let count = match kind {
             Kind::Torn => &head.torn,
+            Kind::Dropped => &head.dropped,
             _ => &head.aborted,
         };
-        self.pass(position, kind.word(), count);
+        let len = self.len_at(position)?;
+        self.pass(position, len, kind.word(), count);
+        Ok(())
     }
 
     /// Whether the next message is still longer than `fits`, and if so, that we want to be told when it is taken.
@@ -488,8 +538,8 @@ impl Core {
         let _held = self.hold_head(limit)?;
         let position = head.position.load(Relaxed); // LOCK
         match self.at_head(position) {
-            Some(Kind::Ready) => self.pass(position, Kind::Dropped.word(), &head.dropped),
-            Some(kind @ (Kind::Aborted | Kind::Torn)) => self.pass_over(position, kind),
+            Some(Kind::Ready) => self.pass_over(position, Kind::Dropped)?,
+            Some(kind @ (Kind::Aborted | Kind::Torn)) => self.pass_over(position, kind)?,
             _ => return Ok(false),
         }
         self.ring_room(); // it may be more than we need

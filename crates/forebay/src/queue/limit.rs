@@ -10,7 +10,13 @@ use std::{
 };
 
 /// How long a lock may be waited for where the call itself may not wait: its holder may have lost the processor.
+#[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(10);
+
+/// The limit by which a thread of a model gives up waiting for a lock, too. Any other waits for it: a model has no clock, and
+/// its threads give their locks back.
+#[cfg(loom)]
+pub(super) const HASTY: Duration = Duration::from_nanos(1);
 
 /// How long one call may wait.
 #[derive(Clone, Debug)]
@@ -48,9 +54,9 @@ impl Limit {
 
     /// This limit, or a moment from now where that is more: for locks.
     pub(super) fn or_a_moment(&self) -> Limit {
-        if cfg!(loom) {
-            return Limit::new(None); // a model has no clock, and whoever holds a lock there gives it back
-        }
+        #[cfg(loom)]
+        return Limit::new((self.limit == Some(HASTY)).then_some(Duration::ZERO));
+        #[cfg(not(loom))]
         Limit::new(self.left().map(|left| left.max(MOMENT)))
     }
 }

@@ -4,12 +4,13 @@
 //!
 //! ```text
 //!   0 free ──▶ owner, HELD ──▶ owner, HELD and WAITED ──▶ 0, wake one; the woken one takes it as WAITED, for there may be more
-//!                    └── the owner is dead: a waiter puts itself in its place (CAS), and repairs what it was doing
+//!                    └── the owner is dead: a waiter puts itself in its place (CAS), and repairs what it was doing;
+//!                        where it cannot, it puts the dead one back, for the next waiter
 //! ```
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
-//! | LOCK | `release`: the swap to 0 | `acquire`: the CAS from 0 | everything done under the lock before |
+//! | LOCK | `release`: the swap to 0; `hand_back`: the swap to the dead owner | `acquire`: the CAS from 0; the CAS from the dead owner | everything done under the lock before |
 //! | INHERIT | death: the kernel drops the byte lock after the last store | `is_dead`: the kernel is asked, before the CAS | everything the dead owner did |
 
 use super::{frame::Owner, futex::Futex, limit::Limit, peers::Peers};
@@ -39,8 +40,8 @@ const SLICE: Duration = Duration::from_millis(2);
 pub(super) enum Got {
     /// From nobody, or from an owner that gave it back.
     Free,
-    /// From one that died with it: what it guards may be half done.
-    Inherited,
+    /// From this one, which died with it: what the lock guards may be half done.
+    Inherited(Owner),
 }
 
 /// The word of the lock. It guards nothing by itself: who holds it is a matter of the protocol.
@@ -100,18 +101,26 @@ impl Lock {
                 return Some(Got::Free);
             }
             let left = moment.left();
-            if peers.is_dead(Owner::new(wanted >> BITS))
+            let owner = Owner::new(wanted >> BITS);
+            if peers.is_dead(owner)
                 && (self.word) // INHERIT
                     .compare_exchange(wanted, mine | WAITED, Acquire, Relaxed)
                     .is_ok()
             {
-                return Some(Got::Inherited);
+                return Some(Got::Inherited(owner));
             }
             if left == Some(Duration::ZERO) {
                 return None;
             }
             self.word.sleep(wanted, peers.at_most(SLICE, left));
         }
+    }
+
+    /// Gives the lock back to the `dead` owner from whom the caller inherited it, so that the next one inherits it as well.
+    #[cold]
+    pub(super) fn hand_back(&self, dead: Owner) {
+        self.word.swap(dead.bits() << BITS | HELD | WAITED, Release); // LOCK
+        self.word.wake_one();
     }
 
     /// Gives the lock back; the caller holds it.

@@ -1,4 +1,4 @@
-//! A bounded queue of messages of any size, from many senders to many receivers, each delivered once and in order.
+//! A bounded queue of messages of any size, from many senders to many receivers, each delivered to one of them, in order.
 //!
 //! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. [`spsc`] is the faster one,
 //! without locks, for exactly one of each; [`shared`] has queues between processes that trust each other, and [`lanes`]
@@ -35,6 +35,20 @@
 //! assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>(), 11);
 //! # Ok::<(), forebay::Error>(())
 //! ```
+//!
+//! # Misuse
+//!
+//! - **Forgotten** (`mem::forget`): a [`Reserved`] stops all receivers at its place. A [`Message`] or [`Burst`] keeps its room and
+//!   all room after it, so that the queue fills up. A [`Sender`] or [`Receiver`] keeps the queue open, and a [`Watch`] its
+//!   descriptor. Nothing is unsafe, and nothing is delivered twice.
+//! - **Panics** between a reservation and its commit give the message up; receivers pass over it. A panic while a message is
+//!   held gives its room back. No lock is ever poisoned: code of the caller never runs under one.
+//! - **Lies**: [`Sender::try_send_burst`] calls `as_ref` once on each message, before it locks anything.
+//! - **From a `Drop`** or another destructor, all calls work as elsewhere, also while the thread panics.
+//! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock, and a call
+//!   without a time limit would then wait for ever. Write to a pipe or an eventfd, and send from a thread that reads it.
+//! - **In a forked child**, the memory of messages is missing: do not use or drop what it inherited from this module. It would
+//!   die of `SIGSEGV`, or unmap what lies at those addresses since. Call `exec` or `_exit`, and make queues after the fork.
 
 mod answers;
 mod asking;
@@ -60,6 +74,8 @@ pub mod spsc;
 mod waiting;
 mod watch;
 
+#[cfg(all(test, not(any(loom, miri))))]
+mod misuse_tests;
 #[cfg(test)]
 mod models;
 #[cfg(all(test, loom))]
@@ -69,7 +85,7 @@ mod shared_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use answers::{RecvError, SendError};
+pub use answers::{RecvError, SendError, StatsError};
 pub use receiver::{Burst, Message, Received, Receiver};
 pub use sender::{Reserved, Sender};
 pub use watch::Watch;
@@ -110,7 +126,7 @@ impl WhenFull {
 ///     sender.send(&number.to_ne_bytes(), None).unwrap(); // 24 bytes of the 4096 each
 /// }
 /// assert_eq!(receiver.take(None).unwrap().sequence(), 830);
-/// assert_eq!(receiver.stats().dropped, 830);
+/// assert_eq!(receiver.stats(None).unwrap().dropped, 830);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,13 +227,21 @@ pub struct Stats {
     pub redelivered: u64,
     /// Of those received: whose receivers died while they held them, where the queue is to leave it at that.
     pub abandoned: u64,
-    /// Bytes in use, headers included; what was read counts until a sender needs its room.
+    /// Bytes in use, headers included: from the oldest message that is not read yet, or is being read, to the newest.
     pub used_bytes: usize,
 }
 
 impl Stats {
     /// Whether each message that was reserved is in exactly one column.
     pub fn adds_up(&self) -> bool {
-        self.reserved == self.received + self.dropped + self.aborted + self.torn + self.queued
+        let columns = [
+            self.received,
+            self.dropped,
+            self.aborted,
+            self.torn,
+            self.queued,
+        ];
+        // In 128 bits: what another process has written into shared memory may be any numbers.
+        columns.map(u128::from).iter().sum::<u128>() == u128::from(self.reserved)
     }
 }

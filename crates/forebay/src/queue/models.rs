@@ -96,7 +96,7 @@ fn dropping_the_oldest_and_taking_it_is_one_or_the_other() {
         send(&sender, 1);
         let thread = thread::spawn(move || {
             let _ = sender.send(&2_u64.to_ne_bytes(), AT_ONCE);
-            sender.stats()
+            sender.stats(None).unwrap()
         });
         let got = receiver.take(None).map(|message| number(&message)).unwrap();
         let stats = thread.join().unwrap();

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{
-    RecvError, Stats,
+    RecvError, Stats, StatsError,
     copy::copy,
     core::{Core, Frame},
     handles::Handles,
@@ -17,6 +17,9 @@ use super::{
 };
 use crate::sync::Arc;
 use std::{fmt, ops::Deref, time::Duration};
+
+/// Messages that [`Receiver::take_burst`] takes at a time.
+const BURST: usize = 64;
 
 /// Takes messages out of a queue. Clones are receivers of their own, and one may be shared by threads as well: each
 /// message goes to one receiver.
@@ -142,7 +145,7 @@ impl Receiver {
     }
 
     /// Takes up to `most` messages where they lie, in order: at least one, for which it waits for up to `limit`, and of
-    /// the others what is there. One look at the lock does for all of them.
+    /// the others what is there. The lock is taken once for up to 64 of them.
     ///
     /// # Errors
     /// As [`take`](Receiver::take).
@@ -162,12 +165,26 @@ impl Receiver {
     pub fn take_burst(&self, most: usize, limit: Option<Duration>) -> Result<Burst<'_>, RecvError> {
         assert!(most > 0, "a burst of no messages");
         let core = &self.handles.core;
-        let mut frames = Vec::new();
-        core.take_within(most, usize::MAX, &Limit::new(limit), |frame| {
-            frames.push(frame);
-        })
-        .map_err(|no| RecvError::from_no(no, limit != Some(Duration::ZERO)))?;
-        Ok(Burst { core, frames })
+        let mut burst = Burst {
+            core,
+            frames: Vec::with_capacity(most.min(BURST)),
+        };
+        let mut limit_now = Limit::new(limit);
+        loop {
+            let frames = &mut burst.frames;
+            // As many as need no allocation, which would happen under a lock.
+            let some = frames.capacity().min(most) - frames.len();
+            match core.take_within(some, usize::MAX, &limit_now, |frame| frames.push(frame)) {
+                Err(no) if frames.is_empty() => {
+                    return Err(RecvError::from_no(no, limit != Some(Duration::ZERO)));
+                }
+                Ok(()) if frames.len() == frames.capacity() && frames.len() < most => {
+                    frames.reserve(frames.len());
+                    limit_now = Limit::new(Some(Duration::ZERO)); // what is there
+                }
+                _ => return Ok(burst),
+            }
+        }
     }
 
     #[inline]
@@ -204,13 +221,15 @@ impl Receiver {
         self.handles.core.capacity()
     }
 
-    /// What happened so far. It stops senders and receivers for as long as it takes to walk over the messages.
+    /// What happened so far, waiting for the queue's locks for up to `limit` (`None`: for ever). It stops senders and
+    /// receivers for as long as it takes to walk over the messages.
     ///
-    /// Between processes, it waits while a stopped one holds a lock; and it is all zeros where one has overwritten the
-    /// memory.
-    pub fn stats(&self) -> Stats {
-        let stats = self.handles.core.stats(&Limit::new(None));
-        stats.unwrap_or_default()
+    /// # Errors
+    /// In a queue of one process, none. Between processes, [`Held`](StatsError::Held) while a stopped one holds a lock, and
+    /// [`Broken`](StatsError::Broken).
+    pub fn stats(&self, limit: Option<Duration>) -> Result<Stats, StatsError> {
+        let stats = self.handles.core.stats(&Limit::new(limit));
+        stats.map_err(StatsError::from_no)
     }
 }
 

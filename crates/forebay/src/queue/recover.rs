@@ -21,8 +21,8 @@
 //! line is why nobody sleeps for ever where peers may die.
 
 use super::{
-    core::{Answer, Core, Frame, No, add_one},
-    frame::{self, Kind},
+    core::{Answer, Core, Frame, add_one},
+    frame::{self, Kind, span},
     limit::Limit,
 };
 use crate::sync::{
@@ -31,25 +31,17 @@ use crate::sync::{
 };
 
 impl Core {
-    /// Where the frames between `from` and `to` begin. Under the tail's lock, so that none of them goes away.
-    fn frames(&self, from: u64, to: u64) -> Answer<impl Iterator<Item = u64>> {
-        if to.wrapping_sub(from) > self.capacity() as u64 {
-            return Err(No::Broken);
-        }
-        let next = move |&position: &u64| Some(position + self.span_at(position));
-        let all = std::iter::successors(Some(from), next);
-        Ok(all.take_while(move |&position| position < to))
-    }
-
     /// Ends what the last holder of the tail's lock began. Under that lock.
     #[cold]
     pub(super) fn mend_tail(&self) -> Answer<()> {
         let tail = &self.control.tail;
         // Relaxed: LOCK, or INHERIT.
         let (free, end) = (tail.free.load(Relaxed), tail.position.load(Relaxed));
-        if let Some(last) = self.frames(free, end)?.last() {
-            let next = self.header(last).sequence.load(Relaxed) + 1; // RESERVE
-            tail.next.store(next, Relaxed); // LOCK
+        let mut last = None;
+        self.walk(free, end, |position, _| last = Some(position))?;
+        if let Some(last) = last {
+            let sequence = self.header(last).sequence.load(Relaxed); // RESERVE
+            tail.next.store(sequence.wrapping_add(1), Relaxed); // LOCK
         }
         Ok(())
     }
@@ -66,9 +58,11 @@ impl Core {
         );
         let position = head.position.load(Relaxed);
         head.known_tail.store(end, Relaxed); // LOCK
-        if position < end {
+        if position != end {
             let counts = [&head.received, &head.dropped, &head.aborted, &head.torn];
-            let counted: u64 = counts.map(|count| count.load(Relaxed)).iter().sum();
+            let counted = counts.iter().fold(0_u64, |sum, count| {
+                sum.wrapping_add(count.load(Relaxed)) // LOCK, or INHERIT
+            });
             let is_counted = counted > self.header(position).sequence.load(Relaxed); // RESERVE
             let begun = match self.kind(position) {
                 Kind::Taken => Some(&head.received),
@@ -81,21 +75,24 @@ impl Core {
                 add_one(count);
             }
             if begun.is_some() || is_counted {
-                let beyond = position + self.span_at(position);
+                let beyond = position.wrapping_add(span(self.len_at(position)?));
                 head.position.store(beyond, Release); // PASS
             }
         }
         if let Some(frame) = head.abandoning.load(Relaxed).checked_sub(1) {
             // Only what is over can have been given back.
-            if frame < free || self.kind(frame) == Kind::Abandoned {
+            let is_freed = end.wrapping_sub(frame) > end.wrapping_sub(free);
+            if is_freed || self.kind(frame) == Kind::Abandoned {
                 let then = head.abandoned_then.load(Relaxed); // LOCK, or INHERIT
                 head.abandoned.store(then, Release);
             }
             head.abandoning.store(0, Release);
         }
-        let passed = self.frames(free, head.position.load(Relaxed))?;
-        let returned = passed.filter(|&frame| self.kind(frame) == Kind::Returned);
-        head.returned.store(returned.count() as u64, Relaxed); // LOCK
+        let mut returned = 0;
+        self.walk(free, head.position.load(Relaxed), |frame, _| {
+            returned += u64::from(self.kind(frame) == Kind::Returned);
+        })?;
+        head.returned.store(returned, Relaxed); // LOCK
         Ok(())
     }
 
@@ -112,33 +109,24 @@ impl Core {
         let _tail = self.hold_tail(limit)?;
         let mut taken = 0;
         // Relaxed: LOCK, both.
-        for position in self.frames(tail.free.load(Relaxed), head.position.load(Relaxed))? {
-            let header = self.header(position);
-            let len = header.len.load(Relaxed) as usize; // RESERVE
-            let is_there = self.kind(position) == Kind::Returned && len <= fits;
-            if taken == most || !is_there {
-                continue;
+        let (free, beyond) = (tail.free.load(Relaxed), head.position.load(Relaxed));
+        self.walk(free, beyond, |position, len| {
+            if taken < most && len <= fits && self.kind(position) == Kind::Returned {
+                each(self.take_again(position, len));
+                taken += 1;
             }
-            // Release, like the count behind it: see `pass`.
-            let state = Kind::Taken.of_owner(self.peers.me());
-            header.state.store(state, Release);
-            let returned = head.returned.load(Relaxed);
-            head.returned.store(returned.saturating_sub(1), Release);
-            add_one(&head.redelivered);
-            each(Frame::again(position, len, header.sequence.load(Relaxed)));
-            taken += 1;
-        }
+        })?;
         Ok(taken)
     }
 
     /// Leaves a frame at that, and counts it, once, even if we die here. Under both locks.
     fn abandon(&self, position: u64) {
         let head = &self.control.head;
-        let then = head.abandoned.load(Relaxed) + 1; // LOCK
+        let then = head.abandoned.load(Relaxed).wrapping_add(1); // LOCK
         // Release, all: whoever mends what we leave finds them in this order.
         if !planted("queue-abandon-without-a-note") {
             head.abandoned_then.store(then, Release);
-            head.abandoning.store(position + 1, Release);
+            head.abandoning.store(position.wrapping_add(1), Release);
         }
         let state = &self.header(position).state;
         state.store(Kind::Abandoned.word(), Release); // OVER
@@ -156,21 +144,22 @@ impl Core {
             let _tail = self.hold_tail(limit)?;
             let mut alive = None;
             // Relaxed: LOCK, both.
-            for position in self.frames(tail.free.load(Relaxed), tail.position.load(Relaxed))? {
+            let (free, end) = (tail.free.load(Relaxed), tail.position.load(Relaxed));
+            self.walk(free, end, |position, _| {
                 let state = &self.header(position).state;
                 let word = state.load(Acquire); // READY, or OVER
                 let owner = frame::owner(word);
                 let kind = Kind::of(word);
                 if !matches!(kind, Kind::Busy | Kind::Taken) || alive == Some(owner) {
-                    continue;
+                    return;
                 }
                 if !self.peers.is_dead(owner) {
                     alive = Some(owner);
-                    continue;
+                    return;
                 }
                 // It may have gone on before it died.
                 if state.load(Acquire) != word && !planted("queue-burial-at-first-sight") {
-                    continue;
+                    return;
                 }
                 found = true;
                 match kind {
@@ -181,7 +170,7 @@ impl Core {
                     }
                     _ => self.abandon(position),
                 }
-            }
+            })?;
         }
         if found {
             self.ring_arrived();

@@ -6,7 +6,7 @@
 use super::{
     core::{Core, No},
     frame::span,
-    limit::Limit,
+    limit::{HASTY, Limit},
     peers::{Peers, modelled::be},
 };
 use crate::{
@@ -213,16 +213,58 @@ fn whoever_looks_after_the_dead_may_die_too() {
     dying_recoverer(false);
 }
 
+/// Process 2 dies while it takes a message, and process 3 has stopped with the tail's lock. Process 1 then inherits the head's
+/// lock, and cannot mend what it guards before process 3 goes on.
+#[test]
+fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
+    wherever_it_dies(|stores| {
+        let core = core(true);
+        send(&core, 1);
+        send(&core, 2);
+        be(3);
+        let held = core.hold_tail(&at_once()).unwrap();
+        be(1);
+        let receiver = mortal(&core, stores, |core| {
+            let _ = take(core, |_| ());
+        });
+        let mut got = Vec::new();
+        let hasty = Limit::new(Some(HASTY));
+        let mut taken = None;
+        match core.take(1, 1, &hasty, |frame| taken = Some(frame)) {
+            Ok(()) => {
+                let frame = taken.unwrap();
+                got.push((frame.sequence, core.read(&frame)[0], frame.again));
+                core.release(frame);
+            }
+            Err(no) => assert_eq!(no, No::Time),
+        }
+        drop(held); // it goes on
+        take_all(&core, &mut got);
+        let died = receiver.join().unwrap();
+        take_all(&core, &mut got);
+        let stats = core.stats(&at_once()).unwrap();
+        assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
+        assert_eq!(stats.received, 2);
+        for byte in [1, 2] {
+            let of = got.iter().filter(|got| got.1 == byte).count();
+            assert!(of <= 1, "{got:?}");
+        }
+        died
+    });
+}
+
 #[test]
 fn planted_bugs_are_found() {
     const SENDER: &str = "a_dying_sender_loses_nothing_that_was_sent_and_leaves_nothing_by_half";
     const RECEIVER: &str = "what_a_dying_receiver_holds_comes_again_marked_and_nothing_else_does";
     const RECOVERER: &str = "whoever_looks_after_the_dead_may_die_too";
+    const STOPPED: &str = "a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later";
     for (bug, test) in [
         ("queue-heir-mends-nothing", RECEIVER),
         ("queue-burial-at-first-sight", RECEIVER),
         ("queue-inherit-relaxed", SENDER),
         ("queue-abandon-without-a-note", RECOVERER),
+        ("queue-unmended-lock-is-freed", STOPPED),
     ] {
         let test = format!("queue::recovery_models::{test}");
         crate::sync::planted_bug_is_found(bug, &test);

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{
-    SendError, Stats,
+    SendError, Stats, StatsError,
     copy::copy,
     core::Frame,
     handles::Handles,
@@ -81,7 +81,9 @@ impl Sender {
     }
 
     /// Sends copies of as many of `messages` as there is room for, in order and with nothing in between, without
-    /// waiting; returns how many. One look at the lock does for all of them.
+    /// waiting; returns how many. The lock is taken once for all of them.
+    ///
+    /// `as_ref` is called once on each message, before anything is reserved.
     ///
     /// # Errors
     /// Not even the first one found room: as [`try_send`](Sender::try_send). `TooLong` where any of them is.
@@ -93,27 +95,24 @@ impl Sender {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn try_send_burst(&self, messages: &[impl AsRef<[u8]>]) -> Result<usize, SendError> {
-        let longest = messages.iter().map(|message| message.as_ref().len()).max();
-        let Some(longest) = longest else { return Ok(0) };
+        // Each is asked once, before anything is locked: an `as_ref` may panic, use this queue, or answer differently next time.
+        let messages: Vec<&[u8]> = messages.iter().map(AsRef::as_ref).collect();
+        let lens = messages.iter().map(|message| message.len());
+        let Some(longest) = lens.clone().max() else {
+            return Ok(0);
+        };
         self.check(longest)?;
         let Handles {
             core, when_full, ..
         } = &*self.handles;
-        let lens = messages.iter().map(|message| message.as_ref().len());
-        let mut reserved = Vec::with_capacity(messages.len());
+        let mut frames = Vec::with_capacity(messages.len());
         let limit = Limit::new(Some(Duration::ZERO));
-        core.reserve_within(lens, *when_full, &limit, |frame| {
-            reserved.push(Reserved {
-                sender: self,
-                frame: Some(frame),
-            });
-        })
-        .map_err(|no| SendError::from_no(no, false))?;
-        let sent = reserved.len();
-        // Should an `as_ref` panic, or give other bytes now, dropping gives up those that are left.
-        for (mut reserved, message) in reserved.into_iter().zip(messages) {
-            reserved.copy_from_slice(message.as_ref());
-            reserved.commit_without_a_word();
+        core.reserve_within(lens, *when_full, &limit, |frame| frames.push(frame))
+            .map_err(|no| SendError::from_no(no, false))?;
+        let sent = frames.len();
+        for (mut frame, message) in frames.into_iter().zip(messages) {
+            copy(message, core.fill(&mut frame));
+            core.commit(frame);
         }
         core.ring_arrived();
         Ok(sent)
@@ -141,7 +140,7 @@ impl Sender {
     /// drop(sender.reserve(1000, None).unwrap()); // given up
     /// reserved.commit();
     /// assert_eq!(&*receiver.take(None).unwrap(), b"abc");
-    /// assert_eq!(receiver.stats().queued, 1); // nobody has passed the other one yet
+    /// assert_eq!(receiver.stats(None).unwrap().queued, 1); // nobody has passed the other one yet
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
@@ -193,13 +192,15 @@ impl Sender {
         self.handles.core.capacity()
     }
 
-    /// What happened so far. It stops senders and receivers for as long as it takes to walk over the messages.
+    /// What happened so far, waiting for the queue's locks for up to `limit` (`None`: for ever). It stops senders and
+    /// receivers for as long as it takes to walk over the messages.
     ///
-    /// Between processes, it waits while a stopped one holds a lock; and it is all zeros where one has overwritten the
-    /// memory.
-    pub fn stats(&self) -> Stats {
-        let stats = self.handles.core.stats(&Limit::new(None));
-        stats.unwrap_or_default()
+    /// # Errors
+    /// In a queue of one process, none. Between processes, [`Held`](StatsError::Held) while a stopped one holds a lock, and
+    /// [`Broken`](StatsError::Broken).
+    pub fn stats(&self, limit: Option<Duration>) -> Result<Stats, StatsError> {
+        let stats = self.handles.core.stats(&Limit::new(limit));
+        stats.map_err(StatsError::from_no)
     }
 }
 
@@ -238,18 +239,12 @@ pub struct Reserved<'a> {
 impl Reserved<'_> {
     /// Sends the message as it is now.
     #[inline]
-    pub fn commit(self) {
+    pub fn commit(mut self) {
         let core = &self.sender.handles.core;
-        self.commit_without_a_word();
-        core.ring_arrived();
-    }
-
-    /// Commits; the caller rings.
-    #[inline]
-    fn commit_without_a_word(mut self) {
         if let Some(frame) = self.frame.take() {
-            self.sender.handles.core.commit(frame);
+            core.commit(frame);
         }
+        core.ring_arrived();
     }
 
     /// Number of the message: how many were reserved before it, by all senders.

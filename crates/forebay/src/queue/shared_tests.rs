@@ -55,7 +55,7 @@ fn what_a_dead_sender_was_filling_is_passed_over_and_counted() {
     let receiver = queue.receiver();
     assert_eq!(&*receiver.take(LATER).unwrap(), b"whole");
     assert_eq!(&*receiver.take(LATER).unwrap(), b"behind");
-    let stats = receiver.stats();
+    let stats = receiver.stats(None).unwrap();
     assert_eq!((stats.reserved, stats.received, stats.torn), (3, 2, 1));
 }
 
@@ -73,7 +73,7 @@ fn what_a_dead_receiver_held_is_given_to_another_one_and_marked() {
     assert_eq!((&*again, again.is_redelivered()), (&b"first"[..], true));
     drop(again);
     assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
-    let stats = receiver.stats();
+    let stats = receiver.stats(None).unwrap();
     assert_eq!(
         (stats.received, stats.redelivered, stats.abandoned),
         (2, 1, 0)
@@ -103,7 +103,7 @@ fn what_a_dead_receiver_held_is_counted_where_that_was_chosen_and_its_room_comes
         mem::forget(peer.receiver().take(None).unwrap())
     });
     sender.send(&most, LATER).unwrap();
-    let stats = sender.stats();
+    let stats = sender.stats(None).unwrap();
     assert_eq!((stats.received, stats.abandoned, stats.queued), (1, 1, 1));
 }
 
@@ -184,7 +184,7 @@ fn dies_taking(stores: u32) {
         0 => assert_eq!(got, [(0, false), (1, false)]),
         _ => assert_eq!(got, [(1, false), (0, true)]),
     }
-    let stats = receiver.stats();
+    let stats = receiver.stats(None).unwrap();
     assert_eq!((stats.received, stats.queued), (2, 0));
 }
 
@@ -271,4 +271,45 @@ fn words_that_make_no_sense_are_an_error_and_nothing_worse() {
     core(&queue).control.head.known_tail.store(0, Relaxed);
     assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
     assert!(sender.send(b"0123", SOON).is_err());
+}
+
+#[test]
+fn a_lock_of_the_dead_that_could_not_be_mended_in_time_is_mended_later() {
+    let queue = page(AfterDeath::Redeliver);
+    let stopped = other(&queue);
+    queue.sender().send(b"0", None).unwrap();
+    queue.sender().send(b"1", None).unwrap();
+    dies_after(&queue, |peer| {
+        let core = core(peer);
+        mem::forget(core.hold_head(&Limit::new(None)).unwrap());
+        let state = Kind::Taken.of_owner(core.peers.me());
+        core.header(0).state.store(state, Relaxed); // as if killed before the next store
+    });
+    let receiver = queue.receiver();
+    let held = core(&stopped).hold_tail(&Limit::new(None)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
+    }
+    drop(held);
+    assert_eq!(&*receiver.take(LATER).unwrap(), b"1");
+    assert_eq!(&*receiver.take(LATER).unwrap(), b"0");
+}
+
+#[test]
+fn a_process_that_attaches_gets_first_what_the_dead_held() {
+    let queue = page(AfterDeath::Redeliver);
+    for text in ["1", "2", "3", "4"] {
+        queue.sender().send(text.as_bytes(), None).unwrap();
+    }
+    dies_after(&queue, |peer| {
+        let receiver = peer.receiver();
+        (0..3).for_each(|_| mem::forget(receiver.take(None).unwrap()));
+    });
+    let newcomer = other(&queue);
+    let receiver = newcomer.receiver();
+    for expected in ["1", "2", "3", "4"] {
+        let message = receiver.try_take().unwrap();
+        assert_eq!(&*message, expected.as_bytes());
+        assert_eq!(message.is_redelivered(), expected != "4");
+    }
 }

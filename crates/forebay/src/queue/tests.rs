@@ -50,7 +50,7 @@ fn publisher_and_consumers(each: u64, len: usize) {
         joined.flatten().collect()
     });
     assert_eq!(seen.len() as u64, CONSUMERS * each);
-    let stats = sender.stats();
+    let stats = sender.stats(None).unwrap();
     assert_eq!((stats.received, stats.queued), (CONSUMERS * each, 0));
 }
 
@@ -155,7 +155,7 @@ fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
         assert!(from_me.map(|((_, number), _)| *number).eq(0..EACH));
     }
     assert_eq!(bytes_in.into_inner(), bytes_out.into_inner());
-    let stats = receiver.stats();
+    let stats = receiver.stats(None).unwrap();
     assert_eq!((stats.received, stats.queued), (SENDERS * EACH, 0));
     assert_eq!(stats.aborted, aborted.into_inner());
     assert_eq!(stats.reserved, stats.received + stats.aborted);
@@ -347,7 +347,7 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
             Step::Commit(_) | Step::Abort(_) | Step::Release(_) => {}
         }
     }
-    let stats = sender.stats();
+    let stats = sender.stats(None).unwrap();
     assert_eq!(
         (stats.reserved, stats.dropped),
         (oracle.next, oracle.dropped)
@@ -458,14 +458,24 @@ fn the_oldest_are_dropped_but_never_what_is_being_read_or_filled() {
     let held = receiver.take(None).unwrap();
     sender.send(&[1], None).unwrap();
     assert_eq!(sender.send(&long, SOON), Err(SendError::TimedOut));
-    assert_eq!(sender.stats().dropped, 0, "nothing for nothing");
+    assert_eq!(
+        sender.stats(None).unwrap().dropped,
+        0,
+        "nothing for nothing"
+    );
     drop(held);
     let filling = sender.reserve(half, None).unwrap();
     assert_eq!(receiver.take(None).unwrap().sequence(), 1);
     assert_eq!(sender.try_send(&long), Err(SendError::Full));
     filling.commit();
     sender.send(&vec![0; 2 * half], SOON).unwrap();
-    assert_eq!((sender.stats().dropped, sender.stats().queued), (1, 1));
+    assert_eq!(
+        (
+            sender.stats(None).unwrap().dropped,
+            sender.stats(None).unwrap().queued
+        ),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -539,4 +549,22 @@ fn one_sender_and_one_receiver_get_the_same_answers() {
     );
     drop(receiver);
     assert_eq!(sender.send(&[], None), Err(SendError::Closed));
+}
+
+#[test]
+fn an_empty_queue_has_no_bytes_in_use() {
+    let (sender, receiver) = page(WhenFull::Wait);
+    for _ in 0..50 {
+        sender.send(&[7; 100], None).unwrap();
+        receiver.take(None).unwrap();
+        assert_eq!(sender.stats(None).unwrap().used_bytes, 0);
+    }
+    sender.send(&[7; 8], None).unwrap();
+    let kept = receiver.take(None).unwrap();
+    sender.send(&[7; 8], None).unwrap();
+    drop(receiver.take(None).unwrap());
+    // What was read after the one that is still being read cannot be used yet.
+    assert_eq!(sender.stats(None).unwrap().used_bytes, 48);
+    drop(kept);
+    assert_eq!(sender.stats(None).unwrap().used_bytes, 0);
 }

@@ -118,7 +118,7 @@ impl Core {
         }
         match self.control.turn.acquire(&self.peers, limit) {
             Some(Got::Free) => {}
-            Some(Got::Inherited) => self.control.rare.starving.store(0, Relaxed), // as above
+            Some(Got::Inherited(_)) => self.control.rare.starving.store(0, Relaxed), // as above
             None => return Err(FULL),
         }
         let mut vain = 0;

@@ -1,0 +1,357 @@
+//! Callers that lie or panic, memory that another process has overwritten, and files that belong to somebody else.
+
+use super::{
+    core::Core,
+    frame::{Kind, span},
+    limit::Limit,
+    shared::{AfterDeath, Config, Shared, attach, create, create_nameless, remove},
+    *,
+};
+use crate::sync::{atomic::Ordering::Relaxed, mortal};
+use std::{
+    cell::Cell,
+    fs::{self, File, Permissions},
+    io::ErrorKind,
+    mem,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::atomic::AtomicBool,
+    thread,
+    time::Duration,
+};
+
+const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const LATER: Option<Duration> = Some(Duration::from_secs(10));
+
+/// A text that uses the queue whenever somebody asks for it, is longer each time, and panics at the last call.
+struct Liar<'a> {
+    sender: &'a Sender,
+    calls: Cell<usize>,
+    last: usize,
+}
+
+impl AsRef<[u8]> for Liar<'_> {
+    fn as_ref(&self) -> &[u8] {
+        let calls = self.calls.get() + 1;
+        self.calls.set(calls);
+        if calls >= self.last {
+            resume_unwind(Box::new(())); // a panic, without its text
+        }
+        assert_eq!(self.sender.try_send(b"from as_ref"), Ok(()));
+        &[b'x'; 4096][..calls * 100]
+    }
+}
+
+#[test]
+fn a_burst_asks_each_text_once_and_never_under_a_lock() {
+    let (sender, receiver) = queue(1 << 16).unwrap();
+    let liar = |last| Liar {
+        sender: &sender,
+        calls: Cell::new(0),
+        last,
+    };
+    let texts = [liar(2), liar(2)];
+    assert_eq!(sender.try_send_burst(&texts), Ok(2));
+    let burst = receiver.take_burst(9, AT_ONCE).unwrap();
+    let lens: Vec<_> = burst.iter().map(|(_, text)| text.len()).collect();
+    assert_eq!(lens, [11, 11, 100, 100]);
+}
+
+/// A text that panics when all texts of its burst together were asked for often enough.
+struct Bomb<'a>(&'a Cell<usize>);
+
+impl AsRef<[u8]> for Bomb<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self.0.get().checked_sub(1) {
+            Some(left) => self.0.set(left),
+            None => resume_unwind(Box::new(())),
+        }
+        b"quiet"
+    }
+}
+
+#[test]
+fn a_burst_that_panics_takes_nothing_from_other_senders() {
+    const SENT: u64 = if cfg!(forebay_one_view) {
+        2000
+    } else {
+        100_000
+    };
+    let (sender, receiver) = queue(1 << 14).unwrap();
+    let sending = sender.clone();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..SENT {
+                sending.send(&number.to_ne_bytes(), LATER).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            for fuse in [30, 64 + 60, 3 * 64 - 1].into_iter().cycle() {
+                let left = Cell::new(fuse);
+                let bombs: Vec<_> = (0..64).map(|_| Bomb(&left)).collect();
+                let burst = AssertUnwindSafe(|| sender.try_send_burst(&bombs));
+                let _ = catch_unwind(burst);
+                if is_over.load(Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut next = 0;
+        while next < SENT {
+            let Ok(message) = receiver.take(LATER) else {
+                break;
+            };
+            let Ok(number) = <[u8; 8]>::try_from(&*message) else {
+                continue; // a quiet one
+            };
+            if u64::from_ne_bytes(number) != next {
+                break;
+            }
+            next += 1;
+        }
+        is_over.store(true, Relaxed);
+        receiver.close();
+        assert_eq!(next, SENT);
+    });
+}
+
+fn page(after_death: AfterDeath) -> Shared {
+    create_nameless(&Config {
+        capacity_bytes: 1,
+        after_death,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+fn other(queue: &Shared) -> Shared {
+    Shared::from_descriptor(queue.descriptor().try_clone_to_owned().unwrap()).unwrap()
+}
+
+#[test]
+fn a_returned_message_of_an_absurd_length_is_an_error() {
+    let queue = page(AfterDeath::Redeliver);
+    queue.sender().send(b"0123", None).unwrap();
+    mem::forget(other(&queue).receiver().take(None).unwrap()); // and it dies
+    let header = queue.core().header(0);
+    header.state.store(Kind::Returned.word(), Relaxed);
+    header.len.store(1 << 30, Relaxed);
+    queue.core().control.head.returned.store(1, Relaxed);
+    let taken = queue.receiver().take(SOON).map(|message| message.len());
+    assert_eq!(taken, Err(RecvError::Broken));
+}
+
+/// The words of a queue's memory that say where something is, or how much of it there is.
+fn words(core: &Core) -> Vec<(&'static str, &mortal::AtomicU64)> {
+    let (head, tail) = (&core.control.head, &core.control.tail);
+    vec![
+        ("tail", &tail.position),
+        ("free", &tail.free),
+        ("next", &tail.next),
+        ("head", &head.position),
+        ("known tail", &head.known_tail),
+        ("received", &head.received),
+        ("dropped", &head.dropped),
+        ("returned", &head.returned),
+        ("abandoning", &head.abandoning),
+        ("abandoned then", &head.abandoned_then),
+        ("redelivered", &head.redelivered),
+        ("sequence", &core.header(span(4)).sequence),
+    ]
+}
+
+/// Everything that can be done with a queue; only that it comes back counts.
+fn use_it(queue: &Shared) {
+    let (sender, receiver) = (queue.sender(), queue.receiver());
+    let see = |bytes: &[u8]| drop(std::hint::black_box(bytes.to_vec()));
+    for _ in 0..3 {
+        let _ = sender.try_send(b"one more");
+        let _ = sender.try_send_burst(&[b"two", b"moo"]);
+        drop(sender.try_reserve(1000));
+        let _ = receiver.try_take().map(|message| see(&message));
+        let _ = receiver.take_burst(100, AT_ONCE).map(|burst| {
+            burst.iter().for_each(|(_, message)| see(message));
+        });
+        let _ = receiver.recv_fitting(&mut [0; 2], AT_ONCE);
+        let limit = Limit::new(AT_ONCE);
+        let core = queue.core();
+        let _ = core.bury(&limit);
+        let _ = core.stats(&limit);
+        let _ = core.drop_oldest(&limit);
+        let _ = core.hold_head(&limit).map(|_held| core.mend_head(&limit));
+        let _ = core.hold_tail(&limit).map(|_held| core.mend_tail());
+    }
+}
+
+#[test]
+fn no_word_that_a_peer_may_write_leads_outside_the_memory_or_to_a_panic() {
+    let nasty = |page: u64| {
+        let mut values = vec![0, 1, 3, 7, 8, 24, u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32];
+        values.extend([
+            page - 1,
+            page,
+            page - 8,
+            page - 4,
+            2 * page,
+            1 << 30,
+            page + 24,
+        ]);
+        values
+    };
+    for after_death in [AfterDeath::Redeliver, AfterDeath::Abandon] {
+        let spoil = |spoil: &dyn Fn(&Core)| {
+            let queue = page(after_death);
+            let sender = queue.sender();
+            for text in ["0123", "4567", "89ab", "cdef"] {
+                sender.send(text.as_bytes(), None).unwrap();
+            }
+            let peer = other(&queue);
+            let receiver = peer.receiver();
+            mem::forget(receiver.take(None).unwrap());
+            drop(receiver.take(None).unwrap());
+            mem::forget(peer.sender().reserve(4, None).unwrap());
+            drop((receiver, peer)); // dead
+            spoil(queue.core());
+            use_it(&queue);
+        };
+        let page_bytes = page(after_death).receiver().capacity_bytes() as u64;
+        for index in 0..words(page(after_death).core()).len() {
+            for value in nasty(page_bytes) {
+                spoil(&|core| words(core)[index].1.store(value, Relaxed));
+            }
+        }
+        for value in nasty(page_bytes) {
+            for position in (0..5).map(|frame| frame * span(4)) {
+                spoil(&|core| core.header(position).len.store(value as u32, Relaxed));
+                for kind in 0..16 {
+                    spoil(&|core| {
+                        let header = core.header(position);
+                        header.len.store(value as u32, Relaxed);
+                        header.state.store(kind | 0xFFFF_FF00, Relaxed);
+                        core.control.head.returned.store(9, Relaxed);
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_whose_words_are_all_noise_is_an_error_and_nothing_worse() {
+    let mut seed = 1_u64;
+    let mut noise = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let word = seed >> 20;
+        if word.is_multiple_of(3) {
+            word % 5000
+        } else {
+            word
+        }
+    };
+    for _ in 0..500 {
+        let queue = page(AfterDeath::Redeliver);
+        for _ in 0..4 {
+            queue.sender().send(b"0123", None).unwrap();
+        }
+        let core = queue.core();
+        words(core)
+            .iter()
+            .for_each(|word| word.1.store(noise(), Relaxed));
+        for position in (0..4096).step_by(8) {
+            let header = core.header(position);
+            header.len.store(noise() as u32, Relaxed);
+            header.state.store(noise() as u32, Relaxed);
+        }
+        use_it(&queue);
+    }
+}
+
+/// A queue under a name, gone at the end of its test.
+struct Named(String);
+
+impl Named {
+    fn new(test: &str) -> Named {
+        let name = format!("{test}-{}", std::process::id());
+        drop(create(&name, &Config::default()).unwrap());
+        Named(name)
+    }
+
+    fn path(&self) -> String {
+        format!("/dev/shm/forebay.{}", self.0)
+    }
+
+    fn refusal(&self) -> String {
+        attach(&self.0).unwrap_err().to_string()
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.path());
+    }
+}
+
+#[test]
+fn a_queue_that_others_may_open_is_refused() {
+    let queue = Named::new("open");
+    for mode in [0o660, 0o604, 0o606, 0o666, 0o640] {
+        fs::set_permissions(queue.path(), Permissions::from_mode(mode)).unwrap();
+        let says = queue.refusal();
+        assert!(says.contains(&format!("mode {mode:04o}")), "{says}");
+    }
+    fs::set_permissions(queue.path(), Permissions::from_mode(0o600)).unwrap();
+    attach(&queue.0).unwrap();
+}
+
+#[test]
+fn a_queue_of_another_user_is_refused_and_its_owner_named() {
+    let queue = Named::new("foreign");
+    if let Err(error) = std::os::unix::fs::chown(queue.path(), Some(1), None) {
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        eprintln!("skipped: needs root, to give a file away");
+        return;
+    }
+    let says = queue.refusal();
+    assert!(says.contains("belongs to user 1 ("), "{says}");
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let name = format!("fifo-{}", std::process::id());
+    let queue = Named(name);
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let cwd = rustix::fs::CWD;
+    rustix::fs::mknodat(cwd, queue.path(), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let says = queue.refusal();
+    assert!(says.contains("not a regular file"), "{says}");
+    fs::remove_file(queue.path()).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", queue.path()).unwrap();
+    attach(&queue.0).unwrap_err();
+}
+
+#[test]
+fn a_file_that_was_cut_is_refused_when_attaching() {
+    let queue = Named::new("cut");
+    let file = File::options().write(true).open(queue.path()).unwrap();
+    for len in [0, 4096, 1 << 20] {
+        file.set_len(len).unwrap();
+        attach(&queue.0).unwrap_err();
+    }
+    remove(&queue.0).unwrap();
+}
+
+#[test]
+fn the_memory_of_a_nameless_queue_can_neither_shrink_nor_grow() {
+    let queue = page(AfterDeath::Redeliver);
+    let file = File::from(queue.descriptor().try_clone_to_owned().unwrap());
+    for len in [0, 1 << 24] {
+        let error = file.set_len(len).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    }
+    assert_eq!(
+        rustix::fs::fcntl_add_seals(queue.descriptor().as_fd(), rustix::fs::SealFlags::WRITE),
+        Err(rustix::io::Errno::PERM)
+    );
+}
