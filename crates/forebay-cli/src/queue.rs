@@ -1,17 +1,17 @@
 //! `forebay queue`: messages between shells, over a queue in shared memory.
 //!
-//! It maps lines, or records behind their length, to messages of [`forebay::queue::shared`] and back. Read that next.
+//! It maps lines, or records that follow their length, to messages of [`forebay::queue::shared`] and back.
 //!
 //! ```text
 //!  stdin ─▶ send NAME ─▶ /dev/shm/forebay.NAME ─▶ recv NAME ─▶ stdout        stat NAME: counts
 //! ```
 //!
-//! What `recv` takes is released only when it is written, so that a reader that goes away, or a killed `recv`, leaves
-//! it to the next one.
+//! `recv` releases messages only after it has written them. If its reader leaves, or if it is killed, the next receiver
+//! gets them, including those that were written and not released yet: delivery is at least once.
 
 use crate::{
     args::{Queue as Flags, QueueCommand, Recv, Remove, Send, Stat},
-    output::answer,
+    output::{answer, say},
     usage::refuse,
 };
 use anyhow::{Context, Result, bail};
@@ -21,16 +21,21 @@ use forebay::queue::{
 };
 use serde_json::json;
 use std::{
+    fs::File,
     io::{self, BufRead, ErrorKind, Read, Write},
     mem,
+    os::fd::AsFd,
     process::ExitCode,
     time::Duration,
 };
 
 const SCHEMA: u32 = 1;
 
-/// Messages that one write takes to the output.
-const MOST: u64 = 64;
+/// Messages that `recv` takes, writes and releases at a time.
+const BURST: u64 = 64;
+
+/// Bytes that one write puts into a pipe completely or not at all, even if the writer is killed meanwhile (`pipe(7)`).
+const ATOMIC_WRITE: usize = 4096;
 
 /// How long `stat` waits for a process that holds the queue's locks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -58,22 +63,30 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The queue of that name; a new one if there is none.
-fn attach_or_create(name: &str) -> Result<Shared> {
+/// The queue of that name; a new one if there is none and `creates`.
+fn attach(name: &str, creates: bool) -> Result<Shared> {
     let is = |error: &forebay::Error, kind| error.cause().is_some_and(|cause| cause.kind() == kind);
     match shared::attach(name) {
-        Err(error) if is(&error, ErrorKind::NotFound) => {}
+        Err(error) if is(&error, ErrorKind::NotFound) && creates => {}
+        Err(error) if is(&error, ErrorKind::NotFound) => bail!(
+            "there is no queue `{name}`: `forebay queue send {name}` makes one, and so does \
+             `forebay queue recv --create {name}`; `ls /dev/shm/forebay.*` lists those there are"
+        ),
         answer => return Ok(answer?),
     }
     match shared::create(name, &Config::default()) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(error) if is(&error, ErrorKind::AlreadyExists) => Ok(shared::attach(name)?),
-        answer => Ok(answer?),
+        answer => {
+            let queue = answer?;
+            say(&format!("forebay: made the queue `{name}`"));
+            Ok(queue)
+        }
     }
 }
 
 fn send(flags: &Send) -> Result<()> {
-    let queue = attach_or_create(&flags.name)?;
+    let queue = attach(&flags.name, true)?;
     let sender = queue.sender();
     let mut input = io::stdin().lock();
     let mut message = Vec::new();
@@ -131,19 +144,18 @@ fn read_message(
 }
 
 fn recv(flags: &Recv) -> Result<()> {
-    let queue = attach_or_create(&flags.name)?;
+    let queue = attach(&flags.name, flags.create)?;
     let receiver = queue.receiver();
     let mut left = flags.count.unwrap_or(u64::MAX);
-    let mut out = io::stdout().lock();
-    let mut text = Vec::new();
+    // Without the buffer of `Stdout`, which ends its writes at line ends: records hold those, too.
+    let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     while left > 0 {
-        let burst = match receiver.take_burst(left.min(MOST) as usize, None) {
+        let burst = match receiver.take_burst(left.min(BURST) as usize, None) {
             Err(RecvError::Closed) => break,
             answer => answer?,
         };
         left -= burst.len() as u64;
-        lay_out(&burst, flags.framed, &mut text);
-        if let Err(error) = out.write_all(&text).and_then(|()| out.flush()) {
+        if let Err(error) = write(&burst, flags.framed, &mut out) {
             // Not released: when this process has ended, another receiver gets these messages.
             mem::forget(burst);
             return match error.kind() {
@@ -155,9 +167,15 @@ fn recv(flags: &Recv) -> Result<()> {
     Ok(())
 }
 
-fn lay_out(burst: &Burst<'_>, framed: bool, text: &mut Vec<u8>) {
-    text.clear();
+/// Writes whole messages, as many at once as a pipe takes completely or not at all; a longer one has a write of its own.
+fn write(burst: &Burst<'_>, framed: bool, out: &mut impl Write) -> io::Result<()> {
+    let mut text = Vec::with_capacity(ATOMIC_WRITE);
     for (_, message) in burst.iter() {
+        let len = message.len() + if framed { 4 } else { 1 };
+        if !text.is_empty() && text.len() + len > ATOMIC_WRITE {
+            out.write_all(&text)?;
+            text.clear();
+        }
         if framed {
             // A message of this queue is shorter than 4 GiB.
             text.extend((message.len() as u32).to_be_bytes());
@@ -167,11 +185,11 @@ fn lay_out(burst: &Burst<'_>, framed: bool, text: &mut Vec<u8>) {
             text.push(b'\n');
         }
     }
+    out.write_all(&text)
 }
 
 fn stat(flags: &Stat) -> Result<()> {
-    let queue = shared::attach(&flags.name)?;
-    let receiver = queue.receiver();
+    let receiver = attach(&flags.name, false)?.receiver();
     let stats = (receiver.stats(Some(PATIENCE)))
         .with_context(|| format!("the queue `{}` cannot be counted", flags.name))?;
     let capacity = receiver.capacity_bytes();

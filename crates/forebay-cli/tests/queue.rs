@@ -3,8 +3,15 @@
 mod support;
 
 use std::{
-    io::Write,
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::FileExt, net::UnixDatagram},
+    },
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
 };
 use support::text;
 
@@ -23,6 +30,10 @@ impl Name {
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    fn path(&self) -> String {
+        format!("/dev/shm/forebay.{}", self.0)
     }
 
     fn run(&self, what: &str, flags: &[&str], input: &[u8]) -> Output {
@@ -47,7 +58,7 @@ fn end(child: Child) -> Output {
 #[test]
 fn lines_go_from_one_shell_to_the_other_whoever_comes_first() {
     let name = Name::new("lines");
-    let receiver = name.command("recv", &[]).spawn().unwrap();
+    let receiver = name.command("recv", &["--create"]).spawn().unwrap();
     assert!(name.run("send", &[], b"1\n2\n").status.success());
     assert!(
         name.run("send", &["--close"], b"\nlast, without an end")
@@ -92,7 +103,7 @@ fn counts_are_told_and_a_removed_queue_is_gone() {
         lines.starts_with("reserved:    3\nreceived:    1\nqueued:      2\n"),
         "{lines}"
     );
-    assert!(lines.ends_with("bytes\n"));
+    assert!(lines.ends_with(" 48 of 1048576 bytes\n"), "{lines}");
     let object: serde_json::Value =
         serde_json::from_slice(&name.run("stat", &["--json"], b"").stdout).unwrap();
     assert_eq!(
@@ -102,7 +113,7 @@ fn counts_are_told_and_a_removed_queue_is_gone() {
     assert!(name.run("remove", &[], b"").status.success());
     let gone = name.run("stat", &[], b"");
     assert_eq!(gone.status.code(), Some(1));
-    assert!(text(&gone.stderr).contains("no such file"), "{gone:?}");
+    assert!(text(&gone.stderr).contains("there is no queue"), "{gone:?}");
 }
 
 #[test]
@@ -127,4 +138,191 @@ fn a_name_that_no_queue_can_have_is_a_bad_request() {
             assert!(text(&refused.stderr).contains("1 to 100 letters"));
         }
     }
+}
+
+#[test]
+fn a_mistyped_name_makes_no_queue_but_by_send_which_says_so() {
+    let name = Name::new("typo");
+    for what in ["recv", "stat", "remove"] {
+        let refused = name.run(what, &[], b"");
+        assert_eq!(refused.status.code(), Some(1), "{what}: {refused:?}");
+        assert!(!fs::exists(name.path()).unwrap(), "{what}");
+    }
+    let refused = name.run("recv", &[], b"");
+    let says = text(&refused.stderr);
+    for part in [
+        "there is no queue `cli-typo",
+        "forebay queue send",
+        "recv --create",
+    ] {
+        assert!(says.contains(part), "{says}");
+    }
+    let made = format!("forebay: made the queue `{}`\n", name.0);
+    assert_eq!(text(&name.run("send", &[], b"x\n").stderr), made);
+    assert_eq!(text(&name.run("send", &["--close"], b"y\n").stderr), "");
+    let got = name.run("recv", &[], b"");
+    assert_eq!((text(&got.stdout), text(&got.stderr)), ("x\ny\n", ""));
+}
+
+#[test]
+fn an_empty_queue_uses_no_bytes() {
+    let name = Name::new("empty");
+    let lines = b"some line\n".repeat(20_000);
+    let receiver = name.command("recv", &["--create", "-c", "20000"]).spawn();
+    assert!(name.run("send", &[], &lines).status.success());
+    assert_eq!(end(receiver.unwrap()).stdout, lines);
+    let counted = name.run("stat", &[], b"");
+    let told = text(&counted.stdout);
+    assert!(told.contains("queued:      0\n"), "{told}");
+    assert!(told.contains("in use:      0 of"), "{told}");
+}
+
+#[test]
+fn counts_of_bad_memory_are_a_failure() {
+    let name = Name::new("bad");
+    assert!(name.run("send", &[], b"a\nb\n").status.success());
+    let file = fs::File::options().write(true).open(name.path()).unwrap();
+    let noise: Vec<u8> = (0..1024_u32).map(|at| (at * 37 % 251) as u8).collect();
+    file.write_all_at(&noise, 128).unwrap();
+    for flags in [&[][..], &["--json"]] {
+        let told = name.run("stat", flags, b"");
+        assert_eq!(told.status.code(), Some(1), "{told:?}");
+        assert_eq!(text(&told.stdout), "");
+        let says = text(&told.stderr);
+        assert!(
+            says.contains("the queue's memory was overwritten"),
+            "{says}"
+        );
+    }
+}
+
+#[test]
+fn a_queue_of_another_user_is_refused_and_gets_nothing() {
+    let name = Name::new("foreign");
+    assert!(name.run("send", &[], b"mine\n").status.success());
+    if std::os::unix::fs::chown(name.path(), Some(1), None).is_err() {
+        println!("skipped: needs root, to give a file away");
+        return;
+    }
+    for what in ["send", "recv", "stat"] {
+        let refused = name.run(what, &[], b"theirs\n");
+        assert_eq!(refused.status.code(), Some(1), "{what}: {refused:?}");
+        assert!(
+            text(&refused.stderr).contains("it belongs to user 1 "),
+            "{refused:?}"
+        );
+    }
+    std::os::unix::fs::chown(name.path(), Some(0), None).unwrap();
+    let counted = name.run("stat", &[], b"");
+    let told = text(&counted.stdout);
+    assert!(told.starts_with("reserved:    1\n"), "{told}");
+}
+
+#[test]
+fn each_write_is_of_whole_messages() {
+    for (flags, end) in [(&["-c", "600"][..], 0), (&["-c", "600", "--framed"], 4)] {
+        let name = Name::new(if end == 0 { "writes" } else { "framed-writes" });
+        // Most are short, some longer than a pipe takes at once.
+        let messages: Vec<Vec<u8>> = (0..600_usize)
+            .map(|number| {
+                format!("{number} ")
+                    .repeat(1 + number * 7 % 40)
+                    .into_bytes()
+            })
+            .map(|text| {
+                if text.starts_with(b"77 ") {
+                    text.repeat(100)
+                } else {
+                    text
+                }
+            })
+            .collect();
+        let mut input = Vec::new();
+        for message in &messages {
+            if end == 0 {
+                input.extend([message, &b"\n"[..]].concat());
+            } else {
+                let with_end = [message, &b"\n\n"[..], message].concat();
+                input.extend((with_end.len() as u32).to_be_bytes());
+                input.extend(with_end);
+            }
+        }
+        assert!(name.run("send", &flags[2..], &input).status.success());
+        // What one write brings is one datagram.
+        let (mine, theirs) = UnixDatagram::pair().unwrap();
+        let mut receiver = name.command("recv", flags);
+        let mut receiver = receiver.stdout(OwnedFd::from(theirs)).spawn().unwrap();
+        let (mut got, mut datagram) = (Vec::new(), vec![0; 1 << 20]);
+        while got.len() < input.len() {
+            let len = mine.recv(&mut datagram).unwrap();
+            let text = &datagram[..len];
+            assert!(input[got.len()..].starts_with(text));
+            let mut left = text;
+            let mut count = 0;
+            while !left.is_empty() {
+                let len = match end {
+                    0 => {
+                        1 + left
+                            .iter()
+                            .position(|&byte| byte == b'\n')
+                            .expect("a whole line")
+                    }
+                    _ => 4 + u32::from_be_bytes(left[..4].try_into().unwrap()) as usize,
+                };
+                left = left.split_at_checked(len).expect("a whole record").1;
+                count += 1;
+            }
+            assert!(len <= 4096 || count == 1, "{count} messages of {len} bytes");
+            got.extend_from_slice(text);
+        }
+        assert!(receiver.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn killed_receivers_leave_whole_lines_and_lose_none() {
+    const LINES: usize = 20_000;
+    const KILLS: u64 = 40;
+    let name = Name::new("killed");
+    let line = |number: usize| format!("{number:08} {}", "x".repeat(number % 150));
+    let (reader, writer) = std::io::pipe().unwrap();
+    let reading = thread::spawn(move || {
+        let lines = BufReader::new(reader).lines().map(Result::unwrap);
+        lines.collect::<Vec<_>>()
+    });
+    let receiver = |flags: &[&str]| {
+        let mut command = name.command("recv", flags);
+        command.stdout(writer.try_clone().unwrap()).spawn().unwrap()
+    };
+    let mut first = receiver(&["--create"]);
+    while !fs::exists(name.path()).unwrap() {
+        thread::yield_now();
+    }
+    let mut sender = name.command("send", &["--close"]).spawn().unwrap();
+    let mut input = sender.stdin.take().unwrap();
+    let sending = thread::spawn(move || {
+        for number in 0..LINES {
+            writeln!(input, "{}", line(number)).unwrap();
+        }
+    });
+    for kill in 0..KILLS {
+        thread::sleep(Duration::from_micros(1 + kill * kill % 17 * 700));
+        first.kill().unwrap();
+        first.wait().unwrap();
+        first = receiver(&[]);
+    }
+    sending.join().unwrap();
+    end(sender);
+    end(first);
+    end(receiver(&[])); // what the last one killed held
+    drop(writer);
+    let mut counts = vec![0; LINES];
+    for got in reading.join().unwrap() {
+        let number: usize = got[..8].parse().unwrap();
+        assert_eq!(got, line(number));
+        counts[number] += 1;
+    }
+    assert!(counts.iter().all(|&count| count > 0));
+    let twice = counts.iter().filter(|&&count| count > 1).count() as u64;
+    assert!(twice <= KILLS * 64, "{twice} lines more than once");
 }

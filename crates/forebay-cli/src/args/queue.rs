@@ -4,15 +4,20 @@ use clap::{Args as ClapArgs, Subcommand};
 
 pub const HELP: &str = "\
 Examples:
-  forebay queue recv jobs &
+  forebay queue recv --create jobs &
   seq 3 | forebay queue send jobs                    prints 1, 2 and 3
   seq 9 | forebay queue send --close jobs            and ends the receiver
   forebay queue stat jobs; forebay queue remove jobs
 
-A queue holds 1 MiB, in /dev/shm/forebay.NAME, for this user only, until it is removed. Each message
-goes to one receiver. What a killed receiver had taken and not released goes to another one.
+A queue holds 1 MiB, in /dev/shm/forebay.NAME, for this user only, until it is removed. A file there that
+belongs to another user, or that others may open, is refused. Do not cut the file while it is in use:
+processes that touch what is gone die of SIGBUS.
 
-Exit codes: 0 fine, also where the reader of the output went away; 1 failed; 2 bad request.";
+Each message goes to one receiver, at least once: what a receiver had taken and not released when it was
+killed goes to another one, even if it was already written. Each write to the output is of whole lines or
+records; up to 4096 bytes of them reach a pipe completely or not at all.
+
+Exit codes: 0 success, also where the reader of the output left; 1 failure; 2 bad request.";
 
 #[derive(ClapArgs)]
 pub struct Queue {
@@ -26,18 +31,18 @@ pub enum QueueCommand {
     Send(Send),
     /// Print each message as a line, waiting while the queue is empty, until it is closed
     Recv(Recv),
-    /// Tell what happened in a queue so far
+    /// Print the counts of a queue
     Stat(Stat),
-    /// Take the name away; those who use the queue stay until they end
+    /// Remove the name; processes that use the queue go on until they end
     Remove(Remove),
 }
 
 #[derive(ClapArgs)]
 pub struct Send {
-    /// Name of the queue, made if there is none
+    /// Name of the queue, which is made if there is none
     pub name: String,
 
-    /// Read records, each behind its length as 4 bytes, the highest first
+    /// Read records, each preceded by its length as 4 bytes, big-endian
     #[arg(long)]
     pub framed: bool,
 
@@ -48,10 +53,14 @@ pub struct Send {
 
 #[derive(ClapArgs)]
 pub struct Recv {
-    /// Name of the queue, made if there is none
+    /// Name of the queue
     pub name: String,
 
-    /// Write records, each behind its length as 4 bytes, the highest first
+    /// Make the queue if there is none, and wait for its first message
+    #[arg(long)]
+    pub create: bool,
+
+    /// Write records, each preceded by its length as 4 bytes, big-endian
     #[arg(long)]
     pub framed: bool,
 
