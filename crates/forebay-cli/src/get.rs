@@ -4,18 +4,19 @@
 
 use crate::{
     args::Get as Flags,
-    output::{plain, say},
+    output::{self, say},
+    pipe::{Fields, Layout},
     signals,
     usage::Usage,
 };
 use anyhow::Result;
 use forebay_net::{
     http::{Answer, Config, Event, Head, Output, Shown, Stop, Url, get},
+    pipe::Progress,
     units,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, stderr},
     path::Path,
     process::{ExitCode, exit},
     time::{Duration, Instant},
@@ -38,7 +39,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut output = file.map_or_else(Output::stdout, Output::file);
     // Where the body itself goes to a terminal, a bar would be drawn into it.
     let has_bar = !flags.quiet && (file.is_some() || !io::stdout().is_terminal());
-    let screen = Screen::new(flags.quiet, has_bar);
+    let mut screen = Screen::new(flags.quiet, has_bar && stderr().is_terminal());
     let stop = Stop::default();
     let mut listening = Ok(());
     let fetched = get(
@@ -53,11 +54,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 // The length is that of the body alone.
                 screen.begins(body_length.filter(|_| config.shown == Shown::Body));
             }
-            Event::Written(bytes) => screen.bar.set_position(bytes),
+            Event::Written(bytes) => screen.written(bytes),
         },
         &stop,
     );
-    screen.bar.finish_and_clear();
+    output::hide();
     listening?;
     let answer = match fetched {
         Ok(answer) => answer,
@@ -117,12 +118,13 @@ fn config(flags: &Flags) -> Result<Config> {
 /// `404 Not Found`.
 fn status(head: &Head) -> String {
     let text = format!("{} {}", head.status, head.reason);
-    plain(text.trim_end()).into_owned()
+    text.trim_end().to_owned()
 }
 
 /// From here on INT, TERM and HUP stop the fetch, so that it can say how far it came; a second one exits at once, also while
 /// the output takes nothing.
 fn listen(stop: &Stop) -> Result<()> {
+    output::start(false)?;
     let stop = stop.clone();
     signals::listen(&[], move |_| {
         if stop.is_stopped() {
@@ -132,46 +134,62 @@ fn listen(stop: &Stop) -> Result<()> {
     })
 }
 
+/// How often the display changes.
+const EVERY: Duration = Duration::from_millis(200);
+
 /// What is said on stderr.
 struct Screen {
-    bar: ProgressBar,
     quiet: bool,
+    draws: bool,
+    layout: Layout,
     began: Instant,
+    /// When the display was drawn, how often so far, and how many bytes it told of.
+    drawn: (Instant, u64, u64),
 }
 
 impl Screen {
-    fn new(quiet: bool, has_bar: bool) -> Self {
-        // It draws nothing, either, where stderr is no terminal.
-        let target = match has_bar {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
+    fn new(quiet: bool, draws: bool) -> Self {
+        let began = Instant::now();
         Screen {
-            bar: ProgressBar::with_draw_target(None, target),
             quiet,
-            began: Instant::now(),
+            draws,
+            layout: Layout::default(),
+            began,
+            drawn: (began, 0, 0),
         }
     }
 
     fn redirected(&self, head: &Head, to: &Url) {
         if !self.quiet {
-            let text = format!("forebay: {}, on to {to}", status(head));
-            self.bar.suspend(|| say(&text));
+            say(&format!("forebay: {}, on to {to}", status(head)));
         }
     }
 
-    fn begins(&self, body_length: Option<u64>) {
-        let template = match body_length {
-            Some(_) => "{bar:30} {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left",
-            None => "{spinner} {bytes}  {bytes_per_sec}  {elapsed}",
+    fn begins(&mut self, body_length: Option<u64>) {
+        self.layout = Layout {
+            fields: Fields {
+                buffer: false,
+                ..Fields::usual()
+            },
+            name: None,
+            size: body_length,
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            self.bar.set_style(style);
+    }
+
+    fn written(&mut self, bytes: u64) {
+        let (last, ticks, before) = self.drawn;
+        let since = last.elapsed();
+        if !self.draws || since < EVERY {
+            return;
         }
-        if let Some(length) = body_length {
-            self.bar.set_length(length);
-        }
-        self.bar.enable_steady_tick(Duration::from_millis(200));
+        self.drawn = (Instant::now(), ticks + 1, bytes);
+        let progress = Progress {
+            elapsed: self.began.elapsed(),
+            bytes_written: bytes,
+            bytes_per_second: bytes.saturating_sub(before) as f64 / since.as_secs_f64(),
+            ..Progress::default()
+        };
+        output::show(|columns| self.layout.line(&progress, ticks, columns));
     }
 
     /// `forebay: 1048576 bytes, 0.12 s, http://host/path`.

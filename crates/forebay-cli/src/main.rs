@@ -35,12 +35,16 @@ fn main() -> ExitCode {
     };
     let ready =
         privileges::refuse_to_be_lent().and_then(|()| signals::survive_the_file_size_limit());
-    match ready.and_then(|()| run(args.command)) {
+    let code = match ready.and_then(|()| run(args.command)) {
         Ok(code) => code,
         Err(error) => {
             output::say(&format!("forebay: {}", output::told(&error)));
             ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
         }
+    };
+    match output::finish() {
+        true => code,
+        false => ExitCode::FAILURE,
     }
 }
 

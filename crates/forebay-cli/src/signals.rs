@@ -5,7 +5,13 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ},
     iterator::Signals,
 };
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+};
+
+/// How often we were asked to stop. Relaxed: it publishes nothing but itself.
+static STOPS: AtomicU32 = AtomicU32::new(0);
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +58,20 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
                     SIGUSR1 => act(Asked::Report),
                     SIGUSR2 => act(Asked::Flush),
                     SIGHUP if rotates => act(Asked::Rotate),
-                    _ => act(Asked::Stop),
+                    _ => {
+                        STOPS.fetch_add(1, Relaxed);
+                        act(Asked::Stop);
+                    }
                 }
             }
         })
         .context("cannot start a thread for signals")?;
     Ok(())
+}
+
+/// How often INT, TERM or HUP asked us to stop.
+pub fn stops() -> u32 {
+    STOPS.load(Relaxed)
 }
 
 /// Whether we were started to ignore `signal`, as nohup does with HUP.

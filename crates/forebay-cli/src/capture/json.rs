@@ -1,21 +1,19 @@
 //! What programs read. The schema is documented in the README; a change of meaning raises it.
 
 use super::request::Request;
-use crate::output::{answer, say};
-use anyhow::Result;
+use crate::output::Stream;
 use forebay::memory::HugePages;
 use forebay_net::session::{Progress, Summary};
 use serde_json::{Value, json};
 
 const SCHEMA: u32 = 1;
 
-/// One object on one line: on stdout, or on stderr where stdout carries the packets.
-pub fn print(value: &Value, request: &Request) -> Result<()> {
-    if request.writes_stdout() {
-        say(&value.to_string());
-        return Ok(());
+/// Where objects go: to stdout, or to stderr where stdout carries the packets.
+pub fn stream(request: &Request) -> Stream {
+    match request.writes_stdout() {
+        true => Stream::Error,
+        false => Stream::Output,
     }
-    answer(&format!("{value}\n"))
 }
 
 /// What broke, in one string; `null` if nothing did.
@@ -49,7 +47,7 @@ pub fn progress(progress: &Progress) -> Value {
 }
 
 /// The counts at the end.
-pub fn summary(summary: &Summary, request: &Request) -> Value {
+pub fn summary(summary: &Summary, request: &Request, unprinted: u64) -> Value {
     let ledger = &summary.ledger;
     let causes = ledger.dropped.by_cause().into_iter();
     let dropped: serde_json::Map<_, _> = causes
@@ -129,6 +127,7 @@ pub fn summary(summary: &Summary, request: &Request) -> Value {
             "sleeps": summary.modes.sleeps,
         },
         "got": { "sources": sources, "store": store },
+        "reports_unprinted": unprinted,
         "error": errors(summary),
         "law_holds": ledger.check().is_ok(),
     })

@@ -9,12 +9,13 @@ mod text;
 
 use crate::{
     args::Capture as Flags,
+    output,
     signals::{self, Asked},
 };
 use anyhow::Result;
-use forebay_net::session::{Control, Event, Session, Summary};
+use forebay_net::session::{Control, Event, Progress, Session, Summary};
 use request::Request;
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 use text::Screen;
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
@@ -40,6 +41,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Flush => heard.flush(),
         Asked::Rotate => heard.rotate(),
     })?;
+    // From here on packets come, and nobody waits for who reads what is printed.
+    output::start(false)?;
     let screen = Screen::new(&request);
     screen.start(&session);
     if let Some(warning) = session.warning() {
@@ -53,29 +56,37 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Event::Outage { source, outages } => screen.outage(source, &outages),
         Event::Progress(progress) => {
             if progress.asked {
-                screen.counts(progress);
-            } else if reports.are_due(progress.elapsed) {
-                if request.json {
-                    // What cannot be written now is an error at the end.
-                    let _ = json::print(&json::progress(progress), &request);
-                } else {
-                    screen.counts(progress);
-                }
+                let _ = screen.counts(progress);
+            } else if let Some(report) = reports.due(progress) {
+                let is_printed = match request.json {
+                    true => {
+                        let object = output::json(&json::progress(&report));
+                        output::report(json::stream(&request), &object)
+                    }
+                    false => screen.counts(&report),
+                };
+                reports.unprinted += u64::from(!is_printed);
             }
             screen.progress(progress);
         }
     });
-    screen.end(&summary);
+    screen.end(&summary, reports.unprinted);
     if request.json {
-        json::print(&json::summary(&summary, &request), &request)?;
+        let object = output::json(&json::summary(&summary, &request, reports.unprinted));
+        output::summary(json::stream(&request), &object);
     }
     Ok(exit_code(&summary, &request))
 }
 
-/// When `--stats-interval` wants a report.
+/// The reports that `--stats-interval` wants.
 struct Reports {
-    every: Option<std::time::Duration>,
-    next: std::time::Duration,
+    every: Option<Duration>,
+    /// When the next one is due.
+    next: Duration,
+    /// The last one.
+    last: Progress,
+    /// Those that nobody read in time.
+    unprinted: u64,
 }
 
 impl Reports {
@@ -83,18 +94,28 @@ impl Reports {
         Reports {
             every: request.stats_interval,
             next: request.stats_interval.unwrap_or_default(),
+            last: Progress::default(),
+            unprinted: 0,
         }
     }
 
-    fn are_due(&mut self, elapsed: std::time::Duration) -> bool {
-        let Some(every) = self.every else {
-            return false;
-        };
-        let due = elapsed >= self.next;
-        while self.next <= elapsed {
+    /// The report that is due, if one is, with the rates since the one before.
+    fn due(&mut self, progress: &Progress) -> Option<Progress> {
+        let every = self.every?;
+        if progress.elapsed < self.next {
+            return None;
+        }
+        while self.next <= progress.elapsed {
             self.next += every;
         }
-        due
+        let mut report = progress.clone();
+        let seconds = (report.elapsed - self.last.elapsed).as_secs_f64();
+        let packets = report.taken - self.last.taken;
+        let wire_bytes = report.wire_bytes - self.last.wire_bytes;
+        report.packets_per_second = packets as f64 / seconds;
+        report.bits_per_second = wire_bytes as f64 * 8.0 / seconds;
+        self.last = report.clone();
+        Some(report)
     }
 }
 

@@ -24,7 +24,7 @@ use std::{
     io::{IsTerminal, Read},
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::MetadataExt,
+        unix::fs::{FileTypeExt, MetadataExt},
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -200,6 +200,15 @@ impl Request {
 
     pub fn writes_stdout(&self) -> bool {
         self.write.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Whether another program reads the packets: standard output is one's pipe or socket.
+    pub fn has_reader(&self) -> bool {
+        let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+        let metadata = stdout.and_then(|stdout| File::from(stdout).metadata());
+        let is_read =
+            metadata.is_ok_and(|it| it.file_type().is_fifo() || it.file_type().is_socket());
+        self.writes_stdout() && is_read
     }
 
     pub fn clock(&self) -> Clock {

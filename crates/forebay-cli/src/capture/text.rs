@@ -2,7 +2,7 @@
 //! that tcpdump ends with, followed by ours. All of it goes to stderr.
 
 use super::{request::Request, rotation};
-use crate::output::{plain, say};
+use crate::output::{self, Stream, say};
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
@@ -10,12 +10,16 @@ use forebay_net::{
     session::{Behind, Progress, Session, Source, Summary},
     units,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    io::{IsTerminal, stderr},
+    time::Duration,
+};
 
 pub struct Screen {
-    bar: ProgressBar,
     quiet: bool,
+    /// A progress line is displayed.
+    draws: bool,
     writes: bool,
     snaplen: u32,
     series: Option<String>,
@@ -33,27 +37,15 @@ fn share(part: u64, whole: u64) -> f64 {
 
 impl Screen {
     pub fn new(request: &Request) -> Self {
-        // Hidden where stderr is no terminal: then it prints nothing at all.
-        let bar = if request.quiet {
-            ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
-        } else {
-            ProgressBar::new_spinner()
-        };
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            bar.set_style(style);
-        }
         Screen {
-            bar,
             quiet: request.quiet,
+            // A reader of our packets may print beside us.
+            draws: !request.quiet && stderr().is_terminal() && !request.has_reader(),
             writes: request.write.is_some(),
             snaplen: request.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
             outage_lines: Cell::new(0),
         }
-    }
-
-    fn line(&self, text: &str) {
-        self.bar.suspend(|| say(text));
     }
 
     /// What is captured, with what was got, before the first packet.
@@ -63,10 +55,10 @@ impl Screen {
         }
         let (sources, store) = session.got();
         for source in &sources {
-            self.line(&listening(source, self.snaplen));
+            say(&listening(source, self.snaplen));
         }
         let Some(store) = store else {
-            self.line("forebay: no -w: packets are counted, not kept");
+            say("forebay: no -w: packets are counted, not kept");
             return;
         };
         let writes = match (store.direct, store.thread) {
@@ -78,27 +70,25 @@ impl Screen {
             HugePages::Got { .. } => "huge pages",
             HugePages::Refused | HugePages::NotAsked => "no huge pages",
         };
-        self.line(&format!(
+        say(&format!(
             "forebay: buffers {} in {} blocks, {huge}, {writes}, adaptive polling",
             units::binary(store.bytes as u64),
             units::binary(store.buffer_bytes as u64),
         ));
         if let Some(series) = &self.series {
-            self.line(&format!("forebay: {series}"));
+            say(&format!("forebay: {series}"));
         }
     }
 
     /// Something that is odd about the request, also under `-q`.
     pub fn warn(&self, what: &str) {
-        self.line(&format!("forebay: warning: {}", plain(what)));
+        say(&format!("forebay: warning: {}", what));
     }
 
     pub fn progress(&self, progress: &Progress) {
-        if self.bar.is_hidden() {
-            return;
+        if self.draws {
+            output::show(|columns| progress_line(progress, self.writes, columns));
         }
-        self.bar.set_message(progress_line(progress, self.writes));
-        self.bar.tick();
     }
 
     /// An interface went down or is up again. An interface that flaps all the time is reported a few times, and then only counted.
@@ -108,7 +98,6 @@ impl Screen {
             return;
         }
         self.outage_lines.set(lines + 1);
-        let source = plain(source);
         let text = match outages.is_down {
             _ if lines == MOST_OUTAGE_LINES => {
                 "the interface goes up and down; further outages are only counted".into()
@@ -119,25 +108,23 @@ impl Screen {
                 outages.last.as_secs_f64()
             ),
         };
-        self.line(&format!("forebay: {source}: {text}"));
+        say(&format!("forebay: {source}: {text}"));
     }
 
     /// All is captured, and some files are not compressed yet.
     pub fn compressing(&self, files: usize) {
         if !self.quiet {
-            self.line(&format!(
+            say(&format!(
                 "forebay: compressing what is finished, {}; interrupt to leave it as it is",
                 some_files(files as u64)
             ));
         }
     }
 
-    /// The counts, on request.
-    pub fn counts(&self, progress: &Progress) {
-        self.line(&format!(
-            "forebay: {}",
-            progress_line(progress, self.writes)
-        ));
+    /// The counts, on request or now and then; false: nobody reads them.
+    pub fn counts(&self, progress: &Progress) -> bool {
+        let counts = progress_line(progress, self.writes, usize::MAX);
+        output::report(Stream::Error, &format!("forebay: {counts}"))
     }
 
     pub fn warn_behind(&self, behind: &Behind) {
@@ -145,15 +132,15 @@ impl Screen {
             Some(room) => format!("in about {:.1} s", room.as_secs_f64()),
             None => "if it goes on".into(),
         };
-        self.line(&format!(
+        say(&format!(
             "forebay: warning: buffer {:.0} % full (writer {}B/s behind); what then finds no room waits in the source, and drops will follow {when}",
             behind.fill * 100.0,
             units::scaled(behind.bytes_per_second),
         ));
     }
 
-    pub fn end(&self, summary: &Summary) {
-        self.bar.finish_and_clear();
+    pub fn end(&self, summary: &Summary, unprinted: u64) {
+        output::hide();
         if let Some(error) = &summary.port_error {
             say(&format!("forebay: error: {error}"));
         }
@@ -169,6 +156,13 @@ impl Screen {
             say(&format!("forebay: error: {error}"));
         }
         closing_lines(summary).iter().for_each(|line| say(line));
+        match unprinted {
+            0 => {}
+            1 => say("forebay: 1 report was not printed: nobody read those before it"),
+            n => say(&format!(
+                "forebay: {n} reports were not printed: nobody read those before them"
+            )),
+        }
         if let Err(violation) = summary.ledger.check() {
             say(&format!("forebay: error: {violation}"));
         }
@@ -183,15 +177,12 @@ fn listening(source: &Source, snaplen: u32) -> String {
     let got = &source.got;
     if got.in_turn {
         let packing = got.copy.strip_prefix("read").unwrap_or_default();
-        return format!(
-            "forebay: reading from {}, {links}{packing}",
-            plain(&source.name)
-        );
+        return format!("forebay: reading from {}, {links}{packing}", source.name);
     }
     let interface = source.interfaces.first();
     let description = match interface.map_or("", |i| i.description.as_str()) {
         "" => String::new(),
-        text => format!(" ({})", plain(text)),
+        text => format!(" ({})", text),
     };
     let ring = match (got.ring_bytes, got.ring_frames) {
         (0, 0) => String::new(),
@@ -215,37 +206,48 @@ fn links(source: &Source) -> String {
     }
 }
 
-fn progress_line(progress: &Progress, writes: bool) -> String {
+/// The counts in so many columns, without what finds no room.
+fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     let seconds = progress.elapsed.as_secs();
     let lost = match progress.dropped {
+        Some(0) => "lost 0".into(),
         Some(lost) => {
             let of = progress.taken + lost;
-            match lost {
-                0 => "lost 0".into(),
-                lost => format!("lost {lost} ({:.1} %)", share(lost, of)),
-            }
+            format!("lost {lost} ({:.1} %)", share(lost, of))
         }
         None => "lost ?".into(),
     };
-    let mut line = format!(
-        "{:02}:{:02}  {} packets  {}  {}  |  {lost}",
-        seconds / 60,
-        seconds % 60,
-        units::scaled(progress.taken as f64).trim_end(),
-        rate(progress.packets_per_second, "pps"),
-        rate(progress.bits_per_second, "b/s"),
-    );
+    let taken = units::scaled(progress.taken as f64);
+    // Each with its rank: what matters least goes first.
+    let mut parts = vec![
+        (3, format!("{:02}:{:02}", seconds / 60, seconds % 60)),
+        (1, format!("{} packets", taken.trim_end())),
+        (2, rate(progress.packets_per_second, "pps")),
+        (5, rate(progress.bits_per_second, "b/s")),
+        (0, lost),
+    ];
     if writes {
-        line += &format!(
-            "  |  buffer {:.0} %  |  {}B written",
-            progress.fill * 100.0,
-            units::scaled(progress.written_bytes as f64)
-        );
+        let written = units::scaled(progress.written_bytes as f64);
+        parts.push((4, format!("buffer {:.0} %", progress.fill * 100.0)));
+        parts.push((6, format!("{written}B written")));
         if progress.file > 0 {
-            line += &format!(", file {}", progress.file);
+            parts.push((7, format!("file {}", progress.file)));
         }
     }
-    line
+    fitted(parts, columns)
+}
+
+/// The parts in a line, without those of the highest ranks as far as they do not fit into so many columns.
+fn fitted(mut parts: Vec<(u32, String)>, columns: usize) -> String {
+    loop {
+        let texts: Vec<_> = parts.iter().map(|(_, text)| text.as_str()).collect();
+        let line = texts.join("  ");
+        let last = (0..parts.len()).max_by_key(|&at| parts[at].0);
+        match last {
+            Some(last) if line.len() > columns && parts.len() > 1 => parts.remove(last),
+            _ => return line,
+        };
+    }
 }
 
 fn closing_lines(summary: &Summary) -> Vec<String> {
@@ -275,7 +277,7 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
         let times = if count == 1 { "time" } else { "times" };
         lines.push(format!(
             "forebay: {} was down {count} {times}, {:.1} s in all; packets of that time were not seen",
-            plain(&source.name),
+            source.name,
             total.as_secs_f64()
         ));
     }

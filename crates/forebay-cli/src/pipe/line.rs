@@ -15,8 +15,6 @@ pub struct Layout {
     pub name: Option<String>,
     /// Bytes that are expected.
     pub size: Option<u64>,
-    /// Columns that the line may have.
-    pub width: usize,
 }
 
 /// `0:00:31`, `25:01:02`.
@@ -41,9 +39,29 @@ fn done(progress: &Progress, size: Option<u64>) -> Option<f64> {
 }
 
 impl Layout {
-    /// The line; `ticks` moves the bar where the size is unknown.
-    pub fn line(&self, progress: &Progress, ticks: u64) -> String {
-        let fields = &self.fields;
+    /// The line in up to so many `columns`, without the fields that find no room; `ticks` moves the bar where the size is unknown.
+    pub fn line(&self, progress: &Progress, ticks: u64, columns: usize) -> String {
+        let mut fields = self.fields;
+        // What matters least goes first.
+        let least: [fn(&mut Fields) -> &mut bool; 6] = [
+            |fields| &mut fields.bar,
+            |fields| &mut fields.average,
+            |fields| &mut fields.buffer,
+            |fields| &mut fields.timer,
+            |fields| &mut fields.eta,
+            |fields| &mut fields.rate,
+        ];
+        let mut least = least.into_iter();
+        loop {
+            let line = self.line_of(&fields, progress, ticks, columns);
+            match least.next() {
+                Some(field) if line.chars().count() > columns => *field(&mut fields) = false,
+                _ => return line,
+            }
+        }
+    }
+
+    fn line_of(&self, fields: &Fields, progress: &Progress, ticks: u64, columns: usize) -> String {
         let mut parts = Vec::new();
         let mut put = |is_shown: bool, part: String| parts.extend(is_shown.then_some(part));
         let rate = |value| format!("[{:>7}B/s]", units::scaled_binary(value));
@@ -72,7 +90,7 @@ impl Layout {
         };
         if fields.bar {
             let taken = line.chars().count() + behind.len() + 3;
-            let cells = self.width.saturating_sub(taken + 1).clamp(8, 200);
+            let cells = columns.saturating_sub(taken).clamp(8, 200);
             line += &format!(" [{}]", bar(done, cells, ticks));
         }
         line + &behind
@@ -136,7 +154,6 @@ mod tests {
             },
             name: None,
             size,
-            width: 80,
         }
     }
 
@@ -152,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_line_is_the_one_that_was_promised() {
-        let line = layout("btrTpe", Some(7_344_394_240)).line(&progress(), 0);
+        let line = layout("btrTpe", Some(7_344_394_240)).line(&progress(), 0, 79);
         assert_eq!(
             line,
             "3.42 GiB 0:00:31 [ 118 MiB/s] buffer  64 % [========>       ]  50 % ETA 0:00:31"
@@ -161,15 +178,26 @@ mod tests {
     }
 
     #[test]
+    fn the_line_is_never_longer_than_the_terminal_is_wide() {
+        let layout = layout("btraTpe", Some(7_344_394_240));
+        let lengths = (10..200).map(|columns| layout.line(&progress(), 0, columns).len());
+        assert!(lengths.zip(10..).all(|(length, columns)| length <= columns));
+        assert_eq!(
+            layout.line(&progress(), 0, 40),
+            "3.42 GiB [ 118 MiB/s] ETA 0:00:31"
+        );
+    }
+
+    #[test]
     fn only_what_was_asked_for_is_shown() {
-        assert_eq!(layout("b", None).line(&progress(), 0), "3.42 GiB");
-        assert_eq!(layout("t", None).line(&progress(), 0), "0:00:31");
-        assert_eq!(layout("r", None).line(&progress(), 0), "[ 118 MiB/s]");
-        assert_eq!(layout("a", None).line(&progress(), 0), "[ 113 MiB/s]");
-        assert_eq!(layout("e", None).line(&progress(), 0), "");
+        assert_eq!(layout("b", None).line(&progress(), 0, 79), "3.42 GiB");
+        assert_eq!(layout("t", None).line(&progress(), 0, 79), "0:00:31");
+        assert_eq!(layout("r", None).line(&progress(), 0, 79), "[ 118 MiB/s]");
+        assert_eq!(layout("a", None).line(&progress(), 0, 79), "[ 113 MiB/s]");
+        assert_eq!(layout("e", None).line(&progress(), 0, 79), "");
         let mut named = layout("b", None);
         named.name = Some("tape".into());
-        assert_eq!(named.line(&progress(), 0), "tape: 3.42 GiB");
+        assert_eq!(named.line(&progress(), 0, 79), "tape: 3.42 GiB");
     }
 
     #[test]
@@ -199,7 +227,7 @@ mod tests {
     #[test]
     fn nobody_can_tell_how_long_nothing_takes() {
         let nothing = Progress::default();
-        let line = layout("e", Some(100)).line(&nothing, 0);
+        let line = layout("e", Some(100)).line(&nothing, 0, 79);
         assert_eq!(line, " ETA -:--:--");
     }
 }

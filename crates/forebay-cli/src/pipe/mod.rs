@@ -6,10 +6,13 @@ mod screen;
 
 use crate::{
     args::Pipe as Flags,
+    output,
     signals::{self, Asked},
 };
 use anyhow::Result;
 use forebay_net::pipe::{Control, Pipe};
+pub use line::Layout;
+pub use request::Fields;
 use request::Request;
 use screen::Screen;
 use std::process::ExitCode;
@@ -30,6 +33,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Report => control.report(),
         Asked::Flush | Asked::Rotate => {}
     })?;
+    output::start(request.force)?;
     screen.expect(request.size.or(pipe.bytes()));
     let summary = pipe.run(&mut |progress| screen.show(progress));
     screen.end(&summary);

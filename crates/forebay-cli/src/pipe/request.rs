@@ -60,6 +60,11 @@ impl Fields {
         if asked != Fields::default() || flags.numeric {
             return asked;
         }
+        Fields::usual()
+    }
+
+    /// What is shown unless something else was asked for.
+    pub fn usual() -> Self {
         Fields {
             bytes: true,
             timer: true,

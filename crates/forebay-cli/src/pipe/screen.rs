@@ -4,14 +4,13 @@ use super::{
     line::{Layout, clock},
     request::Request,
 };
-use crate::output::{plain, say};
-use console::Term;
+use crate::output::{self, Stream, say};
 use forebay_net::{
     pipe::{Progress, Summary},
     units,
 };
 use std::{
-    io::{IsTerminal, Write, stderr},
+    io::{IsTerminal, stderr},
     net::SocketAddr,
 };
 
@@ -22,8 +21,6 @@ pub struct Screen {
     is_numeric: bool,
     waits_for_bytes: bool,
     ticks: u64,
-    /// Columns of the line that is displayed.
-    drawn: usize,
 }
 
 impl Screen {
@@ -32,15 +29,13 @@ impl Screen {
         Screen {
             layout: Layout {
                 fields: request.fields,
-                name: request.name.as_deref().map(|name| plain(name).into_owned()),
+                name: request.name.clone(),
                 size: None,
-                width: 80,
             },
             is_shown: may_show && !request.quiet && !request.numeric,
             is_numeric: request.numeric && !request.quiet,
             waits_for_bytes: request.wait,
             ticks: 0,
-            drawn: 0,
         }
     }
 
@@ -63,39 +58,22 @@ impl Screen {
 
     pub fn show(&mut self, progress: &Progress) {
         if progress.asked {
-            self.clear();
-            return say(&report(progress));
+            let _ = output::report(Stream::Error, &report(progress));
+            return;
         }
         if self.waits_for_bytes && progress.bytes_written == 0 {
             return;
         }
         if self.is_numeric {
-            return say(&self.layout.numbers(progress));
+            let _ = output::report(Stream::Error, &self.layout.numbers(progress));
+            return;
         }
-        if let Some((_, columns)) = Term::stderr().size_checked() {
-            self.layout.width = columns.into();
-        }
-        let line = self.layout.line(progress, self.ticks);
+        output::show(|columns| self.layout.line(progress, self.ticks, columns));
         self.ticks += 1;
-        let columns = line.chars().count();
-        let gone = self.drawn.saturating_sub(columns);
-        // Where nobody can read it, the work goes on all the same.
-        let _ = write!(stderr(), "\r{line}{:gone$}", "");
-        self.drawn = columns;
-    }
-
-    /// What was displayed is gone, so that something else can be.
-    fn clear(&mut self) {
-        let drawn = std::mem::take(&mut self.drawn);
-        if drawn > 0 {
-            let _ = write!(stderr(), "\r{:drawn$}\r", "");
-        }
     }
 
     pub fn end(&mut self, summary: &Summary) {
-        if self.drawn > 0 {
-            say("");
-        }
+        output::keep();
         if let Some(error) = &summary.input_error {
             say(&format!("forebay: error: {error}"));
         }
@@ -104,7 +82,7 @@ impl Screen {
                 say(&format!("forebay: error: {error}"));
             }
             if output.reader_left && self.is_shown {
-                let name = plain(&output.name);
+                let name = &output.name;
                 say(&format!(
                     "forebay: the reader of {name} left after {} bytes",
                     output.bytes

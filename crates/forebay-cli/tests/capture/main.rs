@@ -11,6 +11,7 @@ mod outputs;
 mod readers;
 mod requests;
 mod signals;
+mod terminals;
 
 use serde_json::Value;
 use std::process::{Child, Stdio};

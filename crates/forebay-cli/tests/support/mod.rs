@@ -8,6 +8,7 @@ pub mod children;
 pub mod dice;
 #[path = "../../../forebay-net/tests/support/found.rs"]
 pub mod found;
+pub mod terminal;
 
 use serde_json::Value;
 use std::{

@@ -67,7 +67,7 @@ pub struct Progress {
     pub filtered: u64,
     /// Bytes that those taken had on the wire.
     pub wire_bytes: u64,
-    /// Packets a second since the last report.
+    /// Packets a second in the last two seconds, or since the report before if that is longer ago.
     pub packets_per_second: f64,
     /// Bits of these a second.
     pub bits_per_second: f64,

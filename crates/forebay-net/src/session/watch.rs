@@ -1,11 +1,17 @@
 //! What is watched while a session runs: when to report, how fast it goes, who falls behind.
 
 use super::{Behind, Config, Progress};
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// At this fill level of the store's buffers a warning is due, and below the other it is over.
 const HIGH_WATERMARK: f64 = 0.75;
 const LOW_WATERMARK: f64 = 0.5;
+
+/// Rates are those of this time. Packets come from a kernel in blocks, ten a second: in a quarter of a second there are two or
+/// three of them, which would show as four fifths or six fifths of the rate.
+const WINDOW: u64 = 2_000_000_000;
+/// Counts that are kept of that time.
+const SAMPLES: u64 = 8;
 
 /// When to report, how fast it goes, and whether the writer falls behind.
 pub(super) struct Watch {
@@ -17,8 +23,36 @@ pub(super) struct Watch {
     pub stop_at: u64,
     pub is_time_up: bool,
     is_warned: bool,
-    /// The last report, and when it was.
-    last: (u64, Progress),
+    /// What was counted, and when: the newest last, and at the front the one that rates are measured from.
+    samples: VecDeque<Sample>,
+}
+
+/// What had been counted at a time.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    at: u64,
+    taken: u64,
+    wire_bytes: u64,
+    accepted_bytes: u64,
+    written_bytes: u64,
+}
+
+impl Sample {
+    fn of(progress: &Progress, at: u64) -> Self {
+        Sample {
+            at,
+            taken: progress.taken,
+            wire_bytes: progress.wire_bytes,
+            accepted_bytes: progress.accepted_bytes,
+            written_bytes: progress.written_bytes,
+        }
+    }
+
+    /// How much a second of what `count` names came since `earlier`.
+    fn rate(&self, earlier: &Sample, count: impl Fn(&Sample) -> u64) -> f64 {
+        let seconds = (self.at - earlier.at).max(1) as f64 / 1e9;
+        count(self).saturating_sub(count(earlier)) as f64 / seconds
+    }
 }
 
 impl Watch {
@@ -37,7 +71,10 @@ impl Watch {
             stop_at: began.saturating_add(stop_after),
             is_time_up: false,
             is_warned: false,
-            last: (began, Progress::default()),
+            samples: VecDeque::from([Sample {
+                at: began,
+                ..Sample::default()
+            }]),
         }
     }
 
@@ -49,17 +86,25 @@ impl Watch {
         }
     }
 
-    /// Puts the rates since the last report into this one. Gives a warning when the store's
-    /// buffers pass the high watermark: before drops, not after.
+    /// Puts the rates of the last two seconds into a report. Gives a warning when the store's buffers pass the high watermark:
+    /// before drops, not after.
     pub fn measure(&mut self, now: u64, progress: &mut Progress) -> Option<Behind> {
-        let (then, last) = &self.last;
-        let seconds = (now - then).max(1) as f64 / 1e9;
-        let rate = |this: u64, last: u64| this.saturating_sub(last) as f64 / seconds;
-        progress.packets_per_second = rate(progress.taken, last.taken);
-        progress.bits_per_second = rate(progress.wire_bytes, last.wire_bytes) * 8.0;
-        let came = rate(progress.accepted_bytes, last.accepted_bytes);
-        let went = rate(progress.written_bytes, last.written_bytes);
-        self.last = (now, progress.clone());
+        let this = Sample::of(progress, now);
+        while let Some(second) = self.samples.get(1)
+            && second.at + WINDOW <= now
+        {
+            self.samples.pop_front();
+        }
+        let first = self.samples.front().copied().unwrap_or_default();
+        let last = self.samples.back().copied().unwrap_or_default();
+        progress.packets_per_second = this.rate(&first, |it| it.taken);
+        progress.bits_per_second = this.rate(&first, |it| it.wire_bytes) * 8.0;
+        // Who falls behind does so at once.
+        let came = this.rate(&last, |it| it.accepted_bytes);
+        let went = this.rate(&last, |it| it.written_bytes);
+        if now >= last.at + WINDOW / SAMPLES {
+            self.samples.push_back(this);
+        }
         if progress.fill < LOW_WATERMARK {
             self.is_warned = false;
         }
@@ -74,5 +119,55 @@ impl Watch {
             bytes_per_second: lag,
             room_for: (lag > 0.0).then(|| Duration::from_secs_f64((room / lag).min(1e6))),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// The rates that reports show while `rate` packets a second come ten times a second, as a kernel hands them over.
+    fn rates(rate: u64, report_every_ms: u64) -> Vec<f64> {
+        let mut watch = Watch::new(0, &Config::default());
+        let times = (1..=20_000 / report_every_ms).map(|at| at * report_every_ms);
+        let mut rates = Vec::new();
+        for at in times {
+            let mut progress = Progress {
+                taken: at / 100 * rate / 10,
+                ..Progress::default()
+            };
+            watch.measure(at * MS, &mut progress);
+            rates.push(progress.packets_per_second);
+        }
+        rates
+    }
+
+    #[test]
+    fn a_steady_rate_is_shown_as_it_is() {
+        for every in [1, 10, 250, 260, 1000, 5000] {
+            let shown = rates(50, every);
+            let is_steady = |rate: &&f64| (47.0..=53.0).contains(*rate);
+            let settled = shown.iter().skip((2000 / every) as usize);
+            let steady = settled.clone().filter(is_steady).count();
+            assert_eq!(steady, settled.count(), "every {every} ms: {shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_between_two_others_changes_no_rate() {
+        let mut watch = Watch::new(0, &Config::default());
+        for at in 1..100 {
+            for (between, taken) in [(0, 250 * at), (1, 250 * at + 1)] {
+                let mut progress = Progress {
+                    taken,
+                    ..Progress::default()
+                };
+                watch.measure((at * 250 + between) * MS, &mut progress);
+                let rate = progress.packets_per_second;
+                assert!((rate - 1000.0).abs() < 1.0, "{rate}");
+            }
+        }
     }
 }

@@ -1,0 +1,47 @@
+//! Standard output and standard error: lines, the display, and text that is safe to show on a terminal.
+//!
+//! Everything this command prints passes through here. [`start`] hands it to threads of its own ([`printer`]), so that a terminal
+//! or a pipe that nobody reads never holds up a thread that moves data. [`finish`] waits for what is left.
+
+mod escape;
+mod printer;
+mod terminal;
+
+pub use escape::{json, plain};
+pub use printer::{finish, hide, keep, report, say, show, start, summary};
+
+use anyhow::{Context, Result};
+use std::{io, io::Write};
+
+/// Where a text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Output,
+    Error,
+}
+
+/// Text on standard output. A reader that went away has read what it wanted.
+///
+/// # Errors
+/// It cannot be written, for any other reason.
+pub fn answer(text: &str) -> Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("standard output cannot be written")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error with its causes, in one line. An error of the library already contains its causes.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut texts = Vec::new();
+    for cause in error.chain() {
+        texts.push(cause.to_string());
+        if cause.is::<forebay::Error>() {
+            break;
+        }
+    }
+    texts.join(": ")
+}

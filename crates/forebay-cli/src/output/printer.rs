@@ -1,0 +1,343 @@
+//! Threads that print, so that no other thread waits for a terminal or a pipe that nobody reads.
+//!
+//! ```text
+//!   say, summary ──▶ waiting: as many as there are      ┐
+//!   report ────────▶ waiting: up to 64 KiB, else dropped ├─▶ thread ──▶ write(2), which may block for ever
+//!   show ──────────▶ one place: the newest display       ┘
+//! ```
+//! There is one thread for standard error and one for standard output; a single one where both are the same file, so that the
+//! display and the lines of one terminal stay in order. Before [`start`], lines are written by whoever prints them.
+
+use super::{
+    Stream, plain,
+    terminal::{Display, columns_of_stderr},
+};
+use crate::signals;
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, ErrorKind, Write},
+    os::{fd::AsFd, unix::fs::MetadataExt},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Bytes of reports that may wait: some hundred.
+const REPORT_BYTES: usize = 64 << 10;
+
+/// How long, after an interrupt, nothing at all may be printable before the rest is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+static PRINTERS: OnceLock<Printers> = OnceLock::new();
+
+struct Printers {
+    error: Arc<Printer>,
+    output: Arc<Printer>,
+}
+
+impl Printers {
+    fn of(&self, stream: Stream) -> &Printer {
+        match stream {
+            Stream::Error => &self.error,
+            Stream::Output => &self.output,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Printer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Entry>,
+    /// Bytes of the texts in there.
+    bytes: usize,
+    display: Option<String>,
+    /// The entry that is being printed is a summary; `None`: nothing is being printed.
+    printing: Option<bool>,
+    /// Grows with every entry that is done.
+    steps: u64,
+    /// Why a summary could not be printed.
+    failed: Option<io::Error>,
+}
+
+enum Entry {
+    Line {
+        to: Stream,
+        text: String,
+        is_summary: bool,
+    },
+    /// The display stays as this last text, and others print below it.
+    Keep(Option<String>),
+    Hide,
+    Show(String),
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.display.is_none() && self.printing.is_none()
+    }
+
+    fn holds_summary(&self) -> bool {
+        let is_summary = |entry: &Entry| {
+            matches!(
+                entry,
+                Entry::Line {
+                    is_summary: true,
+                    ..
+                }
+            )
+        };
+        self.printing == Some(true) || self.waiting.iter().any(is_summary)
+    }
+}
+
+impl Printer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `text` printed as a line; false: so much waits that it is not, under this `limit` of bytes.
+    fn line(&self, to: Stream, text: &str, is_summary: bool, limit: usize) -> bool {
+        let mut state = self.state();
+        if state.bytes + text.len() >= limit {
+            return false;
+        }
+        state.bytes += text.len() + 1;
+        let text = format!("{text}\n");
+        state.waiting.push_back(Entry::Line {
+            to,
+            text,
+            is_summary,
+        });
+        self.changed.notify_all();
+        true
+    }
+
+    fn show(&self, text: String) {
+        self.state().display = Some(text);
+        self.changed.notify_all();
+    }
+
+    /// Ends the display, in order with the lines around it.
+    fn end_display(&self, stays: bool) {
+        let mut state = self.state();
+        let last = state.display.take();
+        state.waiting.push_back(match stays {
+            true => Entry::Keep(last),
+            false => Entry::Hide,
+        });
+        self.changed.notify_all();
+    }
+
+    /// The next thing to print. The one before is done.
+    fn next(&self, done: io::Result<()>) -> Entry {
+        let mut state = self.state();
+        if let Some(was_summary) = state.printing.take() {
+            state.steps += 1;
+            if let (true, Err(error)) = (was_summary, done) {
+                state.failed.get_or_insert(error);
+            }
+            self.changed.notify_all();
+        }
+        loop {
+            if let Some(entry) = state.waiting.pop_front() {
+                let mut is_a_summary = false;
+                if let Entry::Line {
+                    text, is_summary, ..
+                } = &entry
+                {
+                    state.bytes -= text.len();
+                    is_a_summary = *is_summary;
+                }
+                state.printing = Some(is_a_summary);
+                return entry;
+            }
+            if let Some(text) = state.display.take() {
+                state.printing = Some(false);
+                return Entry::Show(text);
+            }
+            let woken = self.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until all is printed; false: nobody read it, and somebody interrupted that.
+    fn finish(&self, interrupts_before: u32) -> bool {
+        let mut state = self.state();
+        let mut last = (state.steps, Instant::now());
+        while !state.is_idle() {
+            let interrupts = signals::stops();
+            if state.steps != last.0 {
+                last = (state.steps, Instant::now());
+            }
+            let has_waited = interrupts > 0 && last.1.elapsed() >= PATIENCE;
+            if interrupts > interrupts_before || has_waited {
+                return !state.holds_summary();
+            }
+            let woken = self.changed.wait_timeout(state, PATIENCE / 20);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// From here on threads print, and nobody else waits for it. `draws_anywhere`: the display is shown where standard error is no
+/// terminal, too. Privileges must be gone by now: the threads would keep them.
+///
+/// # Errors
+/// The system has no more threads or descriptors.
+pub fn start(draws_anywhere: bool) -> Result<()> {
+    let file = |fd: io::Result<_>| fd.map(File::from).context("cannot open standard error");
+    let error = file(io::stderr().as_fd().try_clone_to_owned())?;
+    let output = file(io::stdout().as_fd().try_clone_to_owned())?;
+    let identity = |file: &File| Some((file.metadata().ok()?.dev(), file.metadata().ok()?.ino()));
+    let are_one = identity(&error) == identity(&output);
+    let of_error = Arc::new(Printer::default());
+    let of_output = match are_one {
+        true => of_error.clone(),
+        false => Arc::new(Printer::default()),
+    };
+    if !are_one {
+        spawn(&of_output, &error, &output, false)?;
+    }
+    spawn(&of_error, &error, &output, draws_anywhere)?;
+    let _ = PRINTERS.set(Printers {
+        error: of_error,
+        output: of_output,
+    });
+    Ok(())
+}
+
+fn spawn(printer: &Arc<Printer>, error: &File, output: &File, draws_anywhere: bool) -> Result<()> {
+    const FAILED: &str = "cannot start a thread that prints";
+    let printer = printer.clone();
+    let display = Display::new(error.try_clone().context(FAILED)?, draws_anywhere);
+    let (error, output) = (
+        error.try_clone().context(FAILED)?,
+        output.try_clone().context(FAILED)?,
+    );
+    let thread = std::thread::Builder::new().name("forebay-print".into());
+    let spawned = thread.spawn(move || print(&printer, display, &error, &output));
+    spawned.map(drop).context(FAILED)
+}
+
+fn print(printer: &Printer, mut display: Display, error: &File, output: &File) {
+    let mut done = Ok(());
+    loop {
+        done = match printer.next(done) {
+            Entry::Line { to, text, .. } => {
+                let text = display.print(&text);
+                write(if to == Stream::Error { error } else { output }, &text)
+            }
+            Entry::Keep(last) => {
+                let mut text = last.map_or_else(String::new, |last| display.draw(last));
+                text += &display.keep();
+                write(error, &text)
+            }
+            Entry::Hide => write(error, &display.hide()),
+            Entry::Show(text) => write(error, &display.draw(text)),
+        };
+    }
+}
+
+/// Writes all of it, however long that takes, also where somebody who shares the descriptor has told it not to block.
+fn write(mut to: &File, text: &str) -> io::Result<()> {
+    let mut left = text.as_bytes();
+    while !left.is_empty() {
+        match to.write(left) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(taken) => left = &left[taken..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A line on standard error, with foreign text made safe. Where nobody can read it, the work goes on all the same.
+pub fn say(text: &str) {
+    let text = plain(text);
+    match PRINTERS.get() {
+        Some(printers) => {
+            printers.error.line(Stream::Error, &text, false, usize::MAX);
+        }
+        None => {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+}
+
+/// A line of which there may be any number while we run; false: it was dropped, because nobody reads those before it.
+#[must_use]
+pub fn report(to: Stream, text: &str) -> bool {
+    match PRINTERS.get() {
+        Some(printers) => {
+            let printer = printers.of(to);
+            printer.line(to, &plain(text), false, REPORT_BYTES)
+        }
+        None => true,
+    }
+}
+
+/// A line that somebody asked for: if it cannot be printed, [`finish`] says so.
+pub fn summary(to: Stream, text: &str) {
+    if let Some(printers) = PRINTERS.get() {
+        printers.of(to).line(to, &plain(text), true, usize::MAX);
+    }
+}
+
+/// Draws the line that `text` makes for so many columns, in place of the one before. Where nobody reads it, only the newest one is
+/// kept.
+pub fn show(text: impl FnOnce(usize) -> String) {
+    if let Some(printers) = PRINTERS.get() {
+        printers.error.show(text(columns_of_stderr()));
+    }
+}
+
+/// Ends the display: its last line stays.
+pub fn keep() {
+    if let Some(printers) = PRINTERS.get() {
+        printers.error.end_display(true);
+    }
+}
+
+/// Ends the display: its line is erased.
+pub fn hide() {
+    if let Some(printers) = PRINTERS.get() {
+        printers.error.end_display(false);
+    }
+}
+
+/// Waits until all is printed; false: a [`summary`] was not. After an interrupt that is given up when nothing moves for a
+/// second, and at once when another interrupt comes.
+pub fn finish() -> bool {
+    let Some(printers) = PRINTERS.get() else {
+        return true;
+    };
+    let interrupts = signals::stops();
+    let mut is_printed = printers.output.finish(interrupts);
+    if !is_printed {
+        say("forebay: error: the summary was not printed: nobody reads standard output");
+    }
+    is_printed &= printers.error.finish(interrupts);
+    for printer in [&printers.output, &printers.error] {
+        let failed = printer.state().failed.take();
+        if let Some(error) = failed.filter(|error| error.kind() != ErrorKind::BrokenPipe) {
+            say(&format!(
+                "forebay: error: the summary cannot be printed: {error}"
+            ));
+            printers.error.finish(interrupts);
+            is_printed = false;
+        }
+    }
+    is_printed
+}

@@ -1,0 +1,129 @@
+//! The line that is drawn again and again on a terminal: where it may be, and how wide.
+
+use rustix::{process::getpgrp, termios};
+use std::{
+    fs::File,
+    io::{IsTerminal, stderr},
+};
+
+/// Columns where nobody knows how many there are.
+const USUAL_COLUMNS: usize = 80;
+
+/// Whether `terminal` is one, and ours to draw on: a job in the background would draw over other programs' output.
+pub fn is_ours(terminal: &impl std::os::fd::AsFd) -> bool {
+    termios::tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
+}
+
+/// Columns that a line on `terminal` may fill without being wrapped.
+pub fn columns(terminal: &impl std::os::fd::AsFd) -> usize {
+    let size = termios::tcgetwinsize(terminal);
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
+    columns - 1
+}
+
+/// What is drawn at present.
+pub struct Display {
+    terminal: File,
+    /// Draw also where standard error is no terminal.
+    is_forced: bool,
+    /// The newest text, to be drawn again under a line that was printed.
+    text: Option<String>,
+    /// Columns of the line that is to be seen.
+    drawn: usize,
+}
+
+impl Display {
+    pub fn new(terminal: File, is_forced: bool) -> Self {
+        Display {
+            terminal,
+            is_forced,
+            text: None,
+            drawn: 0,
+        }
+    }
+
+    /// Columns that may be drawn on now. It is asked each time: the window may be resized, and the job moved to the background.
+    fn columns(&mut self) -> Option<usize> {
+        if is_ours(&self.terminal) {
+            return Some(columns(&self.terminal));
+        }
+        if self.is_forced && !self.terminal.is_terminal() {
+            return Some(usize::MAX);
+        }
+        // What we drew belongs to others' output by now.
+        self.drawn = 0;
+        None
+    }
+
+    /// What to write so that `text` is displayed.
+    pub fn draw(&mut self, text: String) -> String {
+        let text = self.text.insert(text).clone();
+        let Some(columns) = self.columns() else {
+            return String::new();
+        };
+        let text = clipped(&text, columns);
+        let width = width(text);
+        let gone = self.drawn.min(columns).saturating_sub(width);
+        self.drawn = width;
+        format!("\r{text}{:gone$}", "")
+    }
+
+    /// What to write so that `line` is printed, and the display is below it.
+    pub fn print(&mut self, line: &str) -> String {
+        let mut all = self.erased();
+        all += line;
+        if let Some(text) = self.text.take() {
+            all += &self.draw(text);
+        }
+        all
+    }
+
+    /// What to write so that the display is gone.
+    pub fn hide(&mut self) -> String {
+        self.text = None;
+        self.erased()
+    }
+
+    /// What to write so that the display stays, and others write below it.
+    pub fn keep(&mut self) -> String {
+        self.text = None;
+        let is_drawn = self.columns().is_some() && self.drawn > 0;
+        self.drawn = 0;
+        String::from(if is_drawn { "\n" } else { "" })
+    }
+
+    fn erased(&mut self) -> String {
+        let columns = self.columns().unwrap_or(0);
+        match std::mem::take(&mut self.drawn).min(columns) {
+            0 => String::new(),
+            drawn => format!("\r{:drawn$}\r", ""),
+        }
+    }
+}
+
+/// Columns that a letter takes, or more: of those beyond ASCII some take two.
+fn letter_width(letter: char) -> usize {
+    if letter.is_ascii() { 1 } else { 2 }
+}
+
+fn width(text: &str) -> usize {
+    text.chars().map(letter_width).sum()
+}
+
+/// As much of `text` as fits.
+fn clipped(text: &str, columns: usize) -> &str {
+    let mut taken = 0;
+    for (at, letter) in text.char_indices() {
+        taken += letter_width(letter);
+        if taken > columns {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// Columns for a display on standard error.
+pub fn columns_of_stderr() -> usize {
+    columns(&stderr())
+}
