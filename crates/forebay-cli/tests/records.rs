@@ -2,7 +2,7 @@
 
 mod support;
 
-use forebay::store::{Config, FileSink, Records};
+use forebay::store::{Config, FileConfig, FileSink, Records};
 use serde_json::Value;
 use std::{
     fs,
@@ -30,7 +30,14 @@ fn numbers(folder: &Folder, count: u64) -> String {
         huge_pages: false,
         ..Config::default()
     };
-    let sink = FileSink::create(path.as_ref(), false).unwrap();
+    let sink = FileSink::create(
+        path.as_ref(),
+        &FileConfig {
+            direct: false,
+            ..FileConfig::default()
+        },
+    )
+    .unwrap();
     let mut log = Records::<u64>::in_blocks(sink, &config).unwrap();
     for number in 0..count {
         log.append(&number.to_be()).unwrap();
@@ -124,7 +131,14 @@ fn damage_in_the_middle_says_what_lies_behind_it() {
 fn records_of_any_length_come_back_behind_theirs() {
     let folder = Folder::new();
     let path = folder.path("words");
-    let sink = FileSink::create(path.as_ref(), false).unwrap();
+    let sink = FileSink::create(
+        path.as_ref(),
+        &FileConfig {
+            direct: false,
+            ..FileConfig::default()
+        },
+    )
+    .unwrap();
     let mut log = Records::<[u8]>::in_blocks(sink, &Config::default()).unwrap();
     log.append(b"one").unwrap();
     log.append(b"").unwrap();

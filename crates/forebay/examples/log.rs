@@ -1,9 +1,10 @@
-//! Appends the lines of standard input to a record file, and tells now and then how far they are safe:
+//! Appends the lines of standard input to a record file, which it makes or goes on with, and prints now and then how many are safe:
 //! `yes | cargo run --release -p forebay --example log -- FILE`
 //!
-//! Kill it with `kill -9` while it runs, and look with `forebay records check FILE`: what it had told to be durable is there.
+//! Kill it with `kill -9` while it runs, and look with `forebay records check FILE`: what it reported as durable is there. Start it
+//! again with the same file: it cuts off what is torn, and appends.
 
-use forebay::store::{Config, FileSink, Records, SyncPolicy};
+use forebay::store::{Config, FileConfig, Records, SyncPolicy};
 use std::{
     error::Error,
     io::{self, BufRead},
@@ -26,7 +27,13 @@ fn run() -> Result<(), Box<dyn Error>> {
         sync: SyncPolicy::Interval(Duration::from_secs(1)),
         ..Config::default()
     };
-    let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, true)?, &config)?;
+    let (mut log, found) = Records::<[u8]>::open_append(&path, &FileConfig::default(), &config)?;
+    if found.records > 0 {
+        println!("{} were there", found.records);
+    }
+    if let Some(cut) = found.cut {
+        println!("{} bytes of a torn block are cut off", cut.bytes);
+    }
     let mut told = 0;
     for line in io::stdin().lock().split(b'\n') {
         log.append(&line?)?;

@@ -107,9 +107,20 @@ fn appender() {
         direct: dice.below(2) == 0,
         allocate_bytes: [0, 1 << 20][dice.below(2)],
     };
-    let sink = FileSink::create_with(&folder.join("records"), &file).unwrap();
-    let mut log = Records::<Entry>::in_blocks(sink, &config(policy, buffer_bytes)).unwrap();
-    for number in 0.. {
+    let path = folder.join("records");
+    let config = config(policy, buffer_bytes);
+    let (mut log, begin) = match env::var_os("FOREBAY_GO_ON") {
+        Some(_) => {
+            let (log, found) = Records::<Entry>::open_append(&path, &file, &config).unwrap();
+            (log, found.records)
+        }
+        None => {
+            let _ = fs::remove_file(&path);
+            let sink = FileSink::create(&path, &file).unwrap();
+            (Records::<Entry>::in_blocks(sink, &config).unwrap(), 0)
+        }
+    };
+    for number in begin.. {
         log.append_with(|slot| *slot = entry(number)).unwrap();
         match dice.below(2000) {
             0 => log.flush().unwrap(),
@@ -120,7 +131,7 @@ fn appender() {
             let totals = log.totals();
             let mut bytes = Vec::new();
             for stage in [Stage::Accepted, Stage::Written, Stage::Durable] {
-                bytes.extend(totals.at(stage).to_ne_bytes());
+                bytes.extend((begin + totals.at(stage)).to_ne_bytes());
             }
             report.write_all_at(&bytes, 0).unwrap();
         }
@@ -202,12 +213,50 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
 }
 
 #[test]
+fn a_log_goes_on_where_its_last_run_was_killed() {
+    let folder = Folder::new("continued-store");
+    let path = folder.0.join("records");
+    let mut dice = Dice(0xC0_FFEE);
+    let (mut kept, mut promised, mut torn) = (0, 0, 0);
+    for run in 0..moments(12) {
+        let _ = fs::remove_file(folder.0.join("report"));
+        let mut child = children::role("appender");
+        child.env(FOLDER, &folder.0).env("FOREBAY_GO_ON", "1");
+        child.env("FOREBAY_POLICY", (run % 4).to_string());
+        child.env(
+            "FOREBAY_BUFFER",
+            [SMALL, LARGE][run as usize % 2].to_string(),
+        );
+        child.env("FOREBAY_SEED", (run + 1).to_string());
+        let child = Mortal(child.spawn().unwrap());
+        let target = kept + dice.below(20_000);
+        let begun = Instant::now();
+        while reported(&folder.0)[0] <= target {
+            assert!(begun.elapsed() < LIMIT, "it stands still at {target}");
+            std::thread::yield_now();
+        }
+        drop(child);
+        let [_, written, durable] = reported(&folder.0);
+        promised = durable.max(promised);
+        // In order from 0 on, across all runs.
+        let found = read(&path);
+        assert!(
+            found.records >= kept.max(written).max(promised),
+            "{found:?}"
+        );
+        kept = found.records;
+        torn += u64::from(found.cut.is_some());
+    }
+    println!("{torn} of the runs ended in a torn block, {kept} records in all");
+}
+
+#[test]
 #[ignore = "it is what another test runs as a child, and kills"]
 fn idler() {
     let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
     };
-    let sink = FileSink::create(&folder.join("records"), true).unwrap();
+    let sink = FileSink::create(&folder.join("records"), &FileConfig::default()).unwrap();
     let mut log = Records::<Entry>::in_blocks(sink, &config(SyncPolicy::None, LARGE)).unwrap();
     // One, and then nothing: no flush, no tick, no close. Then another one into the same buffer.
     for number in 0..2 {
@@ -250,7 +299,7 @@ fn fill(
     let _ = fs::remove_file(folder.join("records"));
     let in_the_way = folder.join("ballast");
     fs::write(&in_the_way, vec![1; ballast as usize]).unwrap();
-    let sink = FileSink::create(&folder.join("records"), true).unwrap();
+    let sink = FileSink::create(&folder.join("records"), &FileConfig::default()).unwrap();
     let mut log = Records::<Entry>::in_blocks(sink, &config(sync, SMALL)).unwrap();
     let mut number = 0;
     while number < 40_000 {
@@ -300,6 +349,20 @@ fn filler() {
         assert_eq!((found.records, found.cut), (accepted, None));
         assert_eq!((end.totals.written, accepted), (40_000, 40_000));
         assert!(end.error.is_none(), "{:?}", end.error);
+        // Appending to what is there, until the disk is full: what was there stays.
+        let config = config(policy, SMALL);
+        let (mut log, found) =
+            Records::<Entry>::open_append(&path, &FileConfig::default(), &config).unwrap();
+        let before = (found.records, found.bytes);
+        let mut number = found.records;
+        while log.append(&entry(number)).is_ok() {
+            number += 1;
+        }
+        let end = log.close().wait_to_the_end().totals;
+        let found = read(&path);
+        assert_eq!((found.records, found.cut), (before.0 + end.written, None));
+        assert_eq!(found.bytes, before.1 + end.written_bytes);
+        assert!(end.accepted > end.written);
     }
     println!("done");
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 use forebay::{
     Error, Result,
-    store::{self, Appender, Closing, FileSink, Loan, Sink, StreamSink},
+    store::{self, Appender, Closing, FileConfig, FileSink, Loan, Sink, StreamSink},
     time::Clock,
 };
 use std::{fs::File, path::PathBuf, time::Duration};
@@ -122,7 +122,7 @@ impl Writing {
         let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
             Output::File(path) => {
-                let sink = FileSink::create(&path, true)?;
+                let sink = FileSink::create(&path, &FileConfig::default())?;
                 register.finished(&path);
                 sink
             }

@@ -27,10 +27,18 @@ const STEP: Duration = Duration::from_millis(10);
 /// A buffer with so many bytes leaves for the writer's thread when it was lent some of them: what is lent has to come back.
 const MOST_LENT: usize = 2 << 20;
 
+/// What an output holds before the first record that is appended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Start {
+    pub bytes: u64,
+    /// The number of the next record.
+    pub records: u64,
+}
+
 /// Composes records in place and hands full buffers to a writer.
 ///
 /// ```
-/// use forebay::store::{Appender, Config, FileSink, Framing, Whole};
+/// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
 /// use std::sync::Arc;
 ///
 /// struct Words; // 8 bytes each
@@ -41,7 +49,7 @@ const MOST_LENT: usize = 2 << 20;
 /// }
 ///
 /// let path = std::env::temp_dir().join(format!("forebay-doc-{}", std::process::id()));
-/// let sink = FileSink::create(&path, true)?;
+/// let sink = FileSink::create(&path, &FileConfig::default())?;
 /// let mut store = Appender::new(sink, Arc::new(Words), &Config::default())?;
 /// for word in 0..1000u64 {
 ///     // `None` would mean: no empty buffer, stop taking input and come back.
@@ -65,6 +73,8 @@ pub struct Appender {
     record_bytes: usize,
     /// Where the next fresh buffer's bytes go.
     end: u64,
+    /// The number of the first record.
+    first: u64,
     /// Records in the buffers before the current one.
     handed_over: u64,
     /// Bytes of these, in all outputs.
@@ -107,7 +117,17 @@ impl Appender {
         framing: Arc<dyn Framing>,
         config: &Config,
     ) -> Result<Self> {
-        let drain = Drain::new(sink, framing.clone(), config.sync);
+        Appender::starting(sink, framing, config, Start::default())
+    }
+
+    /// As [`checked`](Appender::checked), for an output that holds something already.
+    pub(super) fn starting(
+        sink: Box<dyn Sink>,
+        framing: Arc<dyn Framing>,
+        config: &Config,
+        start: Start,
+    ) -> Result<Self> {
+        let drain = Drain::new(sink, framing.clone(), config.sync, start.bytes);
         let direct = drain.is_direct();
         let size = config.whole_buffer_bytes();
         let map = MapConfig {
@@ -133,12 +153,13 @@ impl Appender {
             .collect::<Result<Vec<_>>>()?;
         let writer = Writer::start(drain, spare, config, layout)?;
         Ok(Appender {
-            current: Some(writer.open((vacant, filled), 0, 0)),
+            current: Some(writer.open((vacant, filled), start.bytes, start.records)),
             capacity: config.buffer_bytes,
             mark: early,
             early,
             record_bytes: config.record_bytes,
-            end: 0,
+            end: start.bytes,
+            first: start.records,
             handed_over: 0,
             handed_over_bytes: 0,
             dropped: 0,
@@ -229,14 +250,14 @@ impl Appender {
     /// first. `None`: no buffer is empty, as with [`reserve`](Appender::reserve). A loan is as much as a write: short ones are better copied.
     ///
     /// ```
-    /// use forebay::store::{Appender, Config, FileSink, Framing, Loan, Whole};
+    /// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Loan, Whole};
     /// # struct Bytes;
     /// impl Framing for Bytes {
     ///     fn takes_loans(&self) -> bool { true }
     /// #   fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: bytes.len() as u64 } }
     /// }
     /// let path = std::env::temp_dir().join(format!("forebay-doc-loan-{}", std::process::id()));
-    /// let mut store = Appender::new(FileSink::create(&path, false)?, std::sync::Arc::new(Bytes), &Config::default())?;
+    /// let mut store = Appender::new(FileSink::create(&path, &FileConfig { direct: false, ..FileConfig::default() })?, std::sync::Arc::new(Bytes), &Config::default())?;
     /// assert!(store.takes_loans());
     /// let composed = vec![7; 100_000];
     /// let carrier = store.carrier()?.expect("all buffers are empty");
@@ -333,7 +354,10 @@ impl Appender {
         }
         self.mark = self.early;
         self.lent = 0;
-        self.current = Some(self.writer.open(fresh, self.end, self.handed_over));
+        self.current = Some(
+            self.writer
+                .open(fresh, self.end, self.first + self.handed_over),
+        );
         true
     }
 
@@ -429,10 +453,10 @@ impl Appender {
     /// asked for where the time was up, and where the output cannot promise it.
     ///
     /// ```
-    /// use forebay::store::{Config, FileSink, Records, Stage};
+    /// use forebay::store::{Config, FileConfig, FileSink, Records, Stage};
     /// use std::time::Duration;
     /// let path = std::env::temp_dir().join(format!("forebay-doc-wait-{}", std::process::id()));
-    /// let mut orders = Records::<u64>::plain(FileSink::create(&path, true)?, &Config::default())?;
+    /// let mut orders = Records::<u64>::plain(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
     /// orders.append(&7)?;
     /// let stage = orders.wait_for(Stage::Durable, Duration::from_secs(60))?;
     /// assert_eq!(stage, Stage::Durable); // from here on, no power cut takes it
@@ -500,7 +524,7 @@ impl Appender {
         Ok(self.send_off(then, Duration::ZERO))
     }
 
-    /// Bytes accepted into the output that records go to now.
+    /// Bytes of the output that records go to now, with those accepted so far.
     pub fn output_bytes(&self) -> u64 {
         match &self.current {
             // Without heads it does not matter in how many pieces a buffer leaves.

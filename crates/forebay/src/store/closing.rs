@@ -103,13 +103,13 @@ impl Abandon {
 /// A store that accepts nothing more and is being drained.
 ///
 /// ```
-/// # use forebay::store::{Appender, Config, FileSink, Framing, Whole};
+/// # use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
 /// # struct Bytes;
 /// # impl Framing for Bytes {
 /// #     fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: 0 } }
 /// # }
 /// use std::time::Duration;
-/// let sink = FileSink::create("/dev/full".as_ref(), true)?;
+/// let sink = FileSink::create("/dev/full".as_ref(), &FileConfig::default())?;
 /// let mut store = Appender::new(sink, std::sync::Arc::new(Bytes), &Config::default())?;
 /// store.reserve(10)?.unwrap().commit(1);
 /// let mut closing = store.close();

@@ -34,6 +34,8 @@ pub(super) struct Drain {
     is_counted: bool,
     /// Bytes in the outputs before this one.
     before: u64,
+    /// Bytes that this output held at the start.
+    held: u64,
     /// The end of the last whole record written, in this output.
     whole: u64,
     records: u64,
@@ -67,7 +69,13 @@ pub(super) enum Stopped {
 }
 
 impl Drain {
-    pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, policy: SyncPolicy) -> Self {
+    /// For an output that holds `held` bytes, which stay.
+    pub fn new(
+        sink: Box<dyn Sink>,
+        framing: Arc<dyn Framing>,
+        policy: SyncPolicy,
+        held: u64,
+    ) -> Self {
         Drain {
             sink,
             framing,
@@ -75,7 +83,8 @@ impl Drain {
             done: 0,
             is_counted: false,
             before: 0,
-            whole: 0,
+            held,
+            whole: held,
             records: 0,
             durable: Progress::default(),
             unsynced_bytes: 0,
@@ -166,7 +175,8 @@ impl Drain {
     fn next_output(&mut self) -> Result<(), Stopped> {
         self.end_output();
         self.sink.next_output().map_err(Stopped::Failed)?;
-        self.before += self.whole;
+        self.before += self.whole - self.held;
+        self.held = 0;
         self.whole = 0;
         self.unsynced_since = Some(self.now);
         Ok(())
@@ -322,7 +332,7 @@ impl Drain {
     pub fn written(&self) -> Progress {
         Progress {
             records: self.records,
-            bytes: self.before + self.whole,
+            bytes: self.before + self.whole - self.held,
         }
     }
 

@@ -254,7 +254,14 @@ fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
     std::fs::create_dir_all(&folder).unwrap();
     for direct in [false, true] {
         let path = folder.join(format!("{direct}"));
-        let sink = FileSink::create(&path, direct).unwrap();
+        let sink = FileSink::create(
+            &path,
+            &FileConfig {
+                direct,
+                ..FileConfig::default()
+            },
+        )
+        .unwrap();
         let mut store = Appender::new(sink, Arc::new(Lengths), &config(true)).unwrap();
         for number in 0..5000 {
             append(&mut store, 100, number).unwrap();
@@ -268,13 +275,13 @@ fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
 
 #[test]
 fn a_path_that_cannot_be_made_says_why() {
-    let missing = FileSink::create("/nonexistent/a.pcapng".as_ref(), true);
+    let missing = FileSink::create("/nonexistent/a.pcapng".as_ref(), &FileConfig::default());
     let text = missing.err().unwrap().to_string();
     assert!(
         text.contains("/nonexistent/a.pcapng") && text.contains("folder"),
         "{text}"
     );
-    assert!(FileSink::create("/".as_ref(), true).is_err());
+    assert!(FileSink::create("/".as_ref(), &FileConfig::default()).is_err());
 }
 
 #[test]
@@ -370,14 +377,14 @@ fn a_socket_whose_reader_stands_still_does_not_block() {
 
 #[test]
 fn a_file_in_memory_says_so_and_what_may_wait_does_not() {
-    let device = FileSink::create("/dev/null".as_ref(), true).unwrap();
+    let device = FileSink::create("/dev/null".as_ref(), &FileConfig::default()).unwrap();
     assert!(!device.is_in_memory(), "who knows what is behind a device");
     let shared = std::path::Path::new("/dev/shm");
     if !shared.is_dir() {
         return eprintln!("skipped: needs /dev/shm");
     }
     let path = shared.join(format!("forebay-in-memory-{}", std::process::id()));
-    let sink = FileSink::create(&path, true).unwrap();
+    let sink = FileSink::create(&path, &FileConfig::default()).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(sink.is_in_memory() && !sink.is_direct());
 }

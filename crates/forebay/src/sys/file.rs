@@ -2,7 +2,10 @@
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, fstatfs, open, statx},
+    fs::{
+        AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags, fallocate, flock,
+        fstatfs, open, statx,
+    },
     net::SendFlags,
 };
 use std::{
@@ -28,6 +31,15 @@ pub(crate) fn is_in_memory(file: &File) -> bool {
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;
     fstatfs(file).is_ok_and(|of| matches!(of.f_type as u32, TMPFS | RAMFS))
+}
+
+/// Locks the file for whoever holds this description of it, until that is closed (`flock(2)`). `false`: another one has it.
+pub(crate) fn lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(cause) => Err(cause.into()),
+    }
 }
 
 /// Has the file system find room for `len` bytes from `from` on, without making the file longer.

@@ -28,7 +28,7 @@ use std::{
 /// Bytes of a block's head.
 pub(super) const HEAD: usize = 64;
 
-pub(super) const MAGIC: [u8; 8] = *b"fbrecs\x01\xfb";
+pub(in crate::store) const MAGIC: [u8; 8] = *b"fbrecs\x01\xfb";
 
 /// A block's content and padding are below this.
 const MOST: usize = 1 << 30;
@@ -160,7 +160,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub fn new(shape: Shape, longest: usize, config: &Config) -> Result<Self> {
+    /// Those of the file with this number, or of a new one.
+    pub fn new(shape: Shape, longest: usize, config: &Config, file: Option<u64>) -> Result<Self> {
         let most = config.buffer_bytes.saturating_add(longest);
         if most.saturating_add(2 * 4096) >= MOST {
             let what = format!("blocks of {most} bytes cannot be written");
@@ -168,7 +169,7 @@ impl Blocks {
                 .advise("Use buffers and records below a GiB together, or a plain file"));
         }
         // Random keys of the system's, which is all that is wanted: no two files by chance the same.
-        let file = RandomState::new().build_hasher().finish();
+        let file = file.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         Ok(Blocks { shape, file })
     }
 }

@@ -1,14 +1,14 @@
 //! Records of bytes, each of any length.
 
 use super::{
-    Records,
+    Records, Recovered, append,
     block::{Blocks, Plain, Shape},
 };
 use crate::{
     Result,
-    store::{Config, Sink},
+    store::{Config, FileConfig, Sink, appender::Start},
 };
-use std::{io::IoSlice, sync::Arc};
+use std::{io::IoSlice, path::Path, sync::Arc};
 
 /// A record's length in a block: 4 bytes, the lowest first.
 pub(super) const PREFIX: usize = 4;
@@ -21,7 +21,15 @@ impl Records<[u8]> {
     /// Those of [`Appender::new`](crate::store::Appender::new).
     pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
         config.validate()?;
-        Records::new(sink, Arc::new(Plain(None)), config.record_bytes, 0, config)
+        let framing = Arc::new(Plain(None));
+        Records::new(
+            sink,
+            framing,
+            config.record_bytes,
+            0,
+            config,
+            Start::default(),
+        )
     }
 
     /// In numbered blocks with check sums, each record behind its length. [`Config::record_bytes`] is the longest.
@@ -29,10 +37,41 @@ impl Records<[u8]> {
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new), or buffers of a GiB.
     pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+        Self::blocks(sink, config, None, Start::default())
+    }
+
+    /// Goes on with the file at `path`, or makes it (mode 0600). It is locked, read to its end, and cut after its last whole
+    /// block: what is cut off is reported. Its records stay; the numbers of the new ones follow theirs.
+    ///
+    /// [`Totals`](crate::store::Totals) count the new records only.
+    ///
+    /// # Errors
+    /// * As [`in_blocks`](Self::in_blocks).
+    /// * It is no regular file; it cannot be opened, locked, read, cut or synced.
+    /// * A store of this or another process writes it.
+    /// * It holds something else than records of any length, or no block at all.
+    /// * Blocks follow the damage: cutting would lose them, and [`recover`](crate::store::recover) has to be called for that.
+    pub fn open_append(
+        path: &Path,
+        file: &FileConfig,
+        config: &Config,
+    ) -> Result<(Self, Recovered)> {
+        config.check()?;
+        let opened = append::open(path, Shape::Varying, file)?;
+        let log = Self::blocks(opened.sink, config, opened.file, opened.start)?;
+        Ok((log, opened.found))
+    }
+
+    fn blocks(
+        sink: Box<dyn Sink>,
+        config: &Config,
+        file: Option<u64>,
+        start: Start,
+    ) -> Result<Self> {
         config.validate()?;
         let longest = config.record_bytes.saturating_add(PREFIX);
-        let blocks = Blocks::new(Shape::Varying, longest, config)?;
-        Records::new(sink, Arc::new(blocks), longest, PREFIX, config)
+        let blocks = Blocks::new(Shape::Varying, longest, config, file)?;
+        Records::new(sink, Arc::new(blocks), longest, PREFIX, config, start)
     }
 
     /// Accepts a record of `len` bytes that `fill` writes in place. It finds there what an earlier record left, or zeros.
@@ -57,9 +96,9 @@ impl Records<[u8]> {
     /// Accepts a copy of `record`. `false`: it was dropped.
     ///
     /// ```
-    /// use forebay::store::{Config, FileSink, Records};
+    /// use forebay::store::{Config, FileConfig, FileSink, Records};
     /// use std::io::IoSlice;
-    /// let sink = FileSink::create("/dev/null".as_ref(), true)?;
+    /// let sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default())?;
     /// let mut log = Records::<[u8]>::in_blocks(sink, &Config::default())?;
     /// log.append(b"in one piece")?;
     /// log.append_vectored(&[IoSlice::new(b"in two "), IoSlice::new(b"pieces")])?;

@@ -8,9 +8,10 @@
 //! are worth. In blocks, [`Reader`] gives exactly what is whole and in order, and tells what it left out; [`recover`] cuts
 //! that off. A block is what was handed over at once: a buffer, or what was in it when it was flushed.
 //!
-//! `block` is the layout, `typed` and `bytes` append, `reader` reads. Nothing here is unsafe: what may lie in a file as
+//! `block` is the layout, `typed` and `bytes` append, `append` opens a file to go on with it, `reader` reads. Nothing here is unsafe: what may lie in a file as
 //! it lies in memory is for [`zerocopy`] to say.
 
+mod append;
 mod block;
 mod bytes;
 mod reader;
@@ -19,19 +20,20 @@ mod recover;
 mod tests;
 mod typed;
 
+pub(in crate::store) use block::MAGIC;
 pub use block::Shape;
 pub use reader::{Block, Cut, Fault, Later, Reader, Recovered};
 pub use recover::{check, recover};
 pub use typed::Record;
 
-use super::{Appender, Closing, Config, Framing, Got, Sink, Stage, Totals};
+use super::{Appender, Closing, Config, Framing, Got, Sink, Stage, Totals, appender::Start};
 use crate::Result;
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// Appends records of type `T`, or bytes (`[u8]`).
 ///
 /// ```
-/// use forebay::store::{Config, FileSink, Records, records};
+/// use forebay::store::{Config, FileConfig, FileSink, Records, records};
 /// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -43,7 +45,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// }
 ///
 /// let path = std::env::temp_dir().join(format!("forebay-doc-records-{}", std::process::id()));
-/// let mut log = Records::<Entry>::in_blocks(FileSink::create(&path, true)?, &Config::default())?;
+/// let mut log = Records::<Entry>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
 /// for time in 0..1000 {
 ///     log.append_with(|entry| *entry = Entry { time, key: [7; 5], len: 1 })?;
 /// }
@@ -57,6 +59,13 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// }
 /// let found = reader.finish()?;
 /// assert_eq!((found.records, found.cut), (1000, None));
+///
+/// // The next run of the program, also after a crash.
+/// let (mut log, found) = Records::<Entry>::open_append(&path, &FileConfig::default(), &Config::default())?;
+/// assert_eq!(found.records, 1000);
+/// log.append(&Entry { time: 1000, key: [7; 5], len: 1 })?; // record number 1000
+/// log.close().wait_to_the_end();
+/// assert_eq!(records::check(&path)?.records, 1001);
 /// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -74,13 +83,15 @@ impl<T: ?Sized> Records<T> {
         record_bytes: usize,
         prefix: usize,
         config: &Config,
+        start: Start,
     ) -> Result<Self> {
         let config = Config {
             record_bytes,
             ..config.clone()
         };
+        config.check()?;
         Ok(Records {
-            store: Appender::new(sink, framing, &config)?,
+            store: Appender::starting(sink, framing, &config, start)?,
             prefix,
             of: PhantomData,
         })

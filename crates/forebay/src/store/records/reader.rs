@@ -245,10 +245,15 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// The input cannot be read.
-    pub fn finish(mut self) -> Result<Recovered> {
+    pub fn finish(self) -> Result<Recovered> {
+        Ok(self.finish_with_last()?.0)
+    }
+
+    /// As [`finish`](Reader::finish), with the head of the last whole block.
+    pub(super) fn finish_with_last(mut self) -> Result<(Recovered, Option<Head>)> {
         while self.next_block()?.is_some() {}
         let Some(fault) = self.fault else {
-            return Ok(self.found);
+            return Ok((self.found, self.last));
         };
         // Not from its first byte: the block that is at fault is not a later one.
         let begun = self.head.iter().chain(&self.body).skip(1);
@@ -274,7 +279,7 @@ impl<R: Read> Reader<R> {
             }
         }
         self.found.cut = Some(cut);
-        Ok(self.found)
+        Ok((self.found, self.last))
     }
 }
 

@@ -1,7 +1,10 @@
 //! A record file after a crash: what it holds, and the rest cut off.
 
-use super::reader::{Reader, Recovered};
-use crate::{Error, Result};
+use super::{
+    block::Head,
+    reader::{Reader, Recovered},
+};
+use crate::{Error, Result, store::sink::written_elsewhere, sys::file as sys};
 use std::{
     fs::{self, File, OpenOptions},
     io,
@@ -18,15 +21,15 @@ pub fn check(path: &Path) -> Result<Recovered> {
     found.map_err(|error| error.about(path.display().to_string()))
 }
 
-/// Cuts off what a crash left behind the last whole block of the file at `path`, and says what that was. Afterwards the
-/// file holds what is reported, durably, and nothing else. Nobody may write it any more: whatever comes meanwhile may be cut
-/// off, too.
+/// Cuts off what a crash left after the last whole block of the file at `path`, and reports what that was. Afterwards the
+/// file holds what is reported, durably, and nothing else. To go on appending, [`Records::open_append`](crate::store::Records)
+/// does this by itself.
 ///
 /// ```
-/// use forebay::store::{Config, FileSink, Records, recover};
+/// use forebay::store::{Config, FileConfig, FileSink, Records, recover};
 /// use std::io::Write;
 /// let path = std::env::temp_dir().join(format!("forebay-doc-recover-{}", std::process::id()));
-/// let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, true)?, &Config::default())?;
+/// let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
 /// log.append(b"kept")?;
 /// log.close().wait_to_the_end();
 /// let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
@@ -40,9 +43,25 @@ pub fn check(path: &Path) -> Result<Recovered> {
 /// ```
 ///
 /// # Errors
-/// It is no regular file; it cannot be opened for writing, read, cut or synced. Also, nothing is cut of a file without a single
-/// whole block: it may be none of ours.
+/// * It is no regular file; it cannot be opened for writing, locked, read, cut or synced.
+/// * A store of this or another process writes it: it is locked.
+/// * There is something to cut, but not a single whole block: it may be no record file.
 pub fn recover(path: &Path) -> Result<Recovered> {
+    let file = open(path)?;
+    let (found, _) = read(&file, path)?;
+    if found.cut.is_some() && found.blocks == 0 {
+        return Err(Error::new(
+            path.display().to_string(),
+            "cutting: there is no whole block in front",
+        )
+        .advise("If it is a record file, it holds nothing: remove it"));
+    }
+    cut(&file, path, &found)?;
+    Ok(found)
+}
+
+/// Opens a regular file to read and write it, and locks it.
+pub(super) fn open(path: &Path) -> Result<File> {
     // Not before it is known to be a file: a FIFO would be waited for, and read to an end that never comes.
     let about = fs::metadata(path).map_err(|cause| failed(path, "opening", cause))?;
     if !about.is_file() {
@@ -52,28 +71,33 @@ pub fn recover(path: &Path) -> Result<Recovered> {
             "is no regular file: nothing can be cut there",
         ));
     }
-    // One descriptor for all of it: what is cut is what was read, whoever gives the name to another file meanwhile.
+    // One descriptor for all of it: what is cut is what was read, whatever file gets the name meanwhile.
     let file = OpenOptions::new().read(true).write(true).open(path);
     let file = file.map_err(|cause| failed(path, "opening for writing", cause))?;
-    let found = Reader::new(&file).finish();
-    let found = found.map_err(|error| error.about(path.display().to_string()))?;
+    match sys::lock(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(written_elsewhere(path)),
+        Err(cause) => Err(failed(path, "locking", cause)),
+    }
+}
+
+/// What the file holds, and the head of its last whole block.
+pub(super) fn read(file: &File, path: &Path) -> Result<(Recovered, Option<Head>)> {
+    let found = Reader::new(file).finish_with_last();
+    found.map_err(|error| error.about(path.display().to_string()))
+}
+
+/// Cuts off what follows the last whole block, and syncs the file.
+pub(super) fn cut(file: &File, path: &Path, found: &Recovered) -> Result<()> {
     if found.cut.is_some() {
-        if found.blocks == 0 {
-            return Err(Error::new(
-                path.display().to_string(),
-                "cutting: there is no whole block in front",
-            )
-            .advise("If it is a record file, it holds nothing: remove it"));
-        }
         file.set_len(found.bytes)
             .map_err(|cause| failed(path, "cutting", cause))?;
     }
-    // Also where all is whole: who died may have written it, and not synced.
-    file.sync_all()
-        .map_err(|cause| failed(path, "syncing", cause))?;
-    Ok(found)
+    // Also where all is whole: a process that died may have written it, and not synced.
+    let synced = file.sync_all();
+    synced.map_err(|cause| failed(path, "syncing", cause))
 }
 
-fn failed(path: &Path, tried: &str, cause: io::Error) -> Error {
+pub(super) fn failed(path: &Path, tried: &str, cause: io::Error) -> Error {
     Error::new(path.display().to_string(), tried).because(cause)
 }

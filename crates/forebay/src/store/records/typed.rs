@@ -1,14 +1,14 @@
 //! Records of one type, built in place or copied.
 
 use super::{
-    Records,
+    Records, Recovered, append,
     block::{Blocks, HEAD, Plain, Shape},
 };
 use crate::{
     Result,
-    store::{Config, Sink},
+    store::{Config, FileConfig, Sink, appender::Start},
 };
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What may be a record: any bytes make one, all of its bytes are initialised (so it has no gaps), and nothing in it
@@ -36,25 +36,67 @@ impl<T: Record> Records<T> {
         assert!(size_of::<T>() < 1 << 28, "records are below 256 MiB");
     };
 
-    /// Back to back, with nothing around them. [`Config::record_bytes`] is seen to.
+    /// Back to back, with nothing around them. [`Config::record_bytes`] is ignored.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new).
     pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
         let () = Self::FITS;
         let framing = Arc::new(Plain(NonZeroUsize::new(size_of::<T>())));
-        Records::new(sink, framing, size_of::<T>().max(STEP), 0, config)
+        Records::new(sink, framing, Self::LONGEST, 0, config, Start::default())
     }
 
-    /// In numbered blocks with check sums. [`Config::record_bytes`] is seen to.
+    /// In numbered blocks with check sums. [`Config::record_bytes`] is ignored.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new), or buffers of a GiB.
     pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+        Self::blocks(sink, config, None, Start::default())
+    }
+
+    /// Goes on with the file at `path`, or makes it (mode 0600). It is locked, read to its end, and cut after its last whole
+    /// block: what is cut off is reported. Its records stay; the numbers of the new ones follow theirs.
+    ///
+    /// [`Totals`](crate::store::Totals) count the new records only.
+    ///
+    /// # Errors
+    /// * As [`in_blocks`](Self::in_blocks).
+    /// * It is no regular file; it cannot be opened, locked, read, cut or synced.
+    /// * A store of this or another process writes it.
+    /// * It holds something else than records of this length, or no block at all.
+    /// * Blocks follow the damage: cutting would lose them, and [`recover`](crate::store::recover) has to be called for that.
+    pub fn open_append(
+        path: &Path,
+        file: &FileConfig,
+        config: &Config,
+    ) -> Result<(Self, Recovered)> {
         let () = Self::FITS;
-        let longest = size_of::<T>().max(STEP);
-        let blocks = Blocks::new(Shape::Fixed(size_of::<T>() as u32), longest, config)?;
-        Records::new(sink, Arc::new(blocks), longest, 0, config)
+        Config {
+            record_bytes: Self::LONGEST,
+            ..config.clone()
+        }
+        .check()?;
+        let opened = append::open(path, Self::SHAPE, file)?;
+        let log = Self::blocks(opened.sink, config, opened.file, opened.start)?;
+        Ok((log, opened.found))
+    }
+
+    const SHAPE: Shape = Shape::Fixed(size_of::<T>() as u32);
+    const LONGEST: usize = if size_of::<T>() > STEP {
+        size_of::<T>()
+    } else {
+        STEP
+    };
+
+    fn blocks(
+        sink: Box<dyn Sink>,
+        config: &Config,
+        file: Option<u64>,
+        start: Start,
+    ) -> Result<Self> {
+        let () = Self::FITS;
+        let blocks = Blocks::new(Self::SHAPE, Self::LONGEST, config, file)?;
+        Records::new(sink, Arc::new(blocks), Self::LONGEST, 0, config, start)
     }
 
     /// Accepts a record that `fill` builds where it will be written from. It finds there what an earlier record left, or
@@ -91,8 +133,8 @@ impl<T: Record> Records<T> {
     /// Accepts copies of `records`, in order, and says of how many; the others were dropped.
     ///
     /// ```
-    /// use forebay::store::{Config, FileSink, Records};
-    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null".as_ref(), true)?, &Config::default())?;
+    /// use forebay::store::{Config, FileConfig, FileSink, Records};
+    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null".as_ref(), &FileConfig::default())?, &Config::default())?;
     /// assert_eq!(numbers.append_all(&[7; 5000])?, 5000);
     /// # Ok::<(), forebay::Error>(())
     /// ```

@@ -8,7 +8,7 @@
 use super::{Sink, StreamSink};
 use crate::{
     Error, Result,
-    store::buffer::BLOCK,
+    store::{buffer::BLOCK, records::MAGIC},
     sys::{self as kernel, file as sys},
 };
 use std::{
@@ -24,7 +24,7 @@ use std::{
 /// use forebay::store::{FileConfig, FileSink, Sink};
 /// let path = std::env::temp_dir().join(format!("forebay-doc-file-{}", std::process::id()));
 /// let config = FileConfig { allocate_bytes: 1 << 20, ..FileConfig::default() };
-/// let mut sink = FileSink::create_with(&path, &config)?;
+/// let mut sink = FileSink::create(&path, &config)?;
 /// assert_eq!(sink.write(b"first", 0).unwrap(), 5);
 /// assert_eq!(std::fs::metadata(&path).unwrap().len(), 5); // what is allocated ahead is no content
 /// # std::fs::remove_file(&path).unwrap();
@@ -133,41 +133,47 @@ impl Cached {
 }
 
 impl FileSink {
-    /// Creates or empties `path` (mode 0600). A FIFO or device that is there already becomes a
-    /// [`StreamSink`]. `direct` asks for writes past the page cache.
+    /// Creates `path` (mode 0600), or empties the file that is there. A FIFO or device that is there already becomes a
+    /// [`StreamSink`].
     ///
     /// What is there is opened wherever a link leads, `/dev/stdout` included; what is not there is
-    /// never made behind one.
+    /// never made behind one. The file is locked (`flock(2)`) until the sink is dropped.
     ///
     /// ```
-    /// use forebay::store::{FileSink, Sink};
-    /// let mut sink = FileSink::create("/dev/null".as_ref(), true)?;
+    /// use forebay::store::{FileConfig, FileSink, Sink};
+    /// let mut sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default())?;
     /// assert_eq!(sink.write(b"into the void", 0).unwrap(), 13);
     /// assert!(!sink.is_direct());
     /// # Ok::<(), forebay::Error>(())
     /// ```
     ///
     /// # Errors
-    /// The path cannot be created or written.
-    pub fn create(path: &Path, direct: bool) -> Result<Box<dyn Sink>> {
-        let config = FileConfig {
-            direct,
-            ..FileConfig::default()
-        };
-        FileSink::create_with(path, &config)
-    }
-
-    /// As [`create`](FileSink::create), with all there is to choose.
-    ///
-    /// # Errors
-    /// The path cannot be created or written.
-    pub fn create_with(path: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
+    /// * The path cannot be created or written.
+    /// * Another sink, of this or another process, writes the file.
+    /// * The file holds blocks of records. [`Records::open_append`](crate::store::Records) goes on with those.
+    pub fn create(path: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
         let file = match create_new(path) {
             Err(there) if there.kind() == io::ErrorKind::AlreadyExists => open_what_is_there(path),
             answer => answer,
         };
         let file = file.map_err(|cause| not_created(path, cause))?;
-        FileSink::over(file, path, path, config)
+        if !is_regular(&file, path)? {
+            let name = path.display().to_string();
+            return Ok(Box::new(StreamSink::named(file, name)));
+        }
+        // Where there are no locks, nobody else has one either.
+        if !sys::lock(&file).unwrap_or(true) {
+            return Err(written_elsewhere(path));
+        }
+        if holds_records(path, &file) {
+            let error = Error::new(
+                path.display().to_string(),
+                "creating the file: it holds records",
+            );
+            return Err(error.advise("Remove it first, or append to it (Records::open_append)"));
+        }
+        file.set_len(0).map_err(|cause| not_created(path, cause))?;
+        FileSink::over(file, path, path, config, 0)
     }
 
     /// Creates `path` (mode 0600), at which nothing may be yet, no link either. Messages say `name`, the one that the
@@ -188,16 +194,29 @@ impl FileSink {
     /// There is something, or it cannot be created.
     pub fn create_new(path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
         let file = create_new(path).map_err(|cause| not_created(path, cause))?;
-        FileSink::over(file, path, name, config)
+        // A new file is nobody else's; whoever wants to lock it later finds it locked.
+        let _ = sys::lock(&file);
+        FileSink::over(file, path, name, config, 0)
     }
 
-    fn over(file: File, path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
+    /// Goes on with a regular file after its first `len` bytes, which stay. The caller has locked it and cut off the rest.
+    pub(in crate::store) fn after(
+        file: File,
+        path: &Path,
+        config: &FileConfig,
+        len: u64,
+    ) -> Result<Box<dyn Sink>> {
+        FileSink::over(file, path, path, config, len)
+    }
+
+    fn over(
+        file: File,
+        path: &Path,
+        name: &Path,
+        config: &FileConfig,
+        len: u64,
+    ) -> Result<Box<dyn Sink>> {
         let failed = |cause| not_created(path, cause);
-        if !file.metadata().map_err(failed)?.is_file() {
-            let name = name.display().to_string();
-            return Ok(Box::new(StreamSink::named(file, name)));
-        }
-        file.set_len(0).map_err(failed)?;
         let direct = (config.direct && sys::writes_direct(&file, BLOCK))
             .then(|| open_direct(path, &file))
             .flatten();
@@ -209,7 +228,7 @@ impl FileSink {
             folder: real.parent().unwrap_or(Path::new("/")).into(),
             is_folder_synced: false,
             allocate_bytes: config.allocate_bytes,
-            allocated: 0,
+            allocated: len,
             cached: Cached::default(),
         }))
     }
@@ -247,9 +266,14 @@ fn is_no_failure_of_the_device(error: &io::Error) -> bool {
 }
 
 /// The kernel follows no link here.
-fn create_new(path: &Path) -> io::Result<File> {
+pub(in crate::store) fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path)
+    options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// Without making anything: a link that leads nowhere stays one.
@@ -262,8 +286,35 @@ fn open_direct(path: &Path, file: &File) -> Option<File> {
     let mut options = OpenOptions::new();
     let flags = options.write(true).custom_flags(libc::O_DIRECT);
     let direct = flags.open(path).ok()?;
+    is_same(&direct, file).then_some(direct)
+}
+
+fn is_same(one: &File, other: &File) -> bool {
     let identity = |file: &File| file.metadata().map(|it| (it.dev(), it.ino())).ok();
-    (identity(&direct)? == identity(file)?).then_some(direct)
+    identity(one).is_some() && identity(one) == identity(other)
+}
+
+fn is_regular(file: &File, path: &Path) -> Result<bool> {
+    let about = file.metadata().map_err(|cause| not_created(path, cause))?;
+    Ok(about.is_file())
+}
+
+/// Whether the file begins as a block of records does. One that may be written but not read is taken for another file.
+fn holds_records(path: &Path, file: &File) -> bool {
+    let mut begin = [0; MAGIC.len()];
+    let read =
+        |to_read: File| is_same(&to_read, file) && to_read.read_exact_at(&mut begin, 0).is_ok();
+    // For itself: opened for reading and writing, a FIFO would have a reader.
+    File::open(path).is_ok_and(read) && begin == MAGIC
+}
+
+/// The error of a file that somebody else has locked.
+pub(in crate::store) fn written_elsewhere(path: &Path) -> Error {
+    let error = Error::new(path.display().to_string(), "locking the file");
+    let error = error.because(io::Error::from(io::ErrorKind::WouldBlock));
+    error.advise(
+        "Another sink or process writes it: wait until that has ended, or name another file",
+    )
 }
 
 fn not_created(path: &Path, cause: io::Error) -> Error {

@@ -8,6 +8,7 @@ mod files;
 mod stream;
 
 pub use file::{FileConfig, FileSink};
+pub(super) use file::{create_new, written_elsewhere};
 pub use files::{Files, Series};
 pub use stream::StreamSink;
 
