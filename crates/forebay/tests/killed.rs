@@ -273,6 +273,48 @@ fn what_killed_receivers_held_is_counted_and_nothing_else_is_missing() {
 }
 
 #[test]
+fn a_queue_is_never_broken_by_deaths_while_other_processes_are_stopped() {
+    let lab = Lab::new("both");
+    let queue = create(&lab.name, &small(AfterDeath::Redeliver)).unwrap();
+    let mut dice = Dice(0x5151_7EAD);
+    let role = |number: u32| ["sender", "receiver"][number as usize % 2];
+    let mut children: Vec<_> = (0..4)
+        .map(|number| lab.child(role(number), number))
+        .collect();
+    let receiver = queue.receiver();
+    let (mut received, rounds) = (0, rounds() / 3);
+    for round in 0..rounds {
+        // The one that dies may hold one lock, and the one that is stopped the other.
+        let stopped = dice.below(4);
+        children[stopped].signal(libc::SIGSTOP);
+        let dies = (stopped + 1 + dice.below(3)) % 4;
+        children[dies].signal(libc::SIGKILL);
+        for _ in 0..3 {
+            match receiver.take(Some(Duration::from_millis(1))) {
+                Ok(message) => {
+                    check(&message);
+                    received += 1;
+                }
+                Err(error) => assert_eq!(error, RecvError::TimedOut, "round {round}"),
+            }
+        }
+        children[stopped].signal(libc::SIGCONT);
+        // Senders have even numbers.
+        let number = 4 + 2 * round + dies as u32 % 2;
+        children[dies] = lab.child(role(number), number);
+    }
+    drop(children);
+    while let Ok(message) = receiver.take(Some(Duration::from_millis(300))) {
+        check(&message);
+        received += 1;
+    }
+    let stats = receiver.stats(None).unwrap();
+    assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
+    assert!(received > 0);
+    eprintln!("{rounds} killed beside stopped ones: {stats:?}");
+}
+
+#[test]
 fn a_stopped_process_is_alive_and_costs_a_time_limit() {
     let lab = Lab::new("stopped");
     let queue = create(&lab.name, &small(AfterDeath::Redeliver)).unwrap();

@@ -206,7 +206,9 @@ impl Receiver {
         Watch::new(&self.handles, For::Message)
     }
 
-    /// Lets no message in from now on, from any sender: receivers get what is left, and then the end.
+    /// Accepts no message from now on, from any sender: receivers get what is left, and then the end.
+    ///
+    /// Between processes, it waits while a stopped one holds the senders' lock.
     pub fn close(&self) {
         self.handles.core.close();
     }

@@ -177,7 +177,9 @@ impl Sender {
         Watch::new(&self.handles, For::Room(len))
     }
 
-    /// Takes no message in from now on, from any sender: receivers get what is left, and then the end.
+    /// Accepts no message from now on, from any sender: receivers get what is left, and then the end.
+    ///
+    /// Between processes, it waits while a stopped one holds the senders' lock.
     pub fn close(&self) {
         self.handles.core.close();
     }

@@ -60,6 +60,22 @@ pub fn memory(len: usize, flags: MemfdFlags, seals: SealFlags) -> Result<OwnedFd
     Ok(file)
 }
 
+/// Sealed memory of `len` bytes without pages, and twice as many bytes of pages beyond its end.
+pub fn hollow_memory(len: usize) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("hollow", flags)?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    let (beyond, keep) = (len as u64, FallocateFlags::KEEP_SIZE);
+    rustix::fs::fallocate(&file, keep, beyond, 2 * beyond)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS)?;
+    Ok(file)
+}
+
+/// Whether the other side answers with a receipt.
+pub fn gets_a_receipt(socket: &UnixStream) -> bool {
+    receive(socket).is_some_and(|(note, _)| note[12..16] == 2_u32.to_ne_bytes())
+}
+
 /// Mapped memory, and the descriptor that most would have closed by now.
 pub struct Sheet {
     start: *mut u64,

@@ -13,6 +13,7 @@ use std::{
     io::Write,
     os::{
         fd::{AsFd, OwnedFd},
+        unix::fs::FileExt,
         unix::net::{UnixListener, UnixStream},
     },
     thread,
@@ -80,6 +81,7 @@ pub fn run() {
         "scribbler" => child.scribbles(),
         "knocker" => child.knocks(),
         "hub" => child.accepts_badly(),
+        "vandal" => child.overwrites(),
         _ => panic!("{role}"),
     }
 }
@@ -211,7 +213,7 @@ impl ChildOf {
             if dice.below(8) == 0 {
                 by_hand::send_urgently(&socket, &[1], &[fitting.as_fd()]);
             }
-            match dice.below(9) {
+            match dice.below(10) {
                 0 => silent.push(socket),
                 1 => drop(by_hand::send(&socket, &junk, &[])),
                 2 => drop(by_hand::send(&socket, &note.bytes()[..dice.below(24)], &[])),
@@ -252,6 +254,13 @@ impl ChildOf {
                     let _ = rustix::fs::fallocate(&weak, holes, 0, page as u64);
                     let _ = rustix::fs::ftruncate(&weak, 0);
                 }
+                8 => {
+                    // Sealed, with as many blocks as it should have, but beyond its end.
+                    let hollow = by_hand::hollow_memory(page).unwrap();
+                    by_hand::send(&socket, &note.bytes(), &[hollow.as_fd()]);
+                    // A lane that is accepted would be answered with a receipt.
+                    assert!(!by_hand::gets_a_receipt(&socket));
+                }
                 _ => {
                     // Right, and then it says too much before it was answered.
                     by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
@@ -260,6 +269,29 @@ impl ChildOf {
             }
             if silent.len() > 5 {
                 silent.clear();
+            }
+        }
+    }
+
+    /// Writes over the words and messages of a shared queue.
+    fn overwrites(mut self) {
+        let name = env::var("FOREBAY_QUEUE").unwrap();
+        let file = File::options()
+            .write(true)
+            .open(format!("/dev/shm/forebay.{name}"))
+            .unwrap();
+        while !self.is_over() {
+            let dice = &mut self.dice;
+            // The first page has the words behind 128 bytes that nobody reads again; the second one has messages.
+            let word = 128 + 8 * dice.below(2 * 4096_u64 / 8 - 16);
+            let value = match dice.below(3) {
+                0 => nasty(dice),
+                1 => dice.below(8192),
+                _ => dice.below(1024) * 8,
+            };
+            file.write_all_at(&value.to_ne_bytes(), word).unwrap();
+            if dice.below(50) == 0 {
+                thread::sleep(Duration::from_micros(100));
             }
         }
     }

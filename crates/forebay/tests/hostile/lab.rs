@@ -81,7 +81,13 @@ impl Lab {
 
     /// This program again, as `role` number `number`.
     pub fn child(&self, role: &str, number: u64) -> Mortal {
+        self.child_with(role, number, "FOREBAY_ROLE", role)
+    }
+
+    /// As [`child`](Lab::child), with a variable more in its environment.
+    pub fn child_with(&self, role: &str, number: u64, variable: &str, value: &str) -> Mortal {
         let child = children::role("child")
+            .env(variable, value)
             .env("FOREBAY_ROLE", role)
             .env(FOLDER, &self.folder)
             .env("FOREBAY_NUMBER", number.to_string())

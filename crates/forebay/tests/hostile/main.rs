@@ -9,6 +9,7 @@
 //!  knocker ─────▶                 greetings that are none
 //!
 //!  sender here ─▶ hubs of the devil
+//!  sender, receiver here ─▶ a shared queue that another process overwrites
 //! ```
 #![cfg(not(forebay_one_view))] // ThreadSanitizer does not see into the locks that the threads of a hub share
 
@@ -19,7 +20,10 @@ mod lab;
 mod support;
 
 use children::{Honest, seconds};
-use forebay::queue::lanes::{Config, Ending, Hub, RecvError, SendError, Sender};
+use forebay::queue::{
+    lanes::{Config, Ending, Hub, RecvError, SendError, Sender},
+    shared::{self, Shared},
+};
 use lab::{Descriptors, Lab, promptly};
 use std::{
     collections::BTreeMap,
@@ -32,6 +36,7 @@ use support::{children::Mortal, dice::Dice};
 
 /// The time limit of all calls.
 const LIMIT: Option<Duration> = Some(Duration::from_millis(50));
+const SOON: Option<Duration> = Some(Duration::from_millis(1));
 /// Senders that keep to the protocol; the last one of them is stopped now and then.
 const HONEST: u64 = 3;
 
@@ -227,6 +232,60 @@ fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
         assert!(ends.contains_key(end), "no sender saw {end}");
     }
     before.come_back();
+}
+
+/// Does all that one can do with a queue, with time limits, until it is time. Only that it comes back counts.
+fn use_shared(queue: &Shared) -> BTreeMap<String, u64> {
+    let (sender, receiver) = (queue.sender(), queue.receiver());
+    let (mut seen, mut bytes, begun) = (BTreeMap::new(), 0, Instant::now());
+    let mut count = |end: String| *seen.entry(end).or_insert(0_u64) += 1;
+    while begun.elapsed() < seconds() {
+        let messages = [&[1; 100][..], &[2; 3000], &[]];
+        match promptly(|| sender.send(messages[begun.elapsed().as_nanos() as usize % 3], SOON)) {
+            Ok(()) => count("sent".to_owned()),
+            Err(error) => count(format!("send: {error}")),
+        }
+        let _ = promptly(|| sender.try_send_burst(&messages));
+        match promptly(|| receiver.take_burst(100, SOON)) {
+            Ok(burst) => {
+                // All of it is there to read, whatever it says.
+                bytes += burst
+                    .iter()
+                    .map(|(_, message)| message.to_vec().len())
+                    .sum::<usize>();
+                count("received".to_owned());
+            }
+            Err(error) => count(format!("receive: {error}")),
+        }
+        let _ = promptly(|| receiver.recv_fitting(&mut [0; 10], SOON));
+        let _ = promptly(|| receiver.stats(SOON));
+    }
+    eprintln!("{bytes} bytes; {seen:?}");
+    seen
+}
+
+#[test]
+fn a_process_that_overwrites_a_shared_queue_costs_errors_and_time_limits() {
+    let _alone = lab::alone(seconds());
+    let lab = Lab::new("vandal");
+    let name = format!("vandal-{}", std::process::id());
+    let config = shared::Config {
+        capacity_bytes: 4096,
+        ..shared::Config::default()
+    };
+    let queue = shared::create(&name, &config).unwrap();
+    let mut vandal = lab.child_with("vandal", 0, "FOREBAY_QUEUE", &name);
+    let seen = thread::scope(|scope| {
+        let threads = [0; 2].map(|_| scope.spawn(|| use_shared(&queue)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    vandal.ends_well();
+    shared::remove(&name).unwrap();
+    let broken = seen
+        .iter()
+        .flat_map(BTreeMap::keys)
+        .any(|end| end.contains("overwritten"));
+    assert!(broken, "{seen:?}");
 }
 
 /// What a child does. A test of its own only so that the program can be run as one.
