@@ -104,6 +104,7 @@ impl Request {
                 }
             },
         };
+        refuse_packed_name(flags)?;
         let limits = Limits::from_flags(flags)?;
         let names = parse_names(flags)?;
         let mut store = match &flags.store {
@@ -269,6 +270,22 @@ impl Request {
 /// Whether a file of this name has the classic format, and so one link type.
 fn is_classic(path: &Path) -> bool {
     path != Path::new("-") && Format::of_path(path) == Format::Pcap
+}
+
+/// What is written is not compressed, so a name that says otherwise would mislead every reader.
+fn refuse_packed_name(flags: &Flags) -> Result<()> {
+    const PACKED: [&str; 6] = ["gz", "zst", "lz4", "xz", "bz2", "Z"];
+    let Some(path) = &flags.write else {
+        return Ok(());
+    };
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let Some(ending) = ending.filter(|ending| PACKED.contains(ending)) else {
+        return Ok(());
+    };
+    let path = path.display();
+    refuse(format!(
+        "-w {path}: a single file is not compressed while it is written. Leave out .{ending} and compress the file afterwards, or pipe: -w - | gzip >FILE. Of several files (-C, -G, -b), --compress zstd makes NAME.zst of each"
+    ))
 }
 
 fn refuse_overwriting(path: &Path) -> Result<()> {
