@@ -10,7 +10,10 @@
 //! `file` and `sys`. Read next: [`crate::file`], which finds the place.
 
 use crate::{file::File, format::Format, port::Port, sys};
-use forebay::{Error, Result};
+use forebay::{
+    Error, Result,
+    store::{lock_output, open_existing},
+};
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom},
@@ -156,7 +159,7 @@ impl Examined {
     /// returned, unless it is all zeros; all of that is durable when this returns.
     ///
     /// # Errors
-    /// It is somebody else's, of which only they and root can see that nobody is writing it; it changed since, or the name has another one; there is a file with the name of the rest; writing fails.
+    /// Somebody has it open. It is somebody else's, of which only they and root can see that nobody is writing it; it changed since, or the name has another one; there is a file with the name of the rest; writing fails.
     /// Then the file is as it was.
     pub fn cut(&self) -> Result<Option<PathBuf>> {
         let failed = |what: &'static str| {
@@ -168,8 +171,16 @@ impl Examined {
             return Err(Error::new(name, what).advise("Run this as that user, or as root"));
         }
         let mut options = fs::OpenOptions::new();
-        let file = options.read(true).write(true).open(&self.path);
+        let file = open_existing(&self.path, options.read(true).write(true));
         let mut file = file.map_err(failed("opening it for writing"))?;
+        lock_output(&file).map_err(failed("locking it"))?;
+        // From here on whoever opens it waits until the file is closed; where there are no leases, nobody does.
+        if let Err(cause) = sys::keep_others_out(file.as_fd())
+            && cause.kind() == io::ErrorKind::WouldBlock
+        {
+            let name = self.path.display().to_string();
+            return Err(Error::new(name, "somebody has it open").advise("Close it there first"));
+        }
         let about = file.metadata().map_err(failed("looking at it"))?;
         if version(&about) != self.version {
             let name = self.path.display().to_string();

@@ -127,6 +127,23 @@ pub(crate) fn has_writers(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Takes a lease for writing on a file that only this descriptor has open: from then on the kernel has every other opening wait until the
+/// descriptor is closed, for `/proc/sys/fs/lease-break-time` at most.
+///
+/// # Errors
+/// As `fcntl(2)` for `F_SETLEASE`; `WouldBlock`: another descriptor has the file open.
+pub(crate) fn keep_others_out(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // An opening is announced by a signal, SIGIO as a rule, which would end the process. SIGURG is ignored as a rule.
+    // SAFETY: takes and keeps no memory of ours.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) })?;
+    Ok(())
+}
+
+/// Which signal announces that a lease is to be given back (linux/fcntl.h, include/uapi/asm-generic/fcntl.h).
+const F_SETSIG: libc::c_int = 10;
+
 /// A shared, readable and writable mapping; unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {

@@ -79,6 +79,7 @@ pub fn summary(summary: &Summary, request: &Request, unprinted: u64) -> Value {
             "bytes": store.bytes,
             "buffer_bytes": store.buffer_bytes,
             "direct": store.direct,
+            "in_memory": store.in_memory,
             "thread": store.thread,
             "huge_pages": matches!(store.huge_pages, HugePages::Got { .. }),
         })

@@ -361,6 +361,9 @@ fn kept(summary: &Summary) -> String {
     let mut text = size(summary.bytes);
     text += &match summary.totals.durable_bytes {
         _ if summary.durable => ", durable".into(),
+        _ if summary.store.is_some_and(|store| store.in_memory) => {
+            ", written (this file system is memory: a power cut takes all of it)".into()
+        }
         0 => ", written".into(),
         some => format!(" written, {} of it durable", size(some)),
     };

@@ -235,3 +235,35 @@ fn names_of_a_time_replace_nothing_and_links_are_never_followed() {
             .success()
     );
 }
+
+#[test]
+fn a_file_that_appeared_while_one_was_written_keeps_its_name() {
+    let folder = Folder::new();
+    let name = folder.path("a.pcapng");
+    let args = ["-i", "sim:rate=10M", "-w", &name, "-b", "duration:1000"];
+    let mut command = forebay(&args);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    let part = || {
+        names(&folder)
+            .into_iter()
+            .find(|name| name.ends_with(".part"))
+    };
+    let part = loop {
+        if let Some(part) = part() {
+            break part;
+        }
+        std::thread::yield_now();
+    };
+    let theirs = folder.path(part.strip_suffix(".part").unwrap());
+    // Its header is there: signals are heard from then on.
+    while fs::metadata(folder.path(&part)).unwrap().len() == 0 {
+        std::thread::yield_now();
+    }
+    fs::write(&theirs, "theirs").unwrap();
+    interrupt(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    assert!(!open(&format!("{theirs}.1")).packets.is_empty());
+}

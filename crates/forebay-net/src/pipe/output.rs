@@ -8,7 +8,7 @@ use super::{
 };
 use forebay::{
     Error, Result,
-    store::{Sink, StreamSink},
+    store::{Sink, StreamSink, open_output},
 };
 use std::{
     fs::{File, OpenOptions},
@@ -88,12 +88,9 @@ impl Output {
                     error.because(cause).advise(advice)
                 };
                 let mut options = OpenOptions::new();
-                options.create(true).truncate(false);
                 options.write(existing != Existing::Append);
-                let file = options
-                    .append(existing == Existing::Append)
-                    .open(path)
-                    .map_err(failed)?;
+                options.append(existing == Existing::Append);
+                let file = open_output(path, &options).map_err(failed)?;
                 let metadata = file.metadata().map_err(failed)?;
                 let has_content = metadata.is_file() && metadata.len() > 0;
                 if has_content && existing == Existing::Refuse {

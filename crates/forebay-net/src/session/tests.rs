@@ -19,7 +19,8 @@ impl Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let name = format!("forebay-session-{}-{number}{suffix}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
+        // A disk: in memory, which /tmp may be, nothing is durable.
+        Scratch(std::path::Path::new("/var/tmp").join(name))
     }
 }
 

@@ -66,6 +66,7 @@ pub(super) struct Start {
 pub struct Appender {
     /// The buffer that is being filled; the half of it that is filled lies where the writer may take it.
     current: Option<Vacant>,
+    in_memory: bool,
     capacity: usize,
     /// The current buffer leaves from here on if the writer has nothing to do, and otherwise at its capacity.
     mark: usize,
@@ -129,6 +130,7 @@ impl Appender {
     ) -> Result<Self> {
         let drain = Drain::new(sink, framing.clone(), config.sync, start.bytes);
         let direct = drain.is_direct();
+        let in_memory = drain.is_in_memory();
         let size = config.whole_buffer_bytes();
         let map = MapConfig {
             populate: false,
@@ -154,6 +156,7 @@ impl Appender {
         let writer = Writer::start(drain, spare, config, layout)?;
         Ok(Appender {
             current: Some(writer.open((vacant, filled), start.bytes, start.records)),
+            in_memory,
             capacity: config.buffer_bytes,
             mark: early,
             early,
@@ -584,6 +587,7 @@ impl Appender {
             bytes: self.buffers * self.capacity,
             buffer_bytes: self.capacity,
             direct: self.padding.is_some(),
+            in_memory: self.in_memory,
             thread: self.writer.is_thread(),
             huge_pages: self.huge_pages,
         }

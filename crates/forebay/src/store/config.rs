@@ -151,6 +151,8 @@ pub struct Got {
     pub buffer_bytes: usize,
     /// Whole buffers go past the page cache.
     pub direct: bool,
+    /// The output is memory (tmpfs, ramfs): a power cut takes all of it, so nothing is ever durable.
+    pub in_memory: bool,
     /// A thread of its own writes.
     pub thread: bool,
     /// Whether the buffers lie in huge pages.

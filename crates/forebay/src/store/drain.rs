@@ -239,6 +239,10 @@ impl Drain {
             }
         }
         if let Err(error) = self.sink.complete() {
+            self.is_promised = false;
+            if self.before == 0 {
+                self.durable = Progress::default(); // of this output, and there was no other
+            }
             self.trouble.get_or_insert(error);
         }
     }
@@ -321,6 +325,11 @@ impl Drain {
     /// What went wrong without keeping anything from being written, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
         self.trouble.take()
+    }
+
+    /// Whether the output is memory, which no power cut spares.
+    pub fn is_in_memory(&self) -> bool {
+        self.sink.is_in_memory()
     }
 
     /// Whether whole buffers go past the page cache.

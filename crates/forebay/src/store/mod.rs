@@ -62,4 +62,6 @@ pub use config::{Config, Got, SyncPolicy, WhenFull};
 pub use framing::{Framing, Seal, Whole};
 pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};
-pub use sink::{FileConfig, FileSink, Files, Series, Sink, StreamSink};
+pub use sink::{
+    FileConfig, FileSink, Files, Series, Sink, StreamSink, lock_output, open_existing, open_output,
+};

@@ -150,7 +150,8 @@ fn a_sink_without_a_next_output_says_so() {
 
 #[test]
 fn what_was_allocated_ahead_is_given_back_at_the_end() {
-    let path = std::env::temp_dir().join(format!("forebay-ahead-{}", std::process::id()));
+    let path =
+        std::path::Path::new("/var/tmp").join(format!("forebay-ahead-{}", std::process::id()));
     let ahead = FileConfig {
         allocate_bytes: 8 << 20,
         ..FileConfig::default()

@@ -250,7 +250,8 @@ fn senseless_sizes_are_refused_with_a_reason() {
 
 #[test]
 fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
-    let folder = std::env::temp_dir().join(format!("forebay-store-{}", std::process::id()));
+    let folder =
+        std::path::Path::new("/var/tmp").join(format!("forebay-store-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for direct in [false, true] {
         let path = folder.join(format!("{direct}"));

@@ -11,6 +11,10 @@
 
 use super::{Register, names::behind};
 use forebay::{Error, Result};
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    io::Errno,
+};
 use std::{
     collections::VecDeque,
     fs, io,
@@ -128,11 +132,11 @@ impl Kept {
     /// Gives what the file in hand became its name, if it is still wanted.
     ///
     /// # Errors
-    /// It cannot be renamed.
+    /// Another file has the name by now, or it cannot be renamed.
     pub fn name(&self, part: &Path, name: &Path) -> io::Result<bool> {
         let inner = self.inner();
         if inner.in_hand.is_some() {
-            fs::rename(part, name)?;
+            rename_to_new(part, name)?;
         }
         Ok(inner.in_hand.is_some())
     }
@@ -196,6 +200,26 @@ pub(super) fn packed(path: &Path) -> PathBuf {
 /// What `name` is called until it is complete.
 pub(super) fn part(name: &Path) -> PathBuf {
     behind(name, ".part")
+}
+
+/// Renames a file to a name that nothing has.
+///
+/// # Errors
+/// Something has it (`AlreadyExists`), or it cannot be renamed.
+pub(super) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system without that flag (man 2 rename).
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        answer => return Ok(answer?),
+    }
+    match fs::hard_link(from, to) {
+        Ok(()) => return fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) => {}
+    }
+    // One without links either: an empty file of ours takes the name first.
+    fs::File::create_new(to)?;
+    fs::rename(from, to)
 }
 
 /// Where nothing is, nothing is to be done. A link is removed itself.

@@ -2,7 +2,7 @@
 
 use super::{
     Names, Register, Rotation,
-    kept::{Kept, packed, part, remove},
+    kept::{Kept, packed, part, remove, rename_to_new},
     names::{behind, folder},
 };
 use forebay::{
@@ -14,9 +14,9 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{self, File, Metadata},
+    fs::{self, File},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -30,7 +30,9 @@ pub(in crate::session) struct Shelf {
     keep_bytes: u64,
     /// What the file being written is going to be called.
     name: PathBuf,
-    held: Option<Held>,
+    /// What it was ordered to be called, and what it is called while it is written.
+    ordered: PathBuf,
+    part: PathBuf,
     /// It is called so: what failed behind that can be tried again.
     is_named: bool,
     syncs: bool,
@@ -48,7 +50,8 @@ impl Shelf {
             keep_bytes: keep_bytes.unwrap_or(u64::MAX),
             kept,
             name: PathBuf::new(),
-            held: None,
+            ordered: PathBuf::new(),
+            part: PathBuf::new(),
             is_named: false,
             syncs,
             sync_folder,
@@ -57,19 +60,28 @@ impl Shelf {
 
     /// A name of a time is given to one file only.
     fn free(&self, name: PathBuf) -> PathBuf {
-        let is_taken = |name: &Path| {
-            let packed = packed(name);
-            let is_packed =
-                self.kept.compresses() && (is_there(&part(&packed)) || is_there(&packed));
-            // In the order in which another capture names it, or it might be seen as neither.
-            is_packed || is_there(&part(name)) || is_there(name)
-        };
-        if self.replaces || !is_taken(&name) {
+        if self.replaces || !self.is_taken(&name) {
             return name;
         }
+        self.numbered(name)
+    }
+
+    /// The next name for a finished file whose own was taken while it was written.
+    fn next_free(&self) -> PathBuf {
+        self.numbered(self.ordered.clone())
+    }
+
+    fn numbered(&self, name: PathBuf) -> PathBuf {
         let others = (1u64..).map(|number| behind(&name, format!(".{number}")));
-        let mut free = others.filter(|other| !is_taken(other));
+        let mut free = others.filter(|other| !self.is_taken(other));
         free.next().unwrap_or(name)
+    }
+
+    fn is_taken(&self, name: &Path) -> bool {
+        let packed = packed(name);
+        let is_packed = self.kept.compresses() && (is_there(&part(&packed)) || is_there(&packed));
+        // In the order in which another capture names it, or it might be seen as neither.
+        is_packed || is_there(&part(name)) || is_there(name)
     }
 
     /// Makes the file that is ordered; says what it is going to be called.
@@ -79,7 +91,7 @@ impl Shelf {
             refuse_what_is_no_file(&name)?;
             let part = part(&name);
             if self.replaces {
-                Held::refuse_another(&part)?;
+                refuse_if_written(&part)?;
                 // What a capture left that was killed; and a ring has no room for what it replaces.
                 remove(&part)?;
                 if self.kept.is_ring() {
@@ -104,21 +116,14 @@ impl Shelf {
 
     /// Gives the complete file its name; `false`: there is none, because not a byte was written.
     fn give_name(&mut self) -> Result<bool> {
-        let part = part(&self.name);
+        let part = self.part.clone();
+        let name = self.name.display().to_string();
         let failed = |cause| {
             let tried = format!("giving {} its final name", part.display());
-            let error = Error::new(self.name.display().to_string(), tried).because(cause);
+            let error = Error::new(name.clone(), tried).because(cause);
             error.advise("What is written is whole, under that name")
         };
         let there = fs::symlink_metadata(&part).map_err(failed)?;
-        if self.held.as_ref().is_some_and(|held| !held.is(&there)) {
-            let tried = format!(
-                "what was written is lost: {} is another file",
-                part.display()
-            );
-            let error = Error::new(self.name.display().to_string(), tried);
-            return Err(error.advise("Give each capture names of its own"));
-        }
         let len = there.len();
         if len == 0 {
             // The disk was full before its first byte: that is no capture file.
@@ -130,9 +135,18 @@ impl Shelf {
             // That of an earlier capture, before anybody makes the one of this file.
             remove(&packed(&self.name))?;
         }
-        fs::rename(&part, &self.name).map_err(failed)?;
+        if self.replaces {
+            fs::rename(&part, &self.name).map_err(failed)?;
+        } else {
+            // A file that appeared meanwhile keeps its name, and this one gets the next.
+            while let Err(cause) = rename_to_new(&part, &self.name) {
+                if cause.kind() != io::ErrorKind::AlreadyExists {
+                    return Err(failed(cause));
+                }
+                self.name = self.next_free();
+            }
+        }
         self.is_named = true;
-        self.held = None;
         self.kept.add(&self.name, len);
         Ok(true)
     }
@@ -142,7 +156,8 @@ impl Series for Shelf {
     fn open(&mut self, _number: u64) -> Result<Box<dyn Sink>> {
         self.kept.make_room(self.keep_files, self.keep_bytes)?;
         let (name, sink) = self.make()?;
-        self.held = Held::of(&part(&name));
+        self.part = part(&name);
+        self.ordered = name.clone();
         self.name = name;
         self.is_named = false;
         self.register.opened();
@@ -174,38 +189,20 @@ pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
     let paths = there.flatten().map(|entry| entry.path());
     let mut parts = paths.filter(|path| path.extension().is_some_and(|it| it == "part"));
     parts.try_for_each(|part| match rotation.replaces(&part) {
-        true => Held::refuse_another(&part),
+        true => refuse_if_written(&part),
         false => Ok(()),
     })
 }
 
-/// A lock on the file being written, which goes with its process: who wants the name can tell it from what a killed
-/// capture left.
-struct Held(File);
-
-impl Held {
-    /// Where the file system has no locks, nothing is held.
-    fn of(part: &Path) -> Option<Self> {
-        let file = open(part).ok()?;
-        flock(&file, FlockOperation::NonBlockingLockShared).ok()?;
-        Some(Held(file))
+/// A file is locked while it is written, and the lock goes with its process: so it can be told from what a killed capture left.
+fn refuse_if_written(part: &Path) -> Result<()> {
+    let answer = open(part).map(|file| flock(file, FlockOperation::NonBlockingLockExclusive));
+    if let Ok(Err(Errno::WOULDBLOCK)) = answer {
+        let what = "another capture is writing it";
+        let error = Error::new(part.display().to_string(), what);
+        return Err(error.advise("Give each capture names of its own"));
     }
-
-    fn refuse_another(part: &Path) -> Result<()> {
-        let answer = open(part).map(|file| flock(file, FlockOperation::NonBlockingLockExclusive));
-        if let Ok(Err(Errno::WOULDBLOCK)) = answer {
-            let what = "another capture is writing it";
-            let error = Error::new(part.display().to_string(), what);
-            return Err(error.advise("Give each capture names of its own"));
-        }
-        Ok(())
-    }
-
-    fn is(&self, there: &Metadata) -> bool {
-        let identity = |it: &Metadata| (it.dev(), it.ino());
-        let held = self.0.metadata();
-        held.is_ok_and(|held| identity(&held) == identity(there))
-    }
+    Ok(())
 }
 
 fn open(part: &Path) -> io::Result<File> {

@@ -49,7 +49,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// for time in 0..1000 {
 ///     log.append_with(|entry| *entry = Entry { time, key: [7; 5], len: 1 })?;
 /// }
-/// assert_eq!(log.close().wait_to_the_end().totals.durable, 1000);
+/// assert_eq!(log.close().wait_to_the_end().totals.written, 1000);
 ///
 /// let mut reader = records::Reader::new(std::fs::File::open(&path).unwrap());
 /// while let Some(block) = reader.next_block()? {

@@ -4,7 +4,11 @@ use super::{
     block::Head,
     reader::{Reader, Recovered},
 };
-use crate::{Error, Result, store::sink::written_elsewhere, sys::file as sys};
+use crate::{
+    Error, Result,
+    store::{open_existing, sink::written_elsewhere},
+    sys::file as sys,
+};
 use std::{
     fs::{self, File, OpenOptions},
     io,
@@ -72,7 +76,7 @@ pub(super) fn open(path: &Path) -> Result<File> {
         ));
     }
     // One descriptor for all of it: what is cut is what was read, whatever file gets the name meanwhile.
-    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = open_existing(path, OpenOptions::new().read(true).write(true));
     let file = file.map_err(|cause| failed(path, "opening for writing", cause))?;
     match sys::lock(&file) {
         Ok(true) => Ok(file),

@@ -5,7 +5,10 @@
 //!  ├── aligned: O_DIRECT ──┼── else: page cache ─┤                 │      cut off at the end
 //! ```
 
-use super::{Sink, StreamSink};
+use super::{
+    Sink, StreamSink,
+    claim::{is_same_file, open_output},
+};
 use crate::{
     Error, Result,
     store::{buffer::BLOCK, records::MAGIC},
@@ -55,7 +58,8 @@ impl Default for FileConfig {
 pub struct FileSink {
     file: File,
     direct: Option<File>,
-    /// As it was given, for messages.
+    /// Where it was made, and what messages call it.
+    path: PathBuf,
     name: PathBuf,
     /// Where a link leads: that is the folder which has to be synced.
     folder: PathBuf,
@@ -150,12 +154,10 @@ impl FileSink {
     /// # Errors
     /// * The path cannot be created or written.
     /// * Another sink, of this or another process, writes the file.
+    /// * It is another user's, in a folder such as /tmp ([`open_existing`](crate::store::open_existing)).
     /// * The file holds blocks of records. [`Records::open_append`](crate::store::Records) goes on with those.
     pub fn create(path: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
-        let file = match create_new(path) {
-            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => open_what_is_there(path),
-            answer => answer,
-        };
+        let file = open_output(path, OpenOptions::new().write(true));
         let file = file.map_err(|cause| not_created(path, cause))?;
         if !is_regular(&file, path)? {
             let name = path.display().to_string();
@@ -224,6 +226,7 @@ impl FileSink {
         Ok(Box::new(FileSink {
             file,
             direct,
+            path: path.into(),
             name: name.into(),
             folder: real.parent().unwrap_or(Path::new("/")).into(),
             is_folder_synced: false,
@@ -276,11 +279,6 @@ pub(in crate::store) fn create_new(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Without making anything: a link that leads nowhere stays one.
-fn open_what_is_there(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).open(path)
-}
-
 /// The second descriptor, unless the path leads to another file by now.
 fn open_direct(path: &Path, file: &File) -> Option<File> {
     let mut options = OpenOptions::new();
@@ -290,8 +288,10 @@ fn open_direct(path: &Path, file: &File) -> Option<File> {
 }
 
 fn is_same(one: &File, other: &File) -> bool {
-    let identity = |file: &File| file.metadata().map(|it| (it.dev(), it.ino())).ok();
-    identity(one).is_some() && identity(one) == identity(other)
+    let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) else {
+        return false;
+    };
+    is_same_file(&one, &other)
 }
 
 fn is_regular(file: &File, path: &Path) -> Result<bool> {
@@ -324,7 +324,9 @@ fn not_created(path: &Path, cause: io::Error) -> Error {
             "It is a link that leads nowhere: remove it, or name the file itself"
         }
         io::ErrorKind::NotFound => "Make the folder first",
-        io::ErrorKind::PermissionDenied => "Choose a folder that you may write",
+        io::ErrorKind::PermissionDenied if cause.raw_os_error().is_some() => {
+            "Choose a folder that you may write"
+        }
         io::ErrorKind::IsADirectory => "Name a file in it",
         _ => "",
     };
@@ -396,6 +398,7 @@ impl Sink for FileSink {
 
     fn sync(&mut self) -> io::Result<bool> {
         self.file.sync_data()?;
+        let keeps_nothing = sys::is_in_memory(&self.file);
         self.cached.taken = self.cached.end;
         self.cached.started = self.cached.end;
         if !self.is_folder_synced {
@@ -406,6 +409,26 @@ impl Sink for FileSink {
             folder.sync_all()?;
             self.is_folder_synced = true;
         }
-        Ok(true)
+        Ok(!keeps_nothing)
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        let failed = |what: &str| Error::new(self.name.display().to_string(), what);
+        let ours = self.file.metadata();
+        let ours = ours.map_err(|cause| failed("looking at the file").because(cause))?;
+        match self.path.metadata() {
+            Ok(there) if is_same_file(&there, &ours) => Ok(()),
+            _ if ours.nlink() == 0 => Err(failed(
+                "the file was removed or replaced while it was written: what was written is lost",
+            )),
+            there => {
+                let error = failed("the file was renamed while it was written");
+                let error = match there {
+                    Ok(_) => error,
+                    Err(cause) => error.because(cause),
+                };
+                Err(error.advise("What was written is whole, under another name"))
+            }
+        }
     }
 }

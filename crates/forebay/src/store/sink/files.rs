@@ -55,7 +55,7 @@ pub trait Series: Send {
 ///     slot.commit(1);
 ///     assert!(store.next_output()?);
 /// }
-/// assert!(store.close().wait_to_the_end().durable);
+/// assert!(store.close().wait_to_the_end().error.is_none());
 /// assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"two");
 /// # std::fs::remove_dir_all(&folder).unwrap();
 /// # Ok::<(), forebay::Error>(())
@@ -66,6 +66,8 @@ pub struct Files<S> {
     current: Box<dyn Sink>,
     /// The current one was taken leave of, and the next could not be opened yet.
     is_complete: bool,
+    /// The current one is complete by itself; the series may have renamed it since.
+    is_checked: bool,
 }
 
 impl<S: Series> Files<S> {
@@ -78,6 +80,7 @@ impl<S: Series> Files<S> {
             current: series.open(0)?,
             series,
             number: 0,
+            is_checked: false,
             is_complete: false,
         })
     }
@@ -120,12 +123,16 @@ impl<S: Series> Sink for Files<S> {
         self.complete()?;
         self.current = self.series.open(self.number + 1)?;
         self.number += 1;
-        self.is_complete = false;
+        (self.is_checked, self.is_complete) = (false, false);
         Ok(())
     }
 
     fn complete(&mut self) -> Result<()> {
         if !self.is_complete {
+            if !self.is_checked {
+                self.current.complete()?;
+                self.is_checked = true;
+            }
             self.series.complete(self.number)?;
             self.is_complete = true;
         }

@@ -3,10 +3,12 @@
 //! [`Sink`] is what the store asks of an output. [`FileSink`] is a regular file that we made, [`StreamSink`] a pipe, a
 //! device or a descriptor that we were handed, [`Files`] several outputs, one after another.
 
+mod claim;
 mod file;
 mod files;
 mod stream;
 
+pub use claim::{lock_output, open_existing, open_output};
 pub use file::{FileConfig, FileSink};
 pub(super) use file::{create_new, written_elsewhere};
 pub use files::{Files, Series};
