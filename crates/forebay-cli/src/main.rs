@@ -2,7 +2,7 @@
 //!
 //! `args` are the flags. `capture`, `info`, `pipe`, `get`, `queue`, `records` and `repair` are the subcommands. In `capture` and `pipe`, `request`
 //! turns flags into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its
-//! relatives in, `privileges` gives up what only opening needs, `output` is where all write, `usage` refuses.
+//! relatives in, `privileges` gives up what a subcommand does not need, `output` is where all write, `usage` refuses.
 //!
 //! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
 //! lost and `--fail-on-drop` was given.
@@ -33,8 +33,8 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let ready =
-        privileges::refuse_to_be_lent().and_then(|()| signals::survive_the_file_size_limit());
+    let ready = privileges::refuse_to_be_lent().and_then(|()| privileges::keep_for(&args.command));
+    let ready = ready.and_then(|()| signals::survive_the_file_size_limit());
     let code = match ready.and_then(|()| run(args.command)) {
         Ok(code) => code,
         Err(error) => {

@@ -1,13 +1,17 @@
-//! Giving up what only opening interfaces needs, before the first packet is looked at and the first file made.
+//! Giving up capabilities: what a subcommand does not need before it reads anything, and what only opening interfaces needs before the first
+//! packet is looked at and the first file made.
 //!
 //! ```text
-//!  interfaces are opened ─▶ shed ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
+//!  keep_for ─▶ interfaces are opened ─▶ shed ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
 //! ```
 //! Capabilities belong to threads: they are shed while there is one, and those that come later have none to begin
 //! with. From then on no thread can open a packet socket again, and a second output file meets the same rights as
 //! the first one.
 
-use crate::usage::refuse;
+use crate::{
+    args::{Command, QueueCommand},
+    usage::refuse,
+};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{
     Gid, Uid, User, getegid, geteuid, getgid, getuid, setgroups, setresgid, setresuid,
@@ -22,6 +26,37 @@ use std::ffi::CString;
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 /// What becoming somebody else needs, and then loses.
 const IDENTITY: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
+/// Gives up every capability that this subcommand never needs, first of all: what it then reads was written by others.
+///
+/// # Errors
+/// The system refuses.
+pub fn keep_for(command: &Command) -> Result<()> {
+    use CapabilitySet as Set;
+    let needed = match command {
+        Command::Capture(flags) => {
+            let opening = match flags.interfaces.is_empty() {
+                true => Set::empty(),
+                false => Set::NET_RAW | Set::NET_ADMIN,
+            };
+            match flags.user {
+                None => opening,
+                Some(_) => opening | IDENTITY,
+            }
+        }
+        // To see and keep away others who write a file.
+        Command::Repair(_) => Set::LEASE,
+        // More memory in pipes than a user may have, and ports below 1024.
+        Command::Pipe(_) => Set::SYS_RESOURCE | Set::NET_BIND_SERVICE,
+        // Another user's queue.
+        Command::Queue(flags) => match flags.command {
+            QueueCommand::Remove(_) => Set::FOWNER,
+            _ => Set::empty(),
+        },
+        Command::Get(_) | Command::Info(_) | Command::Records(_) => Set::empty(),
+    };
+    give_up_all_but(needed)
+}
 
 /// Refuses to act with another user's rights than those of whoever started us: a program with the set-user-ID bit would read
 /// and write any file for anybody.
@@ -102,18 +137,19 @@ impl Identity {
 /// # Errors
 /// The system refuses.
 pub fn shed(next: Option<&Identity>) -> Result<()> {
-    let files = if geteuid().is_root() {
-        FILES
-    } else {
-        CapabilitySet::empty()
-    };
-    let keep = if next.is_some() {
-        files | IDENTITY
-    } else {
-        files
+    give_up_all_but(match next {
+        Some(_) => IDENTITY,
+        None => CapabilitySet::empty(),
+    })
+}
+
+fn give_up_all_but(needed: CapabilitySet) -> Result<()> {
+    let files = match geteuid().is_root() {
+        true => FILES,
+        false => CapabilitySet::empty(),
     };
     set_no_new_privs(true)
-        .and_then(|()| keep_only(keep))
+        .and_then(|()| keep_only(files | needed))
         .context("capabilities cannot be given up")
 }
 

@@ -4,13 +4,13 @@ use crate::{
     Load, ended,
     lab::{self, lab},
     listening,
-    support::{count, forebay, found::read, interrupt},
+    support::{Folder, count, forebay, found::read, has, interrupt, run},
 };
 use std::{
     fs::{self, File},
     os::unix::fs::{MetadataExt, chown},
     path::PathBuf,
-    process::Child,
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -204,4 +204,63 @@ fn somebody_who_is_not_there_is_refused() {
         said.contains("-Z no-such-user: there is no such user"),
         "{said}"
     );
+}
+
+#[test]
+fn every_subcommand_gives_up_what_it_does_not_need_before_it_reads() {
+    if !is_root_over_all() || !has("strace") {
+        return;
+    }
+    let folder = Folder::new();
+    let (input, log) = (folder.path("input.pcapng"), folder.path("log"));
+    let fine = run(&["-i", "sim:clock=virtual", "-c", "9", "-q", "-w", &input]);
+    assert!(fine.status.success());
+    let queue = format!("forebay-test-{}", std::process::id());
+    let cases: &[(&[&str], &str, &[&str])] = &[
+        (&["capture", "-r", &input], &input, &[]),
+        (
+            &["capture", "-F", &input, "-i", "lo"],
+            &input,
+            &["NET_RAW", "NET_ADMIN"],
+        ),
+        (&["info", &input], &input, &[]),
+        (&["repair", &input], &input, &["LEASE"]),
+        (&["records", "dump", &input], &input, &[]),
+        (
+            &["pipe", "-i", &input, "-o", "/dev/null"],
+            &input,
+            &["SYS_RESOURCE", "NET_BIND_SERVICE"],
+        ),
+        (&["queue", "stat", &queue], &queue, &[]),
+        (&["get", "http://127.0.0.1:9/"], "127.0.0.1", &[]),
+    ];
+    for (args, reads, needed) in cases {
+        let mut strace = Command::new("strace");
+        let calls = "trace=capset,prctl,open,openat,connect";
+        strace.args(["-f", "-o", &log, "-e", calls, "-s", "999"]);
+        strace.arg(env!("CARGO_BIN_EXE_forebay")).args(*args);
+        strace.stdin(Stdio::null()).output().unwrap();
+        let log = fs::read_to_string(&log).unwrap();
+        let before = log.lines().take_while(|line| !line.contains(reads));
+        let before: Vec<_> = before.collect();
+        assert!(before.len() < log.lines().count(), "{args:?} read nothing");
+        let sets = before.iter().rfind(|line| line.contains("capset("));
+        let sets = sets.unwrap_or_else(|| panic!("{args:?} keeps all: {log}"));
+        for set in sets.split("CAP_").skip(1) {
+            let name = set
+                .split(|c: char| !c.is_ascii_uppercase() && c != '_')
+                .next();
+            let name = name.unwrap();
+            let is_needed = name.starts_with("DAC_") || needed.contains(&name);
+            assert!(is_needed, "{args:?} keeps {name}: {sets}");
+        }
+        let has = |call: &str| before.iter().any(|line| line.contains(call));
+        assert!(has("PR_SET_NO_NEW_PRIVS"), "{args:?}: {log}");
+        for bound in [
+            "PR_CAPBSET_DROP, CAP_NET_RAW",
+            "PR_CAPBSET_DROP, CAP_SYS_ADMIN",
+        ] {
+            assert!(has(bound), "{args:?}: {log}");
+        }
+    }
 }
