@@ -4,6 +4,9 @@
 //! `FOREBAY_MOMENTS` says how many moments of each kind to try; a few, if nobody says. For the full disk this program runs
 //! itself again, as the child that has a small disk of its own.
 
+#![allow(unsafe_code)] // entering a namespace
+
+use lab::{lab, tool};
 use serde_json::Value;
 use std::{
     env,
@@ -23,6 +26,8 @@ use support::{
     has, subcommand, summary, text,
 };
 
+#[path = "../../forebay-net/tests/support/lab.rs"]
+mod lab;
 mod support;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -139,17 +144,7 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
                 .unwrap(),
         );
         let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
-        // The moment: so many reports, and a little.
-        let begun = Instant::now();
-        let mut line = String::new();
-        for _ in 0..dice.below(80) {
-            line.clear();
-            stdout.read_line(&mut line).unwrap();
-            assert!(begun.elapsed() < LIMIT, "it stands still");
-        }
-        for _ in 0..dice.below(300_000) {
-            std::hint::spin_loop();
-        }
+        let line = at_some_moment(&mut stdout, &mut dice);
         drop(child);
         let Some(said) = last_said(&line, stdout) else {
             silent += 1; // it was not under way yet
@@ -192,6 +187,87 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         "{torn} of the files were torn, {silent} captures said nothing; up to {most_files} files; \
          {lost} packets were taken, reported as such, and not written"
     );
+}
+
+/// Reads so many reports, and waits a little; returns the last one.
+fn at_some_moment(stdout: &mut impl BufRead, dice: &mut Dice) -> String {
+    let begun = Instant::now();
+    let mut line = String::new();
+    for _ in 0..dice.below(80) {
+        line.clear();
+        stdout.read_line(&mut line).unwrap();
+        assert!(begun.elapsed() < LIMIT, "it stands still");
+    }
+    for _ in 0..dice.below(300_000) {
+        std::hint::spin_loop();
+    }
+    line
+}
+
+#[test]
+fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written() {
+    lab(&["tcpreplay"], || {
+        let folder = Folder::new();
+        let sent = folder.path("sent.pcap");
+        let made = forebay(&["-i", "sim:clock=virtual", "-c", "2M", "-q", "-w", &sent]).status();
+        assert!(made.unwrap().success());
+        let mut dice = Dice(0xAF_C0_FFEE);
+        let (mut torn, mut silent, mut all, mut lost) = (0, 0, 0, 0);
+        let moments = moments(8);
+        for moment in 0..moments {
+            let policy = POLICIES[moment as usize % POLICIES.len()];
+            let buffer_bytes = [16 << 10, 256 << 10, 4 << 20][dice.below(3)];
+            let store = format!("{BUFFERS}x{buffer_bytes}");
+            let path = folder.path(&format!("a{moment}.pcapng"));
+            let mut args = vec!["-i", "vb", "-w", &path, "--json", "--sync"];
+            args.extend([policy, "--store", &store, "--stats-interval", "2ms"]);
+            if dice.below(3) == 0 {
+                args.push("-U");
+            }
+            let mut child = Mortal(
+                forebay(&args)
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap(),
+            );
+            // Its first line says that it listens: nothing that is sent is missed from then on.
+            let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
+            stderr.read_line(&mut String::new()).unwrap();
+            let rate = ["--pps=20000", "--pps=200000", "--topspeed"][dice.below(3)];
+            let sender = tool("tcpreplay")
+                .args(["-i", "va", "-q", rate, &sent])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            let _sender = Mortal(sender.unwrap());
+            let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
+            let line = at_some_moment(&mut stdout, &mut dice);
+            drop(child);
+            let Some(said) = last_said(&line, stdout) else {
+                silent += 1;
+                continue;
+            };
+            let [taken, written, durable] =
+                ["taken", "written", "durable"].map(|key| count(&said[key]));
+            let packets = in_order(std::slice::from_ref(&path));
+            let what = format!("{policy}, {args:?}: {said}, {packets}");
+            assert!(durable <= written && written <= packets, "{what}");
+            let most_lost = BUFFERS * (buffer_bytes / 92 + 1);
+            assert!(taken <= packets + most_lost, "{what}");
+            lost += taken.saturating_sub(packets);
+            all += packets;
+            torn += u64::from(repaired(&path, packets));
+            if has("capinfos") && len(&path) > 0 {
+                assert_eq!(counted_by_capinfos(&[path.clone()]), packets, "{what}");
+            }
+            fs::remove_file(&path).unwrap();
+        }
+        println!(
+            "{moments} kills: {all} packets found, all that were reported written among them; {torn} files were torn, \
+             {silent} captures said nothing; {lost} packets were taken, reported as such, and not written"
+        );
+    });
 }
 
 /// Has a file repaired that holds so many whole packets; whether anything was cut off.
