@@ -1,10 +1,11 @@
-//! Questions to a queue that change nothing in it: would there be a message, or room, and what happened so far.
+//! Questions to a queue that change nothing in its messages: is there a message, or room, where the frames are, and what
+//! happened so far.
 //!
-//! They look at the words of `core` under the locks that guard them. It imports `sync`. Read `watch` next.
+//! They look at the words of `core` under the locks that guard them, and cite its edges.
 
 use super::{
     Stats,
-    core::{Answer, Core},
+    core::{Answer, Core, No},
     frame::{Kind, span},
     limit::Limit,
 };
@@ -21,6 +22,20 @@ impl Core {
         })
     }
 
+    /// Whether the next message is still longer than `fits`, and if so, that we want to be told when it is taken.
+    pub(super) fn wants_pass(&self, fits: usize, limit: &Limit) -> Answer<bool> {
+        let head = &self.control.head;
+        let _held = self.hold_head(limit)?;
+        let position = head.position.load(Relaxed); // LOCK
+        let is_ready = self.at_head(position) == Some(Kind::Ready);
+        // Relaxed: RESERVE.
+        let is_long = is_ready && self.header(position).len.load(Relaxed) as usize > fits;
+        if is_long {
+            self.control.rare.passed.wait_for();
+        }
+        Ok(is_long)
+    }
+
     /// Whether a sender would get an answer now: room for `len` bytes, or that the queue is closed.
     pub(super) fn has_room(&self, len: usize, limit: &Limit) -> Answer<bool> {
         let _held = self.hold_tail(limit)?;
@@ -28,6 +43,22 @@ impl Core {
         let needed = span(len);
         let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed)?;
         Ok(has_room || self.is_closed())
+    }
+
+    /// Shows the frames between `from` and `to` in order, each by its position and the bytes of its message. Under the tail's
+    /// lock, so that none of them goes away.
+    pub(super) fn walk(&self, from: u64, to: u64, mut see: impl FnMut(u64, usize)) -> Answer<()> {
+        let mut left = to.wrapping_sub(from);
+        if left > self.capacity() as u64 {
+            return Err(No::Broken);
+        }
+        while left > 0 {
+            let position = to.wrapping_sub(left);
+            let len = self.len_at(position)?;
+            left = left.checked_sub(span(len)).ok_or(No::Broken)?;
+            see(position, len);
+        }
+        Ok(())
     }
 
     /// What happened so far, at one moment of the receivers' side.

@@ -13,7 +13,7 @@
 //! that begins in the first half and ends in the second is found again there.
 #![allow(unsafe_code)]
 
-use super::frame::{ALIGN, HEADER};
+use super::frame::{ALIGN, HEADER, largest};
 use crate::{
     Result,
     memory::{MapConfig, settle_views},
@@ -42,6 +42,8 @@ const _: () = assert!(size_of::<Header>() == HEADER && align_of::<Header>() == A
 pub(super) struct Bytes {
     base: NonNull<u8>,
     capacity: usize,
+    /// Bytes of the longest message.
+    largest: usize,
     /// Masks a position to an aligned offset, where the capacity is a power of two; else 0.
     mask: u64,
     #[allow(dead_code)] // held to be dropped
@@ -103,6 +105,7 @@ impl Bytes {
         Ok(Bytes {
             base,
             capacity,
+            largest: largest(capacity),
             mask: mask(capacity),
             memory: Memory::Own(memory),
             #[cfg(loom)]
@@ -120,9 +123,16 @@ impl Bytes {
         Bytes {
             base: mapping.start(),
             capacity,
+            largest: largest(capacity),
             mask: mask(capacity),
             memory: Memory::Shared(mapping),
         }
+    }
+
+    /// Bytes of the longest message.
+    #[inline(always)]
+    pub(super) fn largest(&self) -> usize {
+        self.largest
     }
 
     /// Bytes in all.
@@ -162,7 +172,7 @@ impl Bytes {
     /// The message of `len` bytes in the frame at `position`, to read.
     ///
     /// # Safety
-    /// `len` is at most [`largest`](super::frame::largest) of the capacity. A frame of that length begins there, and nobody
+    /// `len` is at most [`largest`](Bytes::largest). A frame of that length begins there, and nobody
     /// writes to its message while the slice lives.
     #[inline(always)]
     pub(super) unsafe fn message(&self, position: u64, len: usize) -> &[u8] {
@@ -178,7 +188,7 @@ impl Bytes {
     /// The message of `len` bytes in the frame at `position`, to write.
     ///
     /// # Safety
-    /// `len` is at most [`largest`](super::frame::largest) of the capacity. A frame of that length begins there, and nobody
+    /// `len` is at most [`largest`](Bytes::largest). A frame of that length begins there, and nobody
     /// else touches its message while the slice lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)] // the caller's promise stands for the borrow

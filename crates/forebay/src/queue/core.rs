@@ -38,7 +38,7 @@
 
 use super::{
     bytes::{Bytes, Header},
-    frame::{self, Kind, Owner, span},
+    frame::{Kind, Owner, span},
     home::Home,
     limit::{LastTime, Limit},
     lock::{Got, Lock},
@@ -102,18 +102,11 @@ pub(super) enum No {
 pub(super) type Answer<T> = Result<T, No>;
 
 /// One of the two sides' locks, held.
-pub(super) struct Held<'a> {
-    lock: &'a Lock,
-    /// The dead owner from whom we have it, while what it left half done is not done yet.
-    unmended: Option<Owner>,
-}
+pub(super) struct Held<'a>(&'a Lock);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        match self.unmended {
-            Some(dead) if !planted("queue-unmended-lock-is-freed") => self.lock.hand_back(dead),
-            _ => self.lock.release(),
-        }
+        self.0.release();
     }
 }
 
@@ -125,6 +118,25 @@ fn unless_planted(bug: &str, order: Ordering) -> Ordering {
 /// Adds to a count that the caller's lock guards; so no read-modify-write. Release: see `pass`.
 pub(super) fn add_one(count: &AtomicU64) {
     count.store(count.load(Relaxed).wrapping_add(1), Release);
+}
+
+/// Holds a lock that a dead process left, and does what that left half done. Where `mend` fails, for want of time or by bad
+/// memory, the lock is the dead owner's again, and the next one tries.
+#[cold]
+fn inherit(lock: &Lock, dead: Owner, mend: impl FnOnce() -> Answer<()>) -> Answer<Held<'_>> {
+    if planted("queue-heir-mends-nothing") {
+        return Ok(Held(lock));
+    }
+    match mend() {
+        Ok(()) => Ok(Held(lock)),
+        Err(no) => {
+            match planted("queue-unmended-lock-is-freed") {
+                true => lock.release(),
+                false => lock.hand_back(dead),
+            }
+            Err(no)
+        }
+    }
 }
 
 impl Core {
@@ -166,7 +178,6 @@ impl Core {
         self.hold(&self.control.head.lock, limit, || self.mend_head(limit))
     }
 
-    /// Where `mend` fails, for want of time or by bad memory, the lock stays the dead owner's: the next one tries again.
     #[inline(always)]
     fn hold<'a>(
         &self,
@@ -174,20 +185,11 @@ impl Core {
         limit: &Limit,
         mend: impl FnOnce() -> Answer<()>,
     ) -> Answer<Held<'a>> {
-        let dead = match lock.acquire(&self.peers, limit) {
-            Some(Got::Free) => None,
-            Some(Got::Inherited(dead)) => Some(dead),
-            None => return Err(No::Time),
-        };
-        let mut held = Held {
-            lock,
-            unmended: dead,
-        };
-        if dead.is_some() && !planted("queue-heir-mends-nothing") {
-            mend()?;
+        match lock.acquire(&self.peers, limit) {
+            Some(Got::Free) => Ok(Held(lock)),
+            Some(Got::Inherited(dead)) => inherit(lock, dead, mend),
+            None => Err(No::Time),
         }
-        held.unmended = None;
-        Ok(held)
     }
 
     /// Bytes of memory, headers included.
@@ -197,7 +199,7 @@ impl Core {
 
     /// Bytes of the longest message.
     pub(super) fn largest(&self) -> usize {
-        frame::largest(self.capacity())
+        self.bytes.largest()
     }
 
     /// The header of a frame between free and tail, or at the tail under its lock.
@@ -222,22 +224,6 @@ impl Core {
             true => Ok(len),
             false => Err(No::Broken),
         }
-    }
-
-    /// Shows the frames between `from` and `to` in order, each by its position and the bytes of its message. Under the tail's
-    /// lock, so that none of them goes away.
-    pub(super) fn walk(&self, from: u64, to: u64, mut see: impl FnMut(u64, usize)) -> Answer<()> {
-        let mut left = to.wrapping_sub(from);
-        if left > self.capacity() as u64 {
-            return Err(No::Broken);
-        }
-        while left > 0 {
-            let position = to.wrapping_sub(left);
-            let len = self.len_at(position)?;
-            left = left.checked_sub(span(len)).ok_or(No::Broken)?;
-            see(position, len);
-        }
-        Ok(())
     }
 
     /// Reserves a frame for each length of `lens` that finds room, in one piece of the order; `each` gets them.
@@ -507,20 +493,6 @@ impl Core {
         let len = self.len_at(position)?;
         self.pass(position, len, kind.word(), count);
         Ok(())
-    }
-
-    /// Whether the next message is still longer than `fits`, and if so, that we want to be told when it is taken.
-    pub(super) fn wants_pass(&self, fits: usize, limit: &Limit) -> Answer<bool> {
-        let head = &self.control.head;
-        let _held = self.hold_head(limit)?;
-        let position = head.position.load(Relaxed); // LOCK
-        let is_ready = self.at_head(position) == Some(Kind::Ready);
-        // Relaxed: RESERVE.
-        let is_long = is_ready && self.header(position).len.load(Relaxed) as usize > fits;
-        if is_long {
-            self.control.rare.passed.wait_for();
-        }
-        Ok(is_long)
     }
 
     /// Gives the bytes of a taken frame back.
