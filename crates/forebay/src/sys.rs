@@ -45,6 +45,12 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
+/// The processor that this thread runs on; the scheduler may move the thread at any time.
+#[cfg(not(any(loom, miri)))]
+pub(crate) fn current_cpu() -> u32 {
+    rustix::thread::sched_getcpu() as u32
+}
+
 /// What can be asked for a part of a [`Mapping`]; none of it changes a byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Advice {

@@ -15,6 +15,9 @@
 //! has it done, some 0.5 µs before a sleep, and the ringer has only to keep the compiler from moving its load. It
 //! interrupts every thread of the process that runs on another processor then, also those that have nothing to do with
 //! this bell. Elsewhere, and in models, both fence; the word says so itself, so that a ringer asks one question.
+//!
+//! A ringer that wakes a sleeper also records the processor that it runs on. If the sleeper runs on the same one when it next
+//! waits, the ringer cannot publish anything until the sleeper gives the processor away, so looking again is in vain.
 
 use super::atomic::{
     AtomicU32,
@@ -46,7 +49,14 @@ pub(crate) struct Bell {
     word: AtomicU32,
     /// The word while nobody sleeps: `QUIET` or `RINGERS_FENCE`.
     idle: u32,
+    /// The processor of the ringer that last woke the sleeper, or `NOWHERE`. Written by ringers, read by the sleeper.
+    #[cfg(not(any(loom, miri)))]
+    ringer_cpu: AtomicU32,
 }
+
+/// No ringer has woken anybody yet.
+#[cfg(not(any(loom, miri)))]
+const NOWHERE: u32 = u32::MAX;
 
 impl Default for Bell {
     fn default() -> Bell {
@@ -57,14 +67,29 @@ impl Default for Bell {
         };
         #[cfg(any(loom, miri))]
         let idle = RINGERS_FENCE;
-        Bell {
-            word: AtomicU32::new(idle),
-            idle,
-        }
+        Bell::idling(idle)
     }
 }
 
 impl Bell {
+    fn idling(idle: u32) -> Bell {
+        Bell {
+            word: AtomicU32::new(idle),
+            idle,
+            #[cfg(not(any(loom, miri)))]
+            ringer_cpu: AtomicU32::new(NOWHERE),
+        }
+    }
+
+    /// Whether the ringer that last woke us ran on the processor that we run on now. Then it probably waits for it.
+    pub(crate) fn ringer_is_here(&self) -> bool {
+        #[cfg(not(any(loom, miri)))]
+        // Relaxed: it only decides how to wait.
+        return self.ringer_cpu.load(Relaxed) == crate::sys::current_cpu();
+        #[cfg(any(loom, miri))]
+        false
+    }
+
     /// Hangs the bell up; the caller looks again before it sleeps.
     pub(crate) fn arm(&self) {
         // AcqRel, as below: the word publishes nothing, and on hardware each of its values follows the last. But loom takes
@@ -133,6 +158,8 @@ impl Bell {
         }
         // Not for the sleeper, who looks at what was published with that value's own Acquire; of two ringers one wakes.
         if self.word.swap(self.idle, AcqRel) != self.idle {
+            #[cfg(not(any(loom, miri)))]
+            self.ringer_cpu.store(crate::sys::current_cpu(), Relaxed); // Relaxed: as where it is read
             wake();
         }
     }
@@ -207,9 +234,7 @@ mod tests {
     /// What this machine has, and what others have.
     #[cfg(not(loom))]
     fn both_kinds() -> [Bell; 2] {
-        let word = AtomicU32::new(RINGERS_FENCE);
-        let idle = RINGERS_FENCE;
-        [Bell::default(), Bell { word, idle }]
+        [Bell::default(), Bell::idling(RINGERS_FENCE)]
     }
 
     /// How often neither saw the other.

@@ -47,6 +47,9 @@ pub struct Spin;
 
 /// Looks for about six microseconds, then sleeps in the kernel until woken.
 ///
+/// Where the other end last ran on the same processor, it gives that processor away instead of looking. If other threads want
+/// that processor too, they may keep it for a time slice.
+///
 /// The other end pays a load a publication, and a system call only when somebody really sleeps. (Where the kernel has no
 /// `membarrier`, or a sandbox forbids it from the start, also a full fence, some 20 cycles on x86-64. Forbidding it later
 /// makes a waiting end panic.) No wake-up is lost: after arming, the sleeper looks once more. Arming interrupts every
@@ -71,6 +74,10 @@ const LOOKS_BEFORE_YIELD: u32 = if cfg!(loom) { 1 } else { 64 };
 /// Looks before the first sleep: about as long as a sleep and its wake-up cost, so that waiting never costs more than
 /// twice what the better of both would have.
 const LOOKS_BEFORE_SLEEP: u32 = if cfg!(loom) { 1 } else { 256 };
+
+/// Times the processor is given away before the first sleep, where the other end needs that one too. Once is enough for an end
+/// that can run; a second time serves one that another thread has overtaken.
+const YIELDS_BEFORE_SLEEP: u32 = 2;
 
 impl Wait for Spin {
     fn new() -> Result<Self> {
@@ -114,7 +121,7 @@ impl Wait for Park {
 }
 
 /// Looks some times, then arms `bell` by `arm`, looks once more and sleeps by `sleep` (true unless the time was up),
-/// again and again.
+/// again and again. Between looks it pauses, or gives the processor away where the other end needs the same one.
 pub(super) fn wait_asleep(
     limit: Option<Duration>,
     ready: &mut dyn FnMut() -> bool,
@@ -122,13 +129,17 @@ pub(super) fn wait_asleep(
     arm: impl Fn(),
     sleep: impl Fn(Option<Duration>) -> bool,
 ) -> bool {
-    for _ in 0..LOOKS_BEFORE_SLEEP {
+    let deadline = Deadline::after(limit);
+    let (looks, pause): (u32, fn()) = match bell.ringer_is_here() {
+        true => (YIELDS_BEFORE_SLEEP, thread::yield_now),
+        false => (LOOKS_BEFORE_SLEEP, hint::spin_loop),
+    };
+    for _ in 0..looks {
         if ready() {
             return true;
         }
-        hint::spin_loop();
+        pause();
     }
-    let deadline = Deadline::after(limit);
     loop {
         arm();
         if !planted("park-without-second-look") && ready() {
@@ -159,5 +170,93 @@ impl Deadline {
     pub(crate) fn left(&self) -> Option<Duration> {
         self.0
             .map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use super::*;
+    use crate::sync::{
+        Arc, Eventfd, Task,
+        atomic::{
+            AtomicU32,
+            Ordering::{Acquire, Release},
+        },
+    };
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    /// The processors that this process may use.
+    fn allowed() -> Vec<usize> {
+        let set = sched_getaffinity(None).unwrap();
+        (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .collect()
+    }
+
+    fn stay_on(cpu: usize) {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).unwrap();
+    }
+
+    /// How often each of `rounds` waits on `sleeps` looks, for a thread on `waker` that wakes it every time it sleeps.
+    fn looks<W: Wait + 'static>(sleeps: usize, waker: usize, rounds: u32) -> Vec<u32> {
+        let shared = Arc::new((W::new().unwrap(), AtomicU32::new(0), AtomicU32::new(0)));
+        let theirs = shared.clone();
+        let waking = thread::spawn(move || {
+            stay_on(waker);
+            let (wait, asked, published) = &*theirs;
+            for round in 1..=rounds {
+                // Late enough that the other thread sleeps: it has long looked for the last time.
+                while asked.load(Acquire) < round {
+                    thread::sleep(Duration::from_micros(100));
+                }
+                thread::sleep(Duration::from_millis(5));
+                published.store(round, Release);
+                wait.wake();
+            }
+        });
+        let waiting = thread::spawn(move || {
+            stay_on(sleeps);
+            let (wait, asked, published) = &*shared;
+            let wait_for = |round| {
+                asked.store(round, Release);
+                let mut looks = 0;
+                let seen = wait.wait(None, &mut || {
+                    looks += 1;
+                    published.load(Acquire) == round
+                });
+                assert!(seen);
+                looks
+            };
+            (1..=rounds).map(wait_for).collect()
+        });
+        waking.join().unwrap();
+        waiting.join().unwrap()
+    }
+
+    #[test]
+    fn an_end_does_not_look_again_and_again_while_it_holds_the_processor_of_the_other() {
+        fn few<W: Wait + 'static>(cpu: usize) {
+            let looks = looks::<W>(cpu, cpu, 8);
+            // Nothing is known before the first wake-up; and now and then a thread sleeps twice.
+            let few = looks[1..].iter().filter(|&&looks| looks < 16).count();
+            assert!(few >= 6, "{looks:?}");
+        }
+        let cpu = allowed()[0];
+        few::<Park>(cpu);
+        few::<Eventfd>(cpu);
+        few::<Task>(cpu);
+    }
+
+    #[test]
+    fn an_end_looks_for_a_while_where_the_other_has_a_processor_of_its_own() {
+        let [first, second, ..] = allowed()[..] else {
+            return eprintln!("skipped: needs two processors");
+        };
+        let looks = looks::<Park>(first, second, 8);
+        // Some waits may begin late, when there is something already.
+        let long = looks[1..].iter().any(|&looks| looks > LOOKS_BEFORE_SLEEP);
+        assert!(long, "{looks:?}");
     }
 }
