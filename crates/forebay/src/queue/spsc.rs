@@ -22,7 +22,7 @@ use crate::{
     Error,
     ring::{
         ONE_VIEW,
-        spsc::{self, Consumer, Peeked, Producer},
+        spsc::{self, Consumer, Producer, Taken},
     },
     sync::Park,
 };
@@ -367,10 +367,10 @@ impl Receiver {
     fn message(&mut self, len: usize) -> Message<'_> {
         let sequence = self.next;
         self.next += 1;
-        let words = self.consumer.peek(words(len));
+        let words = self.consumer.peek(words(len)).take();
         debug_assert_eq!(split(words[0]).1, sequence as u32);
         Message {
-            words: Some(words),
+            words,
             len,
             sequence,
         }
@@ -395,9 +395,11 @@ impl fmt::Debug for Receiver {
 }
 
 /// A message where it lies in the queue. Its room is given back when it is dropped.
+///
+/// If it is forgotten ([`std::mem::forget`]), it has still been taken. Its room is given back later: with the room of the next
+/// message, or when the receiver finds the queue empty.
 pub struct Message<'a> {
-    /// There until dropped.
-    words: Option<Peeked<'a, Word, Park>>,
+    words: Taken<'a, Word, Park>,
     len: usize,
     sequence: u64,
 }
@@ -413,18 +415,7 @@ impl Deref for Message<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        let words = self.words.as_deref().unwrap_or_default();
-        &words.as_flattened()[WORD..][..self.len]
-    }
-}
-
-impl Drop for Message<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(words) = self.words.take() {
-            let n = words.len();
-            words.release(n);
-        }
+        &self.words.as_flattened()[WORD..][..self.len]
     }
 }
 

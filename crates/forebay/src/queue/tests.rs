@@ -568,3 +568,40 @@ fn an_empty_queue_has_no_bytes_in_use() {
     drop(kept);
     assert_eq!(sender.stats(None).unwrap().used_bytes, 0);
 }
+
+#[test]
+fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
+    let (mut sender, mut receiver) = spsc::queue(64).unwrap();
+    // More often than the queue has room, with one to three messages forgotten in turn.
+    for number in 0..100_u64 {
+        let burst = 1 + number % 3;
+        for i in 0..burst {
+            sender.try_send(&[i as u8; 5]).unwrap();
+        }
+        for i in 0..burst {
+            let message = receiver.take(None).unwrap();
+            assert_eq!(*message, [i as u8; 5]);
+            assert_eq!(message.sequence(), sent_before(number, i));
+            std::mem::forget(message);
+        }
+        assert_eq!(
+            receiver.take(Some(Duration::ZERO)).err(),
+            Some(RecvError::Empty)
+        );
+    }
+    // Without a look in between, the room comes back with the next message that is dropped.
+    sender.try_send(&[1; 20]).unwrap();
+    sender.try_send(&[2; 20]).unwrap();
+    std::mem::forget(receiver.take(None).unwrap());
+    assert_eq!(sender.try_send(&[3; 56]), Err(SendError::Full));
+    drop(receiver.take(None).unwrap());
+    sender.try_send(&[3; 56]).unwrap();
+    std::mem::forget(receiver.take(None).unwrap());
+    drop(sender);
+    assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+}
+
+/// The number of message `i` of round `number`, where the rounds have one, two and three messages in turn.
+fn sent_before(number: u64, i: u64) -> u64 {
+    (0..number).map(|round| 1 + round % 3).sum::<u64>() + i
+}

@@ -450,6 +450,51 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
     }
 }
 
+impl<'a, T: Copy, W: Wait> Peeked<'a, T, W> {
+    /// Takes all of the elements at once, to look at them where they lie.
+    #[inline(always)]
+    pub(crate) fn take(self) -> Taken<'a, T, W> {
+        let (first, n) = (self.consumer.place.slot(), self.n);
+        // The consumer steps on at once, so that a forgotten burst is not taken twice.
+        self.consumer.step(n);
+        Taken {
+            consumer: self.consumer,
+            first,
+            n,
+        }
+    }
+}
+
+/// Elements that were taken and still lie in their slots; the producer gets the slots when this is dropped. If it is forgotten,
+/// as in [`Drain`].
+#[derive(Debug)]
+pub(crate) struct Taken<'a, T: Copy, W: Wait> {
+    consumer: &'a mut Consumer<T, W>,
+    first: *const T,
+    n: usize,
+}
+
+impl<T: Copy, W: Wait> Deref for Taken<'_, T, W> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `n` filled slots, in one piece; they are the consumer's until `drop` credits them, and we have it borrowed.
+        unsafe { slice::from_raw_parts(self.first, self.n) }
+    }
+}
+
+impl<T: Copy, W: Wait> Drop for Taken<'_, T, W> {
+    #[inline]
+    fn drop(&mut self) {
+        self.consumer
+            .shared
+            .slots
+            .will_write(self.consumer.cursor.position().wrapping_sub(self.n), self.n);
+        self.consumer.credit();
+    }
+}
+
 impl<T, W: Wait> Deref for Peeked<'_, T, W> {
     type Target = [T];
 

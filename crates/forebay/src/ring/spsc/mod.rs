@@ -40,6 +40,7 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub(crate) use consumer::Taken;
 pub use consumer::{Consumer, Drain, Peeked, PopError};
 pub use producer::{Full, Producer, PushError, Reserved};
 
