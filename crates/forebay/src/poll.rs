@@ -13,8 +13,7 @@
 //! Where little comes, it is sleeping and waking that costs. So a poller may [rest](Poller::resting): where it would arm, it sleeps
 //! unarmed for a set time and looks again, as long as at least two items and less than a budget are to be expected in that time.
 //!
-//! Text 003 re-enables the interrupt and leaves; what arrives between its last look and that
-//! moment waits for the next packet. So here **every arming is followed by a second look** before
+//! An item may arrive between the last look and the arming. So **every arming is followed by a second look** before
 //! anything sleeps, and the model below fails when that look is taken out.
 //!
 //! The poller knows no descriptors and no threads: a [`Source`] looks, arms and sleeps. It imports
@@ -197,12 +196,18 @@ impl Poller {
             return Ok(0);
         }
         source.arm()?;
+        let found = self.armed(source);
+        source.disarm(); // also where the source failed
+        found
+    }
+
+    /// Looks a second time, and sleeps if there is still nothing.
+    fn armed<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
         let found = self.second_look(source)?;
         self.found_since = self.found_since.saturating_add(found);
         if found == 0 {
             self.asleep(|_, _| source.sleep())?;
         }
-        source.disarm();
         Ok(found)
     }
 
@@ -391,6 +396,46 @@ mod tests {
             rests(64, vec![100_000, pause, pause + 1_500_000]),
             (1, 4, 3)
         );
+    }
+
+    /// Fails at its second look, or else when it sleeps.
+    #[cfg(not(loom))]
+    struct Failing {
+        looks_left: u32,
+        armed: bool,
+    }
+
+    #[cfg(not(loom))]
+    impl Source for Failing {
+        type Error = &'static str;
+        fn look(&mut self, _budget: usize) -> Result<usize, Self::Error> {
+            self.looks_left = self.looks_left.checked_sub(1).ok_or("look")?;
+            Ok(0)
+        }
+        fn arm(&mut self) -> Result<(), Self::Error> {
+            self.armed = true;
+            Ok(())
+        }
+        fn sleep(&mut self) -> Result<(), Self::Error> {
+            Err("sleep")
+        }
+        fn disarm(&mut self) {
+            self.armed = false;
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_source_that_fails_while_it_is_armed_is_disarmed() {
+        for (looks_left, error) in [(1, "look"), (2, "sleep")] {
+            let mut poller = Poller::new(64, Clock::virtual_time());
+            let mut failing = Failing {
+                looks_left,
+                armed: false,
+            };
+            assert_eq!(poller.turn(&mut failing), Err(error));
+            assert!(!failing.armed, "after a failed {error}");
+        }
     }
 
     #[cfg(not(loom))]

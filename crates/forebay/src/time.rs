@@ -68,8 +68,8 @@ impl Clock {
     /// Nanoseconds since the Unix epoch at the moment `now` of this clock.
     pub fn wall(&self, now: u64) -> u64 {
         match &self.0 {
-            Line::Real { epoch_ns, .. } => epoch_ns + now,
-            Line::Virtual(_) => VIRTUAL_EPOCH_NS + now,
+            Line::Real { epoch_ns, .. } => epoch_ns.saturating_add(now),
+            Line::Virtual(_) => VIRTUAL_EPOCH_NS.saturating_add(now),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bytes in one thread, first in, first out: text 000's queue, on a mirror.
+//! Bytes in one thread, first in, first out, on a mirror.
 //!
 //! Two numbers and a mirror: nothing here is shared, so nothing is ordered, and a put or a get is a copy and an addition.
 //! It imports nothing but this room. Between two threads, and where content ends, read `stream` next.

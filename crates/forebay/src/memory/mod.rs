@@ -8,6 +8,12 @@
 //!  Mirror:  │ a b c d … y z │ a b c d … y z │   one memory, two views: any len bytes from any place lie in one piece
 //!  Region:  │ 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 │   zeroed private bytes, aligned to a page or to 2 MiB
 //! ```
+//!
+//! # Misuse
+//!
+//! A forgotten value (`mem::forget`) leaks its mapping, nothing else. In a forked child a [`Region`] is a private copy; a
+//! [`Mirror`] and a [`Fifo`] are not mapped there, so the child gets `SIGSEGV` where it touches their bytes, and must not drop
+//! them: it might unmap what it mapped at that address since. No call here is async-signal-safe.
 
 mod copy;
 mod fifo;

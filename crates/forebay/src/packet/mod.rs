@@ -32,6 +32,18 @@
 //! | [`Packet`] | headroom, data, tailroom; shared by count; chained where longer than a slot |
 //! | [`Columns`] | many descriptions, a column a field: for work that looks at one or two of them |
 //! | [`layouts`] | other shapes of a descriptor, 48 to 22 bytes, to compare and to convert |
+//!
+//! # Misuse
+//!
+//! - **Forgotten** (`mem::forget`): the slot of a forgotten packet never returns to its pool. [`Pool::close`] reports it, and the
+//!   memory stays mapped. A packet that is shared and forgotten again and again panics in the end, before its count wraps.
+//! - **Panics**: packets that a panic drops return to their pool as others do.
+//! - **`Drop` and thread ends**: a packet may be dropped anywhere, also by a destructor of a thread-local. What a thread gathered
+//!   returns when the thread ends, or by [`return_idle`].
+//! - **`fork`**: a forked child has a copy of every pool (private memory, copied when written). Packets of the child do not
+//!   return to the parent. Threads of the parent do not exist in the child, so what they had gathered never returns there.
+//! - **Signal handlers**: no call here is async-signal-safe, not even dropping a packet: the handler may have interrupted its
+//!   thread while that had its own chain of slots in hand.
 
 mod allocator;
 mod chain;

@@ -15,6 +15,9 @@
 //! assert_eq!(reader.join().unwrap().unwrap(), b"hello");
 //! # Ok::<(), forebay::Error>(())
 //! ```
+//!
+//! What holds when something is forgotten, panics, or is used in a forked child or a signal handler is said in
+//! [`ring::spsc`](crate::ring::spsc#misuse); a forgotten [`Reserved`] sends nothing, a forgotten [`Message`] was taken.
 #![allow(unsafe_code)]
 
 use super::{Config, RecvError, SendError, WhenFull, copy::copy, receiver::Received};

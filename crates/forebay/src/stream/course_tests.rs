@@ -80,8 +80,8 @@ impl Told {
             (writer.has_error(), reader.has_error()),
             (self.failed, self.failed)
         );
-        // The course leaves a stream with an error unfinished for ever; here who loops until it is finished comes to an
-        // end, and `end` tells which.
+        // In the course a stream with an error is never finished. Here it is, so that a loop until then ends; `end` gives the
+        // reason.
         let over = self.closed || self.failed;
         assert_eq!(reader.is_finished(), over && self.content.is_empty());
         assert_eq!(

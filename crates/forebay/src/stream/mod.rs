@@ -47,6 +47,50 @@
 //! thread.join().unwrap()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! **How a stream ends.** It ends in one of three ways, which [`Reader::end`] reports: closed, failed by `set_error` of either
+//! end, or the writer dropped without closing. After any of them the reader still gets the content, and
+//! [`Reader::is_finished`] is true once that is popped. So a loop `while !reader.is_finished()` always ends; it does not
+//! mean that all bytes arrived. Only [`End::Closed`] means that:
+//!
+//! ```
+//! use forebay::stream::{stream, End};
+//! let (mut writer, mut reader) = stream(64)?;
+//! writer.push(b"half of it");
+//! writer.set_error();
+//! let mut received = Vec::new();
+//! while !reader.is_finished() {
+//!     received.extend_from_slice(reader.peek());
+//!     reader.pop(usize::MAX);
+//! }
+//! assert_eq!(received, b"half of it");
+//! assert_eq!(reader.end(), Some(End::Failed)); // not `Closed`: something may be missing
+//! # Ok::<(), forebay::Error>(())
+//! ```
+//!
+//! `Read`, `BufRead` and their tokio counterparts return an error after the content of a stream that was not closed.
+//!
+//! **What a stream costs to make.** A stream maps its memory twice and, with `populate`, makes all of it present at once.
+//! Measured on a virtual machine, median of 300 (20 from 1 MiB on):
+//!
+//! | Capacity | Time to make |
+//! |---|---|
+//! | up to 4 KiB | 16 µs |
+//! | 64 KiB | 57 µs |
+//! | 1 MiB | 0.8 to 2.4 ms |
+//!
+//! Each stream also uses two of the process's memory maps (`vm.max_map_count`, 65,530 by default), so a process can have about
+//! 32,700 of them. Make streams ahead of time or use them again, instead of making one for each short message.
+//!
+//! # Misuse
+//!
+//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] changes nothing. A forgotten end keeps the stream open and its memory
+//!   mapped: the other end waits for ever if it waits without a limit.
+//! - **Panics**: an end that is dropped by a panic ends the stream as any drop does: [`End::WriterGone`] for a writer.
+//! - **`fork`**: the memory is not mapped in a forked child. A child that touches the content gets `SIGSEGV`. Between `fork` and
+//!   `exec` leave both ends alone, also their `Drop`.
+//! - **Signal handlers**: no call here is async-signal-safe. An end belongs to one thread at a time, and the handler may have
+//!   interrupted a call of the same end.
 
 mod io;
 mod reader;

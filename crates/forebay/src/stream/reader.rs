@@ -123,7 +123,10 @@ impl<W: Wait> Reader<W> {
         }
     }
 
-    /// Whether no more will come and all is popped; [`end`](Reader::end) says why. (Behind an error set by this end, see
+    /// Whether the stream has ended, for whatever reason, and all of its content is popped.
+    ///
+    /// It is true also after an error or a vanished writer, so that a loop until then always ends. Ask [`end`](Reader::end)
+    /// afterwards: only [`End::Closed`] means that all bytes arrived. (For an error set by this end, see
     /// [`set_error`](Reader::set_error).)
     #[inline]
     pub fn is_finished(&self) -> bool {

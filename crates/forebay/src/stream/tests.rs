@@ -395,6 +395,35 @@ fn an_error_is_seen_by_both_ends_behind_the_content() {
 }
 
 #[test]
+fn a_loop_until_finished_ends_and_learns_of_an_error_in_every_way_of_reading() {
+    type Fails = fn(&mut Writer, &mut Reader);
+    let ways: [Fails; 2] = [
+        |writer, _| writer.set_error(),
+        |_, reader| reader.set_error(),
+    ];
+    for (fails, content) in ways
+        .into_iter()
+        .flat_map(|fails| [(fails, &b""[..]), (fails, b"abc")])
+    {
+        let (mut writer, mut reader) = stream(8).unwrap();
+        writer.push(content);
+        fails(&mut writer, &mut reader);
+        let mut received = Vec::new();
+        while !reader.is_finished() {
+            received.extend_from_slice(reader.peek_wait(1, None));
+            reader.pop(usize::MAX);
+        }
+        assert_eq!(received, content);
+        assert_eq!(reader.end(), Some(End::Failed));
+        assert!(reader.has_error() && !reader.is_closed());
+        assert_eq!(reader.peek_wait(1, None), b"");
+        let mut byte = [0];
+        assert_eq!(reader.read(&mut byte).unwrap_err().kind(), ErrorKind::Other);
+        assert_eq!(reader.fill_buf().unwrap_err().kind(), ErrorKind::Other);
+    }
+}
+
+#[test]
 fn what_was_reserved_before_the_reader_set_an_error_still_comes() {
     let (mut writer, mut reader) = stream(8).unwrap();
     let mut room = writer.reserve(3);

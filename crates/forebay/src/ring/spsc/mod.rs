@@ -30,6 +30,19 @@
 //! assert_eq!(consumer.pop(), None);
 //! # Ok::<(), forebay::Error>(())
 //! ```
+//!
+//! # Misuse
+//!
+//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. The elements that a forgotten [`Drain`]
+//!   gave are taken, once; the producer gets their slots back later. A forgotten end leaks the ring and its elements, and the
+//!   other end never learns that it is gone.
+//! - **Panics**: [`Reserved::fill`] publishes what its source gave before it panicked. If the `Drop` of an element panics, the
+//!   other elements of the burst are dropped all the same, each once. An end can be used after a caught panic.
+//! - **Lies**: nothing relies on `size_hint` or `ExactSizeIterator::len` of a source, nor on what an own
+//!   [`Wait`] reports: the ring looks at its positions.
+//! - **`fork`**: the slots are not mapped in a forked child. A child that touches one gets `SIGSEGV`, and one that drops both ends
+//!   may unmap what it mapped there since. Between `fork` and `exec` leave both ends alone.
+//! - **Signal handlers**: no call here is async-signal-safe. A handler may have interrupted a call of the same end.
 #![allow(unsafe_code)]
 
 mod consumer;
