@@ -1,7 +1,7 @@
 //! What both targets check: no panic, frames that keep their promises, and the same answer whether
 //! the decoder sees everything at once, only as much as it asked for, or one byte more at a time.
 
-use forebay_net::format::read::{Decoder, Step};
+use forebay_net::format::read::{Decoder, Step, Zeros};
 
 /// A frame's place, lengths, time, interface, direction and drops.
 type Seen = (usize, usize, u32, u64, u32, u8, u64);
@@ -39,12 +39,25 @@ fn decode(bytes: &[u8], shown: usize, more: usize) -> (Vec<Seen>, Result<usize, 
                     direction,
                     drops,
                 ));
+                let is_empty = lens.0 == 0;
                 at += len;
+                if is_empty {
+                    decoder.took_empty();
+                }
             }
             Step::Other(len) | Step::Described(len) => {
                 assert!(quick.is_none() && len <= end - at && len > 0);
                 at += len;
             }
+            Step::Zeros => match decoder.judge_zeros(&bytes[at..end], end == bytes.len()) {
+                Zeros::Packets => {}
+                Zeros::End => return (seen, Ok(at)),
+                Zeros::More(needed) => {
+                    assert!(quick.is_none() && needed > end - at);
+                    let asked = if more == 0 { at + needed } else { end + more };
+                    end = asked.min(bytes.len());
+                }
+            },
             Step::More(needed) => {
                 assert!(quick.is_none() && needed > end - at && needed <= 16 << 20 | 64);
                 if end == bytes.len() {

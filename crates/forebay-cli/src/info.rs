@@ -171,7 +171,16 @@ fn as_text(path: &Path, info: &Info) -> String {
         .map(|(kind, count)| format!("{count} {kind}"))
         .collect();
     if !skipped.is_empty() {
-        lines.put("Blocks passed over", skipped.join(", "));
+        lines.put("Other blocks", skipped.join(", "));
+    }
+    let odd = &info.odd;
+    let oddities = [
+        ("Lengths raised", odd.raised_lengths),
+        ("Times limited", odd.limited_times),
+        ("Broken options", odd.broken_options),
+    ];
+    for (label, count) in oddities.into_iter().filter(|(_, count)| *count > 0) {
+        lines.put(label, count);
     }
     for (number, one) in info.interfaces.iter().enumerate() {
         put_interface(&mut lines, number, one);
@@ -277,6 +286,12 @@ fn as_json(path: &Path, info: &Info) -> Value {
         "sections": sections,
         "interfaces": interfaces,
         "skipped_blocks": skipped,
+        "odd_packets": {
+            "raised_lengths": info.odd.raised_lengths,
+            "limited_times": info.odd.limited_times,
+            "broken_options": info.odd.broken_options,
+        },
+        "comments": info.comments,
         "error": info.error.as_ref().map(|error| error.to_string()),
     })
 }

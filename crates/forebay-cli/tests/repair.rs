@@ -159,7 +159,9 @@ fn zeros_that_break_off_are_told_as_zeros() {
     bytes.resize(len + 1000, 0); // 62 packets of nothing and a half
     fs::write(&path, &bytes).unwrap();
     let said = text(&repair(&[&path]).stdout).to_owned();
-    let expected = format!("has zeros in place of packets from byte {len} on. Cut to 1000 packets");
+    let expected = format!(
+        "has zeros in place of packets from byte {len} on: read 1000 packets up to there. Cut to 1000 packets"
+    );
     assert!(said.contains(&expected), "{said}");
 }
 

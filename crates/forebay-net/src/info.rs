@@ -7,9 +7,10 @@ use crate::{
     file::File,
     format::{
         Format,
+        copied::left_of_packet,
         read::{Section, Skipped},
     },
-    port::{Frame, Interface, Port, Statistics},
+    port::{Frame, Interface, Odd, Port, Statistics},
 };
 use forebay::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -54,6 +55,10 @@ pub struct Info {
     pub sections: Vec<Section>,
     /// Blocks that are no packets, by kind.
     pub skipped: Skipped,
+    /// Packets that are not read quite as the file has them, and blocks with a broken option.
+    pub odd: Odd,
+    /// Comments on packets. Those on sections, interfaces and statistics are counted in [`Section::comments`].
+    pub comments: u64,
     /// Why the file could not be read to its end. Everything else is about what was read.
     pub error: Option<Error>,
 }
@@ -144,6 +149,8 @@ fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
 struct Counting {
     all: Tally,
     by_interface: Vec<Tally>,
+    odd: Odd,
+    comments: u64,
     last_ns: u64,
     goes_back: bool,
     lacks_time: bool,
@@ -160,6 +167,10 @@ impl Counting {
         self.lacks_time |= frame.time_ns == 0;
         self.goes_back |= frame.time_ns < self.last_ns;
         self.last_ns = frame.time_ns;
+        if !frame.marks.is_empty() || !frame.options.is_empty() {
+            self.odd.count(frame.marks);
+            self.comments += left_of_packet(frame, false).comments;
+        }
     }
 }
 
@@ -183,6 +194,11 @@ fn read(mut file: File) -> Info {
         interfaces: interfaces.map(of_one).collect(),
         sections: file.sections().to_vec(),
         skipped: file.skipped(),
+        odd: Odd {
+            broken_options: counting.odd.broken_options + file.skipped().broken_options,
+            ..counting.odd
+        },
+        comments: counting.comments,
         error,
     }
 }

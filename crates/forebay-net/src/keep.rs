@@ -25,7 +25,7 @@ pub trait Keep {
     /// let mut pool = Pool::new(&PoolConfig::default())?;
     /// let frame = Frame {
     ///     data: &[7; 60], wire_len: 1514, time_ns: 1_700_000_000_000_000_000, interface: 2,
-    ///     direction: Default::default(), dropped_before: 0,
+    ///     direction: Default::default(), dropped_before: 0, ..Frame::default()
     /// };
     /// let packet = pool.keep(&frame).unwrap();
     /// assert_eq!((packet.as_slice(), packet.wire_len(), packet.port()), (frame.data, 1514, 2));
@@ -135,6 +135,7 @@ pub fn frame_of(packet: &Packet, reference_ns: u64) -> Option<Frame<'_>> {
             false => Direction::Unknown,
         },
         dropped_before: 0,
+        ..Frame::default()
     })
 }
 
@@ -151,6 +152,7 @@ mod tests {
             interface: 0,
             direction: Direction::Outbound,
             dropped_before: 0,
+            ..Frame::default()
         }
     }
 

@@ -9,7 +9,7 @@
 //! One pass with the reader that captures are read with: what it takes for whole stays. Imports `port`,
 //! `file` and `sys`. Read next: [`crate::file`], which finds the place.
 
-use crate::{file::File, format::Format, port::Port, sys};
+use crate::{file::File, port::Port, sys};
 use forebay::{
     Error, Result,
     store::{lock_output, open_existing},
@@ -109,30 +109,13 @@ impl Examined {
             let what = format!("is packed with {packing}");
             return Err(Error::new(name, what).advise("Unpack it first, as far as that goes"));
         }
-        // Packets of zeros that nothing else follows.
-        let mut empty = 0;
-        let read = file.each_frame(|frame| {
-            let is_zero = frame.data.is_empty() && frame.wire_len == 0 && frame.time_ns == 0;
-            empty = if is_zero { empty + 1 } else { 0 };
-        });
+        let read = file.each_frame(|_| {});
         let fault = read.err();
         if let Some(cause) = fault.as_ref().and_then(Error::cause) {
             let cause = io::Error::new(cause.kind(), cause.to_string());
             return Err(failed("reading it")(cause));
         }
-        // A room of zeros behind a pcap file reads as packets without a byte, a length or a time.
-        let zeros = match file.format() {
-            Format::Pcap => empty,
-            Format::Pcapng => 0,
-        };
-        let whole_bytes = file.offset() - EMPTY_RECORD * zeros;
-        let fault = match zeros {
-            0 => fault,
-            _ => {
-                let what = format!("has zeros in place of packets from byte {whole_bytes} on");
-                Some(Error::new(name.clone(), what))
-            }
-        };
+        let whole_bytes = file.offset();
         if whole_bytes == 0 {
             return Err(Error::new(
                 name,
@@ -143,7 +126,7 @@ impl Examined {
             path: path.to_owned(),
             bytes: about.len(),
             whole_bytes,
-            packets: file.counts().received - zeros,
+            packets: file.counts().received,
             fault,
             version: version(&about),
             is_untold,
@@ -233,9 +216,6 @@ fn folder_of(path: &Path) -> &Path {
         _ => Path::new("."),
     }
 }
-
-/// Bytes that a packet without any has in the classic format.
-const EMPTY_RECORD: u64 = 16;
 
 /// Whether there is nothing but zeros from here to the end.
 fn is_zero(mut file: &fs::File) -> io::Result<bool> {

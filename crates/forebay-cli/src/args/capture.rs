@@ -138,6 +138,10 @@ pub struct Capture {
     #[arg(long, value_name = "SECONDS")]
     pub stats_interval: Option<String>,
 
+    /// Leave out of a copy what files say beyond their packets: comments, decryption secrets, names, custom blocks, provenance
+    #[arg(long)]
+    pub no_metadata: bool,
+
     /// Exit with 3 if a packet was lost, by the interface too where it tells
     #[arg(long)]
     pub fail_on_drop: bool,

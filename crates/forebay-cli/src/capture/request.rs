@@ -43,6 +43,7 @@ pub struct Request {
     pub json: bool,
     pub stats_interval: Option<Duration>,
     pub fail_on_drop: bool,
+    pub metadata: bool,
     pub filter: Option<Filter>,
     names: Vec<Name>,
     clock: Clock,
@@ -129,6 +130,7 @@ impl Request {
             json: flags.json,
             stats_interval,
             fail_on_drop: flags.fail_on_drop,
+            metadata: !flags.no_metadata,
             filter: filter.clone(),
             options: Options {
                 filter,
@@ -261,6 +263,7 @@ impl Request {
             stop_after: self.stop_after,
             file_bytes: self.file_bytes,
             store: self.store.clone(),
+            metadata: self.metadata,
             progress_every: self.stats_interval.unwrap_or(shortest).min(shortest),
             ..Config::default()
         }

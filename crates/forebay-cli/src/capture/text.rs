@@ -6,7 +6,7 @@ use crate::output::{self, Stream, say};
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
-    port::Outages,
+    port::{Left, Odd, Outages},
     session::{Behind, Progress, Session, Source, Summary},
     units,
 };
@@ -21,6 +21,7 @@ pub struct Screen {
     /// A progress line is displayed.
     draws: bool,
     writes: bool,
+    metadata: bool,
     snaplen: u32,
     series: Option<String>,
     outage_lines: Cell<u32>,
@@ -42,6 +43,7 @@ impl Screen {
             // A reader of our packets may print beside us.
             draws: !request.quiet && stderr().is_terminal() && !request.has_reader(),
             writes: request.write.is_some(),
+            metadata: request.metadata,
             snaplen: request.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
             outage_lines: Cell::new(0),
@@ -163,6 +165,12 @@ impl Screen {
                 "forebay: {n} reports were not printed: nobody read those before them"
             )),
         }
+        odd_lines(&summary.odd).iter().for_each(|line| say(line));
+        if self.metadata
+            && let Some(left) = left_line(&summary.left)
+        {
+            say(&left);
+        }
         if let Err(violation) = summary.ledger.check() {
             say(&format!("forebay: error: {violation}"));
         }
@@ -171,6 +179,44 @@ impl Screen {
 
 /// Lines about outages, before they are only counted.
 const MOST_OUTAGE_LINES: u32 = 10;
+
+/// Packets that were not taken quite as their files have them.
+fn odd_lines(odd: &Odd) -> Vec<String> {
+    let kinds = [
+        (
+            odd.raised_lengths,
+            "with fewer bytes on the wire than captured: the captured length is taken for both",
+        ),
+        (
+            odd.limited_times,
+            "with a time before 1970 or after 2554: the nearest time that can be kept is taken",
+        ),
+    ];
+    let packets = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let mut lines: Vec<_> = packets
+        .map(|(count, what)| match count {
+            1 => format!("forebay: 1 packet {what}"),
+            _ => format!("forebay: {count} packets {what}"),
+        })
+        .collect();
+    match odd.broken_options {
+        0 => {}
+        1 => lines.push("forebay: 1 block with a broken option: that option and those after it are skipped".into()),
+        many => lines.push(format!(
+            "forebay: {many} blocks with a broken option: that option and those after it are skipped"
+        )),
+    }
+    lines
+}
+
+/// `2 comments, 1 custom block not copied`.
+fn left_line(left: &Left) -> Option<String> {
+    let kinds = left.by_kind().into_iter().filter(|(.., count)| *count > 0);
+    let texts: Vec<_> = kinds
+        .map(|(one, many, count)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    (!texts.is_empty()).then(|| format!("forebay: {} not copied", texts.join(", ")))
+}
 
 fn listening(source: &Source, snaplen: u32) -> String {
     let links = links(source);

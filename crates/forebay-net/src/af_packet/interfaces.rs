@@ -333,6 +333,7 @@ fn interface(name: &str, link: LinkType, snaplen: u32) -> Interface {
         link,
         snaplen,
         bits_per_second: None,
+        in_file: None,
         resolution: Resolution::NANOSECONDS,
     }
 }

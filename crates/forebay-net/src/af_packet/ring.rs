@@ -275,6 +275,7 @@ impl Ring {
                 Direction::Inbound
             },
             dropped_before: self.last_gap,
+            ..Frame::default()
         })
     }
 

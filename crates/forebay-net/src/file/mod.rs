@@ -20,9 +20,9 @@ mod window;
 
 use crate::format::{
     Format,
-    read::{Decoder, Section, Skipped, Step, up_to_there},
+    read::{Decoder, Section, Skipped, Step, Zeros, up_to_there},
 };
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
+use crate::port::{Block, Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
 use forebay::{Error, Result};
 use packed::{Broken, Read, Stream};
 use rustix::{
@@ -36,12 +36,23 @@ use window::Window;
 /// Reads without a frame before others get their turn: a file may hold gigabytes of other blocks.
 const MOST_READS: usize = 64;
 
+/// Bytes of blocks that a burst offers at once.
+const MOST_OFFERED: usize = 128 << 10;
+
+/// Where opening a file stops to wait for a description of an interface.
+const MOST_BEFORE_INTERFACES: u64 = 32 << 20;
+
 /// What failed where the system would not read.
 const READING_ON: &str = "reading on";
 
 /// What is wrong with a file whose last record is not all there.
 fn torn(unit: &str, offset: u64) -> String {
     format!("ends in the middle of a {unit} at byte {offset}")
+}
+
+/// What is wrong with a classic file that ends in room that was never written.
+fn zeros(offset: u64) -> String {
+    format!("has zeros in place of packets from byte {offset} on")
 }
 
 /// A capture file as a [`Port`].
@@ -55,7 +66,7 @@ fn torn(unit: &str, offset: u64) -> String {
 ///
 /// let path = std::env::temp_dir().join(format!("doc-{}.pcap", std::process::id()));
 /// # let frame = Frame {
-/// #     data: &[7; 60], wire_len: 60, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0,
+/// #     data: &[7; 60], wire_len: 60, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0, ..Frame::default()
 /// # };
 /// # let interface = Interface::default();
 /// # let described = Format::Pcap.describe(&interface, 0);
@@ -85,6 +96,8 @@ pub struct File {
     failure: Option<Error>,
     /// Read to its end, stopped, or broken and said so.
     is_over: bool,
+    /// Blocks that belong into a copy before the frames of the burst under way.
+    offered: Vec<Block>,
 }
 
 /// What was handed out, and what taking the last frame back needs.
@@ -150,7 +163,8 @@ impl File {
     /// Opens a capture file or a named pipe, and reads up to its first packet.
     ///
     /// # Errors
-    /// It cannot be opened, is empty, is no capture file, or is broken before its first packet.
+    /// It cannot be opened, is empty, is no capture file, or is broken before its header ends. If it is broken after that,
+    /// [`receive`](Port::receive) says so.
     pub fn open(path: &Path) -> Result<File> {
         let name = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -171,15 +185,25 @@ impl File {
         let mut file = File::start(stream, name.clone())?;
         loop {
             match file.look() {
-                Look::Failed => return Err(file.failure.take().expect("a failed look says why")),
-                Look::Frame | Look::End => return Ok(file),
+                // Broken before anything is known of it. Otherwise it is told by the first burst, and what is known stands.
+                Look::Failed if file.interfaces().is_empty() && file.sections().is_empty() => {
+                    return Err(file.failure.take().expect("a failed look says why"));
+                }
+                Look::Failed | Look::Frame | Look::End => return Ok(file),
                 Look::NotNow if !file.interfaces().is_empty() => return Ok(file),
                 Look::NotNow => file.stream.source().wait().map_err(|e| {
                     Error::new(name.clone(), "waiting for its beginning").because(e)
                 })?,
+                // Blocks that nobody takes yet stay in memory.
+                Look::Again if file.has_enough_blocks() => return Ok(file),
                 Look::Again => {}
             }
         }
+    }
+
+    fn has_enough_blocks(&self) -> bool {
+        let is_far = self.window.offset() > MOST_BEFORE_INTERFACES;
+        self.decoder.has_blocks() && (is_far || !self.interfaces().is_empty())
     }
 
     /// Reads standard input.
@@ -245,6 +269,7 @@ impl File {
             books: Books::default(),
             failure: None,
             is_over: false,
+            offered: Vec::new(),
         })
     }
 
@@ -257,11 +282,23 @@ impl File {
             return Look::End;
         }
         for _ in 0..MOST_READS {
+            let begin = self.window.begin;
             let record = loop {
                 match self.decoder.next(self.window.data()) {
                     Ok(Step::Packet(..)) => return Look::Frame,
-                    Ok(Step::Other(len) | Step::Described(len)) => self.window.begin += len,
+                    Ok(Step::Other(len) | Step::Described(len)) => {
+                        self.window.begin += len;
+                        // As many as a burst may offer: they are in memory until then.
+                        if self.decoder.has_blocks() && self.window.begin - begin > MOST_OFFERED {
+                            return Look::Again;
+                        }
+                    }
                     Ok(Step::More(record)) => break record,
+                    Ok(Step::Zeros) => match self.decoder.judge_zeros(self.window.data(), false) {
+                        Zeros::Packets => {}
+                        Zeros::End => return self.fail_at_zeros(),
+                        Zeros::More(bytes) => break bytes,
+                    },
                     Err(fault) => {
                         return self
                             .fail(fault.tell(self.window.offset(), self.books.packets), None);
@@ -275,6 +312,8 @@ impl File {
                     self.finish();
                     return Look::End;
                 }
+                Ok(Read::End) if self.ends_in_zeros() => return self.fail_at_zeros(),
+                Ok(Read::End) if self.has_packet() => return Look::Frame,
                 Ok(Read::End) => {
                     let what = torn(self.decoder.unit(), self.window.offset());
                     return self.fail(up_to_there(&what, self.books.packets), None);
@@ -289,6 +328,23 @@ impl File {
             }
         }
         Look::Again
+    }
+
+    /// Whether all that is left is zeros, at the end of the file.
+    fn ends_in_zeros(&mut self) -> bool {
+        let data = self.window.data();
+        matches!(self.decoder.next(data), Ok(Step::Zeros))
+            && self.decoder.judge_zeros(data, true) == Zeros::End
+    }
+
+    fn has_packet(&mut self) -> bool {
+        matches!(self.decoder.next(self.window.data()), Ok(Step::Packet(..)))
+    }
+
+    #[cold]
+    fn fail_at_zeros(&mut self) -> Look {
+        let what = zeros(self.window.offset());
+        self.fail(up_to_there(&what, self.books.packets), None)
     }
 
     /// Nothing more comes; others may be read after this one, so it keeps no more than it has told.
@@ -383,17 +439,26 @@ impl Frames for File {
             match self.decoder.next(bytes) {
                 Ok(Step::Packet(frame, len)) => {
                     self.window.begin += len;
+                    if frame.data.is_empty() {
+                        self.decoder.took_empty();
+                    }
                     self.books.take(&frame, len);
                     return Some(frame);
                 }
-                Ok(Step::Other(len)) => self.window.begin += len,
+                Ok(Step::Other(len)) => {
+                    self.window.begin += len;
+                    // The next burst offers it before its frames.
+                    if self.decoder.has_blocks() {
+                        break;
+                    }
+                }
                 // A burst has only frames of interfaces that were there when it began.
                 Ok(Step::Described(len)) => {
                     self.window.begin += len;
                     break;
                 }
                 // The next look finds the same, and reads or complains.
-                Ok(Step::More(_)) | Err(_) => break,
+                Ok(Step::More(_) | Step::Zeros) | Err(_) => break,
             }
         }
         self.books.left = 0;
@@ -405,8 +470,13 @@ impl Frames for File {
         self.books.put_back();
     }
 
+    fn take_blocks(&mut self) -> Vec<Block> {
+        std::mem::take(&mut self.offered)
+    }
+
     fn release(&mut self) {
         self.books.left = 0;
+        self.offered.clear();
     }
 }
 
@@ -425,9 +495,15 @@ impl Port for File {
             Look::Frame => budget,
             _ => 0,
         };
-        if let Some(error) = self.failure.take() {
+        // Blocks before the place where it breaks off come first, and the error with the next look.
+        if !self.decoder.has_blocks()
+            && let Some(error) = self.failure.take()
+        {
             self.finish();
             return Err(error);
+        }
+        if self.decoder.has_blocks() {
+            self.offered = self.decoder.take_blocks();
         }
         Ok(Burst::new(self))
     }
@@ -436,6 +512,7 @@ impl Port for File {
     fn arm(&mut self) -> Result<Wake<'_>> {
         Ok(match self.look() {
             Look::Frame | Look::Again | Look::Failed => Wake::Ready,
+            _ if self.decoder.has_blocks() => Wake::Ready,
             Look::NotNow => Wake::Fd(self.stream.source().fd()),
             Look::End => Wake::End,
         })
@@ -447,6 +524,7 @@ impl Port for File {
     fn stop(&mut self) -> Result<()> {
         self.finish();
         self.failure = None;
+        self.decoder.take_blocks();
         Ok(())
     }
 

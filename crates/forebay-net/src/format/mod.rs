@@ -4,13 +4,14 @@
 //! gap is, statistics. [`pcap`] is for what still reads nothing else; it has no place for drops.
 //! Both are little-endian. Imports `port` and the store's `Framing`; does no I/O.
 
+pub(crate) mod copied;
 pub mod pcap;
 pub mod pcapng;
 pub mod read;
 mod sizes;
 mod ticks;
 
-use crate::port::{Frame, Interface, Statistics};
+use crate::port::{Frame, InSection, Interface, Statistics};
 use forebay::store::Framing;
 use std::{path::Path, sync::Arc};
 use ticks::Ticks;
@@ -22,7 +23,7 @@ use ticks::Ticks;
 /// let interface = Interface { name: "eth0".into(), link: LinkType::ETHERNET, snaplen: 262_144, ..Interface::default() };
 /// let frame = Frame {
 ///     data: &[0xab; 61], wire_len: 1000, time_ns: 7, interface: 0,
-///     direction: Default::default(), dropped_before: 3,
+///     direction: Default::default(), dropped_before: 3, ..Frame::default()
 /// };
 /// let format = Format::Pcapng;
 /// let described = format.describe(&interface, 0);
@@ -80,10 +81,11 @@ impl Format {
         }
     }
 
-    /// The most bytes of anything in a file whose packets are cut at `snaplen`.
-    pub fn longest_record(self, snaplen: u32) -> usize {
+    /// The most bytes of anything in a file whose packets are cut at `snaplen`; `copies`: options of other files may be in it.
+    pub fn longest_record(self, snaplen: u32, copies: bool) -> usize {
         // Either of our headers before a frame, options and padding included, is below 64 bytes.
-        pcapng::LONGEST_DESCRIPTION.max(snaplen as usize + 64)
+        let longest = pcapng::LONGEST_DESCRIPTION.max(snaplen as usize + 64);
+        longest + if copies { copied::MOST_OPTIONS } else { 0 }
     }
 
     /// What the store must know of this format.
@@ -106,8 +108,14 @@ impl Format {
     /// What a file begins with, before any interface is known: pcapng's section header, which
     /// names the `application`.
     pub fn header(self, application: &str) -> Vec<u8> {
+        self.header_of_copy(application, None)
+    }
+
+    /// As [`header`](Format::header), of a file that begins as a copy of this section of another one: its machine, its
+    /// system and its comments stand in the copy as well.
+    pub fn header_of_copy(self, application: &str, of: Option<&InSection>) -> Vec<u8> {
         match self {
-            Format::Pcapng => pcapng::header(application),
+            Format::Pcapng => pcapng::header(application, of),
             Format::Pcap => Vec::new(),
         }
     }

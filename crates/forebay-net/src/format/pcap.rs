@@ -10,12 +10,17 @@
 
 use super::{
     Described,
+    copied::option,
     sizes::{kept, put, word},
     ticks::Ticks,
 };
-use crate::port::{Frame, Interface, Resolution};
+use crate::port::{Frame, InFile, Interface, Resolution};
 use forebay::store::{Framing, Whole};
 
+const IF_FCSLEN: u16 = 13;
+const FCS_IS_TOLD: u32 = 0x0400_0000;
+/// A session with this snapshot length cuts no packet.
+const NO_LIMIT: u32 = 262_144;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 const MAGIC_US: u32 = 0xa1b2_c3d4;
 const VERSION: u32 = 2 | 4 << 16;
@@ -30,17 +35,45 @@ pub(super) fn ticks(resolution: Resolution) -> Ticks {
     }
 }
 
-/// The file header. There is one interface for all, but what it says of its snapshot length need not
-/// hold for packets of a pcapng file, and readers believe this one: so it is the session's.
+/// The file header. A copy of classic files has their snapshot length, or the greatest of them. What an interface of a pcapng
+/// file says of its own need not hold for packets of others, and readers believe this one: then it is the session's.
 pub(super) fn header(interface: &Interface, ticks: Ticks, snaplen: u32) -> Vec<u8> {
+    let in_file = interface.in_file.as_deref();
+    let snaplen = match in_file {
+        Some(InFile {
+            classic: Some(_), ..
+        }) if snaplen >= NO_LIMIT => interface.snaplen,
+        Some(InFile {
+            classic: Some(_), ..
+        }) => snaplen.min(interface.snaplen),
+        _ => snaplen,
+    };
+    let link = u32::from(interface.link.0) | in_file.map_or(0, upper_half);
     let magic = match ticks {
         Ticks::Nanoseconds => MAGIC_NS,
         _ => MAGIC_US,
     };
-    [magic, VERSION, 0, 0, snaplen, interface.link.0 as u32]
+    [magic, VERSION, 0, 0, snaplen, link]
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .collect()
+}
+
+/// The upper half of the link-type field: as it was in a classic file, or how long check sequences are.
+fn upper_half(in_file: &InFile) -> u32 {
+    if let Some(upper_half) = in_file.classic {
+        return upper_half;
+    }
+    // In bits, but some write bytes; here it is in units of 16 bits.
+    let units = match option(&in_file.options, IF_FCSLEN) {
+        Some(&[bits]) if bits.is_multiple_of(16) => bits / 16,
+        Some(&[bytes]) if bytes <= 8 => bytes / 2,
+        _ => return 0,
+    };
+    match units {
+        0..=15 => u32::from(units) << 28 | FCS_IS_TOLD,
+        _ => 0,
+    }
 }
 
 /// Bytes of one record.

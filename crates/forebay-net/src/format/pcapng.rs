@@ -15,10 +15,11 @@
 
 use super::{
     Described,
+    copied::{packet_options_len, push_option, put_packet_options},
     sizes::{kept, padded, put, word},
     ticks::Ticks,
 };
-use crate::port::{Frame, Interface, Statistics};
+use crate::port::{Frame, InSection, Interface, Statistics};
 use forebay::store::{Framing, Whole};
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -33,7 +34,7 @@ pub(super) const PADDING: u32 = 0x8000_f0b4;
 pub(super) const LEAST_BLOCK: usize = 12;
 /// The most bytes of an option's value that we write, a multiple of four.
 const LONGEST_OPTION: usize = 0xfffc;
-/// The most bytes of an interface description block: two long options, two short ones, an end.
+/// The most bytes of an interface description block, without what is copied: two long options, two short ones, an end.
 pub(super) const LONGEST_DESCRIPTION: usize =
     LEAST_BLOCK + 8 + 2 * (4 + LONGEST_OPTION) + 12 + 8 + 4;
 /// An enhanced packet block without data and options.
@@ -45,11 +46,7 @@ struct Options<'a>(&'a mut Vec<u8>);
 impl Options<'_> {
     /// A value that is too long for an option is cut.
     fn put(&mut self, code: u16, value: &[u8]) {
-        let value = &value[..value.len().min(LONGEST_OPTION)];
-        self.0.extend(code.to_le_bytes());
-        self.0.extend((value.len() as u16).to_le_bytes());
-        self.0.extend(value);
-        self.0.resize(padded(self.0.len()), 0);
+        push_option(self.0, code, value);
     }
 
     fn put_u64(&mut self, code: u16, value: Option<u64>) {
@@ -82,14 +79,26 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// The section header, with which a file begins.
-pub(super) fn header(application: &str) -> Vec<u8> {
+pub(super) fn header(application: &str, of: Option<&InSection>) -> Vec<u8> {
     let mut out = Vec::new();
     block(&mut out, SECTION_HEADER, |body| {
         body.extend(BYTE_ORDER.to_le_bytes());
         body.extend([1, 0, 0, 0]); // version 1.0
         body.extend(u64::MAX.to_le_bytes()); // section length not given
         let mut options = Options(body);
-        options.put(3, std::env::consts::OS.as_bytes()); // shb_os
+        if let Some(of) = of {
+            options.0.extend(&of.options);
+        }
+        // shb_hardware and shb_os are about the capture, so a copy has those of the original, or none.
+        let texts = [(2, of.map(|of| &of.hardware)), (3, of.map(|of| &of.os))];
+        for (code, text) in texts {
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                options.put(code, text);
+            }
+        }
+        if of.is_none() {
+            options.put(3, std::env::consts::OS.as_bytes()); // shb_os
+        }
         options.put(4, application.as_bytes()); // shb_userappl
         options.finish();
     });
@@ -110,15 +119,26 @@ pub(super) fn interface(interface: &Interface, ticks: Ticks, snaplen: u32) -> Ve
         }
         options.put_u64(8, interface.bits_per_second); // if_speed
         options.put(9, &[ticks.resolution().0]); // if_tsresol
+        if let Some(in_file) = &interface.in_file {
+            options.0.extend(&in_file.options);
+        }
         options.finish();
     });
     out
 }
 
-/// Options take room only on the packet behind a gap: the drop count and the end mark.
+/// Options take room only on the packet behind a gap, the drop count and the end mark, and on one whose options are copied.
 #[inline]
 fn options_len(frame: &Frame<'_>) -> usize {
-    if frame.dropped_before == 0 { 0 } else { 16 }
+    let dropped = if frame.dropped_before == 0 { 0 } else { 16 };
+    if frame.options.is_empty() {
+        return dropped;
+    }
+    match (packet_options_len(frame), dropped) {
+        (0, dropped) => dropped,
+        (copied, 0) => copied + 4,
+        (copied, dropped) => copied + dropped,
+    }
 }
 
 /// Bytes of the enhanced packet block for `frame` under `snaplen`.
@@ -146,7 +166,14 @@ pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Describe
         put(rest, padded_len - 4, 0);
     }
     rest[..data.len()].copy_from_slice(data);
-    let tail = &mut rest[padded_len..];
+    let mut tail = &mut rest[padded_len..];
+    if !frame.options.is_empty() {
+        let end = put_packet_options(tail, frame);
+        if end > 0 && frame.dropped_before == 0 {
+            put(tail, end, 0); // opt_endofopt
+        }
+        tail = &mut tail[end..];
+    }
     if frame.dropped_before > 0 {
         put(tail, 0, 4 | 8 << 16); // epb_dropcount
         put(tail, 4, frame.dropped_before as u32);

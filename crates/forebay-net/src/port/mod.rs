@@ -23,7 +23,7 @@
 //!         let data = self.frames.get(self.taken).filter(|_| self.left > 0)?;
 //!         (self.taken, self.left) = (self.taken + 1, self.left - 1);
 //!         let (time_ns, direction) = (1_000 * self.taken as u64, Direction::Inbound);
-//!         Some(Frame { data, wire_len: data.len() as u32, time_ns, interface: 0, direction, dropped_before: 0 })
+//!         Some(Frame { data, wire_len: data.len() as u32, time_ns, interface: 0, direction, dropped_before: 0, ..Frame::default() })
 //!     }
 //!     fn put_back(&mut self) { self.taken -= 1; self.left = 0 }
 //!     fn release(&mut self) { self.left = 0 }
@@ -56,12 +56,14 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 
+mod in_file;
 mod link_type;
 
+pub use in_file::{Block, BlockKind, InFile, InSection, Left, Marks, Odd};
 pub use link_type::LinkType;
 
 use forebay::{Result, store::Loan};
-use std::{os::fd::BorrowedFd, time::Duration};
+use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 /// What a capture file has to know about where its frames came from.
 ///
@@ -80,6 +82,8 @@ pub struct Interface {
     pub bits_per_second: Option<u64>,
     /// How finely the source tells time.
     pub resolution: Resolution,
+    /// What else a capture file says of it, if it comes from one.
+    pub in_file: Option<Arc<InFile>>,
 }
 
 impl Default for Interface {
@@ -91,6 +95,7 @@ impl Default for Interface {
             snaplen: 262_144,
             bits_per_second: None,
             resolution: Resolution::NANOSECONDS,
+            in_file: None,
         }
     }
 }
@@ -133,7 +138,9 @@ pub enum Direction {
 }
 
 /// One packet where it lies: its bytes and what is known about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// The default is empty, and useful for the fields that a source does not set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The bytes kept, from the link-layer header on.
     pub data: &'a [u8],
@@ -147,6 +154,10 @@ pub struct Frame<'a> {
     pub direction: Direction,
     /// Frames the source lost directly before this one.
     pub dropped_before: u64,
+    /// The options of its block in a pcapng file, as they lie there; empty where there is no such block.
+    pub options: &'a [u8],
+    /// What is odd about it, where it comes from a file.
+    pub marks: Marks,
 }
 
 /// Frames that lie one behind another in a pcapng file, as [`Format::put_frame`](crate::format::Format::put_frame) would compose
@@ -190,6 +201,11 @@ pub trait Frames {
     fn take_loan(&mut self) -> Option<Loan> {
         None
     }
+    /// Blocks of a file that lie before the next frame, or at its end, and belong into a copy. Those that are not taken
+    /// are forgotten when the burst ends.
+    fn take_blocks(&mut self) -> Vec<Block> {
+        Vec::new()
+    }
     /// The burst is over: gives what was handed out back to the source.
     fn release(&mut self);
 }
@@ -232,6 +248,12 @@ impl<'a> Burst<'a> {
     /// Takes the run that [`next_loan`](Burst::next_loan) has just shown, and its memory until the loan is dropped.
     pub fn take_loan(&mut self) -> Option<Loan> {
         self.0.take_loan()
+    }
+
+    /// Blocks of a file that belong into a copy before the frames of this burst. Only those asked for before the first
+    /// frame are sure to be at the right place.
+    pub fn take_blocks(&mut self) -> Vec<Block> {
+        self.0.take_blocks()
     }
 
     /// Gives the last frame back; the next burst begins with it. Call it at most once a frame.

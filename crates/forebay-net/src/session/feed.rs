@@ -4,7 +4,7 @@ use super::output::Writing;
 use crate::{
     filter::{self, Filter, Programs, bpf::Program},
     format::Described,
-    port::{Frame, Port, Statistics, Wake},
+    port::{Frame, InFile, Odd, Port, Statistics, Wake},
 };
 use forebay::Result;
 use std::sync::Arc;
@@ -71,6 +71,8 @@ pub(super) struct Feed {
     /// Frames it held that nobody took, and those that nobody could take any more.
     pub unread: u64,
     pub refused: u64,
+    /// Frames that were not taken quite as the file has them.
+    pub odd: Odd,
     /// What files before this one told.
     told: Share,
     /// The filter, if it falls to us.
@@ -93,6 +95,7 @@ impl Feed {
             filtered: 0,
             unread: 0,
             refused: 0,
+            odd: Odd::default(),
             told: Share::default(),
             in_turn: port.got().in_turn,
             has_ended: false,
@@ -140,6 +143,8 @@ impl Feed {
             let Some(described) = described else {
                 return Ok(false);
             };
+            let broken = |left: &InFile| left.left.broken + left.section.left.broken;
+            self.odd.broken_options += interface.in_file.as_deref().map_or(0, broken);
             let programs = self.programs.as_mut();
             self.lanes.push(Lane {
                 described,

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     format::Described,
     ledger::add_known,
-    port::{Counts, Outages, Statistics},
+    port::{Counts, Odd, Outages, Statistics},
 };
 use forebay::{Error, poll, store, time::Clock};
 use std::time::Duration;
@@ -85,6 +85,12 @@ impl Intake {
     /// Takes up to `budget` frames of one port; says how many, and whether the output had no room.
     #[inline]
     fn take(&mut self, at: usize, budget: usize) -> std::result::Result<(usize, bool), Broken> {
+        // Blocks that found no room are in memory: no more are read before they are written.
+        if let Some(writing) = &mut self.writing
+            && !writing.put_blocks(Vec::new()).map_err(Broken::Store)?
+        {
+            return Ok((0, true));
+        }
         let feed = &mut self.feeds[at];
         let filters = feed.filters();
         let mut burst = match feed.port.receive(budget) {
@@ -106,6 +112,7 @@ impl Intake {
         drop(burst);
         feed.taken += took.packets;
         feed.filtered += took.filtered;
+        feed.odd += took.odd;
         self.left -= took.packets;
         self.wire_bytes += took.wire_bytes;
         if took.packets > 0 {
@@ -384,6 +391,13 @@ impl Intake {
             Some(writing) if writing.marks_gaps() => self.feeds.iter().map(Feed::gaps).sum(),
             _ => 0,
         }
+    }
+
+    /// Packets that were not taken quite as their files have them.
+    pub fn odd(&self) -> Odd {
+        let mut odd = Odd::default();
+        self.feeds.iter().for_each(|feed| odd += feed.odd);
+        odd
     }
 
     /// Files begin now.

@@ -12,6 +12,7 @@
 mod control;
 mod feed;
 mod intake;
+mod metadata;
 mod output;
 mod rotation;
 mod sleeper;
@@ -29,7 +30,7 @@ pub use summary::{Behind, Event, Progress, Source, Summary};
 use crate::{
     filter::Filter,
     ledger::{Dropped, Ledger, add_known},
-    port::Port,
+    port::{Left, Port},
 };
 use feed::Feed;
 use forebay::{
@@ -66,6 +67,9 @@ pub struct Config {
     pub progress_every: Duration,
     /// What wrote the file, for its header.
     pub application: String,
+    /// Copy what files that are read say beyond their packets: comments and other options, secrets for decryption, names,
+    /// custom blocks, and who captured them where. What has no place in the output is counted in [`Summary::left`].
+    pub metadata: bool,
 }
 
 impl Default for Config {
@@ -80,6 +84,7 @@ impl Default for Config {
             store: store::Config::default(),
             progress_every: Duration::from_millis(250),
             application: concat!("forebay ", env!("CARGO_PKG_VERSION")).into(),
+            metadata: true,
         }
     }
 }
@@ -156,8 +161,15 @@ impl Session {
         }
         let name = output.name();
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
+        let only_reads = feeds.iter().all(|feed| feed.in_turn);
         let reads_ahead = feeds.iter().all(|feed| feed.port.got().reads_ahead);
-        let writing = Writing::open(output, &interfaces, &config, &clock, reads_ahead)?;
+        let writing = Writing::open(
+            output,
+            &interfaces,
+            &config,
+            &clock,
+            (only_reads, reads_ahead),
+        )?;
         let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
         intake.introduce_all()?;
         Ok(Session {
@@ -306,12 +318,15 @@ impl Session {
         }
         let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
+        let odd = self.intake.odd();
+        let mut left = Left::default();
         let store = self.intake.store_got();
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut files = Files::default();
         if let Some(mut writing) = self.intake.into_writing() {
             let has_failed = troubles.store.is_some();
             let (register, compressor) = (writing.register(), writing.take_compressor());
+            left = writing.left();
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control);
             let finished = wait(closing, &self.control, observe);
             refused += finished.totals.accepted - finished.totals.written;
@@ -343,6 +358,8 @@ impl Session {
             cpu: cpu_time().saturating_sub(cpu_began),
             modes,
             gaps,
+            odd,
+            left,
             sources,
             store,
             port_error: troubles.port,

@@ -2,11 +2,12 @@
 
 use super::{
     Config, Control,
+    metadata::{Metadata, split_secrets},
     rotation::{self, Compressor, Course, Register, Rotation, Step},
 };
 use crate::{
-    format::{Described, Format},
-    port::{Frame, Interface, Run, Statistics},
+    format::{Described, Format, copied::left_of_packet},
+    port::{Block, BlockKind, Frame, Interface, Left, Run, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -64,6 +65,9 @@ pub(super) struct Writing {
     /// Interfaces that the output knows.
     known: u32,
     pub accepted_bytes: u64,
+    /// The most bytes that the store composes at once.
+    longest: usize,
+    metadata: Metadata,
     limits: Limits,
     /// Where there are several files.
     course: Option<Course>,
@@ -101,7 +105,7 @@ impl Writing {
         interfaces: &[&Interface],
         config: &Config,
         clock: &Clock,
-        reads_ahead: bool,
+        (only_reads, reads_ahead): (bool, bool),
     ) -> Result<Option<Self>> {
         let format = output.format();
         let name = output.name();
@@ -112,7 +116,7 @@ impl Writing {
             }
         }
         let mut store_config = config.store.clone();
-        store_config.record_bytes = format.longest_record(config.snaplen);
+        store_config.record_bytes = format.longest_record(config.snaplen, only_reads);
         if !matches!(output, Output::Count) {
             store_config.check()?;
         }
@@ -142,6 +146,7 @@ impl Writing {
             // Of which so little is used: clearing one would take longer than all it could save.
             store_config.huge_pages = false;
         }
+        let longest = store_config.record_bytes;
         let store = Appender::checked(sink, format.framing(), &store_config)?;
         let mut writing = Writing {
             store,
@@ -150,12 +155,18 @@ impl Writing {
             first,
             known: 0,
             accepted_bytes: 0,
+            longest,
+            metadata: Metadata::new(config.metadata, format, interfaces),
             limits,
             course,
             register,
             compressor,
         };
-        writing.begin(&format.header(&config.application))?;
+        let header = match only_reads && format == Format::Pcapng {
+            true => writing.metadata.header(&config.application, interfaces),
+            false => format.header(&config.application),
+        };
+        writing.begin(&header)?;
         Ok(Some(writing))
     }
 
@@ -198,12 +209,75 @@ impl Writing {
             }
         };
         let described = self.format.describe(decides, self.known);
-        let block = self.format.interface(decides, &described, self.snaplen);
+        let (copied, left) = self.metadata.of_interface(decides, interface);
+        let block = self.format.interface(&copied, &described, self.snaplen);
         if !self.begin(&block)? {
             return Ok(None);
         }
+        self.metadata.introduced(interface, left);
         self.known += 1;
         Ok(Some(described))
+    }
+
+    /// Whether packets are written with the options that they were read with.
+    pub fn keeps_options(&self) -> bool {
+        self.metadata.is_kept
+    }
+
+    /// Counts what of the options of a packet was not written.
+    #[cold]
+    pub fn count_left(&mut self, frame: &Frame<'_>) {
+        self.metadata.left += left_of_packet(frame, self.metadata.is_kept);
+    }
+
+    /// What was read and has no place in the output.
+    pub fn left(&self) -> Left {
+        self.metadata.left
+    }
+
+    /// Writes these blocks of files, and those that found no room before; `false`: some have to wait.
+    #[inline]
+    pub fn put_blocks(&mut self, blocks: Vec<Block>) -> Result<bool> {
+        match blocks.is_empty() && self.metadata.blocks.is_empty() {
+            true => Ok(true),
+            false => self.put_more_blocks(blocks),
+        }
+    }
+
+    #[cold]
+    fn put_more_blocks(&mut self, blocks: Vec<Block>) -> Result<bool> {
+        self.metadata.blocks.extend(blocks);
+        while let Some(block) = self.metadata.blocks.pop_front() {
+            if !self.metadata.is_kept || block.bytes.is_empty() {
+                self.metadata.left.block(block.kind);
+            } else if !self.put_block(&block)? {
+                self.metadata.blocks.push_front(block);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn put_block(&mut self, block: &Block) -> Result<bool> {
+        // Every file of a series needs these.
+        let is_shared = matches!(
+            block.kind,
+            BlockKind::NameResolution | BlockKind::DecryptionSecrets
+        );
+        if block.bytes.len() > self.longest {
+            match split_secrets(block, self.longest) {
+                Some(parts) => parts
+                    .into_iter()
+                    .rev()
+                    .for_each(|part| self.metadata.blocks.push_front(part)),
+                None => self.metadata.left.block(block.kind),
+            }
+            return Ok(true);
+        }
+        match is_shared && self.metadata.has_room_for(block) {
+            true => self.begin(&block.bytes),
+            false => self.append(&block.bytes),
+        }
     }
 
     /// Whether any limit says when a file has enough.
@@ -397,6 +471,7 @@ impl Writing {
 
     fn put_end(&mut self, statistics: &[(Described, Statistics)], control: &Control) -> Result<()> {
         self.patiently(control, Self::settle)?;
+        self.patiently(control, |writing| writing.put_blocks(Vec::new()))?;
         if self.known == 0 && self.format == Format::Pcap {
             // Even an empty capture has to begin as one.
             let nothing = Interface::default();
@@ -438,6 +513,12 @@ fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
             first.resolution = interface.resolution;
         }
         first.snaplen = first.snaplen.max(interface.snaplen);
+        // Where they come from different kinds of files, no file's header speaks for all.
+        let is_classic =
+            |of: &Interface| of.in_file.as_ref().is_some_and(|it| it.classic.is_some());
+        if is_classic(&first) != is_classic(interface) {
+            first.in_file = None;
+        }
     }
     Some(first)
 }

@@ -5,7 +5,7 @@
 use super::Files;
 use crate::{
     ledger::Ledger,
-    port::{Got, Interface, LinkType, Outages},
+    port::{Got, Interface, Left, LinkType, Odd, Outages},
 };
 use forebay::{Error, poll::Modes, store};
 use std::time::Duration;
@@ -168,6 +168,10 @@ pub struct Summary {
     pub modes: Modes,
     /// Gaps in the sources' packets that are marked in the file.
     pub gaps: u64,
+    /// Packets of files that were not taken quite as the files have them.
+    pub odd: Odd,
+    /// What files that were read say beyond their packets, and the output does not.
+    pub left: Left,
     /// The ports.
     pub sources: Vec<Source>,
     /// The store, where there was an output.

@@ -1,7 +1,7 @@
 //! The innermost loop: frame after frame of one burst, through the filter, into the output.
 
 use super::{feed::Lane, output::Writing};
-use crate::port::{Burst, Run};
+use crate::port::{Burst, Frame, Odd, Run};
 use forebay::Error;
 
 /// What was taken of a burst.
@@ -15,6 +15,8 @@ pub(super) struct Took {
     pub wire_bytes: u64,
     /// When the first of these came, if there is one.
     pub first_ns: u64,
+    /// Of those kept, what is odd about them.
+    pub odd: Odd,
 }
 
 /// Why no more was taken.
@@ -42,6 +44,13 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     mut writing: Option<&mut Writing>,
     most: u64,
 ) -> (Took, Stop) {
+    if let Some(writing) = &mut writing {
+        match writing.put_blocks(burst.take_blocks()) {
+            Ok(true) => {}
+            Ok(false) => return (Took::default(), Stop::NoRoom),
+            Err(error) => return (Took::default(), Stop::Failed(error)),
+        }
+    }
     let mut took = match &mut writing {
         Some(writing) if !FILTERS && !LIMITED => match take_run(burst, lanes, writing, most) {
             Ok(took) => took,
@@ -71,6 +80,19 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
                 frame = &telling;
             }
         }
+        let is_plain = frame.options.is_empty() && frame.marks.is_empty();
+        let without;
+        let whole = frame;
+        if !is_plain
+            && let Some(writing) = &writing
+            && !writing.keeps_options()
+        {
+            without = Frame {
+                options: &[],
+                ..*frame
+            };
+            frame = &without;
+        }
         let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
         let follows_gap = frame.dropped_before > 0;
         if let Some(writing) = &mut writing {
@@ -92,9 +114,15 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
             if LIMITED {
                 writing.count_in_file();
             }
+            if !is_plain {
+                writing.count_left(whole);
+            }
         }
         if FILTERS {
             lane.owed = 0;
+        }
+        if !is_plain {
+            took.odd.count(frame.marks);
         }
         if took.packets == 0 {
             took.first_ns = time_ns;
@@ -116,6 +144,7 @@ fn took_of(run: &Run<'_>) -> Took {
         filtered: 0,
         wire_bytes: run.wire_bytes,
         first_ns: run.time_ns,
+        odd: Odd::default(),
     }
 }
 

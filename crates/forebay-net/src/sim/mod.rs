@@ -94,6 +94,7 @@ impl Sim {
                 link: LinkType::ETHERNET,
                 snaplen: 262_144,
                 bits_per_second: spec.rate.bits_per_second(),
+                in_file: None,
                 resolution: Resolution::NANOSECONDS,
             }],
             card: Card::new(&spec),
@@ -142,6 +143,7 @@ impl Frames for Sim {
             interface: 0,
             direction: Direction::Inbound,
             dropped_before,
+            ..Frame::default()
         })
     }
 

@@ -27,6 +27,10 @@ struct Record {
     wire_len: u32,
     padding: u8,
     has_options: bool,
+    /// It has a comment and flags.
+    has_comment: bool,
+    /// Behind it there are secrets, a custom block, and one that nobody knows.
+    has_blocks: bool,
 }
 
 impl Record {
@@ -40,6 +44,8 @@ impl Record {
             wire_len: len as u32,
             padding: 0,
             has_options: false,
+            has_comment: false,
+            has_blocks: false,
         }
     }
 
@@ -55,11 +61,24 @@ impl Record {
         body.push(self.first);
         body.resize(20 + self.len, 7);
         body.resize((20 + self.len).next_multiple_of(4), self.padding);
+        if self.has_comment {
+            body.extend(file.option(1, b"a comment"));
+            body.extend(file.option(2, &file.u32(0x41)));
+        }
         if self.has_options {
             body.extend(file.option(4, &file.u64(3)));
             body.extend(file.option(0, &[]));
         }
         file.block(6, &body);
+        if self.has_blocks {
+            let secrets = [file.words(&[0x544c_534b, 5]), b"first\0\0\0".to_vec()].concat();
+            file.block(10, &secrets);
+            file.block(
+                0xbad,
+                &[file.words(&[12_345]), vec![self.first; 9]].concat(),
+            );
+            file.block(77, &[1; 4]);
+        }
     }
 }
 
@@ -209,6 +228,8 @@ fn record() -> impl Strategy<Value = Record> {
             wire_len,
             padding,
             has_options,
+            has_comment: first & 4 > 0,
+            has_blocks: first & 8 > 0,
         },
     );
     prop_oneof![40 => usual, 1 => any]
@@ -242,7 +263,9 @@ fn part() -> impl Strategy<Value = Part> {
         5 => (0..8_u8, 0..3_u32).prop_map(|(first, interface)| Part::Record(Record {
             first,
             interface,
-            has_options: true,
+            has_options: first & 1 > 0,
+            has_comment: first & 2 > 0,
+            has_blocks: first & 4 > 0,
             ..Record::plain(40)
         })),
         10 => (1..300_usize, like).prop_map(|(many, record)| Part::Many(many, record)),

@@ -1,8 +1,13 @@
 //! Files cut at every byte, garbled, or simply wrong: what is whole is read, then a clear error.
 
 use super::{
+    Packet,
     blocks::{Composed, packet},
-    garble, read,
+    garble, in_memory, read,
+};
+use forebay_net::{
+    file::File,
+    port::{Direction, Marks, Port, Wake},
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -103,7 +108,7 @@ fn every_way_a_block_can_be_wrong_is_named_with_its_place() {
     let whole = pcapng(false);
     let at = whole.bytes.len();
     type Spoil = fn(&mut Composed);
-    let ways: [(Spoil, &str); 12] = [
+    let ways: [(Spoil, &str); 11] = [
         (
             |f| f.bytes.extend(f.words(&[6, 0x8000_0000, 0])),
             "says 2147483648 bytes, the limit is 16 MiB",
@@ -137,10 +142,6 @@ fn every_way_a_block_can_be_wrong_is_named_with_its_place() {
             "says 4294967295 captured bytes and has room for 4",
         ),
         (
-            |f| f.block(6, &f.words(&[0, 0, 0, 0, 0, 2 | 8 << 16, 0])),
-            "has option 2 of 8 bytes where 4 are left",
-        ),
-        (
             |f| f.block(0x0a0d_0d0a, &f.words(&[0x1a2b_3c4d, 2, 0, 0])),
             "begins a section of version 2.0, known is 1.0",
         ),
@@ -172,6 +173,114 @@ fn every_way_a_block_can_be_wrong_is_named_with_its_place() {
             at + section
         );
         assert_eq!(error, told);
+    }
+}
+
+/// As tcpdump reads it; tshark gives up there.
+#[test]
+fn an_option_that_does_not_fit_its_block_is_skipped_and_counted() {
+    for big in [false, true] {
+        let mut file = Composed::new(big);
+        file.section(&[file.option(4, b"us"), file.u16(7), file.u16(99)].concat());
+        let broken = [file.option(2, b"eth9"), file.u16(9), file.u16(99)].concat();
+        file.interface(1, 0, &broken);
+        let mut direction = packet(4);
+        direction.direction = Direction::Inbound;
+        let flags = file.option(2, &file.u32(1));
+        for tail in [&[9_u8; 4][..], &[1, 2, 3, 4, 5, 6, 7], &[0, 4, 0xff, 0xff]] {
+            file.packet(6, 0, 0, &[&flags, tail].concat(), direction.clone());
+        }
+        file.packet(6, 0, 0, &[], packet(5));
+        let found = read(&file.bytes);
+        assert_eq!((found.error, found.packets), (None, file.packets));
+        let read = found.file.unwrap();
+        assert_eq!(read.interfaces()[0].name, "eth9");
+        assert_eq!(read.skipped().broken_options, 2);
+        let marks = marks(&file.bytes);
+        let broken = |marks: &Marks| marks.has(Marks::BROKEN_OPTIONS);
+        assert_eq!(marks.iter().filter(|it| broken(it)).count(), 3);
+    }
+}
+
+/// What is odd about each packet.
+fn marks(bytes: &[u8]) -> Vec<Marks> {
+    let mut file = File::from_stream(in_memory(bytes), "capture").unwrap();
+    let mut found = Vec::new();
+    while !matches!(file.arm().unwrap(), Wake::End) {
+        let mut burst = file.receive(2).unwrap();
+        while let Some(frame) = burst.next_frame() {
+            found.push(frame.marks);
+        }
+    }
+    found
+}
+
+#[test]
+fn lengths_and_times_that_cannot_be_kept_are_marked() {
+    let mut file = Composed::new(false);
+    file.section(&[]);
+    file.interface(1, 0, &[]);
+    let offset = file.option(14, &i64::MIN.to_le_bytes());
+    file.interface(1, 0, &offset);
+    for (interface, ticks, wire_len) in [(0, 7, 9), (0, 7, 3), (0, u64::MAX, 9), (1, 7, 3)] {
+        let found = Packet {
+            wire_len,
+            ..packet(4)
+        };
+        file.packet(6, interface, ticks, &[], found);
+    }
+    let (length, time) = (Marks::RAISED_LENGTH, Marks::LIMITED_TIME);
+    let expected = [Marks::default(), length, time, length.with(time)];
+    assert_eq!(marks(&file.bytes), expected);
+
+    let mut file = pcap(0xa1b2_c3d4, true);
+    file.record([0, 0, 4, 3], &[], &[1; 4], packet(4));
+    assert_eq!(marks(&file.bytes).last(), Some(&Marks::RAISED_LENGTH));
+}
+
+/// Zeros in a classic file read as packets, and a file whose writer died may end in room that was never written.
+#[test]
+fn zeros_are_packets_only_where_something_follows() {
+    for big in [false, true] {
+        let mut file = pcap(0xa1b2_c3d4, big);
+        let len = file.bytes.len();
+        let before = file.packets.len();
+        for zeros in [16, 21, 4096, 3 << 20] {
+            let mut bytes = file.bytes.clone();
+            bytes.resize(len + zeros, 0);
+            let found = read(&bytes);
+            assert_eq!(found.packets, file.packets);
+            let told = format!(
+                "capture: has zeros in place of packets from byte {len} on: read {before} packets up to there"
+            );
+            assert_eq!(found.error, Some(told));
+        }
+        for _ in 0..100 {
+            let empty = Packet {
+                wire_len: 0,
+                ..packet(0)
+            };
+            file.record([0; 4], &[], &[], empty);
+        }
+        file.record([0, 0, 4, 13], &[], &packet(4).data, packet(4));
+        let found = read(&file.bytes);
+        assert_eq!((found.error, found.packets.len()), (None, before + 101));
+        let end = file.bytes.len();
+        file.bytes.resize(end + 500, 0);
+        let found = read(&file.bytes);
+        assert_eq!(found.packets.len(), before + 101);
+        let told = format!("from byte {end} on: read {} packets", before + 101);
+        assert!(found.error.unwrap().contains(&told));
+    }
+}
+
+#[test]
+fn reserved_bits_of_the_link_type_are_an_error() {
+    for field in [0x0001_0001, 0x0200_0001, 0x27ff_0001] {
+        let mut file = Composed::new(false);
+        file.header(0xa1b2_c3d4, (2, 4), 100, field);
+        let error = read(&file.bytes).error.unwrap();
+        assert!(error.contains("bits set in its link-type field"), "{error}");
     }
 }
 

@@ -12,8 +12,8 @@
 //! the port and back, so little is allocated once they have grown and their number has settled. Read `worker` next.
 
 use super::plain::Plain;
-use crate::format::read::Fault;
-use crate::port::{Direction, Frame, Interface, Statistics};
+use crate::format::read::{Decoder, Fault};
+use crate::port::{Block, Direction, Frame, Interface, Marks, Statistics};
 use std::io;
 
 /// A packet that passes. Its bytes are `bytes[begin..][..len]` of the batch.
@@ -32,6 +32,9 @@ pub(super) struct Passed {
     /// The output would compose the record just so.
     pub is_as_composed: bool,
     pub direction: Direction,
+    pub marks: Marks,
+    /// Its options are the last bytes of its record, this many.
+    pub options_len: u32,
 }
 
 impl Passed {
@@ -46,9 +49,17 @@ impl Passed {
             interface: frame.interface,
             ordinal,
             record: begin as u32,
-            record_end: (begin + frame.data.len()) as u32,
+            record_end: match frame.options {
+                [] => (begin + frame.data.len()) as u32,
+                options => {
+                    let from_data = options.as_ptr().addr() - frame.data.as_ptr().addr();
+                    (begin + from_data + options.len()) as u32
+                }
+            },
             is_as_composed: false,
             direction: frame.direction,
+            marks: frame.marks,
+            options_len: frame.options.len() as u32,
         }
     }
 }
@@ -94,6 +105,8 @@ pub(super) struct News {
 pub(super) enum Told {
     Interface(Interface),
     Statistics(u32, Statistics),
+    /// It belongs into a copy.
+    Block(Block),
 }
 
 /// Why nothing comes behind a batch.
@@ -105,6 +118,8 @@ pub(super) enum Ending {
     Fault(Fault, u64),
     /// The record at this place, of this kind, is not all there.
     Torn(&'static str, u64),
+    /// From this place of the file on there are zeros in place of packets.
+    Zeros(u64),
     /// The system would not read.
     System(io::Error),
 }
@@ -135,6 +150,17 @@ impl Batch {
         self.news.clear();
         self.packets = 0;
         self.ending = None;
+    }
+
+    /// Takes note of the blocks before the next packet that belong into a copy.
+    #[cold]
+    pub fn note_blocks(&mut self, decoder: &mut Decoder) {
+        let before = self.packets;
+        let blocks = decoder.take_blocks().into_iter();
+        self.news.extend(blocks.map(|block| News {
+            before,
+            what: Told::Block(block),
+        }));
     }
 
     /// Bytes that it has for packets, or had before they were lent: what it has once taken it keeps.
@@ -168,6 +194,9 @@ impl Batch {
             interface: passed.interface,
             direction: passed.direction,
             dropped_before: passed.dropped_before,
+            options: &self.bytes[(passed.record_end - passed.options_len) as usize..]
+                [..passed.options_len as usize],
+            marks: passed.marks,
         };
         (frame, 0)
     }

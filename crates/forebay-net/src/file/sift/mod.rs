@@ -38,7 +38,7 @@ mod worker;
 use super::File;
 use crate::{
     filter::{Filter, Programs},
-    port::{Interface, Port, Statistics},
+    port::{Block, Interface, Port, Statistics},
 };
 use batch::Batch;
 use chime::Chime;
@@ -114,7 +114,7 @@ pub fn sifted(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
 /// # let mut bytes = Format::Pcap.interface(&interface, &described, 262_144);
 /// # for len in [60, 61, 62] {
 /// #     let frame = Frame {
-/// #         data: &[7; 64][..len], wire_len: 64, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0,
+/// #         data: &[7; 64][..len], wire_len: 64, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0, ..Frame::default()
 /// #     };
 /// #     let begin = bytes.len();
 /// #     bytes.resize(begin + Format::Pcap.frame_len(&frame, 262_144), 0);
@@ -161,6 +161,9 @@ pub struct Sifted {
     owed: Vec<u64>,
     /// Some are.
     owes: bool,
+    /// Blocks that belong into a copy before the next packet, and those that the burst under way offers.
+    blocks: Vec<Block>,
+    offered: Vec<Block>,
     batch: Batch,
     /// The worker that it goes back to.
     owner: Option<usize>,
@@ -205,15 +208,17 @@ impl Sifted {
             name,
             stream,
             window,
-            decoder,
+            mut decoder,
             books,
             failure,
             is_over,
+            offered: _,
         } = file;
         let wrong = |what: &str| Error::new(name.clone(), what.to_owned());
         let begin = window.offset();
         let interfaces = decoder.interfaces().to_vec();
         let recorded = decoder.recorded().to_vec();
+        let blocks = decoder.take_blocks();
         let mut plain = stream.into_plain_file();
         // Its bytes are counted from where it was opened, which is its beginning as a rule.
         let place = plain.as_mut().and_then(|file| file.stream_position().ok());
@@ -252,6 +257,8 @@ impl Sifted {
             owes: false,
             interfaces,
             recorded,
+            blocks,
+            offered: Vec::new(),
             batch: Batch::default(),
             owner: None,
             next: 0,

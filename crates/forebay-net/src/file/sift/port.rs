@@ -15,9 +15,11 @@ use super::{
     batch::{Ending, Run as BatchRun, Told},
     hand::Hand,
 };
-use crate::file::{READING_ON, torn};
+use crate::file::{READING_ON, torn, zeros};
 use crate::format::read::up_to_there;
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, Port, Run, Statistics, Wake};
+use crate::port::{
+    Block, Burst, Counts, Frame, Frames, Got, Interface, Port, Run, Statistics, Wake,
+};
 use forebay::{Error, Result, store::Loan};
 
 /// Batches of a look that finds no packet, before others get their turn.
@@ -125,6 +127,7 @@ impl Sifted {
                 Told::Statistics(interface, counts) => {
                     self.recorded[*interface as usize] = Some(*counts);
                 }
+                Told::Block(block) => self.blocks.push(block.clone()),
             }
         }
         while let Some(tale) = self.batch.tales.get(self.next_tale)
@@ -187,6 +190,7 @@ impl Sifted {
                 return Look::End;
             }
             Ending::Fault(fault, offset) => (fault.tell(offset, packets), None),
+            Ending::Zeros(offset) => (up_to_there(&zeros(offset), packets), None),
             Ending::Torn(unit, offset) => (up_to_there(&torn(unit, offset), packets), None),
             Ending::System(e) => (up_to_there(READING_ON, packets), Some(e)),
         };
@@ -275,6 +279,10 @@ impl Frames for Sifted {
         Some(self.shelf.lend(memory, range))
     }
 
+    fn take_blocks(&mut self) -> Vec<Block> {
+        std::mem::take(&mut self.offered)
+    }
+
     fn put_back(&mut self) {
         self.next -= 1;
         self.at = self.last_at;
@@ -291,6 +299,7 @@ impl Frames for Sifted {
 
     fn release(&mut self) {
         self.left = 0;
+        self.offered.clear();
     }
 }
 
@@ -309,10 +318,14 @@ impl Port for Sifted {
             Look::Frame => budget,
             _ => 0,
         };
-        if let Some(error) = self.failure.take() {
+        // Blocks before the place where it breaks off come first, and the error with the next look.
+        if self.blocks.is_empty()
+            && let Some(error) = self.failure.take()
+        {
             self.is_over = true;
             return Err(error);
         }
+        self.offered.append(&mut self.blocks);
         Ok(Burst::new(self))
     }
 
@@ -325,6 +338,7 @@ impl Port for Sifted {
         }
         Ok(match found {
             Look::Frame | Look::Again | Look::Failed => Wake::Ready,
+            _ if !self.blocks.is_empty() => Wake::Ready,
             Look::NotNow => Wake::Fd(self.chime.fd()),
             Look::End => Wake::End,
         })
@@ -338,6 +352,7 @@ impl Port for Sifted {
     fn stop(&mut self) -> Result<()> {
         self.is_over = true;
         self.failure = None;
+        self.blocks.clear();
         self.dismiss();
         Ok(())
     }

@@ -27,6 +27,8 @@ pub(super) enum Pause {
     Unknown,
     /// The next record needs so many bytes.
     More(usize),
+    /// The next record is nothing but zeros.
+    Zeros,
     Fault(Fault),
 }
 
@@ -45,7 +47,13 @@ pub(super) fn sift(
         let (frame, len) = match decoder.packet(rest) {
             Some(found) => found,
             None => match decoder.next(rest) {
-                Ok(Step::Packet(frame, len)) => (frame, len),
+                Ok(Step::Packet(frame, len)) => {
+                    if frame.data.is_empty() {
+                        decoder.took_empty();
+                    }
+                    (frame, len)
+                }
+                Ok(Step::Zeros) => return Pause::Zeros,
                 Ok(Step::Other(len)) => {
                     *at += len;
                     return Pause::Other;
@@ -137,7 +145,7 @@ pub(super) fn sift_all(
         // One of another kind, or the end.
         let next = limit.min(*at + 1);
         match sift(bytes, at, next, decoder, programs, batch) {
-            Pause::Other => {}
+            Pause::Other => batch.note_blocks(decoder),
             Pause::Done if *at < limit => {}
             pause => return pause,
         }
@@ -165,6 +173,11 @@ pub(super) fn sift_plain(
                 let Ok(Step::Other(len)) = decoder.next(rest) else {
                     return None;
                 };
+                if decoder.has_blocks() {
+                    // They are noted by whoever reads the window instead.
+                    decoder.take_blocks();
+                    return None;
+                }
                 at += len;
                 continue;
             };

@@ -24,7 +24,10 @@ use super::{
     sieve::{Pause, sift, sift_all, sift_plain},
     terms::{Baton, Terms},
 };
-use crate::{filter::bpf::Abreast, format::read::Decoder};
+use crate::{
+    filter::bpf::Abreast,
+    format::read::{Decoder, Zeros},
+};
 use forebay::{
     ring::spsc::{Consumer, Producer},
     sync::Park,
@@ -217,7 +220,11 @@ impl Worker {
             ) {
                 Pause::Fault(fault) => Some(Ending::Fault(fault, window.base + at as u64)),
                 Pause::Done => None,
-                Pause::Other | Pause::Described | Pause::Unknown | Pause::More(_) => {
+                Pause::Other
+                | Pause::Described
+                | Pause::Unknown
+                | Pause::More(_)
+                | Pause::Zeros => {
                     unreachable!("skimming passes nothing that packets depend on, and nothing torn")
                 }
             };
@@ -244,6 +251,21 @@ impl Worker {
         is_whole.then_some(end)
     }
 
+    /// Finds out whether the zeros at `at` are packets.
+    fn judge_zeros(&self, window: &mut Window, at: usize, baton: &mut Baton) -> Result<(), Ending> {
+        let mut is_all = false;
+        loop {
+            match baton.decoder.judge_zeros(window.from(at), is_all) {
+                Zeros::Packets => return Ok(()),
+                Zeros::End => return Err(Ending::Zeros(window.base + at as u64)),
+                Zeros::More(bytes) => {
+                    let filled = window.fill(&self.file, at + bytes);
+                    is_all = !filled.map_err(Ending::System)?;
+                }
+            }
+        }
+    }
+
     /// Reads the window with the decoder that travels; says where the records end that begin in it.
     fn in_order(
         &mut self,
@@ -264,6 +286,7 @@ impl Worker {
                         let what = Told::Statistics(interface, counts);
                         batch.news.push(News { before, what });
                     }
+                    batch.note_blocks(&mut baton.decoder);
                 }
                 Pause::Described => {
                     for interface in baton.described() {
@@ -274,6 +297,7 @@ impl Worker {
                 }
                 Pause::Unknown => baton.learn(),
                 Pause::Fault(fault) => return Err(Ending::Fault(fault, window.base + at as u64)),
+                Pause::Zeros => self.judge_zeros(window, at, baton)?,
                 Pause::More(record) => match window.fill(&self.file, at + record) {
                     Ok(true) => {}
                     Ok(false) if window.end <= at => return Err(Ending::End),

@@ -4,10 +4,16 @@
 //! [`pcapng`](super::pcapng) hands in the bodies of blocks it has found to be whole.
 
 use super::{Fault, Order, options::Options, split_head, times::Times};
-use crate::port::{Interface, LinkType, Resolution, Statistics};
+use crate::format::copied::{About, Copied};
+use crate::port::{
+    Block, BlockKind, InFile, InSection, Interface, Left, LinkType, Resolution, Statistics,
+};
+use std::sync::Arc;
 
 /// The most memory for what is kept of interfaces and sections.
 const MOST_KEPT: usize = 8 << 20;
+/// The most bytes of a text about a section that are copied.
+const MOST_TEXT: usize = 8 << 10;
 
 /// One section of a file: who wrote it, and where. Texts are empty where it does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +49,9 @@ pub struct Skipped {
     pub padding: u64,
     /// Kinds without a name here, and statistics of interfaces that there are not.
     pub other: u64,
+    /// Not passed over: sections, interfaces and statistics with an option that does not fit the block. It and those behind it
+    /// were left out.
+    pub broken_options: u64,
 }
 
 /// What a packet needs of its interface.
@@ -65,6 +74,10 @@ pub(super) struct Kept {
     pub recordings: (u64, u32),
     pub sections: Vec<Section>,
     pub skipped: Skipped,
+    /// Blocks that belong into a copy and were not asked for yet.
+    pub blocks: Vec<Block>,
+    /// This section, for its interfaces.
+    section: Arc<InSection>,
     bytes: usize,
 }
 
@@ -94,22 +107,34 @@ impl Kept {
             first_interface: self.interfaces.len() as u32,
             ..Section::default()
         };
+        let mut copied = Copied::new(About::Section, options, order == Order::Big, &[2, 3, 4]);
+        let mut noted = InSection::default();
+        copied.append_to(&mut noted.options);
+        noted.left = copied.left;
         let mut options = Options::new(options, order);
-        while let Some(option) = options.next()? {
-            match option.code {
-                1 => section.comments += 1,
-                2 => section.hardware = option.text(),
-                3 => section.os = option.text(),
-                4 => section.application = option.text(),
-                _ => {}
+        while let Some(option) = options.next() {
+            let (text, copy) = match option.code {
+                2 => (&mut section.hardware, &mut noted.hardware),
+                3 => (&mut section.os, &mut noted.os),
+                4 => (&mut section.application, &mut noted.application),
+                code => {
+                    section.comments += u64::from(code == 1);
+                    continue;
+                }
+            };
+            *text = option.text();
+            match option.value.len() {
+                0..=MOST_TEXT => *copy = text.clone().into_bytes(),
+                _ => noted.left.option(option.code),
             }
         }
+        self.note_broken(&options, &mut noted.left);
         self.keep(
-            size_of::<Section>()
-                + section.hardware.len()
-                + section.os.len()
-                + section.application.len(),
+            size_of::<(Section, InSection)>()
+                + 2 * (section.hardware.len() + section.os.len() + section.application.len())
+                + noted.options.len(),
         )?;
+        self.section = Arc::new(noted);
         self.first_interface = section.first_interface;
         self.details.clear();
         self.sections.push(section);
@@ -130,11 +155,21 @@ impl Kept {
             snaplen,
             bits_per_second: None,
             resolution: Resolution::MICROSECONDS,
+            in_file: None,
         };
+        // Name, description, speed and resolution have fields, and the offset is in every time.
+        let told = &[2, 3, 8, 9, 14];
+        let mut copied = Copied::new(About::Interface, options, order == Order::Big, told);
+        let mut noted = InFile {
+            section: self.section.clone(),
+            ..InFile::default()
+        };
+        copied.append_to(&mut noted.options);
+        noted.left = copied.left;
         let mut offset_seconds = 0;
         let mut comments = 0;
         let mut options = Options::new(options, order);
-        while let Some(option) = options.next()? {
+        while let Some(option) = options.next() {
             match option.code {
                 1 => comments += 1,
                 2 => interface.name = option.text(),
@@ -151,11 +186,22 @@ impl Kept {
             }
         }
         self.comment(comments);
+        self.note_broken(&options, &mut noted.left);
         self.keep(
-            size_of::<(Interface, Option<Statistics>, Detail)>()
+            size_of::<(Interface, Option<Statistics>, Detail, InFile)>()
                 + interface.name.len()
-                + interface.description.len(),
+                + interface.description.len()
+                + noted.options.len(),
         )?;
+        // Most have nothing to say that others of their section do not say.
+        let last = self
+            .interfaces
+            .last()
+            .and_then(|last| last.in_file.as_ref());
+        interface.in_file = Some(match last {
+            Some(last) if **last == noted => last.clone(),
+            _ => Arc::new(noted),
+        });
         self.details.push(Detail {
             times: Times::new(interface.resolution, offset_seconds),
             snaplen,
@@ -180,7 +226,7 @@ impl Kept {
         };
         let mut comments = 0;
         let mut options = Options::new(options, order);
-        while let Some(option) = options.next()? {
+        while let Some(option) = options.next() {
             match option.code {
                 1 => comments += 1,
                 2 => told.began_ns = option.ticks().map(|t| times.ns(t)),
@@ -194,10 +240,21 @@ impl Kept {
             }
         }
         self.comment(comments);
+        for _ in 0..comments {
+            let (kind, bytes) = (BlockKind::StatisticsComment, Vec::new());
+            self.blocks.push(Block { kind, bytes });
+        }
+        self.note_broken(&options, &mut Left::default());
         let interface = self.first_interface + number as u32;
         self.recorded[interface as usize] = Some(told);
         self.recordings = (self.recordings.0 + 1, interface);
         Ok(())
+    }
+
+    fn note_broken(&mut self, options: &Options<'_>, left: &mut Left) {
+        let broken = u64::from(options.is_broken);
+        self.skipped.broken_options += broken;
+        left.broken += broken;
     }
 
     fn comment(&mut self, many: u64) {

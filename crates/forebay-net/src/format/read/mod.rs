@@ -20,7 +20,7 @@ mod times;
 pub use kept::{Section, Skipped};
 
 use super::Format;
-use crate::port::{Frame, Interface, Statistics};
+use crate::port::{Block, Frame, Interface, Statistics};
 
 /// A capture file being decoded.
 ///
@@ -28,7 +28,7 @@ use crate::port::{Frame, Interface, Statistics};
 /// use forebay_net::format::{Format, read::{Decoder, Step}};
 /// use forebay_net::port::{Frame, Interface};
 /// let frame = Frame {
-///     data: b"frame", wire_len: 60, time_ns: 7, interface: 0, direction: Default::default(), dropped_before: 0,
+///     data: b"frame", wire_len: 60, time_ns: 7, interface: 0, direction: Default::default(), dropped_before: 0, ..Frame::default()
 /// };
 /// let interface = Interface::default();
 /// let described = Format::Pcap.describe(&interface, 0);
@@ -59,7 +59,21 @@ pub enum Step<'a> {
     Other(usize),
     /// As [`Other`](Step::Other), and a section or an interface begins with it.
     Described(usize),
+    /// Zeros where a packet should begin. [`Decoder::judge_zeros`] says what they are.
+    Zeros,
     /// Nothing can be told before there are so many bytes, counted from the same beginning.
+    More(usize),
+}
+
+/// What zeros are in the place of a packet of the classic format, where a record of zeros would be an empty packet without a
+/// time: what is left of room that was allocated and never written, or packets after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeros {
+    /// Something else follows, so they are packets.
+    Packets,
+    /// Nothing else follows, at least not within a mebibyte: the file ends before them.
+    End,
+    /// That cannot be told before there are this many bytes.
     More(usize),
 }
 
@@ -170,6 +184,21 @@ impl Decoder {
         }
     }
 
+    /// Says what the zeros are that `bytes` begin with, after [`Step::Zeros`]; `is_all`: nothing follows `bytes` in the file.
+    pub fn judge_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
+        match self {
+            Decoder::Pcap(reader) => reader.judge_zeros(bytes, is_all),
+            Decoder::Pcapng(_) => Zeros::Packets,
+        }
+    }
+
+    /// An empty packet that [`next`](Decoder::next) found was taken; the next one is judged anew.
+    pub fn took_empty(&mut self) {
+        if let Decoder::Pcap(reader) = self {
+            reader.took_empty();
+        }
+    }
+
     /// How many statistics blocks were taken note of, and the interface of the last one.
     pub(crate) fn recordings(&self) -> (u64, u32) {
         match self {
@@ -227,6 +256,20 @@ impl Decoder {
             Decoder::Pcap(_) => &[],
             Decoder::Pcapng(reader) => &reader.kept().sections,
         }
+    }
+
+    /// Blocks that belong into a copy and came since the last call.
+    pub fn take_blocks(&mut self) -> Vec<Block> {
+        match self {
+            Decoder::Pcap(_) => Vec::new(),
+            Decoder::Pcapng(reader) => std::mem::take(&mut reader.kept_mut().blocks),
+        }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        matches!(self, Decoder::Pcapng(reader) if !reader.kept().blocks.is_empty())
     }
 
     /// The blocks so far that are of no use here.

@@ -1,12 +1,14 @@
 //! The options of a pcapng block: `code │ length │ value, padded to four`, up to an end mark.
 
-use super::{Fault, Order};
+use super::Order;
 use crate::format::sizes::padded;
 
 /// Walks an options list.
 pub(super) struct Options<'a> {
     bytes: &'a [u8],
     order: Order,
+    /// An option did not fit the block, and the walk ended there.
+    pub is_broken: bool,
 }
 
 /// One option.
@@ -18,38 +20,34 @@ pub(super) struct Opt<'a> {
 
 impl<'a> Options<'a> {
     pub fn new(bytes: &'a [u8], order: Order) -> Self {
-        Options { bytes, order }
+        Options {
+            bytes,
+            order,
+            is_broken: false,
+        }
     }
 
-    /// The next option; `None` at the end mark or the end of the block.
-    pub fn next(&mut self) -> Result<Option<Opt<'a>>, Fault> {
+    /// The next option; `None` at the end mark, at the end of the block, and where an option does not fit. The block itself is
+    /// sound then, so reading goes on behind it.
+    pub fn next(&mut self) -> Option<Opt<'a>> {
         let Some((head, rest)) = self.bytes.split_first_chunk::<4>() else {
-            return match self.bytes.len() {
-                0 => Ok(None),
-                n => Err(overrun(format!("an option that is cut after {n} bytes"))),
-            };
+            self.is_broken |= !self.bytes.is_empty();
+            return None;
         };
         let (code, len) = (self.order.half(head, 0), self.order.half(head, 2) as usize);
         if code == 0 {
             self.bytes = &[];
-            return Ok(None);
+            return None;
         }
         let Some(value) = rest.get(..len) else {
-            return Err(overrun(format!(
-                "option {code} of {len} bytes where {} are left",
-                rest.len()
-            )));
+            (self.bytes, self.is_broken) = (&[], true);
+            return None;
         };
         // A last value whose padding was left out does no harm.
         self.bytes = &rest[padded(len).min(rest.len())..];
         let order = self.order;
-        Ok(Some(Opt { code, value, order }))
+        Some(Opt { code, value, order })
     }
-}
-
-#[cold]
-fn overrun(what: String) -> Fault {
-    Fault::new("block", format!("has {what}"))
 }
 
 impl Opt<'_> {

@@ -6,22 +6,30 @@
 //! * `a1b2c3d4`: microseconds; `a1b23c4d`: nanoseconds; `a1b2cd34`: microseconds, with eight more
 //!   bytes in each record's header (an interface, a protocol, a kind), which are passed over;
 //! * versions 2.0 to 2.2 and 543.0 have the two lengths the other way round, 2.3 may;
-//! * a packet longer than the file's snapshot length is cut to it, one longer than any packet is an
-//!   error: something else is being read as a length;
-//! * the upper half of the link word tells of check sequences and is left out.
+//! * a packet longer than the file's snapshot length is read whole, which libpcap does not do; one longer than
+//!   any packet is an error: something else is being read as a length;
+//! * records of nothing but zeros are packets only if something else follows: see [`Zeros`];
+//! * the upper half of the link-type field tells how long check sequences are: as in pcapng's `if_fcslen`.
 //!
 //! Sources: draft-ietf-opsawg-pcap, and the behaviour of libpcap 1.10.
 
-use super::{Fault, Order, Step};
-use crate::port::{Direction, Frame, Interface, LinkType, Resolution, Statistics};
+use super::{Fault, Order, Step, Zeros};
+use crate::format::copied::push_option;
+use crate::port::{Direction, Frame, InFile, Interface, LinkType, Marks, Resolution, Statistics};
+use std::sync::Arc;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
 const FILE_HEADER: usize = 24;
+/// Bits of the link-type field: nobody has a meaning for them; the four uppermost say how long a check sequence is.
+const RESERVED: u32 = 0x03ff_0000;
+const FCS_IS_TOLD: u32 = 0x0400_0000;
 const RECORD_HEADER: usize = 16;
 /// Of a record in the modified format.
 const LONG_RECORD_HEADER: usize = 24;
+/// Zeros that are followed by something else within this many bytes are packets.
+const ZEROS_AHEAD: usize = 1 << 20;
 /// Longer packets do not exist, but for buses that carry whole transfers.
 const LONGEST: u32 = 262_144;
 const LONGEST_TRANSFER: u32 = 16 << 20;
@@ -44,7 +52,8 @@ pub struct Reader {
     record_header: usize,
     lengths: Lengths,
     longest: u32,
-    snaplen: u32,
+    /// Records of zeros that are known to be packets.
+    zeros: usize,
     /// Empty until the file header was read.
     interface: Option<Interface>,
 }
@@ -76,7 +85,7 @@ impl Reader {
             },
             lengths: Lengths::CaplenFirst,
             longest: LONGEST,
-            snaplen: LONGEST,
+            zeros: 0,
             interface: None,
         })
     }
@@ -116,9 +125,23 @@ impl Reader {
                 return Err(Fault::new("file header", what));
             }
         };
-        let link = LinkType(order.word(head, 20) as u16);
+        let field = order.word(head, 20);
+        if field & RESERVED != 0 {
+            let what =
+                format!("has bits set in its link-type field, {field:08x}, that are reserved");
+            return Err(Fault::new("file header", what));
+        }
+        let link = LinkType(field as u16);
+        let mut in_file = InFile {
+            classic: Some(field & 0xffff_0000),
+            ..InFile::default()
+        };
+        if field & FCS_IS_TOLD != 0 {
+            // if_fcslen, in bits; here it is in units of 16.
+            push_option(&mut in_file.options, 13, &[(field >> 28) as u8 * 16]);
+        }
         self.longest = longest(link);
-        self.snaplen = match order.word(head, 16) {
+        let snaplen = match order.word(head, 16) {
             0 | 0x8000_0000.. => self.longest,
             // Cooked captures have a made-up Ethernet header before what the length was said of.
             n if self.magic == MODIFIED && link == LinkType::ETHERNET => n.saturating_add(14),
@@ -128,12 +151,13 @@ impl Reader {
             name: String::new(),
             description: String::new(),
             link,
-            snaplen: self.snaplen,
+            snaplen,
             bits_per_second: None,
             resolution: match self.magic {
                 NANOSECONDS => Resolution::NANOSECONDS,
                 _ => Resolution::MICROSECONDS,
             },
+            in_file: Some(Arc::new(in_file)),
         });
         Ok(Step::Described(FILE_HEADER))
     }
@@ -148,7 +172,7 @@ impl Reader {
         let Some(head) = bytes.first_chunk() else {
             return Ok(Step::More(self.record_header));
         };
-        let (caplen, _) = self.lengths(self.order, head);
+        let (caplen, wire_len) = self.lengths(self.order, head);
         if caplen > self.longest {
             let what = format!(
                 "says {caplen} captured bytes, the limit is {}",
@@ -156,7 +180,38 @@ impl Reader {
             );
             return Err(Fault::new("packet", what));
         }
-        Ok(Step::More(self.record_header + caplen as usize))
+        let len = self.record_header + caplen as usize;
+        let Some(record) = bytes.get(..len) else {
+            return Ok(Step::More(len));
+        };
+        if self.zeros == 0 && record.iter().all(|&byte| byte == 0) {
+            return Ok(Step::Zeros);
+        }
+        let mut frame = self.frame(self.order, head, &record[self.record_header..], wire_len);
+        if wire_len < caplen {
+            frame.wire_len = caplen;
+            frame.marks = Marks::RAISED_LENGTH;
+        }
+        Ok(Step::Packet(frame, len))
+    }
+
+    /// As [`Decoder::judge_zeros`](super::Decoder::judge_zeros).
+    #[cold]
+    pub(super) fn judge_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
+        let ahead = &bytes[..bytes.len().min(ZEROS_AHEAD)];
+        match ahead.iter().position(|&byte| byte != 0) {
+            Some(at) => {
+                self.zeros = at / self.record_header;
+                Zeros::Packets
+            }
+            None if is_all || ahead.len() == ZEROS_AHEAD => Zeros::End,
+            None => Zeros::More(ZEROS_AHEAD),
+        }
+    }
+
+    /// An empty packet that [`next`](Reader::next) found was taken.
+    pub(super) fn took_empty(&mut self) {
+        self.zeros = self.zeros.saturating_sub(1);
     }
 
     /// As [`Decoder::skim`](super::Decoder::skim).
@@ -165,7 +220,8 @@ impl Reader {
         let mut at = 0;
         while at < to {
             let (caplen, _) = self.lengths(self.order, bytes.get(at..)?.first_chunk()?);
-            if caplen > self.longest {
+            // One that is empty may be the beginning of the zeros that a file ends with.
+            if caplen.wrapping_sub(1) >= self.longest {
                 return None;
             }
             at += self.record_header + caplen as usize;
@@ -173,7 +229,7 @@ impl Reader {
         Some(at)
     }
 
-    /// The packet at the beginning, if it is there as a whole; of little-endian files only.
+    /// The packet at the beginning, if it is there as a whole and not empty; of little-endian files only.
     #[inline(always)]
     pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         match self.order {
@@ -187,22 +243,38 @@ impl Reader {
     fn plain_in<'a>(&self, order: Order, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         let head = bytes.first_chunk()?;
         let (caplen, wire_len) = self.lengths(order, head);
-        if caplen > self.longest || self.interface.is_none() {
+        // With 0 captured bytes this wraps around, and exceeds every limit.
+        if caplen.wrapping_sub(1) >= self.longest || self.interface.is_none() {
             return None;
         }
         let len = self.record_header + caplen as usize;
-        let kept = caplen.min(self.snaplen);
+        if wire_len < caplen {
+            return None;
+        }
+        let data = bytes.get(self.record_header..len)?;
+        Some((self.frame(order, head, data, wire_len), len))
+    }
+
+    #[inline(always)]
+    fn frame<'a>(
+        &self,
+        order: Order,
+        head: &[u8; RECORD_HEADER],
+        data: &'a [u8],
+        wire_len: u32,
+    ) -> Frame<'a> {
         let seconds = order.word(head, 0) as u64 * 1_000_000_000;
         let fraction = order.word(head, 4) as u64 * self.ns_a_fraction;
-        let frame = Frame {
-            data: &bytes.get(self.record_header..len)?[..kept as usize],
-            wire_len: wire_len.max(kept),
+        Frame {
+            data,
+            wire_len,
             time_ns: seconds + fraction,
             interface: 0,
             direction: Direction::Unknown,
             dropped_before: 0,
-        };
-        Some((frame, len))
+            options: &[],
+            marks: Marks::default(),
+        }
     }
 
     /// Bytes kept and bytes on the wire, as this dialect has them.

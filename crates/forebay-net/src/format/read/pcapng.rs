@@ -16,11 +16,12 @@
 
 use super::{Fault, Order, Step, kept::Kept, options::Options, split_head};
 use crate::format::{
+    copied::{About, Copied},
     pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, LEAST_BLOCK, PADDING},
     pcapng::{PACKET_OVERHEAD, SECTION_HEADER},
     sizes::padded,
 };
-use crate::port::{Direction, Frame};
+use crate::port::{Block, BlockKind, Direction, Frame, Marks};
 
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
@@ -38,9 +39,12 @@ const PACKET_HEAD: usize = 28;
 /// Of a simple packet block.
 const SIMPLE_HEAD: usize = 12;
 /// What a packet's options tell.
-struct Told {
+struct Told<'a> {
     direction: Direction,
     dropped_before: u64,
+    /// All of them, if any belongs into a copy.
+    options: &'a [u8],
+    marks: Marks,
 }
 
 /// A pcapng file being decoded; see [`Decoder`](super::Decoder).
@@ -65,6 +69,10 @@ impl Reader {
 
     pub(super) fn kept(&self) -> &Kept {
         &self.kept
+    }
+
+    pub(super) fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
     pub(super) fn for_packets(&self) -> Self {
@@ -120,13 +128,24 @@ impl Reader {
         let interface = order.word(head, 8);
         let detail = self.kept.details.get(interface as usize)?;
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
+        let wire_len = order.word(head, 24);
+        if wire_len < caplen {
+            return None;
+        }
+        let time_ns = match detail.times.exact_ns(ticks) {
+            Some(ns) => ns,
+            None if detail.times.is_beyond(ticks) => return None,
+            None => detail.times.ns(ticks),
+        };
         let frame = Frame {
             data: body.get(PACKET_HEAD..PACKET_HEAD + caplen as usize)?,
-            wire_len: order.word(head, 24).max(caplen),
-            time_ns: detail.times.ns(ticks),
+            wire_len,
+            time_ns,
             interface: self.kept.first_interface + interface,
             direction: Direction::Unknown,
             dropped_before: 0,
+            options: &[],
+            marks: Marks::default(),
         };
         Some((frame, total))
     }
@@ -153,7 +172,7 @@ impl Reader {
             .unbounded_shr(8 * data_bytes);
         self.kept.first_interface == 0
             && order.word(head, 24) >= caplen
-            && detail.is_some_and(|detail| detail.times.are_exact(ticks))
+            && detail.is_some_and(|detail| detail.times.exact_ns(ticks).is_some())
             && padding == 0
     }
 
@@ -175,26 +194,42 @@ impl Reader {
         };
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
         let options = &body[PACKET_HEAD + padded(caplen as usize)..];
-        let told = self.packet_options(options, order.word(head, 0), dropped_before)?;
+        let told = self.packet_options(options, order.word(head, 0), dropped_before);
+        let wire_len = order.word(head, 24);
+        let mut marks = told.marks;
+        if wire_len < caplen {
+            marks = marks.with(Marks::RAISED_LENGTH);
+        }
+        if detail.times.is_beyond(ticks) {
+            marks = marks.with(Marks::LIMITED_TIME);
+        }
         let frame = Frame {
             data,
-            wire_len: order.word(head, 24).max(caplen),
+            wire_len: wire_len.max(caplen),
             time_ns: detail.times.ns(ticks),
             interface: self.kept.first_interface + interface,
             direction: told.direction,
             dropped_before: told.dropped_before,
+            options: told.options,
+            marks,
         };
         Ok(Step::Packet(frame, body.len() + 4))
     }
 
     #[inline(never)]
-    fn packet_options(&self, bytes: &[u8], kind: u32, dropped: u64) -> Result<Told, Fault> {
+    fn packet_options<'a>(&self, bytes: &'a [u8], kind: u32, dropped: u64) -> Told<'a> {
         let mut told = Told {
             direction: Direction::Unknown,
             dropped_before: dropped,
+            options: &[],
+            marks: Marks::default(),
         };
         let mut options = Options::new(bytes, self.order);
-        while let Some(option) = options.next()? {
+        while let Some(option) = options.next() {
+            // One that only tells of drops is told by the frame.
+            if option.code != 4 {
+                told.options = bytes;
+            }
             match option.code {
                 // epb_flags and pack_flags
                 2 => {
@@ -209,7 +244,13 @@ impl Reader {
                 _ => {}
             }
         }
-        Ok(told)
+        if self.order == Order::Big {
+            told.marks = Marks::BIG_ENDIAN;
+        }
+        if options.is_broken {
+            told.marks = told.marks.with(Marks::BROKEN_OPTIONS);
+        }
+        told
     }
 
     /// The block without its last length, which has to be the first one.
@@ -267,14 +308,52 @@ impl Reader {
                 return Ok(Step::Described(block.len()));
             }
             INTERFACE_STATISTICS => self.kept.statistics(body, self.order)?,
-            NAME_RESOLUTION => self.kept.skipped.name_resolution += 1,
-            SYSTEMD_JOURNAL => self.kept.skipped.systemd_journal += 1,
-            DECRYPTION_SECRETS => self.kept.skipped.decryption_secrets += 1,
-            CUSTOM | CUSTOM_UNCOPIED => self.kept.skipped.custom += 1,
             PADDING => self.kept.skipped.padding += 1,
-            _ => self.kept.skipped.other += 1,
+            _ => self.keep_block(kind, body),
         }
         Ok(Step::Other(block.len()))
+    }
+
+    /// A block that is copied, or at least counted where it is missing in a copy.
+    fn keep_block(&mut self, kind: u32, body: &[u8]) {
+        let skipped = &mut self.kept.skipped;
+        let (count, of) = match kind {
+            NAME_RESOLUTION => (&mut skipped.name_resolution, BlockKind::NameResolution),
+            SYSTEMD_JOURNAL => (&mut skipped.systemd_journal, BlockKind::Journal),
+            DECRYPTION_SECRETS => (
+                &mut skipped.decryption_secrets,
+                BlockKind::DecryptionSecrets,
+            ),
+            CUSTOM | CUSTOM_UNCOPIED => (&mut skipped.custom, BlockKind::Custom),
+            _ => (&mut skipped.other, BlockKind::Other),
+        };
+        *count += 1;
+        let bytes = self.copy_of(kind, &body[8..]).unwrap_or_default();
+        self.kept.blocks.push(Block { kind: of, bytes });
+    }
+
+    /// The block as it stands in a copy; `None`: it must not be copied, or its numbers cannot be found.
+    fn copy_of(&self, kind: u32, body: &[u8]) -> Option<Vec<u8>> {
+        let is_big = self.order == Order::Big;
+        let mut copy = body.to_vec();
+        match kind {
+            SYSTEMD_JOURNAL => {}
+            NAME_RESOLUTION | DECRYPTION_SECRETS | CUSTOM if !is_big => {}
+            NAME_RESOLUTION => copy = little_names(body)?,
+            DECRYPTION_SECRETS => {
+                let (head, rest) = body.split_first_chunk::<8>()?;
+                let (kind, len) = (self.order.word(head, 0), self.order.word(head, 4));
+                copy.clear();
+                copy.extend([kind, len].map(u32::to_le_bytes).concat());
+                let (secrets, options) = rest.split_at_checked(padded(len as usize))?;
+                copy.extend(secrets);
+                append_options(&mut copy, About::Secrets, options);
+            }
+            _ => return None,
+        }
+        let len = (LEAST_BLOCK + copy.len()) as u32;
+        let head = [kind, len].map(u32::to_le_bytes).concat();
+        Some([&head[..], &copy, &len.to_le_bytes()].concat())
     }
 
     fn section<'a>(&mut self, head: &[u8; 12], bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
@@ -309,8 +388,7 @@ impl Reader {
             wire_len,
             time_ns: 0,
             interface: self.kept.first_interface,
-            direction: Direction::Unknown,
-            dropped_before: 0,
+            ..Frame::default()
         };
         Ok(Step::Packet(frame, body.len() + 4))
     }
@@ -320,6 +398,32 @@ impl Reader {
         let there = self.kept.details.len();
         let what = format!("is of interface {number}, its section has {there} so far");
         Fault::new("block", what)
+    }
+}
+
+/// The body of a name resolution block with its numbers turned round; `None`: it is broken.
+fn little_names(mut body: &[u8]) -> Option<Vec<u8>> {
+    let mut copy = Vec::new();
+    loop {
+        let (&[a, b, c, d], rest) = body.split_first_chunk::<4>()?;
+        copy.extend([b, a, d, c]);
+        let len = padded(usize::from(u16::from_be_bytes([c, d])));
+        if (a, b) == (0, 0) {
+            append_options(&mut copy, About::Names, rest);
+            return Some(copy);
+        }
+        let (record, rest) = rest.split_at_checked(len)?;
+        copy.extend(record);
+        body = rest;
+    }
+}
+
+/// Appends big-endian options with an end mark, if there are any.
+fn append_options(copy: &mut Vec<u8>, about: About, options: &[u8]) {
+    let begin = copy.len();
+    Copied::new(about, options, true, &[]).append_to(copy);
+    if copy.len() > begin {
+        copy.extend([0; 4]);
     }
 }
 

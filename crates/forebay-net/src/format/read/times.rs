@@ -1,7 +1,7 @@
 //! From a file's clock to nanoseconds since 1970: any `if_tsresol`, any `if_tsoffset`, no overflow.
 //!
 //! What lies before 1970 reads as 0, and what lies behind the year 2554 as the largest number: a
-//! clock that was wrong is no reason to lose a packet. Fractions of a nanosecond are cut off.
+//! clock that was wrong is no reason to lose a packet. Such packets are [marked](crate::port::Marks). Fractions of a nanosecond are cut off.
 
 use crate::port::Resolution;
 
@@ -38,14 +38,31 @@ impl Times {
         self.rare(ticks)
     }
 
-    /// Whether these ticks are whole nanoseconds, and not too many to be told.
-    #[inline]
-    pub fn are_exact(&self, ticks: u64) -> bool {
-        self.factor != 0 && ticks.checked_mul(self.factor).is_some()
+    /// The time of these ticks if it is a whole number of nanoseconds that 64 bits hold, the quick way.
+    #[inline(always)]
+    pub fn exact_ns(&self, ticks: u64) -> Option<u64> {
+        match self.factor {
+            0 => None,
+            factor => ticks.checked_mul(factor),
+        }
+    }
+
+    /// Whether the time of these ticks is before 1970 or behind the year 2554.
+    #[cold]
+    pub fn is_beyond(&self, ticks: u64) -> bool {
+        match self.factor {
+            0 => u64::try_from(self.whole(ticks)).is_err(),
+            factor => ticks.checked_mul(factor).is_none(),
+        }
     }
 
     #[cold]
     fn rare(&self, ticks: u64) -> u64 {
+        self.whole(ticks).clamp(0, u64::MAX as i128) as u64
+    }
+
+    /// The time, however far away.
+    fn whole(&self, ticks: u64) -> i128 {
         let n = (self.resolution.0 & 0x7f) as u32;
         let ticks = ticks as u128;
         let ns = if self.resolution.0 & 0x80 != 0 {
@@ -58,7 +75,7 @@ impl Times {
             10_u128.checked_pow(n - 9).map_or(0, |many| ticks / many)
         };
         let offset = self.offset_seconds as i128 * NS_A_SECOND as i128;
-        (ns as i128 + offset).clamp(0, u64::MAX as i128) as u64
+        ns as i128 + offset
     }
 }
 
