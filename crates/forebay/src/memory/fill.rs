@@ -112,7 +112,8 @@ impl Vacant {
         // Relaxed: only this half writes them.
         let at = shared.len.load(Relaxed);
         let counted = shared.counted.load(Relaxed);
-        (len <= shared.size.checked_sub(at)?).then_some(Reservation {
+        // The length never passes the size: only commits of reservations, and restarts, move it.
+        (len <= shared.size - at).then_some(Reservation {
             shared,
             at,
             len,

@@ -32,13 +32,13 @@ pub trait Series: Send {
 /// the next.
 ///
 /// ```
-/// use forebay::store::{Appender, Config, FileSink, Files, Framing, Series, Sink, Whole};
+/// use forebay::store::{Appender, Config, FileConfig, FileSink, Files, Framing, Series, Sink, Whole};
 /// use std::{path::PathBuf, sync::Arc};
 ///
 /// struct Numbered(PathBuf);
 /// impl Series for Numbered {
 ///     fn open(&mut self, number: u64) -> forebay::Result<Box<dyn Sink>> {
-///         FileSink::create(&self.0.join(number.to_string()), true)
+///         FileSink::create(&self.0.join(number.to_string()), &FileConfig::default())
 ///     }
 /// }
 /// # struct Bytes;
