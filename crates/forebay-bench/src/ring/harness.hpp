@@ -1,4 +1,4 @@
-// A ring in C or C++ as a program that takes samples: says "ready", reads "pass|trips|alone CAPACITY BURST PAUSES CPU CPU N"
+// A ring in C or C++ as a program that takes samples: says "ready", reads "pass|work|trips|alone CAPACITY BURST PAUSES CPU CPU N"
 // and answers "ns T". The loops are those of runs.rs. A Queue has push(u64), pop(u64 &), push_burst(const u64 *, n) and
 // pop_burst(u64 *, n), the last two returning how many.
 #include <atomic>
@@ -31,14 +31,34 @@ template <class Queue, bool PAUSES> static inline void push(Queue &queue, u64 nu
 
 enum { BURST = 32 };
 
-template <class Queue, bool PAUSES> __attribute__((noinline)) void produce(Queue &queue, u64 n, bool bursts) {
+// One multiplication and one addition, as step() in runs.rs.
+static inline u64 step(u64 state, u64 number) { return state * 0x5851F42D4C957F2D + number; }
+
+static const u64 ADDED = 0x14057B7EF767814F;
+
+template <bool WORKS> static inline u64 next(u64 &state, u64 count) {
+    return WORKS ? state = step(state, ADDED) : count;
+}
+
+template <bool WORKS> static inline u64 take(u64 found, u64 number) { return WORKS ? step(found, number) : found + number; }
+
+template <bool WORKS> static u64 expected(u64 n) {
+    if (!WORKS) return n * (n - 1) / 2;
+    u64 made = 0, found = 0;
+    for (u64 i = 0; i < n; i++) found = step(found, made = step(made, ADDED));
+    return found;
+}
+
+template <class Queue, bool PAUSES, bool WORKS>
+__attribute__((noinline)) void produce(Queue &queue, u64 n, bool bursts) {
+    u64 state = 0;
     if (!bursts) {
-        for (u64 i = 0; i < n; i++) push<Queue, PAUSES>(queue, i);
+        for (u64 i = 0; i < n; i++) push<Queue, PAUSES>(queue, next<WORKS>(state, i));
         return;
     }
     alignas(64) u64 burst[BURST];
     for (u64 i = 0; i < n; i += BURST) {
-        for (int k = 0; k < BURST; k++) burst[k] = i + k;
+        for (int k = 0; k < BURST; k++) burst[k] = next<WORKS>(state, i + k);
         for (size_t done = 0; done < BURST;) {
             size_t pushed = queue.push_burst(burst + done, BURST - done);
             if (!pushed) wait_a_little<PAUSES>();
@@ -47,20 +67,21 @@ template <class Queue, bool PAUSES> __attribute__((noinline)) void produce(Queue
     }
 }
 
-template <class Queue, bool PAUSES> __attribute__((noinline)) u64 consume(Queue &queue, u64 n, bool bursts) {
-    u64 sum = 0;
+template <class Queue, bool PAUSES, bool WORKS>
+__attribute__((noinline)) u64 consume(Queue &queue, u64 n, bool bursts) {
+    u64 found = 0;
     if (!bursts) {
-        for (u64 i = 0; i < n; i++) sum += pop<Queue, PAUSES>(queue);
-        return sum;
+        for (u64 i = 0; i < n; i++) found = take<WORKS>(found, pop<Queue, PAUSES>(queue));
+        return found;
     }
     alignas(64) u64 burst[BURST];
     for (u64 i = 0; i < n;) {
         size_t popped = queue.pop_burst(burst, BURST);
         if (!popped) wait_a_little<PAUSES>();
-        for (size_t k = 0; k < popped; k++) sum += burst[k];
+        for (size_t k = 0; k < popped; k++) found = take<WORKS>(found, burst[k]);
         i += popped;
     }
-    return sum;
+    return found;
 }
 
 template <class Queue> __attribute__((noinline)) u64 both(Queue &queue, u64 n, bool bursts) {
@@ -104,13 +125,22 @@ template <class One, class Other> static double run_pair(int cpu, int other_cpu,
     return last - first;
 }
 
+template <class Queue, bool PAUSES, bool WORKS>
+static double pass(size_t capacity, bool bursts, int cpu, int other_cpu, u64 n) {
+    std::unique_ptr<Queue> queue(new Queue(capacity));
+    u64 found = 0;
+    double ns = run_pair(
+        cpu, other_cpu, [&] { produce<Queue, PAUSES, WORKS>(*queue, n, bursts); },
+        [&] { found = consume<Queue, PAUSES, WORKS>(*queue, n, bursts); });
+    expect(found == expected<WORKS>(n));
+    return ns;
+}
+
 template <class Queue, bool PAUSES>
 static double run(const char *what, size_t capacity, bool bursts, int cpu, int other_cpu, u64 n) {
+    if (!strcmp(what, "pass")) return pass<Queue, PAUSES, false>(capacity, bursts, cpu, other_cpu, n);
+    if (!strcmp(what, "work")) return pass<Queue, PAUSES, true>(capacity, bursts, cpu, other_cpu, n);
     std::unique_ptr<Queue> queue(new Queue(capacity)), back(new Queue(capacity));
-    if (!strcmp(what, "pass"))
-        return run_pair(
-            cpu, other_cpu, [&] { produce<Queue, PAUSES>(*queue, n, bursts); },
-            [&] { expect(consume<Queue, PAUSES>(*queue, n, bursts) == n * (n - 1) / 2); });
     if (!strcmp(what, "trips"))
         return run_pair(
             cpu, other_cpu,

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   pass    one processor ── 0 1 2 3 … ──▶ the other          1 Ki and 64 Ki slots, one by one and in bursts of 32
+//!   work    the same, and each end multiplies and adds once for each number
 //!   trips   one ── 0 ──▶ the other ── 0 ──▶ one, 1 …          two rings
 //!   alone   in and out again, one processor
 //! ```
@@ -72,6 +73,7 @@ impl Entrant {
         // Each side is tried in two ways, of which the better counts: others with pauses or without, this in small parts or in
         // large ones.
         let work = |task, small, cpus: Cpus, numbers| match task {
+            Task::Pass { works: true, .. } => bail!("the limit does no work"),
             Task::Pass { capacity, .. } if small => lines::pass::<8>(cpus, capacity, numbers),
             Task::Pass { capacity, .. } => lines::pass::<4>(cpus, capacity, numbers),
             Task::Trips => Ok(line::round_trip(cpus.0, cpus.1)? * numbers as f64),
@@ -162,27 +164,40 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     };
     let (mut entrants, missing) = entrants();
     let mut tables = Vec::new();
-    for in_bursts in [false, true] {
-        for capacity in CAPACITIES {
-            let task = Task::Pass {
-                capacity,
-                in_bursts,
-            };
-            let how = if in_bursts {
-                "in bursts of 32"
-            } else {
-                "one by one"
-            };
-            let title = format!(
-                "ring/pass/{capacity} slots, {how}: numbers of 8 bytes from thread to thread, millions a second"
-            );
-            tables.push(between_threads(
-                title,
-                task,
-                &mut entrants,
-                effort,
-                (first, second),
-            )?);
+    let rings = entrants.len() - 1; // the limit does no work
+    for works in [false, true] {
+        for in_bursts in [false, true] {
+            for capacity in CAPACITIES {
+                let task = Task::Pass {
+                    capacity,
+                    in_bursts,
+                    works,
+                };
+                let how = if in_bursts {
+                    "in bursts of 32"
+                } else {
+                    "one by one"
+                };
+                let (name, with) = match works {
+                    true => (
+                        "work",
+                        ", one multiplication and addition for each at both ends",
+                    ),
+                    false => ("pass", ""),
+                };
+                let title = format!(
+                    "ring/{name}/{capacity} slots, {how}: numbers of 8 bytes from thread to thread{with}, millions a second"
+                );
+                let of = if works { rings } else { rings + 1 };
+                let entrants = &mut entrants[..of];
+                tables.push(between_threads(
+                    title,
+                    task,
+                    entrants,
+                    effort,
+                    (first, second),
+                )?);
+            }
         }
     }
     let title = "ring/trips: a number there and back, 1024 slots each way, ns".into();
@@ -290,12 +305,14 @@ mod tests {
         for Entrant { name, work } in &mut entrants {
             for in_bursts in [false, true] {
                 let capacity = 64;
-                let mut tasks = vec![Task::Pass {
+                let pass = |works| Task::Pass {
                     capacity,
                     in_bursts,
-                }];
+                    works,
+                };
+                let mut tasks = vec![pass(false)];
                 if !name.contains("limit") {
-                    tasks.extend([Task::Trips, Task::Alone { in_bursts }]);
+                    tasks.extend([pass(true), Task::Trips, Task::Alone { in_bursts }]);
                 }
                 for task in tasks {
                     for pauses in [false, true] {

@@ -26,6 +26,32 @@ impl Burst {
     }
 }
 
+/// What both ends do with each number where they work: one multiplication and one addition, each needing the one before.
+///
+/// The producer passes the states of a linear congruential generator, and the consumer makes a polynomial of them.
+#[inline(always)]
+fn step(state: u64, number: u64) -> u64 {
+    state
+        .wrapping_mul(0x5851_F42D_4C95_7F2D)
+        .wrapping_add(number)
+}
+
+/// What is added at the producer's end.
+const ADDED: u64 = 0x1405_7B7E_F767_814F;
+
+/// What the numbers come to at the consumer's end.
+fn expected<const WORKS: bool>(numbers: u64) -> u64 {
+    if !WORKS {
+        return numbers * (numbers - 1) / 2;
+    }
+    let (mut made, mut found) = (0, 0);
+    for _ in 0..numbers {
+        made = step(made, ADDED);
+        found = step(found, made);
+    }
+    found
+}
+
 /// Slots of those rings that carry single numbers there and back, or numbers within one thread.
 const SMALL: usize = 1024;
 
@@ -38,6 +64,8 @@ pub enum Task {
         capacity: usize,
         /// In bursts of [`BURST`], or one by one.
         in_bursts: bool,
+        /// Each end multiplies and adds once for each number.
+        works: bool,
     },
     /// One there, through one ring, and then it back, through another.
     Trips,
@@ -55,7 +83,8 @@ impl Task {
             Task::Pass {
                 capacity,
                 in_bursts,
-            } => ("pass", capacity, in_bursts),
+                works,
+            } => (if works { "work" } else { "pass" }, capacity, in_bursts),
             Task::Trips => ("trips", SMALL, false),
             Task::Alone { in_bursts } => ("alone", SMALL, in_bursts),
         };
@@ -76,23 +105,11 @@ pub fn run<R: Ring, const PAUSES: bool>(
         Task::Pass {
             capacity,
             in_bursts,
-        } => {
-            let (producer, consumer) = R::new(capacity)?;
-            run_pair(
-                cpus,
-                || match in_bursts {
-                    true => produce_bursts::<PAUSES>(producer, numbers),
-                    false => produce::<PAUSES>(producer, numbers),
-                },
-                || {
-                    let sum = match in_bursts {
-                        true => consume_bursts::<PAUSES>(consumer, numbers),
-                        false => consume::<PAUSES>(consumer, numbers),
-                    };
-                    assert_eq!(sum, numbers * (numbers - 1) / 2);
-                },
-            )
-        }
+            works,
+        } => match works {
+            true => pass::<R, PAUSES, true>(capacity, in_bursts, cpus, numbers),
+            false => pass::<R, PAUSES, false>(capacity, in_bursts, cpus, numbers),
+        },
         Task::Trips => {
             let (there, away) = R::new(SMALL)?;
             let (back, home) = R::new(SMALL)?;
@@ -114,6 +131,31 @@ pub fn run<R: Ring, const PAUSES: bool>(
             Ok(elapsed.as_nanos() as f64)
         }
     }
+}
+
+fn pass<R: Ring, const PAUSES: bool, const WORKS: bool>(
+    capacity: usize,
+    in_bursts: bool,
+    cpus: (usize, usize),
+    numbers: u64,
+) -> Result<f64> {
+    let (producer, consumer) = R::new(capacity)?;
+    let mut found = 0;
+    let ns = run_pair(
+        cpus,
+        || match in_bursts {
+            true => produce_bursts::<PAUSES, WORKS>(producer, numbers),
+            false => produce::<PAUSES, WORKS>(producer, numbers),
+        },
+        || {
+            found = match in_bursts {
+                true => consume_bursts::<PAUSES, WORKS>(consumer, numbers),
+                false => consume::<PAUSES, WORKS>(consumer, numbers),
+            };
+        },
+    )?;
+    assert_eq!(found, expected::<WORKS>(numbers));
+    Ok(ns)
 }
 
 #[inline(always)]
@@ -143,19 +185,42 @@ fn push<const PAUSES: bool>(producer: &mut impl Pushes, number: u64) {
 // The loops are never inlined, so that each ring has some of its own to read, and each first moves its ends into local
 // variables: behind a pointer, as arguments of that size are, no compiler keeps them in registers.
 
-#[inline(never)]
-fn produce<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
-    let mut producer = producer;
-    for number in 0..numbers {
-        push::<PAUSES>(&mut producer, number);
+/// The number that is passed: the `count`th, or the generator's next.
+#[inline(always)]
+fn next<const WORKS: bool>(state: &mut u64, count: u64) -> u64 {
+    if !WORKS {
+        return count;
+    }
+    *state = step(*state, ADDED);
+    *state
+}
+
+#[inline(always)]
+fn take<const WORKS: bool>(found: u64, number: u64) -> u64 {
+    match WORKS {
+        true => step(found, number),
+        false => found + number,
     }
 }
 
 #[inline(never)]
-fn produce_bursts<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
+fn produce<const PAUSES: bool, const WORKS: bool>(producer: impl Pushes, numbers: u64) {
     let mut producer = producer;
+    let mut state = 0;
+    for count in 0..numbers {
+        push::<PAUSES>(&mut producer, next::<WORKS>(&mut state, count));
+    }
+}
+
+#[inline(never)]
+fn produce_bursts<const PAUSES: bool, const WORKS: bool>(producer: impl Pushes, numbers: u64) {
+    let mut producer = producer;
+    let mut state = 0;
     for first in (0..numbers).step_by(BURST) {
-        let burst = Burst::from(first);
+        let burst = match WORKS {
+            true => Burst(std::array::from_fn(|_| next::<WORKS>(&mut state, 0))),
+            false => Burst::from(first),
+        };
         let mut rest = &burst.0[..];
         while !rest.is_empty() {
             match producer.push_burst(rest) {
@@ -167,25 +232,28 @@ fn produce_bursts<const PAUSES: bool>(producer: impl Pushes, numbers: u64) {
 }
 
 #[inline(never)]
-fn consume<const PAUSES: bool>(consumer: impl Pops, numbers: u64) -> u64 {
+fn consume<const PAUSES: bool, const WORKS: bool>(consumer: impl Pops, numbers: u64) -> u64 {
     let mut consumer = consumer;
-    (0..numbers).fold(0, |sum, _| sum + pop::<PAUSES>(&mut consumer))
+    (0..numbers).fold(0, |found, _| {
+        take::<WORKS>(found, pop::<PAUSES>(&mut consumer))
+    })
 }
 
 #[inline(never)]
-fn consume_bursts<const PAUSES: bool>(consumer: impl Pops, numbers: u64) -> u64 {
+fn consume_bursts<const PAUSES: bool, const WORKS: bool>(consumer: impl Pops, numbers: u64) -> u64 {
     let mut consumer = consumer;
     let mut burst = Burst([0; BURST]);
-    let (mut sum, mut taken) = (0, 0);
+    let (mut found, mut taken) = (0, 0);
     while taken < numbers {
         let popped = consumer.pop_burst(&mut burst.0);
         if popped == 0 {
             wait::<PAUSES>();
         }
-        sum += burst.0[..popped].iter().sum::<u64>();
+        let numbers = burst.0[..popped].iter();
+        found = numbers.fold(found, |found, &number| take::<WORKS>(found, number));
         taken += popped as u64;
     }
-    sum
+    found
 }
 
 #[inline(never)]
