@@ -95,7 +95,7 @@ pub struct Pipe {
     #[arg(long)]
     pub sync: bool,
 
-    /// Copy every byte: for a producer that lends its pipe pages which are written again (vmsplice, or a file's)
+    /// Copy every byte and resize no pipe: for a producer that overwrites memory or files it lent to its pipe (vmsplice, splice)
     #[arg(short = 'C', long)]
     pub no_splice: bool,
 

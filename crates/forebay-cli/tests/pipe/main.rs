@@ -9,6 +9,7 @@ mod bytes;
 mod connections;
 mod display;
 mod files;
+mod lenders;
 mod neighbours;
 mod requests;
 mod signals;

@@ -92,7 +92,6 @@ impl Input {
         if metadata.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()).advise("Name a file in it"));
         }
-        let is_large = !metadata.is_file() && super::grow(&file);
         let regular = if metadata.is_file() {
             // Only advice: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
@@ -105,11 +104,14 @@ impl Input {
             None
         };
         let is_pipe = metadata.file_type().is_fifo();
+        let pipe = is_pipe.then(|| Pipe {
+            is_large: super::is_large(&file),
+        });
         Ok(Input {
             file,
             name,
             regular,
-            pipe: is_pipe.then_some(Pipe { is_large }),
+            pipe,
         })
     }
 
@@ -128,6 +130,13 @@ impl Input {
     /// Whether it is a pipe.
     pub(super) fn is_pipe(&self) -> bool {
         self.pipe.is_some()
+    }
+
+    /// Enlarges the pipe, if it is one. See [`super::enlarge`] for when that is allowed.
+    pub(super) fn enlarge(&mut self) {
+        if let Some(pipe) = &mut self.pipe {
+            pipe.is_large = super::enlarge(&self.file);
+        }
     }
 
     /// Bytes that wait in the pipe, where more may gather; `None` where they may not.

@@ -48,7 +48,7 @@ use forebay::{
 use relay::{Intake, Outlet};
 use rustix::event::Timespec;
 use std::{
-    fs::File,
+    os::fd::AsFd,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -79,10 +79,13 @@ pub struct Config {
     pub progress_every: Option<Duration>,
     /// Give up when no byte moves for so long.
     pub watchdog: Option<Duration>,
-    /// Let the kernel hand pages on from pipe to pipe, and hold them in pipes of ours as long as these have room: up to the
-    /// capacity, and 64 MiB, beside it. A producer that lends its own to the pipe
-    /// (`vmsplice(2)`, or `splice(2)` out of a file), where they are written again once the pipe is empty, changes what is still
-    /// under way then.
+    /// Move pages from the input's pipe to the output's pipe inside the kernel (`splice(2)`), without copying them. Up to
+    /// `capacity_bytes`, and 64 MiB, are held in pipes of our own on the way. The input's and the output's pipe are
+    /// enlarged to 1 MiB.
+    ///
+    /// Set this to `false` for a producer that lends memory to its pipe with `vmsplice(2)`, or splices a file into it, and
+    /// overwrites that memory or file once the pipe must have been drained. With splicing, the bytes on the way would
+    /// change. Without it every byte is copied out of the pipe, and no pipe is resized.
     pub splice: bool,
 }
 
@@ -189,7 +192,7 @@ impl Pipe {
     /// # Errors
     /// The configuration is out of range, an output is an input, too, or the buffer cannot be had.
     pub fn open(
-        inputs: Vec<Input>,
+        mut inputs: Vec<Input>,
         mut outputs: Vec<Output>,
         config: Config,
         control: Control,
@@ -211,9 +214,14 @@ impl Pipe {
             output.prepare(&inputs)?;
         }
         let beside = relay::bytes_beside(config.capacity_bytes);
+        let relay = relay::relay(&inputs, &outputs, &config, beside);
+        if relay.is_some() {
+            inputs.iter_mut().for_each(Input::enlarge);
+            outputs.iter().for_each(Output::enlarge);
+        }
         Ok(Pipe {
             counts,
-            relay: relay::relay(&inputs, &outputs, &config, beside),
+            relay,
             inputs,
             outputs,
             writer,
@@ -316,11 +324,20 @@ impl Drop for Through<'_> {
 /// The size of a large pipe of the kernel: what everybody may have.
 const LARGE: usize = 1 << 20;
 
-/// Makes a pipe of the kernel large, where it is smaller: fewer wake-ups. Says whether it is; no harm if not.
-fn grow(pipe: &File) -> bool {
-    let size = rustix::pipe::fcntl_getpipe_size(pipe);
-    size.is_ok_and(|size| size >= LARGE)
-        || size.is_ok() && rustix::pipe::fcntl_setpipe_size(pipe, LARGE).is_ok()
+/// Whether a kernel pipe already has room for [`LARGE`] bytes.
+fn is_large(pipe: impl AsFd) -> bool {
+    rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(|size| size >= LARGE)
+}
+
+/// Enlarges a kernel pipe, which saves wake-ups, and returns whether it is large now.
+///
+/// The pipe belongs to other programs as well, and the size of a pipe is part of a contract: a producer that lends its
+/// memory with `vmsplice(2)` knows that its memory is free again after it has written as many bytes as the pipe holds.
+/// In a larger pipe it overwrites bytes that nobody has read. So a pipe is only enlarged where its pages are spliced on
+/// and held in other pipes, which ends that contract anyway ([`Config::splice`] documents this). Where bytes are
+/// copied, no pipe is resized.
+fn enlarge(pipe: impl AsFd) -> bool {
+    is_large(&pipe) || rustix::pipe::fcntl_setpipe_size(&pipe, LARGE).is_ok()
 }
 
 /// `percent` of `whole`, rounded up.

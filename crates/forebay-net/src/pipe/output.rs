@@ -120,9 +120,6 @@ impl Output {
         let metadata = file.metadata().map_err(failed)?;
         let is_regular = metadata.is_file();
         let is_pipe = metadata.file_type().is_fifo();
-        if is_pipe {
-            super::grow(&file);
-        }
         Ok(Output {
             identity: is_regular.then(|| (metadata.dev(), metadata.ino())),
             file: is_regular
@@ -164,6 +161,13 @@ impl Output {
     /// Whether it is a pipe.
     pub(super) fn is_pipe(&self) -> bool {
         self.is_pipe
+    }
+
+    /// Enlarges the pipe, if it is one. See [`super::enlarge`] for when that is allowed.
+    pub(super) fn enlarge(&self) {
+        if self.is_pipe {
+            super::enlarge(self);
+        }
     }
 
     /// Whether it takes bytes still.

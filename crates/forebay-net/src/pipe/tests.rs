@@ -5,6 +5,7 @@ mod past;
 use super::*;
 use crate::dice::{Dice, noise};
 use std::{
+    fs::File,
     io::{PipeReader, PipeWriter, Read, Write, pipe},
     os::fd::OwnedFd,
     sync::mpsc,

@@ -182,8 +182,12 @@ fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
     let passed = |config: Config, outputs| {
         let lab = lab(config, outputs);
         let producing = produce(lab.producer, noise(100_000));
+        // The second one's pipe holds all of it while the first one is read.
+        for consumer in &lab.consumers {
+            fcntl_setpipe_size(consumer, 1 << 20).unwrap();
+        }
         for consumer in lab.consumers {
-            assert!(all_of(consumer) == noise(100_000)); // the pipe behind another one holds it meanwhile
+            assert!(all_of(consumer) == noise(100_000));
         }
         producing.join().unwrap();
         lab.running.join().unwrap().bytes_passed
@@ -203,6 +207,7 @@ fn a_files_pages_are_copied_since_its_owner_may_change_them() {
     let path = std::env::temp_dir().join(format!("forebay-past-{}", std::process::id()));
     std::fs::write(&path, noise(500_000)).unwrap();
     let (mut consumer, target) = pipe().unwrap();
+    fcntl_setpipe_size(&target, 1 << 20).unwrap();
     let source = File::open(&path).unwrap();
     let running = between(source, target, config.clone(), &control, None);
     // All of it is in the pipe behind; what becomes of the file is of no account any more.
