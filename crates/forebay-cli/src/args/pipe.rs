@@ -99,7 +99,7 @@ pub struct Pipe {
     #[arg(short = 'C', long)]
     pub no_splice: bool,
 
-    /// Give up when no byte moves for so long (mbuffer's -W)
+    /// Give up when no byte has moved for SECONDS (mbuffer's -W)
     #[arg(long, value_name = "SECONDS")]
     pub watchdog: Option<String>,
 
@@ -131,7 +131,7 @@ pub struct Pipe {
     #[arg(short = 'T', long)]
     pub buffer_percent: bool,
 
-    /// Expect so many bytes; regular files tell it themselves
+    /// Expect SIZE bytes; not needed for regular files, whose sizes are known (mbuffer's -s is --block-size)
     #[arg(short = 's', long, value_name = "SIZE")]
     pub size: Option<String>,
 

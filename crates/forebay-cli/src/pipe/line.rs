@@ -32,10 +32,10 @@ fn average(progress: &Progress) -> f64 {
     progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9)
 }
 
-/// 0 to 1; `None` where no size is known.
+/// 0 to 1; `None` where no size is known, or the expected size was too small: then nobody knows how much is left.
 fn done(progress: &Progress, size: Option<u64>) -> Option<f64> {
-    let size = size.filter(|&size| size > 0)?;
-    Some((progress.bytes_written as f64 / size as f64).min(1.0))
+    let size = size.filter(|&size| size > 0 && progress.bytes_written <= size)?;
+    Some(progress.bytes_written as f64 / size as f64)
 }
 
 impl Layout {
@@ -115,9 +115,13 @@ impl Layout {
             true => format!("{:.4} ", progress.elapsed.as_secs_f64()),
             false => String::new(),
         };
-        match done(progress, self.size) {
-            Some(done) if !self.fields.bytes => format!("{time}{}", (done * 100.0) as u64),
-            _ => format!("{time}{}", progress.bytes_written),
+        match self.size.filter(|&size| size > 0 && !self.fields.bytes) {
+            // A program that expects percentages gets no byte counts, also beyond the expected size.
+            Some(size) => {
+                let percent = u128::from(progress.bytes_written) * 100 / u128::from(size);
+                format!("{time}{}", percent.min(100))
+            }
+            None => format!("{time}{}", progress.bytes_written),
         }
     }
 }
@@ -212,6 +216,16 @@ mod tests {
         }
         assert_eq!(bar(Some(1.0), 4, 0), "====");
         assert_eq!(bar(Some(0.5), 4, 0), "==> ");
+    }
+
+    #[test]
+    fn beyond_the_expected_size_nothing_claims_to_be_complete() {
+        let line = layout("bpe", Some(131_072)).line(&progress(), 5, 79);
+        assert!(line.contains("<=>"), "{line}");
+        assert!(!line.contains('%') && !line.contains("ETA"), "{line}");
+        assert_eq!(layout("", Some(131_072)).numbers(&progress()), "100");
+        let exact = layout("p", Some(progress().bytes_written)).line(&progress(), 5, 79);
+        assert!(exact.ends_with("=] 100 %"), "{exact}");
     }
 
     #[test]

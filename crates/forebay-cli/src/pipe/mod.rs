@@ -34,7 +34,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Flush | Asked::Rotate => {}
     })?;
     output::start(request.force)?;
-    screen.expect(request.size.or(pipe.bytes()));
+    screen.expect(request.size, pipe.bytes());
     let summary = pipe.run(&mut |progress| screen.show(progress));
     screen.end(&summary);
     Ok(ExitCode::from(u8::from(!summary.is_fine())))

@@ -44,9 +44,17 @@ impl Screen {
         self.is_shown || self.is_numeric
     }
 
-    /// So many bytes will come.
-    pub fn expect(&mut self, size: Option<u64>) {
-        self.layout.size = size;
+    /// How many bytes will come: as `-s` says, unless the input files are known to hold more.
+    pub fn expect(&mut self, said: Option<u64>, known: Option<u64>) {
+        self.layout.size = said.max(known);
+        if let (Some(said), Some(known)) = (said, known)
+            && said < known
+            && self.is_shown
+        {
+            say(&format!(
+                "forebay: -s says to expect {said} bytes, but the inputs have {known}: progress is shown up to these. mbuffer's -s is --block-size here"
+            ));
+        }
     }
 
     /// Somebody is waited for.

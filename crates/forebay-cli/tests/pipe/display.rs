@@ -1,7 +1,7 @@
 //! What people see, and that nobody else does.
 
 use super::{
-    feed, is_silent, pipe,
+    feed, is_silent, pipe, run_with,
     support::{Folder, dice::noise, has, text},
 };
 use std::{
@@ -60,6 +60,25 @@ fn a_terminal_shows_a_line_and_a_summary_and_nothing_else_does() {
         .output()
         .unwrap();
     assert_eq!(text(&numbers.stderr), "25\n");
+}
+
+#[test]
+fn a_bar_is_not_complete_before_the_end_when_the_expected_size_is_too_small() {
+    let folder = Folder::new();
+    let file = folder.path("file");
+    fs::write(&file, noise(1_000_000)).unwrap();
+    // mbuffer's way to say "blocks of 128 KiB, from this file".
+    let args = ["-f", "-s", "128k", "-i", &file, "-o", "/dev/null"];
+    let said = pipe(&args).output().unwrap();
+    let said = text(&said.stderr);
+    let note = "-s says to expect 131072 bytes, but the inputs have 1000000";
+    assert!(said.contains(note), "{said}");
+    assert!(said.contains("=] 100 %\nsummary: "), "{said}");
+    // From a pipe nobody knows the size: beyond what was expected there is no percentage.
+    let output = run_with(&["-fp", "-s", "128k"], noise(1_000_000));
+    let said = text(&output.stderr);
+    assert!(said.contains("\nsummary: "), "{said:?}");
+    assert!(!said.contains('%'), "{said:?}");
 }
 
 #[test]

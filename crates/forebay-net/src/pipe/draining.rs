@@ -24,7 +24,6 @@ use rustix::{
 use std::{
     io,
     os::fd::AsFd,
-    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -157,7 +156,7 @@ impl<'a> Draining<'a> {
         };
         match relay.give(output) {
             Ok(bytes) => {
-                self.counts.written.fetch_add(bytes as u64, Relaxed);
+                self.counts.count_written(bytes as u64, self.clock.now());
                 // What is left found no room: asking again would wait for whoever reads, in the kernel.
                 !relay.is_behind()
             }
@@ -199,7 +198,7 @@ impl<'a> Draining<'a> {
             hasher.update(&self.reader.peek()[..done]);
         }
         self.reader.pop(done);
-        self.counts.written.fetch_add(done as u64, Relaxed);
+        self.counts.count_written(done as u64, self.clock.now());
         self.is_filling = self.start_at > 0 && self.reader.bytes_buffered() == 0;
     }
 

@@ -23,7 +23,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     ops::Range,
     os::fd::AsFd,
-    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -193,8 +192,9 @@ impl<'a> Filling<'a> {
 
     /// `bytes` were read.
     fn took(&mut self, bytes: usize) {
-        self.counts.read.fetch_add(bytes as u64, Relaxed);
-        self.pace.took(bytes, self.clock.now());
+        let now = self.clock.now();
+        self.counts.count_read(bytes as u64, now);
+        self.pace.took(bytes, now);
     }
 
     /// Whether all that was put into the stream has been written.

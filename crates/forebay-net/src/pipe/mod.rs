@@ -179,6 +179,8 @@ struct Counts {
     read: AtomicU64,
     /// Written by the thread that drains.
     written: AtomicU64,
+    /// When bytes moved last, on the pipe's clock: written by both threads. Relaxed, as the others.
+    moved_at: AtomicU64,
     /// The thread that fills is through.
     filled: Flag,
     /// The thread that drains is through: nobody takes anything any more.
@@ -207,6 +209,7 @@ impl Pipe {
         let counts = Counts {
             read: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            moved_at: AtomicU64::new(0),
             filled: flag()?,
             drained: flag()?,
         };
@@ -299,6 +302,18 @@ impl Pipe {
 }
 
 impl Counts {
+    /// `bytes` were read, at the time `now`.
+    fn count_read(&self, bytes: u64, now: u64) {
+        self.read.fetch_add(bytes, Relaxed);
+        self.moved_at.fetch_max(now, Relaxed);
+    }
+
+    /// `bytes` were written, at the time `now`.
+    fn count_written(&self, bytes: u64, now: u64) {
+        self.written.fetch_add(bytes, Relaxed);
+        self.moved_at.fetch_max(now, Relaxed);
+    }
+
     /// Bytes read, and bytes written: never more.
     fn now(&self) -> (u64, u64) {
         let written = self.written.load(Relaxed);

@@ -7,7 +7,7 @@
 use super::{Config, Control, Counts, Progress, until};
 use forebay::time::Clock;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::{os::fd::AsFd, time::Duration};
+use std::{os::fd::AsFd, sync::atomic::Ordering::Relaxed, time::Duration};
 
 pub(super) struct Supervisor<'a> {
     clock: &'a Clock,
@@ -20,9 +20,8 @@ pub(super) struct Supervisor<'a> {
     next: u64,
     /// When the last report was, and what had been written by then.
     last: (u64, u64),
-    /// How long no byte may move, in nanoseconds; and when what had moved.
+    /// How long no byte may move, in nanoseconds.
     watchdog: Option<u64>,
-    moved: (u64, (u64, u64)),
 }
 
 impl<'a> Supervisor<'a> {
@@ -45,7 +44,6 @@ impl<'a> Supervisor<'a> {
             next: began + every.unwrap_or(0),
             last: (began, 0),
             watchdog: config.watchdog.map(ns),
-            moved: (began, (0, 0)),
         }
     }
 
@@ -62,7 +60,7 @@ impl<'a> Supervisor<'a> {
             let flags = working.into_iter().chain([reports]);
             let fds = flags.map(|flag| PollFd::from_borrowed_fd(flag.as_fd(), PollFlags::IN));
             let report = self.every.map(|_| self.next);
-            let watchdog = self.watchdog.map(|limit| self.moved.0 + limit);
+            let watchdog = self.watchdog.map(|limit| self.moved_at() + limit);
             let timeout = report.into_iter().chain(watchdog).min();
             let timeout = timeout.map(|time| until(time, self.clock));
             // An interruption is a wake-up like any other.
@@ -87,18 +85,18 @@ impl<'a> Supervisor<'a> {
 
     /// Gives up if no byte has moved for too long.
     fn has_stalled(&mut self, now: u64) -> bool {
-        let counts = self.counts.now();
-        if counts != self.moved.1 {
-            self.moved = (now, counts);
-        }
-        let stalls = self
-            .watchdog
-            .is_some_and(|limit| now - self.moved.0 >= limit);
+        let still = now.saturating_sub(self.moved_at());
+        let stalls = self.watchdog.is_some_and(|limit| still >= limit);
         if stalls && !self.control.is_abandoned() {
             self.control.abandon();
             return true;
         }
         false
+    }
+
+    /// When bytes moved last; the start, as long as none have.
+    fn moved_at(&self) -> u64 {
+        self.counts.moved_at.load(Relaxed).max(self.began)
     }
 
     fn progress(&mut self, asked: bool) -> Progress {
@@ -118,5 +116,38 @@ impl<'a> Supervisor<'a> {
             // What pipes of ours hold is beside it.
             fill: ((bytes_read - bytes_written) as f64 / self.capacity as f64).min(1.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AtomicU64, Flag};
+    use super::*;
+
+    #[test]
+    fn the_watchdog_counts_from_the_last_byte_and_not_from_its_own_last_look() {
+        let clock = Clock::virtual_time();
+        let control = Control::new().unwrap();
+        let counts = Counts {
+            read: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            moved_at: AtomicU64::new(0),
+            filled: Flag::new().unwrap(),
+            drained: Flag::new().unwrap(),
+        };
+        let config = Config {
+            watchdog: Some(Duration::from_secs(100)),
+            ..Config::default()
+        };
+        let mut supervisor = Supervisor::new(&config, &clock, &control, &counts);
+        clock.sleep(Duration::from_secs(1));
+        counts.count_read(10, clock.now());
+        clock.sleep(Duration::from_secs(1));
+        counts.count_written(10, clock.now());
+        clock.sleep(Duration::from_secs(98));
+        assert!(!supervisor.has_stalled(clock.now()));
+        clock.sleep(Duration::from_secs(2));
+        assert!(supervisor.has_stalled(clock.now()));
+        assert!(control.is_abandoned());
     }
 }
