@@ -25,6 +25,7 @@ use std::{
     fs,
     io::{self, BufRead},
     ops::Range,
+    os::fd::IntoRawFd,
     path::{Path, PathBuf},
     ptr::{self, NonNull},
     sync::atomic::AtomicU32,
@@ -49,6 +50,19 @@ pub(crate) fn page_size() -> usize {
 #[cfg(not(any(loom, miri)))]
 pub(crate) fn current_cpu() -> u32 {
     rustix::thread::sched_getcpu() as u32
+}
+
+/// Closes `file`, and reports what the kernel says to that: an error of a write that it had put off.
+pub(crate) fn close(file: fs::File) -> io::Result<()> {
+    // SAFETY: the descriptor was ours alone, and is given up here: it is closed once. It is free on Linux also after an error.
+    let answer = unsafe { libc::close(file.into_raw_fd()) };
+    match answer {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        },
+    }
 }
 
 /// What can be asked for a part of a [`Mapping`]; none of it changes a byte.

@@ -2,7 +2,7 @@
 
 use super::{
     feed, is_silent, pipe, run_with,
-    support::{Folder, children, dice::noise, text},
+    support::{self, Folder, children, dice::noise, has, text},
 };
 use std::{
     fs::{self, File},
@@ -49,6 +49,49 @@ fn a_file_with_content_is_only_touched_when_that_was_said() {
         &["-o", &file],
         b"empty is as good as none".into(),
     ));
+}
+
+#[test]
+fn what_another_user_put_into_a_shared_folder_is_not_written_to() {
+    let Some(shared) = support::shared_folder() else {
+        return;
+    };
+    for (name, flag) in [
+        ("file", "-q"),
+        ("file", "--append"),
+        ("file", "--truncate"),
+        ("fifo", "-q"),
+        ("link", "--truncate"),
+    ] {
+        let output = run_with(&["-o", &shared.path(name), flag], b"secret".into());
+        assert_eq!(output.status.code(), Some(1), "{name} {flag}");
+        let said = text(&output.stderr);
+        assert!(said.contains("another user (number 65534)"), "{said}");
+    }
+    assert_eq!(fs::read(shared.path("file")).unwrap(), b"");
+    assert_eq!(fs::read(shared.path("victim")).unwrap(), b"precious");
+}
+
+#[test]
+fn writes_that_fail_when_the_file_is_closed_are_errors() {
+    if !has("strace") {
+        return;
+    }
+    let folder = Folder::new();
+    let file = folder.path("file");
+    let mut child = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-P", &file])
+        .args(["-e", "inject=close:error=EDQUOT"])
+        .args([env!("CARGO_BIN_EXE_forebay"), "pipe", "-o", &file])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    feed(&mut child, b"lost".into()).join().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("file: closing it: "), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -67,6 +67,28 @@ impl Drop for Folder {
     }
 }
 
+/// A folder like `/tmp`, into which another user (65534) has put `file`, `fifo`, and a `link` to our `victim`. `None`, said
+/// aloud, where that needs rights.
+pub fn shared_folder() -> Option<Folder> {
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
+    std::fs::write(path("victim"), "precious").unwrap();
+    std::fs::write(path("file"), "").unwrap();
+    if chown(path("file"), Some(65534), Some(65534)).is_err() {
+        println!("skipped: only root can give a file to another user");
+        return None;
+    }
+    let made = Command::new("mkfifo").arg(path("fifo")).status();
+    assert!(made.unwrap().success());
+    chown(path("fifo"), Some(65534), Some(65534)).unwrap();
+    symlink(path("victim"), path("link")).unwrap();
+    lchown(path("link"), Some(65534), Some(65534)).unwrap();
+    let mode = std::fs::Permissions::from_mode(0o1777);
+    std::fs::set_permissions(path(""), mode).unwrap();
+    Some(folder)
+}
+
 /// Runs a script of the shell where `folder` is a disk of `size`; `None`, said aloud, where that needs rights.
 pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
     let mut shell = Command::new("sh");

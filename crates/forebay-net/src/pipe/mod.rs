@@ -278,8 +278,8 @@ impl Pipe {
             let drained = draining.join().expect("draining does not panic");
             (filled, drained, has_stalled)
         });
-        if config.sync {
-            drained.outputs.iter_mut().for_each(Output::sync);
+        for output in &mut drained.outputs {
+            output.finish(config.sync);
         }
         let (bytes_read, bytes_written) = counts.now();
         let outcome = |output: Output| output.into_outcome(drained.passed);

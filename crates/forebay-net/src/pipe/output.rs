@@ -8,7 +8,7 @@ use super::{
 };
 use forebay::{
     Error, Result,
-    store::{Sink, StreamSink, open_output},
+    store::{Sink, StreamSink, close, open_existing, open_output, resolve},
 };
 use std::{
     fs::{File, OpenOptions},
@@ -18,6 +18,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::fs::{FileTypeExt, MetadataExt},
     },
+    path::{Path, PathBuf},
 };
 
 /// What to do about a regular file that is there and not empty.
@@ -41,6 +42,8 @@ pub struct Output {
     /// A second descriptor of a regular file: to empty it, and to make it durable.
     file: Option<File>,
     truncate: bool,
+    /// The folder that has its name, which is only durable when the folder is synced, too.
+    folder: Option<PathBuf>,
     /// A connection carries bytes to the end, or has failed; a pipe's reader may leave when it likes.
     is_connection: bool,
     is_pipe: bool,
@@ -55,6 +58,7 @@ pub(super) enum End {
     ReaderLeft,
     Refused(io::Error),
     NotDurable(io::Error),
+    NotClosed(io::Error),
 }
 
 impl Output {
@@ -80,6 +84,9 @@ impl Output {
             Place::File(path) => {
                 let failed = |cause: io::Error| {
                     let advice = match cause.kind() {
+                        io::ErrorKind::NotFound if path.is_symlink() => {
+                            "It is a link that leads nowhere: remove it, or name the file itself"
+                        }
                         io::ErrorKind::NotFound => "Make the folder first",
                         io::ErrorKind::IsADirectory => "Name a file in it",
                         _ => "",
@@ -90,7 +97,14 @@ impl Output {
                 let mut options = OpenOptions::new();
                 options.write(existing != Existing::Append);
                 options.append(existing == Existing::Append);
-                let file = open_output(path, &options).map_err(failed)?;
+                let real = resolve(path).map_err(failed)?;
+                // No file is made behind a link.
+                let file = if real == *path {
+                    open_output(path, &options)
+                } else {
+                    open_existing(&real, &options)
+                };
+                let file = file.map_err(failed)?;
                 let metadata = file.metadata().map_err(failed)?;
                 let has_content = metadata.is_file() && metadata.len() > 0;
                 if has_content && existing == Existing::Refuse {
@@ -99,6 +113,7 @@ impl Output {
                 }
                 let mut output = Output::new(file, name)?;
                 output.truncate = has_content && existing == Existing::Truncate;
+                output.folder = Some(folder_of(&real));
                 Ok(output)
             }
             Place::Connect(to) => Output::connection(place::connect(to)?, name),
@@ -129,6 +144,7 @@ impl Output {
             sink: StreamSink::new(file),
             name,
             truncate: false,
+            folder: None,
             is_connection: false,
             is_pipe,
             bytes: 0,
@@ -198,11 +214,24 @@ impl Output {
         });
     }
 
-    /// Makes a regular file durable.
-    pub(super) fn sync(&mut self) {
-        let file = self.file.as_ref().filter(|_| self.end.is_none());
-        if let Some(Err(cause)) = file.map(File::sync_all) {
-            self.end = Some(End::NotDurable(cause));
+    /// Nothing more is written: makes a regular file durable if `sync` says so, and closes it, which reports writes that
+    /// a network file system had put off.
+    pub(super) fn finish(&mut self, sync: bool) {
+        let Some(file) = self.file.take().filter(|_| self.end.is_none()) else {
+            return;
+        };
+        self.end = match sync.then(|| self.make_durable(&file)) {
+            Some(Err(cause)) => Some(End::NotDurable(cause)),
+            _ => close(file).err().map(End::NotClosed),
+        };
+    }
+
+    fn make_durable(&self, file: &File) -> io::Result<()> {
+        file.sync_all()?;
+        match self.folder.as_deref().map(File::open) {
+            // A folder that may be written but not read cannot be opened, and so not synced.
+            None | Some(Err(_)) => Ok(()),
+            Some(Ok(folder)) => folder.sync_all(),
         }
     }
 
@@ -216,6 +245,7 @@ impl Output {
             Some(End::ReaderLeft) => (true, None),
             Some(End::Refused(cause)) => (false, Some(failed("writing", cause).advise(so_far))),
             Some(End::NotDurable(cause)) => (false, Some(failed("making it durable", cause))),
+            Some(End::NotClosed(cause)) => (false, Some(failed("closing it", cause))),
         };
         Outcome {
             name: self.name,
@@ -224,6 +254,11 @@ impl Output {
             error,
         }
     }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
 }
 
 impl AsFd for Output {

@@ -63,5 +63,6 @@ pub use framing::{Framing, Seal, Whole};
 pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};
 pub use sink::{
-    FileConfig, FileSink, Files, Series, Sink, StreamSink, lock_output, open_existing, open_output,
+    FileConfig, FileSink, Files, Series, Sink, StreamSink, close, lock_output, open_existing,
+    open_output, resolve,
 };

@@ -4,7 +4,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{
         AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags, fallocate, flock,
-        fstatfs, open, statx,
+        fstatfs, open, statfs, statx,
     },
     net::SendFlags,
 };
@@ -12,6 +12,7 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd, AsRawFd},
+    path::Path,
     time::Duration,
 };
 
@@ -40,6 +41,13 @@ pub(crate) fn lock(file: &File) -> io::Result<bool> {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
         Err(cause) => Err(cause.into()),
     }
+}
+
+/// Whether what is at `path` lies in a file system of processes (`/proc`).
+pub(crate) fn is_in_proc(path: &Path) -> bool {
+    const PROC: u32 = 0x9fa0;
+    let folder = path.parent().unwrap_or(path);
+    statfs(folder).is_ok_and(|of| of.f_type as u32 == PROC)
 }
 
 /// Has the file system find room for `len` bytes from `from` on, without making the file longer.

@@ -76,8 +76,6 @@ fn open_without_proc(path: &Path, options: &OpenOptions) -> io::Result<File> {
 }
 
 fn refuse_foreign(about: &Metadata, real: &Path) -> io::Result<()> {
-    const STICKY: u32 = 0o1000;
-    const OF_OTHERS: u32 = 0o022;
     if !about.is_file() && !about.file_type().is_fifo() {
         return Ok(());
     }
@@ -85,6 +83,13 @@ fn refuse_foreign(about: &Metadata, real: &Path) -> io::Result<()> {
     let Some(folder) = real.parent().and_then(|folder| folder.metadata().ok()) else {
         return Ok(());
     };
+    refuse_foreign_in(&folder, about)
+}
+
+/// Refuses what lies in `folder`, if another user put it there and anybody could have.
+pub(super) fn refuse_foreign_in(folder: &Metadata, about: &Metadata) -> io::Result<()> {
+    const STICKY: u32 = 0o1000;
+    const OF_OTHERS: u32 = 0o022;
     let is_open_to_all = folder.mode() & STICKY != 0 && folder.mode() & OF_OTHERS != 0;
     let us = rustix::process::geteuid().as_raw();
     if is_open_to_all && about.uid() != us && about.uid() != folder.uid() {

@@ -6,12 +6,14 @@
 mod claim;
 mod file;
 mod files;
+mod paths;
 mod stream;
 
 pub use claim::{lock_output, open_existing, open_output};
 pub use file::{FileConfig, FileSink};
 pub(super) use file::{create_new, written_elsewhere};
 pub use files::{Files, Series};
+pub use paths::{close, resolve};
 pub use stream::StreamSink;
 
 use crate::{Error, Result};

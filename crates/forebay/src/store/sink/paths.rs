@@ -1,0 +1,94 @@
+//! Links that another user may have put where we are about to write, and errors that only `close(2)` reports.
+//!
+//! In a folder like `/tmp` another user can create a link under the name that we are about to write to. The kernel refuses
+//! to follow it only where `fs.protected_symlinks` is set, and never when the link is read as text (`readlink(2)`).
+//! [`resolve`] always refuses.
+
+use super::claim::refuse_foreign_in;
+use crate::sys;
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+/// As the kernel's own limit.
+const MAX_LINKS: usize = 40;
+
+/// Follows the symbolic links at the end of `path`, and returns the path of what they lead to, which need not exist.
+///
+/// A link in `/proc`, which `/dev/stdout` leads to, is returned as it is: its target has no path.
+///
+/// ```
+/// use forebay::store::resolve;
+/// let path = std::env::temp_dir().join(format!("forebay-doc-resolve-{}", std::process::id()));
+/// std::os::unix::fs::symlink("elsewhere", &path)?;
+/// assert_eq!(resolve(&path)?, path.with_file_name("elsewhere"));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// `PermissionDenied` for a link that another user put into a shared sticky folder. Otherwise as `readlink(2)`.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let found = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => found,
+            Ok(_) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
+            Err(error) => return Err(error),
+        };
+        if sys::file::is_in_proc(&path) {
+            return Ok(path);
+        }
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = fs::metadata(folder.unwrap_or(Path::new(".")))?;
+        refuse_foreign_in(&folder, &found)?;
+        let target = fs::read_link(&path)?;
+        // An absolute target replaces all of it.
+        path.pop();
+        path.push(target);
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// Closes `file` and reports what `close(2)` does: on network file systems and with quotas, that a write failed.
+///
+/// ```
+/// forebay::store::close(std::fs::File::open("/dev/null")?)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// As `close(2)`. The descriptor is closed in any case.
+pub fn close(file: File) -> io::Result<()> {
+    sys::close(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_to_the_end_and_not_in_a_circle() {
+        let folder = std::env::temp_dir().join(format!("forebay-paths-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let link = |name: &str, target: &str| {
+            let link = folder.join(name);
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            link
+        };
+        link("second", "end");
+        assert_eq!(
+            resolve(&link("first", "second")).unwrap(),
+            folder.join("end")
+        );
+        let circle = resolve(&link("round", "round")).unwrap_err();
+        assert_eq!(circle.raw_os_error(), Some(libc::ELOOP));
+        let proc = link("stdout", "/proc/self/fd/1");
+        assert_eq!(resolve(&proc).unwrap(), Path::new("/proc/self/fd/1"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
