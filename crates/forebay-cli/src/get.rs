@@ -9,14 +9,14 @@ use crate::{
     signals,
     usage::Usage,
 };
-use anyhow::Result;
+use anyhow::{Result, bail};
 use forebay_net::{
     http::{Answer, Config, Event, Head, Output, Shown, Stop, Url, get},
     pipe::Progress,
     units,
 };
 use std::{
-    io::{self, IsTerminal, stderr},
+    io::{self, IsTerminal, Write, stderr},
     path::Path,
     process::{ExitCode, exit},
     time::{Duration, Instant},
@@ -38,14 +38,19 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         .filter(|&name| name != Path::new("-"));
     let mut output = file.map_or_else(Output::stdout, Output::file);
     // Where the body itself goes to a terminal, a bar would be drawn into it.
-    let has_bar = !flags.quiet && (file.is_some() || !io::stdout().is_terminal());
+    let is_on_terminal = file.is_none() && io::stdout().is_terminal();
+    let has_bar = !flags.quiet && !is_on_terminal;
     let mut screen = Screen::new(flags.quiet, has_bar && stderr().is_terminal());
     let stop = Stop::default();
     let mut listening = Ok(());
     let fetched = get(
         &url,
         &config,
-        &mut output,
+        &mut Shielded {
+            output: &mut output,
+            // With -o - the user has asked for it.
+            is_shielded: is_on_terminal && flags.output.is_none(),
+        },
         &mut |event| match event {
             Event::Redirected { head, to } => screen.redirected(head, to),
             Event::Begins { body_length, .. } => {
@@ -62,15 +67,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     listening?;
     let answer = match fetched {
         Ok(answer) => answer,
-        Err(error) => {
-            if let Some(part) = output.unfinished() {
-                say(&format!(
-                    "forebay: {} holds what was written",
-                    part.display()
-                ));
-            }
-            return Err(error.into());
-        }
+        Err(error) => return Err(error.into()),
     };
     if answer.reader_left {
         return Ok(ExitCode::SUCCESS);
@@ -83,6 +80,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ));
     }
     let is_written = !answer.head.is_failure() || flags.content_on_error || flags.raw;
+    if answer.head.status == 204 && !flags.raw && file.is_some() {
+        bail!(
+            "{}: the server sends no content (status 204): no file was written",
+            answer.url
+        );
+    }
     if is_written {
         output.finish()?;
         screen.ends(&answer);
@@ -132,6 +135,32 @@ fn listen(stop: &Stop) -> Result<()> {
         }
         stop.stop();
     })
+}
+
+/// An output that is a terminal, perhaps: then only text gets there, and nothing that would control it.
+struct Shielded<'a> {
+    output: &'a mut Output,
+    is_shielded: bool,
+}
+
+impl Write for Shielded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_shielded && bytes.iter().any(|&byte| controls_terminals(byte)) {
+            return Err(io::Error::other(
+                "it is not text, and standard output is a terminal. Use -o FILE or a pipe, or -o - to write it here all the same",
+            ));
+        }
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+/// Control characters, except those that text has.
+fn controls_terminals(byte: u8) -> bool {
+    byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c')
 }
 
 /// How often the display changes.

@@ -59,15 +59,69 @@ fn a_server_that_keeps_the_connection_is_not_waited_for() {
     }
 }
 
+/// A server whose answer is that head, and which keeps the connection.
+fn serve_status(status: &'static str) -> std::net::SocketAddr {
+    serve(move |client| {
+        client.send(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+        client.wait();
+    })
+}
+
 #[test]
-fn answers_without_a_body_are_fine_and_empty() {
-    for status in ["204 No Content", "304 Not Modified"] {
-        let server = serve(move |client| {
-            client.send(format!("HTTP/1.1 {status}\r\nContent-Length: 9\r\n\r\n"));
-            client.wait();
-        });
-        is_fine(&get(&[&http(server, "/")]), b"");
+fn an_answer_without_content_is_empty_and_makes_no_file() {
+    let folder = support::Folder::new();
+    let path = folder.path("file");
+    let server = serve_status("204 No Content");
+    is_fine(&get(&[&http(server, "/")]), b"");
+    let ran = get(&["-o", &path, &http(server, "/")]);
+    fails(&ran, 1, "no content (status 204): no file was written");
+    for (status, says) in [
+        (
+            "205 Reset Content",
+            "the server sends no content (status 205)",
+        ),
+        ("304 Not Modified", "nothing has changed (status 304)"),
+    ] {
+        let server = serve_status(status);
+        fails(&get(&[&http(server, "/")]), 1, says);
+        fails(&get(&["-o", &path, &http(server, "/")]), 1, says);
+        let raw = get(&["--raw", &http(server, "/")]);
+        assert_eq!(raw.status.code(), Some(0));
+        assert!(support::text(&raw.stdout).contains(status));
     }
+    assert!(!std::fs::exists(&path).unwrap());
+}
+
+#[test]
+fn only_text_reaches_a_terminal_unless_it_was_asked_for() {
+    if !support::has("script") {
+        return;
+    }
+    let shown = |flags: &str, body: &[u8]| {
+        let url = http(serve_bytes(with_length(body)), "/");
+        let command = format!("{} get -q {flags} {url}", env!("CARGO_BIN_EXE_forebay"));
+        let output = std::process::Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said)
+    };
+    let text = "Gr\u{fc}\u{df}e\tand\nlines\n";
+    let (code, said) = shown("", text.as_bytes());
+    assert_eq!((code, said.replace('\r', "").as_str()), (Some(0), text));
+    for binary in [&b"a\0b"[..], b"\x1b]0;title\x07", b"\x7fELF"] {
+        let (code, said) = shown("", binary);
+        assert_eq!(code, Some(1), "{said:?}");
+        assert!(said.contains("it is not text, and standard output is a terminal"));
+        assert!(
+            said.contains("0 bytes") && !said.contains('\x1b'),
+            "{said:?}"
+        );
+    }
+    let (code, said) = shown("-o -", b"a\x1b[0mb");
+    assert_eq!((code, said.as_str()), (Some(0), "a\x1b[0mb"));
 }
 
 #[test]

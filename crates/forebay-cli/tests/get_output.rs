@@ -5,9 +5,10 @@ use server::{serve, serve_bytes};
 use std::{
     fs::{self, File},
     io::Read,
-    process::{Child, Stdio},
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Stdio},
 };
-use support::{Folder, dice::noise, interrupt, text};
+use support::{Folder, dice::noise, has, interrupt, text};
 
 #[path = "support/fetch.rs"]
 mod fetch;
@@ -37,29 +38,179 @@ fn a_failure_of_the_server_is_one_of_ours_and_its_body_is_kept_apart() {
     }
 }
 
+/// What is in a folder.
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn a_file_appears_when_it_is_complete() {
+fn a_file_appears_when_it_is_complete_and_nothing_else_is_left() {
     let folder = Folder::new();
-    let (path, part) = (folder.path("file"), folder.path("file.part"));
+    let path = folder.path("file");
     fs::write(&path, "old").unwrap();
     let cut = serve_bytes("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
     let ran = get(&["-o", &path, &http(cut, "/")]);
-    fails(&ran, 1, "file.part holds what was written");
+    fails(&ran, 1, "5 bytes of 9 were written");
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    assert_eq!(fs::read(&part).unwrap(), b"hello");
+    assert_eq!(names(&folder.path("")), ["file"]);
     let whole = serve_bytes(with_length(b"new"));
     is_fine(&get(&["-o", &path, &http(whole, "/")]), b"");
     assert_eq!(fs::read(&path).unwrap(), b"new");
-    assert!(fs::exists(&part).is_ok_and(|there| !there));
     let empty = serve_bytes(with_length(b""));
     is_fine(&get(&["-o", &path, &http(empty, "/")]), b"");
     assert_eq!(fs::read(&path).unwrap(), b"");
+    assert_eq!(names(&folder.path("")), ["file"]);
     let nowhere = folder.path("no/file");
     fails(
         &get(&["-o", &nowhere, &http(whole, "/")]),
         1,
-        "no/file.part: opening it to write",
+        "no/file: opening it to write",
     );
+}
+
+#[test]
+fn nobody_can_prepare_the_file_that_grows() {
+    let folder = Folder::new();
+    let (path, victim) = (folder.path("file"), folder.path("victim"));
+    fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, folder.path("file.part")).unwrap();
+    let server = serve_bytes(with_length(b"new"));
+    is_fine(&get(&["-o", &path, &http(server, "/")]), b"");
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert_eq!(names(&folder.path("")), ["file", "file.part", "victim"]);
+    // A link of our own is followed, and stays.
+    let link = folder.path("link");
+    std::os::unix::fs::symlink("victim", &link).unwrap();
+    is_fine(&get(&["-o", &link, &http(server, "/")]), b"");
+    assert_eq!(fs::read(&victim).unwrap(), b"new");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+#[test]
+fn two_fetches_of_one_name_do_not_mix() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    let (tell, told) = std::sync::mpsc::channel();
+    let slow = serve(move |client| {
+        client.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
+        tell.send(()).unwrap();
+        gone.lock().unwrap().recv().unwrap();
+        client.send("FIRST");
+    });
+    let mut first = command(&["-o", &path, &http(slow, "/")])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    told.recv().unwrap();
+    let quick = serve_bytes(with_length(b"another body"));
+    is_fine(&get(&["-o", &path, &http(quick, "/")]), b"");
+    assert_eq!(fs::read(&path).unwrap(), b"another body");
+    go.send(()).unwrap();
+    assert!(first.wait().unwrap().success());
+    assert_eq!(fs::read(&path).unwrap(), b"firstFIRST");
+    assert_eq!(names(&folder.path("")), ["file"]);
+}
+
+#[test]
+fn a_kill_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let server = serve(|client| {
+        client.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
+        client.wait();
+    });
+    for signal in ["-KILL", "-INT"] {
+        let mut child = command(&["-q", "-o", &path, &http(server, "/")])
+            .spawn()
+            .unwrap();
+        // Once it has opened a file there, it has begun to write, and listens to signals.
+        let descriptors = format!("/proc/{}/fd", child.id());
+        let is_there = |entry: fs::DirEntry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to.starts_with(folder.path("")))
+        };
+        while !fs::read_dir(&descriptors).unwrap().flatten().any(is_there) {
+            std::thread::yield_now();
+        }
+        interrupt(&child, signal);
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(names(&folder.path("")), [""; 0], "{signal}");
+    }
+}
+
+#[test]
+fn a_new_file_has_the_permissions_of_the_umask_and_a_replaced_one_keeps_its_own() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let url = http(serve_bytes(with_length(b"new")), "/");
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    let script = format!(
+        "umask 027; exec {} get -q -o {path} {url}",
+        env!("CARGO_BIN_EXE_forebay")
+    );
+    let fetch = || Command::new("sh").args(["-c", &script]).output().unwrap();
+    is_fine(&fetch(), b"");
+    assert_eq!(mode(), 0o640);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4604)).unwrap();
+    is_fine(&fetch(), b"");
+    assert_eq!(mode(), 0o604);
+}
+
+#[test]
+fn the_file_is_durable_before_it_has_its_name_and_the_name_at_the_end() {
+    if !has("strace") {
+        return;
+    }
+    let folder = Folder::new();
+    let (log, path) = (folder.path("log"), folder.path("file"));
+    let url = http(serve_bytes(with_length(b"new")), "/");
+    let fetch = |tampering: &[&str]| {
+        Command::new("strace")
+            .args(["-f", "-e", "trace=fsync,rename,close", "-o", &log])
+            .args(tampering)
+            .args([
+                env!("CARGO_BIN_EXE_forebay"),
+                "get",
+                "-q",
+                "-o",
+                &path,
+                &url,
+            ])
+            .output()
+            .unwrap()
+    };
+    is_fine(&fetch(&[]), b"");
+    let calls = fs::read_to_string(&log).unwrap();
+    let calls = calls.lines().filter_map(|line| {
+        let call = line.split_whitespace().nth(1)?.split('(').next()?;
+        ["fsync", "rename"].contains(&call).then_some(call)
+    });
+    assert_eq!(calls.collect::<Vec<_>>(), ["fsync", "rename", "fsync"]);
+    // The disk refuses: the file is as it was.
+    fs::write(&path, "old").unwrap();
+    let ran = fetch(&["-e", "inject=fsync:error=EIO"]);
+    fails(&ran, 1, "file: making it durable: input/output error");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(names(&folder.path("")), ["file", "log"]);
+}
+
+#[test]
+fn what_another_user_put_into_a_shared_folder_is_not_written_to() {
+    let Some(shared) = support::shared_folder() else {
+        return;
+    };
+    let url = http(serve_bytes(with_length(b"secret")), "/");
+    for name in ["fifo", "link"] {
+        let path = shared.path(name);
+        fails(&get(&["-o", &path, &url]), 1, "another user (number 65534)");
+    }
+    assert_eq!(fs::read(shared.path("victim")).unwrap(), b"precious");
 }
 
 #[test]

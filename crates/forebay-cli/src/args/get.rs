@@ -9,9 +9,14 @@ Examples:
   forebay get -o a.bin https://host/a.bin        a.bin appears when it is complete
   forebay get --raw http://localhost:8000/       the answer as it came
 
-With -o the bytes go to FILE.part, which is renamed when all have come. After a failure or a signal,
-FILE is as it was, and FILE.part keeps what came. A FILE that is a device or a FIFO is written to as
-it is.
+With -o the bytes go to a file without a name in the same folder. When all have arrived it is synced
+and replaces FILE. After a failure or a signal FILE is as it was, and nothing else is left. A FILE
+that is a device or a FIFO is written to as it is; one that another user put into a folder like /tmp
+is refused.
+
+Control characters are not written to a terminal, unless -o - is given.
+
+Status 205 and 304 are failures, and with -o also 204: they have no content.
 
 An answer with a status of 400 or more is a failure: its status goes to standard error, its body
 nowhere, unless --content-on-error or --raw is given; the exit code is 1 all the same.
@@ -30,7 +35,7 @@ pub struct Get {
     #[arg(value_name = "URL")]
     pub url: String,
 
-    /// Write to FILE once it is complete (until then to FILE.part); - is standard output
+    /// Write to FILE, which appears or is replaced when it is complete; - is standard output, also for binary data
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
 

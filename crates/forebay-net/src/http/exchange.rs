@@ -155,11 +155,20 @@ impl Exchange<'_> {
             if head.is_failure() && !self.config.failed_bodies {
                 return Ok(());
             }
-            if head.status == 206 {
-                return Err(Error::new(
-                    self.url.to_string(),
-                    "the server sends a part (status 206), and was asked for the whole",
-                ));
+            let refuse = |what: &str| Err(Error::new(self.url.to_string(), what));
+            match head.status {
+                205 => return refuse("the server sends no content (status 205)"),
+                206 => {
+                    return refuse(
+                        "the server sends a part (status 206), and was asked for the whole",
+                    );
+                }
+                304 => {
+                    return refuse(
+                        "the server says that nothing has changed (status 304), and was not asked that",
+                    );
+                }
+                _ => {}
             }
         }
         let body_length = self.reply.body_length();

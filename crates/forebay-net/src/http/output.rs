@@ -1,16 +1,30 @@
 //! Where a body goes: standard output, or a file that gets its name when it is complete.
 //!
 //! ```text
-//!   FILE.part ── write, write, … ──▶ finish ──▶ FILE       failed or killed on the way: FILE as it was, FILE.part stays
+//!   a file without a name ── write, write, … ──▶ finish: sync, name, sync the folder ──▶ FILE
+//!                                     failed, dropped or killed: the file is gone, FILE is as it was
 //! ```
+//!
+//! While it grows the file has no name (`O_TMPFILE`), so nobody else can open, replace or guess it, and nothing is left of
+//! it after `kill -9`. Where the file system does not support that, it has a random name, mode 0600, and `Drop` removes it.
 
-use forebay::{Error, Result};
-use rustix::event::{PollFd, PollFlags, poll};
+use forebay::{
+    Error, Result,
+    store::{close, open_existing, resolve},
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{AtFlags, CWD, Mode, OFlags, linkat, open},
+};
 use std::{
     ffi::OsString,
-    fs::{self, File},
+    fs::{self, File, Permissions},
+    hash::{BuildHasher, RandomState},
     io::{self, ErrorKind, Write},
-    os::fd::AsFd,
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::fs::{OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -25,7 +39,6 @@ use std::{
 /// let mut output = forebay_net::http::Output::file(folder.join("name"));
 /// output.write_all(b"hello").unwrap();
 /// assert!(!folder.join("name").exists());
-/// assert_eq!(output.unfinished(), Some(folder.join("name.part").as_path()));
 /// output.finish()?;
 /// assert_eq!(std::fs::read(folder.join("name")).unwrap(), b"hello");
 /// # std::fs::remove_dir_all(&folder).unwrap();
@@ -33,97 +46,187 @@ use std::{
 /// ```
 #[derive(Debug)]
 pub struct Output {
-    to: To,
-    file: Option<File>,
+    /// `None` is standard output.
+    name: Option<PathBuf>,
+    open: Option<Open>,
 }
 
 #[derive(Debug)]
-enum To {
-    Stdout,
-    /// No regular file: there is nothing to rename.
-    Device(PathBuf),
-    File {
-        part: PathBuf,
+enum Open {
+    /// Written to as it is: standard output, a FIFO, a device.
+    Plain(File),
+    /// Becomes `name` when it is complete.
+    Growing {
+        file: File,
         name: PathBuf,
+        /// The name that it has until then, where it needs one.
+        part: Option<Part>,
     },
+}
+
+/// A file that is removed unless it was renamed.
+#[derive(Debug)]
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After a rename there is none.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 impl Output {
     /// Standard output.
     pub fn stdout() -> Self {
         Output {
-            to: To::Stdout,
-            file: None,
+            name: None,
+            open: None,
         }
     }
 
-    /// The file called `name`, by way of `name.part` beside it. What either holds is replaced. Behind a symbolic link, that is
-    /// the file which the link names.
+    /// The file called `name`, whose content is replaced when all is written. If `name` is a symbolic link, the file that
+    /// it leads to is replaced.
     pub fn file(name: impl Into<PathBuf>) -> Self {
-        let name = name.into();
-        let to = match fs::metadata(&name) {
-            Ok(found) if !found.is_file() => To::Device(name),
-            _ => {
-                let name = fs::canonicalize(&name).unwrap_or(name);
-                let mut part = OsString::from(&name);
-                part.push(".part");
-                To::File {
-                    part: part.into(),
-                    name,
-                }
-            }
-        };
-        Output { to, file: None }
+        Output {
+            name: Some(name.into()),
+            open: None,
+        }
     }
 
-    /// All is written: the file gets its name. Where nothing was written, the file is empty.
+    /// All is written: makes the file durable and gives it its name. Where nothing was written, the file is empty.
+    ///
+    /// A file that was there keeps its permissions; a new one gets those that the umask allows.
     ///
     /// # Errors
-    /// It cannot be created or renamed.
+    /// It cannot be created, made durable, renamed or closed. Then the file called `name` is as it was.
     pub fn finish(mut self) -> Result<()> {
         self.open()?;
-        if let To::File { part, name } = &self.to {
-            fs::rename(part, name).map_err(|e| {
-                let what = format!("renaming it to {}", name.display());
-                Error::new(part.display().to_string(), what).because(e)
-            })?;
+        let shown = self.shown();
+        let failed = |tried: &'static str| {
+            let shown = shown.clone();
+            move |cause: io::Error| Error::new(shown, tried).because(cause)
+        };
+        let (file, name, part) = match self.open.take() {
+            Some(Open::Growing { file, name, part }) => (file, name, part),
+            Some(Open::Plain(file)) => return close(file).map_err(failed("closing it")),
+            None => return Ok(()),
+        };
+        let permissions = match fs::symlink_metadata(&name) {
+            Ok(found) if found.is_file() => Some(found.permissions().mode() & 0o777),
+            // A file without a name was made with the umask.
+            _ => part.as_ref().map(|_| 0o666 & !umask()),
+        };
+        if let Some(mode) = permissions {
+            file.set_permissions(Permissions::from_mode(mode))
+                .map_err(failed("setting its permissions"))?;
         }
-        Ok(())
-    }
-
-    /// The file that holds what was written so far, if there is one.
-    pub fn unfinished(&self) -> Option<&Path> {
-        match &self.to {
-            To::File { part, .. } if self.file.is_some() => Some(part),
-            _ => None,
+        file.sync_all().map_err(failed("making it durable"))?;
+        let part = match part {
+            Some(part) => part,
+            None => named(&file, &name).map_err(failed("giving it a name"))?,
+        };
+        fs::rename(&part.0, &name).map_err(failed("renaming the complete file to that"))?;
+        // A folder that may be written but not read cannot be opened, and so not synced.
+        if let Ok(folder) = File::open(folder_of(&name)) {
+            let synced = folder.sync_all();
+            synced.map_err(failed("making its name durable"))?;
         }
+        close(file).map_err(failed("closing it"))
     }
 
     fn open(&mut self) -> Result<&mut File> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => self.to.open()?,
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.opened()?,
         };
-        Ok(self.file.insert(file))
+        match self.open.insert(open) {
+            Open::Plain(file) | Open::Growing { file, .. } => Ok(file),
+        }
+    }
+
+    fn opened(&self) -> Result<Open> {
+        let failed = |cause| Error::new(self.shown(), "opening it to write").because(cause);
+        let Some(name) = &self.name else {
+            // A descriptor of our own, without the buffer of `Stdout`.
+            let own = io::stdout().as_fd().try_clone_to_owned();
+            return Ok(Open::Plain(own.map_err(failed)?.into()));
+        };
+        let name = resolve(name).map_err(failed)?;
+        match fs::symlink_metadata(&name) {
+            Ok(found) if !found.is_file() => Ok(Open::Plain(
+                open_existing(&name, File::options().write(true)).map_err(failed)?,
+            )),
+            _ => growing(name).map_err(failed),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match &self.name {
+            Some(name) => format!("output {}", name.display()),
+            None => "standard output".into(),
+        }
     }
 }
 
-impl To {
-    fn open(&self) -> Result<File> {
-        let (name, opened) = match self {
-            To::Stdout => {
-                // A descriptor of our own, past the buffer of `Stdout`: what is written is written.
-                let own = io::stdout().as_fd().try_clone_to_owned();
-                return own
-                    .map(File::from)
-                    .map_err(|e| Error::new("standard output", "opening it").because(e));
-            }
-            To::Device(name) => (name, File::options().write(true).open(name)),
-            To::File { part, .. } => (part, File::create(part)),
-        };
-        let on = format!("output {}", name.display());
-        opened.map_err(|e| Error::new(on, "opening it to write").because(e))
+/// A file that is going to be called `name`, in the same folder.
+fn growing(name: PathBuf) -> io::Result<Open> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let unnamed = open(folder_of(&name), flags, Mode::from_raw_mode(0o666)).map(File::from);
+    // Without /proc it could not be given a name.
+    if let Ok(file) = unnamed
+        && Path::new(&in_proc(&file)).exists()
+    {
+        let part = None;
+        return Ok(Open::Growing { file, name, part });
     }
+    let (file, part) = with_random_name(&name, |path| {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    })?;
+    let part = Some(part);
+    Ok(Open::Growing { file, name, part })
+}
+
+/// Gives a file without a name a random one beside `name`, from where it can replace what is there.
+fn named(file: &File, name: &Path) -> io::Result<Part> {
+    let follow = AtFlags::SYMLINK_FOLLOW;
+    let link = |path: &Path| Ok(linkat(CWD, in_proc(file), CWD, path, follow)?);
+    with_random_name(name, link).map(|((), part)| part)
+}
+
+/// Lets `make` create something under a name that nobody could predict, beside `name`.
+fn with_random_name<T>(
+    name: &Path,
+    make: impl Fn(&Path) -> io::Result<T>,
+) -> io::Result<(T, Part)> {
+    loop {
+        let mut own = OsString::from(".forebay-");
+        own.push(format!("{:016x}", RandomState::new().hash_one(0)));
+        let path = folder_of(name).join(own);
+        match make(&path) {
+            Ok(made) => return Ok((made, Part(path))),
+            Err(there) if there.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn in_proc(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn folder_of(name: &Path) -> &Path {
+    let folder = name.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Permissions that new files do not get. It can only be read without being set from `/proc`; where that is missing,
+/// files are for their owner alone.
+fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok());
+    umask.unwrap_or(0o077)
 }
 
 impl Write for Output {
@@ -131,7 +234,7 @@ impl Write for Output {
         let file = self.open().map_err(io::Error::other)?;
         loop {
             match file.write(bytes) {
-                // Somebody who shares the descriptor has told it not to block.
+                // Another process that shares the descriptor has made it non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     poll(&mut [PollFd::new(&*file, PollFlags::OUT)], None)?;
                 }
@@ -142,5 +245,39 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_nameless_files_the_part_has_a_random_name_that_goes() {
+        let folder = std::env::temp_dir().join(format!("forebay-part-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let name = folder.join("name");
+        let make = |path: &Path| File::options().write(true).create_new(true).open(path);
+        let (_, first) = with_random_name(&name, make).unwrap();
+        let (mut file, part) = with_random_name(&name, make).unwrap();
+        assert_ne!(first.0, part.0);
+        drop(first);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        file.write_all(b"whole").unwrap();
+        let open = Some(Open::Growing {
+            file,
+            name: name.clone(),
+            part: Some(part),
+        });
+        let output = Output {
+            name: Some(name.clone()),
+            open,
+        };
+        output.finish().unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"whole");
+        let mode = fs::metadata(&name).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o666 & !umask());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
