@@ -1,7 +1,7 @@
 //! `forebay get` behind TLS: whom it trusts, and what it takes for the end of an answer.
 
 use fetch::{fails, get, is_fine, with_length};
-use server::{serve_bytes, serve_tls};
+use server::{serve_bytes, serve_self_signed, serve_tls};
 use std::{fs, io::Write, net::TcpListener};
 use support::{Folder, dice::noise};
 
@@ -21,11 +21,15 @@ fn tls_trusts_the_root_it_is_given_and_no_other() {
     fs::write(&path, root).unwrap();
     let url = |host: &str| format!("https://{host}:{}/", server.port());
     is_fine(&get(&["--cacert", &path, &url("localhost")]), &body);
-    fails(&get(&[&url("localhost")]), 1, "UnknownIssuer");
+    fails(
+        &get(&[&url("localhost")]),
+        1,
+        "the server's certificate is signed by nobody who is trusted",
+    );
     fails(
         &get(&["--cacert", &path, &url("127.0.0.1")]),
         1,
-        "not valid for name",
+        "the server's certificate is not for 127.0.0.1, only for ",
     );
     fs::write(&path, "nothing").unwrap();
     fails(
@@ -42,6 +46,60 @@ fn tls_trusts_the_root_it_is_given_and_no_other() {
 }
 
 #[test]
+fn a_self_signed_certificate_is_trusted_if_it_is_exactly_the_one_that_was_named() {
+    let serve = |name: &str| {
+        let answer = with_length(b"own");
+        serve_self_signed(name, |_| {}, move |client| client.send(&answer))
+    };
+    let folder = Folder::new();
+    let path = folder.path("own.pem");
+    let (server, own) = serve("localhost");
+    let url = |host: &str| format!("https://{host}:{}/", server.port());
+    fs::write(&path, &own).unwrap();
+    is_fine(&get(&["--cacert", &path, &url("localhost")]), b"own");
+    // The name still has to be right.
+    let other_name = get(&["--cacert", &path, &url("127.0.0.1")]);
+    fails(&other_name, 1, "not for 127.0.0.1, only for ");
+    // Another one, also for that name, is not trusted.
+    let (_, another) = serve("localhost");
+    fs::write(&path, another).unwrap();
+    for ran in [
+        get(&["--cacert", &path, &url("localhost")]),
+        get(&[&url("localhost")]),
+    ] {
+        fails(&ran, 1, "is that of a certificate authority");
+        fails(&ran, 1, "give it with --cacert");
+    }
+}
+
+#[test]
+fn a_self_signed_certificate_that_was_named_still_has_dates_and_names() {
+    let folder = Folder::new();
+    let path = folder.path("own.pem");
+    let nothing = |_: &mut server::Client| {};
+    let expire = |params: &mut rcgen::CertificateParams| {
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+    };
+    let (server, own) = serve_self_signed("127.0.0.1", expire, nothing);
+    fs::write(&path, own).unwrap();
+    let ran = get(&["--cacert", &path, &format!("https://{server}/")]);
+    fails(&ran, 1, "the server's certificate has expired");
+    let early = |params: &mut rcgen::CertificateParams| {
+        params.not_before = rcgen::date_time_ymd(4000, 1, 1);
+    };
+    let (server, own) = serve_self_signed("127.0.0.1", early, nothing);
+    fs::write(&path, own).unwrap();
+    let ran = get(&["--cacert", &path, &format!("https://{server}/")]);
+    fails(&ran, 1, "the server's certificate is not valid yet");
+    let nameless = |params: &mut rcgen::CertificateParams| params.subject_alt_names.clear();
+    let (server, own) = serve_self_signed("127.0.0.1", nameless, nothing);
+    fs::write(&path, own).unwrap();
+    let ran = get(&["--cacert", &path, &format!("https://{server}/")]);
+    fails(&ran, 1, "it names no host. It needs a subjectAltName");
+}
+
+#[test]
 fn a_server_without_tls_is_told_from_one_with_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
@@ -53,7 +111,7 @@ fn a_server_without_tls_is_told_from_one_with_it() {
     fails(
         &get(&[&url]),
         1,
-        "agreeing on TLS with the server: received corrupt message",
+        "agreeing on TLS with the server: what the server sent is not TLS",
     );
     server.join().unwrap();
 }
@@ -75,6 +133,7 @@ fn behind_tls_a_body_up_to_the_close_needs_a_proper_one() {
     );
     let ran = get(&["--cacert", &path, &format!("https://{server}/cut")]);
     fails(&ran, 1, "may be cut: 5 bytes came");
+    fails(&ran, 1, "closed the connection without ending TLS properly");
     assert_eq!(ran.stdout, b"hello");
 }
 

@@ -67,7 +67,7 @@ pub struct Get {
     #[arg(long, value_name = "TIME", default_value = "30")]
     pub silence: String,
 
-    /// Trust only the root certificates in FILE (PEM), not Mozilla's
+    /// Trust only the certificates in FILE (PEM), not Mozilla's: roots, or exactly the server's own
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
 

@@ -3,7 +3,11 @@
 #![allow(dead_code)] // each test program uses a part
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto::ring, pki_types::PrivateKeyDer};
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer},
+};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -112,12 +116,36 @@ pub fn serve_tls(
     let key = KeyPair::generate().unwrap();
     let leaf = CertificateParams::new(vec![name.into()]).unwrap();
     let leaf = leaf.signed_by(&key, &issuer).unwrap();
+    let address = serve_as(leaf.der().clone(), &key, answer);
+    (address, root.pem())
+}
+
+/// Starts a server behind TLS whose certificate, for `name`, is signed by itself and that of an authority, as
+/// `openssl req -x509` makes it; returns it in PEM too.
+pub fn serve_self_signed(
+    name: &str,
+    change: impl FnOnce(&mut CertificateParams),
+    answer: impl Fn(&mut Client) + Send + 'static,
+) -> (SocketAddr, String) {
+    let mut params = CertificateParams::new(vec![name.into()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let own = params.self_signed(&key).unwrap();
+    (serve_as(own.der().clone(), &key, answer), own.pem())
+}
+
+fn serve_as(
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+    answer: impl Fn(&mut Client) + Send + 'static,
+) -> SocketAddr {
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(
-            vec![leaf.der().clone()],
+            vec![certificate],
             PrivateKeyDer::Pkcs8(key.serialize_der().into()),
         )
         .unwrap();
@@ -135,7 +163,7 @@ pub fn serve_tls(
             }
         }
     });
-    (address, root.pem())
+    address
 }
 
 /// Says farewell as TLS wants it, when it is dropped.

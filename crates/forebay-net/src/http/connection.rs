@@ -3,6 +3,7 @@
 use super::{
     Config, Url,
     tls::{Secured, Tls},
+    tls_error::in_words,
 };
 use forebay::{Error, Result};
 use std::{
@@ -123,7 +124,8 @@ impl Connection {
             Connection::Plain(socket) => socket.write_all(request.as_bytes()),
             Connection::Secure(secured) => secured
                 .write_all(request.as_bytes())
-                .and_then(|()| secured.flush()),
+                .and_then(|()| secured.flush())
+                .map_err(in_words),
         }
     }
 }
@@ -132,7 +134,7 @@ impl Read for Connection {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         match self {
             Connection::Plain(socket) => socket.read(target),
-            Connection::Secure(secured) => secured.read(target),
+            Connection::Secure(secured) => secured.read(target).map_err(in_words),
         }
     }
 }

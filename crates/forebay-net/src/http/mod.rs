@@ -26,6 +26,7 @@ mod redirect;
 pub mod reply;
 mod stop;
 mod tls;
+mod tls_error;
 pub mod url;
 
 #[cfg(test)]
@@ -73,7 +74,8 @@ pub struct Config {
     pub connect_limit: Duration,
     /// Longest time without a byte from the server while one is waited for; 30 s by default.
     pub silence_limit: Duration,
-    /// A PEM file with the only roots that are trusted; by default those of Mozilla's programme, compiled in.
+    /// A PEM file with the only certificates that are trusted: roots, or exactly a server's own. By default the roots of
+    /// Mozilla's programme, compiled in.
     pub roots: Option<PathBuf>,
     /// Capacity of the stream: [`Config::LEAST_BUFFER_BYTES`] or more; 1 MiB by default.
     pub buffer_bytes: usize,

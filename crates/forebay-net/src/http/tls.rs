@@ -2,12 +2,22 @@
 //!
 //! Read `connection` next, which is plain or this.
 
-use super::Url;
+use super::{
+    Url,
+    tls_error::{in_words, is_authority},
+};
 use forebay::{Error, Result};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
     crypto::ring,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
 };
 use std::{io, net::TcpStream, path::Path, sync::Arc};
 
@@ -18,20 +28,34 @@ pub(super) struct Tls(Arc<ClientConfig>);
 pub(super) type Secured = StreamOwned<ClientConnection, TcpStream>;
 
 impl Tls {
-    /// Trusts the roots in `file`, or Mozilla's where there is none.
+    /// Trusts the certificates in `file`, or Mozilla's roots where there is none.
     ///
     /// # Errors
     /// The file cannot be read, or has no certificate in it.
     pub fn new(file: Option<&Path>) -> Result<Self> {
-        let roots = match file {
-            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
-            Some(file) => roots_in(file)?,
-        };
+        let failed =
+            |e: rustls::Error| Error::new("TLS", "setting it up").because(io::Error::other(e));
         let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(|e| Error::new("TLS", "choosing its versions").because(io::Error::other(e)))?;
-        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+            .map_err(failed)?;
+        let config = match file {
+            None => {
+                let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
+                config.with_root_certificates(roots.collect::<RootCertStore>())
+            }
+            Some(file) => {
+                let (roots, exact) = certificates_in(file)?;
+                let usual = WebPkiServerVerifier::builder_with_provider(roots.into(), provider)
+                    .build()
+                    .map_err(|e| failed(rustls::Error::General(e.to_string())))?;
+                let verifier = Arc::new(RootOrExact { usual, exact });
+                config
+                    .dangerous()
+                    .with_custom_certificate_verifier(verifier)
+            }
+        };
+        let mut config = config.with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Tls(Arc::new(config)))
     }
@@ -47,13 +71,71 @@ impl Tls {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
         while session.is_handshaking() {
-            session.complete_io(&mut socket)?;
+            session.complete_io(&mut socket).map_err(in_words)?;
         }
         Ok(StreamOwned::new(session, socket))
     }
 }
 
-fn roots_in(file: &Path) -> Result<RootCertStore> {
+/// Trusts what the roots have signed and, as OpenSSL and curl do, a server that shows exactly a certificate that the user
+/// has named: `openssl req -x509` makes one of an authority, which webpki accepts from no server.
+///
+/// Everything else is checked as for any certificate: webpki has checked the dates when it objects to that, the name is
+/// checked here, and the handshake proves that the server has the key.
+#[derive(Debug)]
+struct RootOrExact {
+    usual: Arc<WebPkiServerVerifier>,
+    exact: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for RootOrExact {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        match self
+            .usual
+            .verify_server_cert(shown, others, name, ocsp, now)
+        {
+            Err(rustls::Error::InvalidCertificate(why))
+                if is_authority(&why) && self.exact.iter().any(|it| it == shown) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls12_signature(message, shown, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls13_signature(message, shown, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
+
+/// The certificates in `file`, as roots and as they are.
+fn certificates_in(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
     let refuse = |what: &str| Error::new(file.display().to_string(), what);
     let unreadable = |error| {
         refuse("reading root certificates")
@@ -62,9 +144,10 @@ fn roots_in(file: &Path) -> Result<RootCertStore> {
     };
     // Read first: a file that is not there has an error of the system, which says more than one of the parser.
     let pem = std::fs::read(file).map_err(|e| refuse("reading root certificates").because(e))?;
-    let mut roots = RootCertStore::empty();
+    let (mut roots, mut exact) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(unreadable)?;
+        exact.push(certificate.clone());
         roots
             .add(certificate)
             .map_err(|e| refuse("using a root certificate").because(io::Error::other(e)))?;
@@ -73,5 +156,5 @@ fn roots_in(file: &Path) -> Result<RootCertStore> {
         return Err(refuse("has no certificate in it")
             .advise("It has to be in PEM: -----BEGIN CERTIFICATE-----"));
     }
-    Ok(roots)
+    Ok((roots, exact))
 }
