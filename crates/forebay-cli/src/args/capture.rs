@@ -90,9 +90,15 @@ pub struct Capture {
     #[arg(short = 'B', value_name = "SIZE")]
     pub ring: Option<String>,
 
-    /// Buffers between taking and writing, as COUNTxSIZE [default: 16x4M, and 4x4M where only files are read]
+    /// First buffers between taking and writing, as COUNTxSIZE [default: 16x4M, and 4x4M where only files are read]; without
+    /// --store-limit also the last ones
     #[arg(long, value_name = "COUNTxSIZE")]
     pub store: Option<String>,
+
+    /// Let the buffers grow while the output is slow, up to a size or a share of the available memory, such as 2G or 50%; 0 for
+    /// not at all [default: 25%, and 0 with --store or where only files are read]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    pub store_limit: Option<String>,
 
     /// Which packets to keep, in pcap-filter's language: tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]

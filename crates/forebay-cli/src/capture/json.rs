@@ -43,6 +43,7 @@ pub fn progress(progress: &Progress) -> Value {
         "packets_per_second": progress.packets_per_second,
         "bits_per_second": progress.bits_per_second,
         "buffer_fill": progress.fill,
+        "pending_bytes": progress.pending_bytes,
     })
 }
 
@@ -77,6 +78,8 @@ pub fn summary(summary: &Summary, request: &Request, unprinted: u64) -> Value {
     let store = summary.store.map(|store| {
         json!({
             "bytes": store.bytes,
+            "limit_bytes": store.limit_bytes,
+            "high_water_bytes": summary.totals.high_water_bytes,
             "buffer_bytes": store.buffer_bytes,
             "direct": store.direct,
             "in_memory": store.in_memory,

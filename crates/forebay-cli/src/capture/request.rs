@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use forebay::{
-    store::{self, SyncPolicy},
+    store::{self, Limit, SyncPolicy},
     time::Clock,
 };
 use forebay_net::{
@@ -113,6 +113,9 @@ impl Request {
             None if names.iter().all(waits) => store_for_files(),
             None => store::Config::default(),
         };
+        if let Some(text) = &flags.store_limit {
+            store.limit = parse_store_limit(text, &store)?;
+        }
         if flags.unbuffered {
             store.flush_every = Duration::ZERO;
         }
@@ -363,6 +366,7 @@ fn waits(name: &Name) -> bool {
 fn store_for_files() -> store::Config {
     store::Config {
         buffers: 4,
+        limit: Limit::Fixed,
         early_bytes: 1 << 20,
         ..store::Config::default()
     }
@@ -381,11 +385,42 @@ fn parse_store(text: &str) -> Result<store::Config> {
     let config = store::Config {
         buffers,
         buffer_bytes,
+        limit: Limit::Fixed,
         ..store::Config::default()
     };
     match config.validate() {
         Ok(()) => Ok(config),
         Err(error) => refuse(format!("--store {text}: {error}")),
+    }
+}
+
+fn parse_store_limit(text: &str, store: &store::Config) -> Result<Limit> {
+    let limit = match text.strip_suffix('%') {
+        Some(share) => share.parse().ok().map(Limit::Percent),
+        None => units::bytes(text, 1).map(|bytes| match bytes {
+            0 => Limit::Fixed,
+            bytes => Limit::Bytes(bytes),
+        }),
+    };
+    let Some(limit) = limit else {
+        return refuse(format!(
+            "--store-limit {text} is no size or share. Use one such as 2G or 50%"
+        ));
+    };
+    let first = (store.buffers * store.buffer_bytes) as u64;
+    if matches!(limit, Limit::Bytes(bytes) if bytes < first) {
+        let first = units::binary(first);
+        return refuse(format!(
+            "--store-limit {text} is less than the first buffers, {first}. Raise it, or lower --store"
+        ));
+    }
+    let config = store::Config {
+        limit,
+        ..store.clone()
+    };
+    match config.validate() {
+        Ok(()) => Ok(limit),
+        Err(error) => refuse(format!("--store-limit {text}: {error}")),
     }
 }
 

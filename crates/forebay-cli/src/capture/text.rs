@@ -3,7 +3,7 @@
 
 use super::{request::Request, rotation};
 use crate::output::{self, Stream, say};
-use forebay::memory::HugePages;
+use forebay::{memory::HugePages, store::Totals};
 use forebay_net::{
     ledger::{Dropped, Ledger},
     port::{Left, Odd, Outages},
@@ -72,8 +72,15 @@ impl Screen {
             HugePages::Got { .. } => "huge pages",
             HugePages::Refused | HugePages::NotAsked => "no huge pages",
         };
+        let limit = match store.limit_bytes > store.bytes {
+            true => format!(
+                " growing to {}B if needed",
+                units::scaled_binary(store.limit_bytes as f64)
+            ),
+            false => String::new(),
+        };
         say(&format!(
-            "forebay: buffers {} in {} blocks, {huge}, {writes}, adaptive polling",
+            "forebay: buffers {}{limit} in {} blocks, {huge}, {writes}, adaptive polling",
             units::binary(store.bytes as u64),
             units::binary(store.buffer_bytes as u64),
         ));
@@ -410,6 +417,7 @@ fn kept(summary: &Summary) -> String {
         _ if summary.store.is_some_and(|store| store.in_memory) => {
             ", written (this file system is memory: a power cut takes all of it)".into()
         }
+        0 if summary.totals.failed_syncs > 0 => " written, none of it known to be durable".into(),
         0 => ", written".into(),
         some => format!(" written, {} of it durable", size(some)),
     };
@@ -433,6 +441,15 @@ fn kept(summary: &Summary) -> String {
     text
 }
 
+/// What can be said of a file that the disk did not take all of.
+fn whole(durable: bool, totals: &Totals) -> String {
+    if totals.failed_syncs == 0 || durable {
+        return ". What the file holds is whole up to its last packet".into();
+    }
+    let durable = units::scaled(totals.durable_bytes as f64);
+    format!(". A sync failed, so only the first {durable}B of the file are known to be on the disk")
+}
+
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     let mut text = format!("{lost} packets were lost");
     // Of what the output refused, nobody knows how many gaps it would have shown.
@@ -442,12 +459,34 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
             summary.gaps
         );
     }
-    text += if ledger.dropped.disk > 0 {
-        ". What the file holds is whole up to its last packet"
+    if ledger.dropped.disk > 0 {
+        text += &whole(summary.durable, &summary.totals);
     } else if ledger.dropped.writer > 0 {
-        ". The output stopped taking them"
+        text += ". The output stopped taking them";
     } else {
-        ". Try a larger -B, a larger --store, or a faster output"
-    };
+        text += ". Try a larger -B, a larger --store-limit, or a faster output";
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_failed_sync_nobody_is_told_that_the_file_is_whole() {
+        let totals = Totals {
+            written_bytes: 5_000_000,
+            durable_bytes: 2_000_000,
+            ..Totals::default()
+        };
+        assert!(whole(false, &totals).contains("whole up to its last packet"));
+        let failed = Totals {
+            failed_syncs: 1,
+            ..totals
+        };
+        let said = whole(false, &failed);
+        assert!(!said.contains("whole"), "{said}");
+        assert!(said.contains("only the first 2 MB"), "{said}");
+    }
 }

@@ -119,3 +119,55 @@ fn help_version_and_the_list_go_to_stdout() {
         .unwrap();
     assert!(text(&output.stdout).starts_with("forebay "));
 }
+
+#[test]
+fn the_limit_of_the_buffers_is_printed_first_and_is_in_the_json_with_what_was_needed() {
+    let folder = crate::support::Folder::new();
+    let file = folder.path("a.pcapng");
+    let capture = |arguments: &str| {
+        let all = format!("-i sim:clock=virtual -c 20k -w {file} --json {arguments}");
+        run(&all.split_whitespace().collect::<Vec<_>>())
+    };
+    let store = |arguments: &str| {
+        let output = capture(arguments);
+        let said = text(&output.stderr).to_owned();
+        assert_eq!(output.status.code(), Some(0), "{arguments}: {said}");
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let store = summary["got"]["store"].clone();
+        let number = |name: &str| store[name].as_u64().unwrap();
+        (
+            number("bytes"),
+            number("limit_bytes"),
+            number("high_water_bytes"),
+            said,
+        )
+    };
+    let (bytes, limit, needed, said) = store("");
+    assert!(bytes == 64 << 20 && limit >= bytes, "{limit}");
+    assert!((1..=bytes).contains(&needed), "{needed}");
+    assert_eq!(limit > bytes, said.contains("growing to"), "{said}");
+    let (bytes, limit, _, said) = store("--store 4x1M");
+    assert_eq!(
+        (bytes, limit),
+        (4 << 20, 4 << 20),
+        "--store alone is a fixed size"
+    );
+    assert!(!said.contains("growing"), "{said}");
+    let (bytes, limit, _, said) = store("--store 4x1M --store-limit 100M");
+    assert_eq!((bytes, limit), (4 << 20, 100 << 20));
+    assert!(
+        said.contains("buffers 4 MiB growing to 100 MiB if needed"),
+        "{said}"
+    );
+    assert_eq!(store("--store-limit 0").1, 64 << 20);
+    for (wrong, answer) in [
+        ("--store-limit 1M", "less than the first buffers, 64 MiB"),
+        ("--store-limit 95%", "1 to 90 percent"),
+        ("--store-limit much", "2G or 50%"),
+    ] {
+        let output = capture(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        let said = text(&output.stderr);
+        assert!(said.contains(answer), "{wrong}: {said}");
+    }
+}

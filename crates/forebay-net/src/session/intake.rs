@@ -342,7 +342,7 @@ impl Intake {
             progress.accepted_bytes = writing.accepted_bytes;
             progress.file = writing.course().map_or(0, |course| course.number());
             progress.fill = writing.store.fill_level();
-            let all = writing.store.got().bytes as f64;
+            let all = writing.store.got().limit_bytes as f64;
             progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;
         }
         progress

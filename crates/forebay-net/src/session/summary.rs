@@ -87,13 +87,13 @@ pub struct Progress {
     pub accepted_bytes: u64,
     /// The file that packets go to, 1 first; 0 where there are not several.
     pub file: u64,
-    /// How full the store's buffers are, 0 to 1.
+    /// How full the store is, measured against its limit, 0 to 1.
     pub fill: f64,
     /// Bytes that still fit.
     pub vacant_bytes: u64,
 }
 
-/// The store's buffers passed the high watermark.
+/// The store is near its limit: it passed the high watermark.
 #[derive(Clone, Debug)]
 pub struct Behind {
     /// How full they are, 0 to 1.

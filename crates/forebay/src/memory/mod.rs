@@ -94,6 +94,12 @@ pub(crate) fn check_all(on: &str, len: usize) -> Result<()> {
     whole_pages(on, len, sys::page_size(), 1).map(drop)
 }
 
+/// Bytes of memory that are available now: the machine's, or what the cgroup leaves if that is less. `None` where the kernel does
+/// not say.
+pub(crate) fn available() -> Option<usize> {
+    sys::available_memory()
+}
+
 /// Checks a size before anything is touched and rounds it up to whole pages; `views` is how often it is mapped.
 fn whole_pages(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
     let rounded = round_up(on, len, page, views)?;

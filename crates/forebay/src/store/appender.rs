@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    memory::{HugePages, MapConfig, Reservation, Vacant, halves},
+    memory::{HugePages, Reservation, Vacant, halves},
 };
 use std::{
     num::NonZeroUsize,
@@ -80,6 +80,8 @@ pub struct Appender {
     handed_over: u64,
     /// Bytes of these, in all outputs.
     handed_over_bytes: u64,
+    /// The most bytes that were accepted and not written.
+    high_water: u64,
     dropped: u64,
     when_full: WhenFull,
     layout: Layout,
@@ -94,7 +96,7 @@ pub struct Appender {
     most_lent: usize,
     framing: Arc<dyn Framing>,
     writer: Writer,
-    buffers: usize,
+    first_buffers: usize,
     huge_pages: HugePages,
 }
 
@@ -132,10 +134,7 @@ impl Appender {
         let direct = drain.is_direct();
         let in_memory = drain.is_in_memory();
         let size = config.whole_buffer_bytes();
-        let map = MapConfig {
-            populate: false,
-            huge_pages: config.huge_pages,
-        };
+        let map = config.map();
         let (vacant, filled) = halves(size, &map)?;
         let layout = Layout {
             head: framing.head_bytes(),
@@ -165,6 +164,7 @@ impl Appender {
             first: start.records,
             handed_over: 0,
             handed_over_bytes: 0,
+            high_water: 0,
             dropped: 0,
             when_full: config.when_full,
             layout,
@@ -180,14 +180,14 @@ impl Appender {
             most_lent: if config.thread { MOST_LENT } else { 1 },
             framing,
             writer,
-            buffers: config.buffers,
+            first_buffers: config.buffers,
             huge_pages,
         })
     }
 
     /// `len` bytes in place for the next record, to be filled whole and committed; what they hold
-    /// before is undefined. `None`: no buffer is empty, nothing was accepted, try again after
-    /// [`wait_empty`](Appender::wait_empty). Dropping the reservation aborts it.
+    /// before is undefined. `None`: no buffer is empty and the store is at its [`Limit`](super::Limit), nothing was accepted, try
+    /// again after [`wait_empty`](Appender::wait_empty). Dropping the reservation aborts it.
     ///
     /// # Errors
     /// An earlier write failed: told once, then [`retry`](Appender::retry) or close. Or `len` is
@@ -196,7 +196,7 @@ impl Appender {
     pub fn reserve(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
         if len > self.record_bytes || self.writer.has_failed() || !self.has_room() {
             self.check(len)?;
-            if !self.renew(Duration::ZERO) {
+            if !self.renew(Duration::ZERO, true) {
                 return Ok(None);
             }
         }
@@ -278,7 +278,7 @@ impl Appender {
             let error = Error::new("store", "this output is not written from lent memory");
             return Err(error.advise("Copy the records: see Appender::takes_loans"));
         }
-        if self.current.is_none() && !self.renew(Duration::ZERO) {
+        if self.current.is_none() && !self.renew(Duration::ZERO, true) {
             return Ok(None);
         }
         Ok(Some(Carrier(self)))
@@ -298,14 +298,15 @@ impl Appender {
     fn find_room(&mut self) -> Result<bool> {
         loop {
             self.check(0)?;
-            if self.renew(Duration::ZERO) {
+            let drops = self.when_full == WhenFull::DropNewest;
+            if self.renew(Duration::ZERO, drops) {
                 return Ok(true);
             }
-            if self.when_full == WhenFull::DropNewest {
+            if drops {
                 return Ok(false);
             }
             self.refuse_to_wait_in_vain()?;
-            self.renew(STEP);
+            self.renew(STEP, false);
         }
     }
 
@@ -333,9 +334,9 @@ impl Appender {
         Ok(())
     }
 
-    /// Sees to a current buffer with room, waiting up to `limit` for an empty one.
+    /// Sees to a current buffer with room: takes an empty one, or makes one if the store `may_grow`, or waits up to `limit`.
     #[cold]
-    fn renew(&mut self, limit: Duration) -> bool {
+    fn renew(&mut self, limit: Duration, may_grow: bool) -> bool {
         if matches!(&self.current, Some(buffer) if buffer.len() < self.capacity) {
             if self.has_room() {
                 return true;
@@ -345,11 +346,15 @@ impl Appender {
                 return true;
             }
         }
-        let fresh = match limit {
-            Duration::ZERO => self.writer.take_empty(),
-            limit => self.writer.wait_empty(limit),
-        };
+        let mut fresh = self.writer.take_empty();
+        if fresh.is_none() && may_grow {
+            fresh = self.writer.grow();
+        }
+        if fresh.is_none() && !limit.is_zero() {
+            fresh = self.writer.wait_empty(limit);
+        }
         let Some(fresh) = fresh else {
+            self.high_water = self.taken().high_water;
             return false;
         };
         if let Some(full) = self.current.take() {
@@ -380,6 +385,7 @@ impl Appender {
         }
         self.handed_over_bytes += piece.end() - self.end;
         self.end = piece.end();
+        self.high_water = self.high_water.max(self.pending(self.handed_over_bytes));
         piece.then = then;
         self.writer.hand_over(buffer, filled, piece);
     }
@@ -392,9 +398,24 @@ impl Appender {
         }
     }
 
+    /// Buffers that there are, filled or not.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn buffers(&mut self) -> usize {
+        // Taking the empty ones counts the places of those that were given back.
+        let empty: Vec<_> = std::iter::from_fn(|| self.writer.take_empty()).collect();
+        for buffer in empty {
+            self.writer.put_aside(buffer);
+        }
+        self.writer.buffers()
+    }
+
+    fn pending(&self, accepted: u64) -> u64 {
+        accepted.saturating_sub(self.writer.written_bytes())
+    }
+
     /// Whether a record could be reserved, waiting up to `limit` for an empty buffer.
     pub fn wait_empty(&mut self, limit: Duration) -> bool {
-        self.writer.has_failed() || self.renew(limit)
+        self.writer.has_failed() || self.renew(limit, true)
     }
 
     /// Reports an earlier failure, and keeps the flush period by the caller's clock: a buffer that is due leaves if the writer
@@ -424,7 +445,7 @@ impl Appender {
 
     /// Whether all buffers but the current one are empty and back.
     fn writer_is_idle(&mut self) -> bool {
-        self.writer.empties() + 1 == self.buffers
+        self.writer.empties() + 1 == self.writer.buffers()
     }
 
     /// When [`tick`](Appender::tick) has something to do, in the clock's time. `None`: nothing that a tick noticed is waiting.
@@ -499,7 +520,7 @@ impl Appender {
     }
 
     fn all_are_back(&mut self) -> bool {
-        self.writer.empties() + usize::from(self.current.is_some()) == self.buffers
+        self.writer.empties() + usize::from(self.current.is_some()) == self.writer.buffers()
     }
 
     /// How far everything is that was handed over, once all buffers are back.
@@ -539,7 +560,7 @@ impl Appender {
 
     /// Hands over what there is, or nothing, with what is to happen behind it; `false`: no buffer is empty.
     fn send_off(&mut self, then: Then, limit: Duration) -> bool {
-        if self.current.is_none() && !self.renew(limit) {
+        if self.current.is_none() && !self.renew(limit, true) {
             return false;
         }
         let Some(buffer) = self.current.take() else {
@@ -557,14 +578,15 @@ impl Appender {
         self.writer.retry();
     }
 
-    /// How full the buffers are, all together, 0 to 1.
+    /// How full the store is, measured against its limit, 0 to 1.
     pub fn fill_level(&mut self) -> f64 {
         let (filling, len) = match &self.current {
             Some(buffer) => (1, (buffer.len() + self.lent).min(self.capacity)),
             None => (0, 0),
         };
-        let away = self.buffers - filling - self.writer.empties().min(self.buffers - filling);
-        (away as f64 + len as f64 / self.capacity as f64) / self.buffers as f64
+        let others = self.writer.buffers() - filling;
+        let away = others - self.writer.empties().min(others);
+        (away as f64 + len as f64 / self.capacity as f64) / self.writer.max_buffers() as f64
     }
 
     /// The counts so far.
@@ -574,9 +596,11 @@ impl Appender {
 
     fn taken(&self) -> Taken {
         let current = self.current.as_ref();
+        let bytes = self.handed_over_bytes + (self.output_bytes() - self.end);
         Taken {
             records: self.handed_over + current.map_or(0, |buffer| self.records_in(buffer)),
-            bytes: self.handed_over_bytes + (self.output_bytes() - self.end),
+            bytes,
+            high_water: self.high_water.max(self.pending(bytes)),
             dropped: self.dropped,
         }
     }
@@ -584,7 +608,8 @@ impl Appender {
     /// What was got, which need not be what was asked for.
     pub fn got(&self) -> Got {
         Got {
-            bytes: self.buffers * self.capacity,
+            bytes: self.first_buffers * self.capacity,
+            limit_bytes: self.writer.max_buffers() * self.capacity,
             buffer_bytes: self.capacity,
             direct: self.padding.is_some(),
             in_memory: self.in_memory,

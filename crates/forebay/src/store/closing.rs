@@ -25,6 +25,8 @@ pub struct Totals {
     pub written_bytes: u64,
     /// Bytes that were accepted and are not written yet. It shrinks one buffer at a time.
     pub pending_bytes: u64,
+    /// The most bytes that waited at any time, to the nearest buffer: what the store needed of its limit.
+    pub high_water_bytes: u64,
     /// Bytes written into the page cache that the device is not known to have yet. Bytes written past the page cache never count.
     pub unsynced_bytes: u64,
     /// The output is being made durable after its last byte: [`pending_bytes`](Totals::pending_bytes) is 0, and `unsynced_bytes` shrinks.
@@ -37,6 +39,8 @@ pub struct Totals {
     pub dropped: u64,
     /// Syncs so far.
     pub syncs: u64,
+    /// Those of them that failed. After one only `durable` records are known to be on the device, whatever was written.
+    pub failed_syncs: u64,
     /// How long the slowest of them took.
     pub slowest_sync: Duration,
 }
@@ -194,6 +198,8 @@ impl Closing {
 pub(super) struct Taken {
     pub records: u64,
     pub bytes: u64,
+    /// The most of them that were not written yet.
+    pub high_water: u64,
     pub dropped: u64,
 }
 
@@ -205,6 +211,7 @@ pub(super) struct Counts {
     pub unsynced_bytes: u64,
     pub is_syncing: bool,
     pub syncs: u64,
+    pub failed_syncs: u64,
     pub slowest_sync: Duration,
 }
 
@@ -217,6 +224,7 @@ impl Counts {
             unsynced_bytes: drain.unsynced_bytes(),
             is_syncing: false,
             syncs,
+            failed_syncs: drain.failed_syncs(),
             slowest_sync,
         }
     }
@@ -227,12 +235,14 @@ impl Counts {
             written: self.written.records,
             written_bytes: self.written.bytes,
             pending_bytes: taken.bytes.saturating_sub(self.written.bytes),
+            high_water_bytes: taken.high_water,
             unsynced_bytes: self.unsynced_bytes,
             is_syncing: self.is_syncing,
             durable: self.durable.records,
             durable_bytes: self.durable.bytes,
             dropped: taken.dropped,
             syncs: self.syncs,
+            failed_syncs: self.failed_syncs,
             slowest_sync: self.slowest_sync,
         }
     }

@@ -3,7 +3,7 @@
 use super::{Abandon, buffer::BLOCK};
 use crate::{
     Error, Result,
-    memory::{self, HugePages},
+    memory::{self, HugePages, MapConfig},
 };
 use std::time::Duration;
 
@@ -43,6 +43,36 @@ pub enum WhenFull {
     DropNewest,
 }
 
+/// How far a store grows beyond its first buffers.
+///
+/// It makes another buffer when none is empty, and gives buffers back to the system after they are written, down to the first ones.
+/// Memory that is never needed is never touched. A store that may wait instead ([`WhenFull::Wait`], through
+/// [`claim`](super::Appender::claim) and [`Records`](super::Records)) waits and does not grow.
+///
+/// ```
+/// use forebay::store::{Config, Limit};
+/// let config = Config { limit: Limit::Bytes(1 << 30), ..Config::default() };
+/// assert!(config.validate().is_ok());
+/// let all = Config { limit: Limit::Percent(100), ..Config::default() };
+/// assert!(all.validate().unwrap_err().to_string().contains("90 percent"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// It never grows.
+    Fixed,
+    /// Up to this many bytes in all buffers together, or the first buffers where those are more.
+    Bytes(u64),
+    /// Up to this share of the memory that is available when the store is made (what the machine has, or a cgroup leaves if that is
+    /// less): 1 to 90 percent. Where the system does not say how much that is, the store does not grow.
+    Percent(u8),
+}
+
+/// The largest share of the available memory that a store may be allowed.
+const MAX_PERCENT: u8 = 90;
+
+/// Buffers that a store has at most, whatever its limit: the system counts mappings.
+const MAX_BUFFERS: usize = 1 << 15;
+
 /// How a store is built.
 ///
 /// ```
@@ -53,8 +83,10 @@ pub enum WhenFull {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Buffers in all, at least 2: one being filled, one being written.
+    /// Buffers to begin with, at least 2: one being filled, one being written.
     pub buffers: usize,
+    /// How far the store grows from there.
+    pub limit: Limit,
     /// Bytes of each, at least 4096 and a multiple of it.
     pub buffer_bytes: usize,
     /// The longest record that will be reserved; buffers are made longer by so much.
@@ -81,11 +113,12 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 16 buffers of 4 MiB that leave when they are full, records up to 64 KiB, a flush a second, a writer thread, huge pages; a sync at
+    /// 16 buffers of 4 MiB, and more on demand up to a quarter of the available memory. They leave when they are full; records up to 64 KiB, a flush a second, a writer thread, huge pages; a sync at
     /// the end of a file, and patience where no buffer is empty.
     fn default() -> Self {
         Config {
             buffers: 16,
+            limit: Limit::Percent(25),
             buffer_bytes: 4 << 20,
             record_bytes: 64 << 10,
             early_bytes: usize::MAX,
@@ -117,6 +150,12 @@ impl Config {
             let what = format!("buffers of {} bytes cannot be used", self.buffer_bytes);
             return bad(what, "Use a multiple of 4096");
         }
+        if let Limit::Percent(share) = self.limit
+            && !(1..=MAX_PERCENT).contains(&share)
+        {
+            let what = format!("a limit of {share} percent of the memory cannot be used");
+            return bad(what, "Use 1 to 90 percent");
+        }
         if self.record_bytes == 0 {
             let what = "records of 0 bytes cannot be stored".into();
             return bad(what, "Set record_bytes to the longest record");
@@ -128,11 +167,42 @@ impl Config {
     /// empties an output for a store that cannot be had.
     ///
     /// # Errors
-    /// A field is out of its range, or the buffers are more than half of the memory that is available now.
+    /// A field is out of its range, the first buffers are more than half of the memory that is available now, or the limit is more
+    /// than 90 percent of it.
     pub fn check(&self) -> Result<()> {
         self.validate()?;
         let all = self.whole_buffer_bytes().saturating_mul(self.buffers);
-        memory::check_all("store", all)
+        memory::check_all("store", all)?;
+        if let Limit::Bytes(limit) = self.limit
+            && let Some(most) = share_of_available(MAX_PERCENT)
+            && limit > most
+        {
+            let what = format!("growing to {limit} bytes");
+            let advice = format!(
+                "Set the limit to {most} bytes or less, 90 percent of what is available now"
+            );
+            return Err(Error::new("store", what).advise(advice));
+        }
+        Ok(())
+    }
+
+    /// Buffers that there may be.
+    pub(super) fn max_buffers(&self) -> usize {
+        let bytes = match self.limit {
+            Limit::Fixed => 0,
+            Limit::Bytes(bytes) => bytes,
+            Limit::Percent(share) => share_of_available(share).unwrap_or(0),
+        };
+        let buffers = usize::try_from(bytes).unwrap_or(usize::MAX) / self.buffer_bytes;
+        buffers.min(MAX_BUFFERS).max(self.buffers)
+    }
+
+    /// How the memory of a buffer is mapped: touched when it is first filled.
+    pub(super) fn map(&self) -> MapConfig {
+        MapConfig {
+            populate: false,
+            huge_pages: self.huge_pages,
+        }
     }
 
     /// Each buffer, with room for a record that begins at its last byte, and for the padding after it.
@@ -142,11 +212,17 @@ impl Config {
     }
 }
 
+fn share_of_available(percent: u8) -> Option<u64> {
+    Some(memory::available()? as u64 / 100 * u64::from(percent))
+}
+
 /// What a store is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Got {
-    /// Capacity of all buffers.
+    /// Capacity of the first buffers.
     pub bytes: usize,
+    /// Capacity of all buffers when the store has grown to its limit; the same as `bytes` where it does not grow.
+    pub limit_bytes: usize,
     /// Capacity of each.
     pub buffer_bytes: usize,
     /// Whole buffers go past the page cache.

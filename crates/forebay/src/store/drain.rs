@@ -41,6 +41,8 @@ pub(super) struct Drain {
     records: u64,
     durable: Progress,
     unsynced_bytes: u64,
+    /// Too many buffers wait.
+    is_behind: bool,
     /// A sync failed: later ones promise nothing.
     is_doubtful: bool,
     /// The time, as whoever drives this says.
@@ -50,6 +52,7 @@ pub(super) struct Drain {
     /// Whether the last sync was a promise; a pipe gives none.
     is_promised: bool,
     syncs: u64,
+    failed_syncs: u64,
     slowest_sync: Duration,
     /// A failure that keeps nothing from being written, to be told.
     trouble: Option<Error>,
@@ -88,13 +91,33 @@ impl Drain {
             records: 0,
             durable: Progress::default(),
             unsynced_bytes: 0,
+            is_behind: false,
             is_doubtful: false,
             now: 0,
             unsynced_since: Some(0),
             is_promised: false,
             syncs: 0,
+            failed_syncs: 0,
             slowest_sync: Duration::ZERO,
             trouble: None,
+        }
+    }
+
+    /// `waiting` buffers follow the next one, of a store with `first` buffers to begin with. From half of these on, writes that return
+    /// soon matter more than cheap ones, until none waits.
+    pub fn keep_up(&mut self, waiting: usize, first: usize) {
+        self.is_behind = match self.is_behind {
+            true => waiting > 0,
+            false => waiting >= (first / 2).max(1),
+        };
+        self.sink.hurry(self.is_behind);
+    }
+
+    /// Keeps the device at work on what lies in the page cache, so that a later sync is short. It may wait for the device, and is left
+    /// for later while buffers wait.
+    pub fn start_write_back(&mut self) {
+        if !self.is_behind && (self.policy != SyncPolicy::None || self.is_direct()) {
+            self.write_back(false);
         }
     }
 
@@ -254,7 +277,8 @@ impl Drain {
             // The kernel reports it once, so a later sync may not.
             Err(cause) => {
                 self.unsynced_bytes = 0;
-                self.note_failed_sync(sync_error(cause).about(self.sink.name()));
+                let error = self.sync_failed(cause);
+                self.note_failed_sync(error);
             }
         }
         self.unsynced_bytes
@@ -269,7 +293,7 @@ impl Drain {
         self.syncs += 1;
         self.slowest_sync = self.slowest_sync.max(begun.elapsed());
         self.is_promised = false;
-        let is_promised = answer.map_err(|cause| sync_error(cause).about(self.sink.name()))?;
+        let is_promised = answer.map_err(|cause| self.sync_failed(cause))?;
         self.unsynced_since = None;
         self.unsynced_bytes = 0;
         self.is_promised = is_promised && !self.is_doubtful;
@@ -285,6 +309,11 @@ impl Drain {
             self.unsynced_since = None;
             self.note_failed_sync(error);
         }
+    }
+
+    fn sync_failed(&mut self, cause: io::Error) -> Error {
+        self.failed_syncs += 1;
+        sync_error(cause).about(self.sink.name())
     }
 
     fn note_failed_sync(&mut self, error: Error) {
@@ -358,6 +387,11 @@ impl Drain {
     /// What a device promised to keep.
     pub fn durable(&self) -> Progress {
         self.durable
+    }
+
+    /// How many syncs failed.
+    pub fn failed_syncs(&self) -> u64 {
+        self.failed_syncs
     }
 
     /// How many syncs there were, and how long the slowest took.

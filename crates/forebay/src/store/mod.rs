@@ -14,6 +14,9 @@
 //! * *written*: `write` returned: survives `kill -9`, not a power cut, also with `O_DIRECT`;
 //! * *durable*: a successful `fdatasync` came after that write, and the folder was synced. [`SyncPolicy`] says when.
 //!
+//! When no buffer is empty the store grows by one, up to its [`Limit`]; it shrinks again as it drains. When half of the first buffers
+//! wait to be written, whole buffers go through the page cache, which takes them sooner than a slow device, until none waits.
+//!
 //! A buffer leaves when it is full, early if so configured, and at the end. When the flush period ends, the writer thread takes what
 //! is in a buffer by itself ([`Config::flush_every`]). A failed write loses nothing
 //! silently: the error comes back once, [`Appender::retry`] resumes at the very byte, and
@@ -41,6 +44,8 @@ mod drain;
 #[cfg(all(test, not(loom)))]
 mod ending_tests;
 mod framing;
+#[cfg(all(test, not(loom)))]
+mod growth_tests;
 mod loan;
 #[cfg(all(test, not(loom)))]
 mod loan_tests;
@@ -58,7 +63,7 @@ mod writer;
 
 pub use appender::{Appender, Reserved};
 pub use closing::{Abandon, Closing, Finished, Stage, Totals};
-pub use config::{Config, Got, SyncPolicy, WhenFull};
+pub use config::{Config, Got, Limit, SyncPolicy, WhenFull};
 pub use framing::{Framing, Seal, Whole};
 pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};

@@ -175,6 +175,7 @@ fn after_a_failed_sync_no_later_one_is_believed() {
         );
         let end = store.close().wait_to_the_end();
         assert_eq!((end.totals.written, end.totals.durable), (2, 0));
+        assert_eq!(end.totals.failed_syncs, 1);
         assert!(!end.durable && end.error.is_none(), "it was told before");
         let platter = disk.platter();
         assert_ne!(platter.kept, platter.seen, "so it is");

@@ -117,6 +117,7 @@ impl Sink for Recorder {
 pub fn config(thread: bool) -> Config {
     Config {
         buffers: 3,
+        limit: Limit::Fixed,
         buffer_bytes: 4096,
         record_bytes: 9000,
         thread,

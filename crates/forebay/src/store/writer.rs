@@ -8,8 +8,9 @@
 //!                     the buffer stays in hand, the error is posted, and the
 //!                     thread waits for a command: retry, close or abandon
 //! ```
-//! Buffers are owned by exactly one side at a time; the rings hold all of them, so a push never
-//! fails. Errors and the commands that answer them are rare, and go beside the rings.
+//! Buffers are owned by exactly one side at a time; the rings have room for as many as there may be, so a push never
+//! fails. What comes back is an empty buffer, or nothing in its place: where as many as there were at first lie empty already, the
+//! thread gives the memory back to the system, and the appender counts one buffer less when it takes that place. Errors and the commands that answer them are rare, and go beside the rings.
 
 use super::{
     buffer::{Buffer, Empty, Layout, Piece},
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    memory::{Filled, Vacant},
+    memory::{Filled, MapConfig, Vacant, halves},
     ring::spsc::{self, Consumer, PopError, Producer},
     sync::{Bell, Park, held},
 };
@@ -71,6 +72,7 @@ pub(super) struct Shared {
     /// All is written, or given up, and the output is being completed.
     is_closing: AtomicBool,
     syncs: AtomicU64,
+    failed_syncs: AtomicU64,
     slowest_sync_ns: AtomicU64,
     desk: Desk,
     error: Mutex<Option<Error>>,
@@ -138,6 +140,7 @@ impl Shared {
         self.durable_bytes.store(counts.durable.bytes, Relaxed);
         self.unsynced_bytes.store(counts.unsynced_bytes, Relaxed);
         self.syncs.store(counts.syncs, Relaxed);
+        self.failed_syncs.store(counts.failed_syncs, Relaxed);
         let slowest = counts.slowest_sync.as_nanos() as u64;
         self.slowest_sync_ns.store(slowest, Relaxed);
         if let Some(trouble) = drain.take_trouble() {
@@ -163,6 +166,7 @@ impl Shared {
             unsynced_bytes: self.unsynced_bytes.load(Relaxed),
             is_syncing: self.is_closing.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
+            failed_syncs: self.failed_syncs.load(Relaxed),
             slowest_sync: Duration::from_nanos(self.slowest_sync_ns.load(Relaxed)),
         }
     }
@@ -220,13 +224,20 @@ pub(super) struct Writer {
     /// that at once is slower than to take the one that it read longest ago. Through the page
     /// cache it was our own processor, and what came back is still warm.
     spare_first: bool,
+    /// Buffers in all, wherever they are; one whose memory was given back counts until its place was taken.
+    buffers: usize,
+    first: usize,
+    max_buffers: usize,
+    /// How one more is made.
+    whole_buffer_bytes: usize,
+    map: MapConfig,
     place: Place,
 }
 
 enum Place {
     Thread {
         full: Producer<Handed, Park>,
-        empty: Consumer<Empty, Park>,
+        empty: Consumer<Option<Empty>, Park>,
         thread: JoinHandle<Drain>,
     },
     Inline {
@@ -244,6 +255,35 @@ struct Handed {
     piece: Piece,
 }
 
+impl Place {
+    fn on_a_thread(
+        drain: Drain,
+        shared: &Arc<Shared>,
+        config: &Config,
+        max_buffers: usize,
+    ) -> Result<Self> {
+        let ring = spsc::Config {
+            capacity: max_buffers,
+            // Most stores never grow to their limit.
+            populate: false,
+            ..Default::default()
+        };
+        let (full, to_write) = spsc::ring_with::<Handed, Park>(&ring)?;
+        let (give_back, empty) = spsc::ring_with::<Option<Empty>, Park>(&ring)?;
+        let shared = shared.clone();
+        let (period, first) = (period(config.flush_every), config.buffers);
+        let thread = std::thread::Builder::new()
+            .name("forebay-writer".into())
+            .spawn(move || run(drain, to_write, give_back, &shared, period, first))
+            .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
+        Ok(Place::Thread {
+            full,
+            empty,
+            thread,
+        })
+    }
+}
+
 impl Writer {
     pub fn start(drain: Drain, spare: Vec<Empty>, config: &Config, layout: Layout) -> Result<Self> {
         let spare_first = drain.is_direct();
@@ -252,38 +292,24 @@ impl Writer {
             desk: Desk::new(layout),
             ..Shared::default()
         });
-        if !config.thread {
-            return Ok(Writer {
-                shared,
-                spare,
-                spare_first,
-                place: Place::Inline {
-                    drain: Box::new(drain),
-                    stuck: Default::default(),
-                },
-            });
-        }
-        let ring = spsc::Config {
-            capacity: config.buffers,
-            ..Default::default()
+        let max_buffers = config.max_buffers();
+        let place = match config.thread {
+            true => Place::on_a_thread(drain, &shared, config, max_buffers)?,
+            false => Place::Inline {
+                drain: Box::new(drain),
+                stuck: Default::default(),
+            },
         };
-        let (full, to_write) = spsc::ring_with::<Handed, Park>(&ring)?;
-        let (give_back, empty) = spsc::ring_with::<Empty, Park>(&ring)?;
-        let theirs = shared.clone();
-        let period = period(config.flush_every);
-        let thread = std::thread::Builder::new()
-            .name("forebay-writer".into())
-            .spawn(move || run(drain, to_write, give_back, &theirs, period))
-            .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
         Ok(Writer {
             shared,
             spare,
             spare_first,
-            place: Place::Thread {
-                full,
-                empty,
-                thread,
-            },
+            buffers: config.buffers,
+            first: config.buffers,
+            max_buffers,
+            whole_buffer_bytes: config.whole_buffer_bytes(),
+            map: config.map(),
+            place,
         })
     }
 
@@ -387,17 +413,63 @@ impl Writer {
             None
         };
         let back = || match &mut self.place {
-            Place::Thread { empty, .. } => empty.pop(),
+            Place::Thread { empty, .. } => loop {
+                match empty.pop()? {
+                    Some(buffer) => break Some(buffer),
+                    None => self.buffers -= 1,
+                }
+            },
             Place::Inline { .. } | Place::Over => None,
         };
         first.or_else(back).or_else(|| self.spare.pop())
+    }
+
+    /// One more buffer, if there may be more and somebody is going to write it.
+    pub fn grow(&mut self) -> Option<Empty> {
+        let is_in_vain = self.shared.stuck.load(Acquire) || self.is_abandoned(); // STUCK
+        if self.buffers >= self.max_buffers || is_in_vain || !self.is_thread() {
+            return None;
+        }
+        match halves(self.whole_buffer_bytes, &self.map) {
+            Ok(buffer) => {
+                self.buffers += 1;
+                Some(buffer)
+            }
+            // The system has no more, so this is the limit.
+            Err(_) => {
+                self.max_buffers = self.buffers;
+                None
+            }
+        }
+    }
+
+    /// Buffers in all.
+    pub fn buffers(&self) -> usize {
+        self.buffers
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub fn put_aside(&mut self, buffer: Empty) {
+        self.spare.push(buffer);
+    }
+
+    /// Buffers that there may be.
+    pub fn max_buffers(&self) -> usize {
+        self.max_buffers
     }
 
     /// As [`take_empty`](Self::take_empty), waiting up to `limit` for one.
     pub fn wait_empty(&mut self, limit: Duration) -> Option<Empty> {
         let ready = self.take_empty();
         match &mut self.place {
-            Place::Thread { empty, .. } if ready.is_none() => empty.pop_wait(Some(limit)).ok(),
+            Place::Thread { empty, .. } if ready.is_none() => match empty.pop_wait(Some(limit)) {
+                Ok(Some(buffer)) => Some(buffer),
+                Ok(None) => {
+                    self.buffers -= 1;
+                    self.grow()
+                }
+                Err(_) => None,
+            },
             _ => ready,
         }
     }
@@ -406,7 +478,8 @@ impl Writer {
     pub fn wait_one(&mut self, limit: Duration) {
         if let Place::Thread { empty, .. } = &mut self.place {
             match empty.pop_wait(Some(limit)) {
-                Ok(buffer) => self.spare.push(buffer),
+                Ok(Some(buffer)) if self.spare.len() < self.first => self.spare.push(buffer),
+                Ok(_) => self.buffers -= 1,
                 Err(PopError::TimedOut) => {}
                 Err(PopError::Closed) if self.shared.abandon.is_set() => {}
                 Err(PopError::Closed) => self.shared.post_death(),
@@ -457,6 +530,11 @@ impl Writer {
     /// What the draining side has counted so far.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
+    }
+
+    /// Of these, the bytes written.
+    pub fn written_bytes(&self) -> u64 {
+        self.shared.bytes.load(Relaxed)
     }
 
     /// No more buffers will come: the writer ends once it has written what it has, or failed to.
@@ -555,11 +633,12 @@ fn period(flush_every: Duration) -> u64 {
 fn run(
     mut drain: Drain,
     full: Consumer<Handed, Park>,
-    empty: Producer<Empty, Park>,
+    empty: Producer<Option<Empty>, Park>,
     shared: &Shared,
     period: u64,
+    first: usize,
 ) -> Drain {
-    write_all(&mut drain, full, empty, shared, period);
+    write_all(&mut drain, full, empty, shared, period, first);
     shared.close(&mut drain);
     drain
 }
@@ -568,9 +647,10 @@ fn run(
 fn write_all(
     drain: &mut Drain,
     mut full: Consumer<Handed, Park>,
-    mut empty: Producer<Empty, Park>,
+    mut empty: Producer<Option<Empty>, Park>,
     shared: &Shared,
     period: u64,
+    first: usize,
 ) {
     let began = Instant::now();
     let now = || began.elapsed().as_nanos() as u64;
@@ -606,15 +686,22 @@ fn write_all(
             Err(PopError::Closed) => return,
         };
         drain.keep_time(now());
+        drain.keep_up(full.len(), first);
         let is_written = write(drain, &mut buffer, shared);
+        if is_written {
+            drain.start_write_back();
+        }
         shared.tell(drain);
         if !is_written {
             return;
         }
         buffer.give_back();
         match from {
-            // The ring has a slot for every buffer; an appender that is gone needs none back.
-            From::Ring(vacant) => drop(empty.push((vacant, buffer.bytes))),
+            From::Ring(vacant) => {
+                let back = empty.capacity() - empty.vacant();
+                // The ring has a slot for every buffer; an appender that is gone needs none back.
+                drop(empty.push((back < first).then_some((vacant, buffer.bytes))));
+            }
             From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),
         }
         look_at = now().saturating_add(period);

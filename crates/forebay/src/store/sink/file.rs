@@ -4,6 +4,8 @@
 //!  written                                      │ allocated ahead │
 //!  ├── aligned: O_DIRECT ──┼── else: page cache ─┤                 │      cut off at the end
 //! ```
+//! While the store falls behind everything goes through the page cache, and after that until the device was asked to take what lies
+//! there. No byte is written both ways, except those of a direct write that failed.
 
 use super::{
     Sink, StreamSink,
@@ -68,6 +70,8 @@ pub struct FileSink {
     /// Up to here the file system has found room.
     allocated: u64,
     cached: Cached,
+    /// Direct writes take too long.
+    is_behind: bool,
 }
 
 /// What was written through the page cache, and how far it is on its way to the device.
@@ -110,12 +114,17 @@ impl Cached {
         self.taken = self.taken.min(len);
     }
 
+    /// Whether the device was not asked yet to take much of it.
+    fn has_to_start(&self) -> bool {
+        !self.is_refused && self.end - self.started >= PIECE
+    }
+
     fn left(&self) -> u64 {
         self.end - self.taken
     }
 
     fn start(&mut self, file: &File) -> io::Result<()> {
-        if self.end - self.started >= PIECE {
+        if self.has_to_start() {
             kernel::write_back(file, self.started, PIECE, false)?;
             self.started += PIECE;
         }
@@ -233,6 +242,7 @@ impl FileSink {
             allocate_bytes: config.allocate_bytes,
             allocated: len,
             cached: Cached::default(),
+            is_behind: false,
         }))
     }
 
@@ -253,6 +263,10 @@ impl FileSink {
             }
         }
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 fn is_no_failure_of_the_device(error: &io::Error) -> bool {
@@ -341,11 +355,15 @@ impl Sink for FileSink {
         let aligned = |n: usize| n.is_multiple_of(BLOCK);
         match &self.direct {
             Some(direct)
-                if aligned(at as usize)
+                if !self.is_behind
+                    && !self.cached.has_to_start()
+                    && aligned(at as usize)
                     && aligned(bytes.len())
                     && aligned(bytes.as_ptr().addr()) =>
             {
                 match direct.write_at(bytes, at) {
+                    // It is all or nothing there; the page cache takes what fits.
+                    Err(full) if is_full(&full) => self.write_cached(bytes, at),
                     // The file system changed its mind: the page cache takes it as well.
                     Err(refused) if refused.raw_os_error() == Some(libc::EINVAL) => {
                         self.direct = None;
@@ -375,6 +393,10 @@ impl Sink for FileSink {
         self.allocated = self.allocated.min(len);
         self.cached.cut(len);
         Ok(true)
+    }
+
+    fn hurry(&mut self, is_behind: bool) {
+        self.is_behind = is_behind;
     }
 
     fn write_back(&mut self, wait: bool) -> io::Result<u64> {

@@ -111,6 +111,10 @@ impl<S: Series> Sink for Files<S> {
         self.current.cut(len)
     }
 
+    fn hurry(&mut self, is_behind: bool) {
+        self.current.hurry(is_behind);
+    }
+
     fn write_back(&mut self, wait: bool) -> io::Result<u64> {
         self.current.write_back(wait)
     }

@@ -92,6 +92,10 @@ pub trait Sink: Send {
         Ok(false)
     }
 
+    /// Whether the store falls behind. While it does, a write that returns soon is better than one that spares the processor: a
+    /// [`FileSink`] goes through the page cache.
+    fn hurry(&mut self, _is_behind: bool) {}
+
     /// For an output with a cache, such as a file in the page cache: has the device start on the next piece of what lies there, or
     /// with `wait` waits until the device has taken the next piece. Returns the bytes that are left in the cache.
     ///
@@ -146,6 +150,9 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
     fn cut(&mut self, len: u64) -> io::Result<bool> {
         (**self).cut(len)
+    }
+    fn hurry(&mut self, is_behind: bool) {
+        (**self).hurry(is_behind);
     }
     fn write_back(&mut self, wait: bool) -> io::Result<u64> {
         (**self).write_back(wait)

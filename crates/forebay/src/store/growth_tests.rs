@@ -1,0 +1,331 @@
+//! What users rely on of a slow disk: the store grows when it has to and never beyond its limit, loses nothing before that, goes through
+//! the page cache meanwhile, and gives its memory back afterwards.
+
+use super::{
+    testing::{Act, Lengths, Recorder, append, config, records},
+    *,
+};
+use crate::dice::Dice;
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+/// A disk that takes as many writes as it is allowed, and remembers which of them were in a hurry.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<Writes>, Condvar)>);
+
+#[derive(Default)]
+struct Writes {
+    allowed: usize,
+    bytes: Vec<u8>,
+    is_hurried: bool,
+    /// Of each write, whether the store fell behind.
+    hurried: Vec<bool>,
+}
+
+impl Gate {
+    fn allow(&self, writes: usize) {
+        let mut state = self.0.0.lock().unwrap();
+        state.allowed = state.allowed.saturating_add(writes);
+        self.0.1.notify_all();
+    }
+
+    fn is_behind(&self) -> Vec<bool> {
+        self.0.0.lock().unwrap().hurried.clone()
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.0.lock().unwrap().bytes.clone()
+    }
+}
+
+impl Sink for Gate {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let state = self.0.0.lock().unwrap();
+        let mut state = self.0.1.wait_while(state, |it| it.allowed == 0).unwrap();
+        state.allowed -= 1;
+        assert_eq!(at, state.bytes.len() as u64, "no holes, nothing twice");
+        state.bytes.extend(bytes);
+        let is_hurried = state.is_hurried;
+        state.hurried.push(is_hurried);
+        Ok(bytes.len())
+    }
+    fn hurry(&mut self, is_behind: bool) {
+        self.0.0.lock().unwrap().is_hurried = is_behind;
+    }
+}
+
+/// Three buffers of 4 KiB, and up to `most`.
+fn growing(most: u64) -> Config {
+    Config {
+        limit: Limit::Bytes(most * 4096),
+        ..config(true)
+    }
+}
+
+fn open(gate: &Gate, config: &Config) -> Appender {
+    Appender::new(Box::new(gate.clone()), Arc::new(Lengths), config).unwrap()
+}
+
+/// Records of 1024 bytes until the store has no room: how many.
+fn fill(store: &mut Appender, from: u64) -> u64 {
+    let mut number = from;
+    while let Some(mut slot) = store.reserve(1024).unwrap() {
+        slot[..2].copy_from_slice(&1022_u16.to_le_bytes());
+        slot[2..].fill(number as u8);
+        slot.commit(1);
+        number += 1;
+    }
+    number - from
+}
+
+#[test]
+fn while_the_disk_stands_still_the_store_grows_to_its_limit_and_not_beyond() {
+    for most in [3, 4, 20] {
+        let gate = Gate::default();
+        let mut store = open(&gate, &growing(most));
+        assert_eq!(store.got().bytes, 3 * 4096);
+        assert_eq!(store.got().limit_bytes as u64, most * 4096);
+        assert_eq!(
+            fill(&mut store, 0),
+            most * 4,
+            "all of the limit, and no more"
+        );
+        assert!(store.fill_level() > 0.999, "{}", store.fill_level());
+        let totals = store.totals();
+        assert_eq!(totals.pending_bytes, most * 4096);
+        assert_eq!(totals.high_water_bytes, most * 4096);
+        gate.allow(usize::MAX);
+        let end = store.close().wait_to_the_end();
+        assert_eq!(
+            (end.totals.written, end.totals.pending_bytes),
+            (most * 4, 0)
+        );
+        assert_eq!(end.totals.high_water_bytes, most * 4096);
+        let numbers = records(&gate.bytes()).into_iter().map(|(_, number)| number);
+        assert!(numbers.eq((0..most * 4).map(|n| n as u8)));
+    }
+}
+
+#[test]
+fn a_disk_that_keeps_up_needs_no_more_than_the_first_buffers() {
+    let gate = Gate::default();
+    gate.allow(usize::MAX);
+    let mut store = open(&gate, &growing(1000));
+    for number in 0..4000 {
+        append(&mut store, 1022, number).unwrap();
+        store
+            .wait_for(Stage::Written, Duration::from_secs(60))
+            .unwrap();
+    }
+    assert!(store.totals().high_water_bytes <= 3 * 4096);
+    assert_eq!(store.close().wait_to_the_end().totals.written, 4000);
+    assert!(gate.is_behind().iter().all(|behind| !behind));
+}
+
+#[test]
+fn after_the_disk_has_caught_up_the_store_has_its_first_buffers_again() {
+    let gate = Gate::default();
+    let mut store = open(&gate, &growing(50));
+    let mut accepted = fill(&mut store, 0);
+    for _ in 0..3 {
+        gate.allow(usize::MAX);
+        let reached = store
+            .wait_for(Stage::Written, Duration::from_secs(60))
+            .unwrap();
+        assert_eq!(reached, Stage::Written);
+        assert_eq!(store.fill_level(), 0.0);
+        assert!(store.buffers() <= 2 * 3, "{} buffers", store.buffers());
+        gate.0.0.lock().unwrap().allowed = 0;
+        // And it can grow once more, as far as before.
+        let more = fill(&mut store, accepted);
+        assert_eq!(more, 50 * 4);
+        accepted += more;
+    }
+    gate.allow(usize::MAX);
+    assert_eq!(store.close().wait_to_the_end().totals.written, accepted);
+    assert_eq!(records(&gate.bytes()).len() as u64, accepted);
+}
+
+#[test]
+fn a_store_that_falls_behind_is_in_a_hurry_until_it_has_caught_up() {
+    let gate = Gate::default();
+    let config = Config {
+        buffers: 8,
+        ..growing(20)
+    };
+    let mut store = open(&gate, &config);
+    fill(&mut store, 0);
+    gate.allow(usize::MAX);
+    store
+        .wait_for(Stage::Written, Duration::from_secs(60))
+        .unwrap();
+    let behind = gate.is_behind();
+    assert_eq!(behind.len(), 20);
+    assert!(behind[1..18].iter().all(|&behind| behind), "{behind:?}");
+    append(&mut store, 100, 0).unwrap();
+    store.close().wait_to_the_end();
+    assert!(!gate.is_behind()[20]);
+}
+
+#[test]
+fn a_store_does_not_grow_in_front_of_a_failed_write() {
+    let recorder = Recorder::default();
+    recorder.tape().script.push_back(Act::Fail(libc::EIO));
+    let mut store = Appender::new(
+        Box::new(recorder.clone()),
+        Arc::new(Lengths),
+        &growing(10_000),
+    )
+    .unwrap();
+    let mut accepted = 0;
+    let error = loop {
+        match append(&mut store, 1022, accepted) {
+            Ok(()) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    let before = store.buffers();
+    accepted += fill(&mut store, accepted);
+    assert_eq!(store.buffers(), before, "nobody has said that it goes on");
+    store.retry();
+    accepted += 1;
+    append(&mut store, 1022, accepted).unwrap();
+    assert_eq!(store.close().wait_to_the_end().totals.written, accepted);
+}
+
+#[test]
+fn records_that_would_be_dropped_make_the_store_grow_and_patient_ones_wait() {
+    let gate = Gate::default();
+    let config = Config {
+        when_full: WhenFull::DropNewest,
+        ..growing(10)
+    };
+    let mut log = Records::<u64>::in_blocks(Box::new(gate.clone()), &config).unwrap();
+    let mut number = 0;
+    while log.append(&number).unwrap() {
+        number += 1;
+    }
+    assert_eq!(number, 10 * (4096 - 64) / 8);
+    assert_eq!(log.totals().dropped, 1);
+    gate.allow(usize::MAX);
+    assert_eq!(log.close().wait_to_the_end().totals.written, number);
+
+    let gate = Gate::default();
+    gate.allow(usize::MAX);
+    let mut log = Records::<u64>::in_blocks(Box::new(gate.clone()), &growing(10_000)).unwrap();
+    for number in 0..100_000 {
+        assert!(log.append(&number).unwrap());
+    }
+    let end = log.close().wait_to_the_end();
+    assert_eq!(end.totals.written, 100_000);
+    assert!(end.totals.high_water_bytes <= 3 * 4096);
+}
+
+#[test]
+fn random_loads_on_a_growing_store_come_out_whole_and_in_order() {
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let gate = Gate::default();
+        let mut store = open(&gate, &growing(3 + dice.below(30) as u64));
+        let mut oracle = Vec::new();
+        for number in 0..600 {
+            let len = 1 + dice.below(3000);
+            gate.allow(dice.below(3));
+            if dice.below(50) == 0 {
+                gate.allow(100);
+            }
+            loop {
+                if let Some(mut slot) = store.reserve(len + 2).unwrap() {
+                    slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
+                    slot[2..].fill(number as u8);
+                    slot.commit(1);
+                    break;
+                }
+                gate.allow(1);
+                store.wait_empty(Duration::from_millis(1));
+            }
+            oracle.push((len, number as u8));
+        }
+        gate.allow(usize::MAX);
+        let end = store.close().wait_to_the_end();
+        assert_eq!((end.totals.accepted, end.totals.written), (600, 600));
+        assert_eq!(records(&gate.bytes()), oracle, "seed {seed}");
+        assert!(end.totals.high_water_bytes > 0);
+    }
+}
+
+#[test]
+fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers() {
+    let bytes = |limit| {
+        let config = Config {
+            limit,
+            huge_pages: false,
+            ..Config::default()
+        };
+        let store = Appender::new(Box::new(Gate::default()), Arc::new(Lengths), &config).unwrap();
+        store.got().limit_bytes as u64
+    };
+    assert_eq!(bytes(Limit::Fixed), 64 << 20);
+    assert_eq!(bytes(Limit::Bytes(1)), 64 << 20);
+    assert_eq!(bytes(Limit::Bytes(100 << 20)), 100 << 20);
+    let available = crate::memory::available().unwrap() as u64;
+    let quarter = bytes(Limit::Percent(25));
+    // Others take and give back memory meanwhile.
+    assert!(
+        quarter <= available / 3 && quarter >= available / 6,
+        "{quarter} of {available}"
+    );
+    let all = Config {
+        limit: Limit::Bytes(available),
+        ..Config::default()
+    };
+    let refused = all.check().unwrap_err().to_string();
+    assert!(refused.contains("90 percent"), "{refused}");
+}
+
+#[test]
+fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
+    let path = std::env::temp_dir().join(format!("forebay-hurried-{}", std::process::id()));
+    for seed in 0..10 {
+        let mut dice = Dice(seed);
+        let mut sink = FileSink::create(&path, &FileConfig::default()).unwrap();
+        if !sink.is_direct() {
+            eprintln!(
+                "only cached writes: {} takes no direct ones",
+                path.display()
+            );
+        }
+        // Aligned, as a store's buffers are.
+        let mut region = crate::memory::Region::new(4 << 20, &Default::default()).unwrap();
+        let mut oracle: Vec<u8> = Vec::new();
+        for number in 0..20 {
+            let pages = 1 + dice.below(1024);
+            let len = if dice.below(4) == 0 {
+                pages * 4096 - 100
+            } else {
+                pages * 4096
+            };
+            region[..len].fill(number);
+            sink.hurry(dice.below(2) == 0);
+            let mut done = 0;
+            while done < len {
+                done += sink
+                    .write(&region[done..len], oracle.len() as u64 + done as u64)
+                    .unwrap();
+            }
+            oracle.extend(&region[..len]);
+            if dice.below(3) == 0 {
+                sink.write_back(dice.below(2) == 0).unwrap();
+            }
+        }
+        while sink.write_back(true).unwrap() > 0 {}
+        assert!(sink.sync().unwrap());
+        assert_eq!(sink.write_back(false).unwrap(), 0, "the device has all");
+        assert!(std::fs::read(&path).unwrap() == oracle, "seed {seed}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
