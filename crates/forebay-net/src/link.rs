@@ -99,6 +99,32 @@ impl Netlink {
             .map_err(|cause| failed().because(cause))
     }
 
+    /// A socket to which the kernel sends every change of an interface from now on.
+    pub(crate) fn listen() -> Result<Self> {
+        let netlink = Netlink::open()?;
+        sys::join_netlink(netlink.0.as_fd(), libc::RTMGRP_LINK as u32)
+            .map_err(|cause| failed().because(cause))?;
+        Ok(netlink)
+    }
+
+    /// The interfaces that were made or changed since the last call, of a socket that listens; never waits.
+    ///
+    /// # Errors
+    /// More happened than the kernel keeps for us, and some of it is lost.
+    pub(crate) fn heard(&self) -> Result<Vec<Link>> {
+        let (mut links, mut buffer) = (Vec::new(), vec![0; BUFFER_BYTES]);
+        loop {
+            let len = match sys::receive_now(self.0.as_fd(), &mut buffer) {
+                Ok(len) => len,
+                Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock => return Ok(links),
+                Err(cause) => return Err(failed().because(cause)),
+            };
+            let message = buffer.get(..len).unwrap_or_default();
+            let parsed = parse(message, &mut links, &mut true);
+            parsed.map_err(|cause| failed().because(cause))?;
+        }
+    }
+
     /// Every interface.
     pub(crate) fn links(&self) -> Result<Vec<Link>> {
         // A dump that an interface change ran into may miss one (NLM_F_DUMP_INTR): ask again.
@@ -118,6 +144,12 @@ impl Netlink {
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// One that nobody answers.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> Self {
+        Netlink(sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).expect("a socket"))
     }
 
     /// Asks for one interface, or with index 0 for all; also says whether the answer is consistent.
@@ -316,6 +348,11 @@ mod tests {
         let refused = message(libc::NLMSG_ERROR as u16, &(-libc::ENODEV).to_ne_bytes());
         let error = parse(&refused, &mut Vec::new(), &mut true).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn a_socket_that_listens_and_hears_nothing_does_not_wait() {
+        assert_eq!(Netlink::listen().unwrap().heard().unwrap(), []);
     }
 
     #[test]

@@ -98,11 +98,33 @@ pub(crate) fn send(fd: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Has a netlink socket receive what the kernel sends to these groups.
+pub(crate) fn join_netlink(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
+    // SAFETY: integers, for which zero is a value.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as u16;
+    address.nl_groups = groups;
+    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
+    Ok(())
+}
+
 /// Receives one message and returns its true length, which may exceed the buffer: then it was cut.
 pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    receive_with(fd, buffer, 0)
+}
+
+/// As [`receive`], of a message that is there already; never waits.
+pub(crate) fn receive_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    receive_with(fd, buffer, libc::MSG_DONTWAIT)
+}
+
+fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
     let (bytes, room) = (buffer.as_mut_ptr().cast(), buffer.len());
+    let flags = flags | libc::MSG_TRUNC;
     // SAFETY: the kernel writes at most `room` bytes into the buffer, borrowed mutably for the call.
-    let len = unsafe { libc::recv(fd.as_raw_fd(), bytes, room, libc::MSG_TRUNC) };
+    let len = unsafe { libc::recv(fd.as_raw_fd(), bytes, room, flags) };
     if len < 0 {
         Err(io::Error::last_os_error())
     } else {

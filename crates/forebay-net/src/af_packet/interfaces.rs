@@ -191,6 +191,9 @@ pub(super) struct Interfaces {
     /// What the last frame told, and the number.
     last: ((u32, u16), u32),
     netlink: Netlink,
+    /// Where frames tell their interface: what each was last called, by the kernel's number, and where news of that come from.
+    names: HashMap<u32, String>,
+    news: Option<Netlink>,
 }
 
 impl Interfaces {
@@ -207,6 +210,8 @@ impl Interfaces {
             numbers: None,
             last: ((0, 0), 0), // no interface has number 0
             netlink,
+            names: HashMap::new(),
+            news: None,
         };
         match which {
             Which::One(link, link_type) => interfaces.add(link, *link_type, snaplen),
@@ -214,6 +219,9 @@ impl Interfaces {
                 let any = interface(ANY, LinkType::ETHERNET, snaplen);
                 interfaces.list.push(any);
                 interfaces.numbers = Some(HashMap::new());
+                // Without it, interfaces that are gone before they are asked about are called after their numbers.
+                interfaces.news = Netlink::listen().ok();
+                interfaces.note_names(links);
                 let mut others = Vec::new();
                 for link in links.iter().filter(|link| link.is_up()) {
                     match link_type(link) {
@@ -258,12 +266,17 @@ impl Interfaces {
         Some(self.last.1)
     }
 
-    /// Makes an interface known that a frame came from. It may be gone already: then it has no name but its number.
+    /// Makes an interface known that a frame came from. It may be gone already: then it is called what it was called when we last heard of
+    /// it, and if we never did, after its number.
     pub(super) fn meet(&mut self, (index, hardware): (u32, u16), snaplen: u32) {
+        self.hear();
         let asked = self.netlink.link(index).ok().flatten();
-        let link = asked.unwrap_or_else(|| Link {
-            name: format!("if{index}"),
-            ..Link::default()
+        let link = asked.unwrap_or_else(|| {
+            let name = self.names.get(&index).cloned();
+            Link {
+                name: name.unwrap_or_else(|| format!("if{index}")),
+                ..Link::default()
+            }
         });
         let link = Link {
             index,
@@ -276,31 +289,64 @@ impl Interfaces {
     }
 
     /// Notes what the interfaces lost until now, before anybody counts on it.
-    pub(super) fn begin(&mut self) {
-        self.ask();
+    ///
+    /// # Errors
+    /// Netlink does not answer.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.ask()?;
         for known in &mut self.known {
             known.dropped_at_start = known.dropped_so_far;
         }
+        Ok(())
     }
 
     /// What they lost since, before any socket saw it. Those that are gone lost what they had lost when they were last asked.
-    pub(super) fn dropped(&mut self) -> u64 {
-        self.ask();
+    /// `None`: netlink does not answer now, and what it said earlier is too old.
+    pub(super) fn dropped(&mut self) -> Option<u64> {
+        self.ask().ok()?;
         let lost = |known: &Known| known.dropped_so_far.saturating_sub(known.dropped_at_start);
-        self.known.iter().map(lost).sum()
+        Some(self.known.iter().map(lost).sum())
     }
 
     /// Asks for the counters of all, at once.
-    fn ask(&mut self) {
+    fn ask(&mut self) -> Result<()> {
+        self.hear();
         let links = match (&self.known[..], &self.numbers) {
-            ([one], None) => self.netlink.link(one.index).map(Vec::from_iter),
-            _ => self.netlink.links(),
+            ([one], None) => self.netlink.link(one.index).map(Vec::from_iter)?,
+            _ => self.netlink.links()?,
         };
-        let links = links.unwrap_or_default().into_iter();
-        let dropped: HashMap<_, _> = links.map(|link| (link.index, link.dropped)).collect();
+        let dropped: HashMap<_, _> = links
+            .iter()
+            .map(|link| (link.index, link.dropped))
+            .collect();
         for known in &mut self.known {
             if let Some(dropped) = dropped.get(&known.index) {
                 known.dropped_so_far = *dropped;
+            }
+        }
+        self.note_names(&links);
+        Ok(())
+    }
+
+    /// Remembers what interfaces are called whose first frame may come when they are gone.
+    fn note_names(&mut self, links: &[Link]) {
+        if self.numbers.is_some() {
+            let names = links.iter().map(|link| (link.index, link.name.clone()));
+            self.names.extend(names);
+        }
+    }
+
+    /// Hears of interfaces that were made or renamed since the last call.
+    fn hear(&mut self) {
+        let Some(news) = &self.news else {
+            return;
+        };
+        match news.heard() {
+            Ok(links) => self.note_names(&links),
+            // So much happened that the kernel left some out: all that there are now.
+            Err(_) => {
+                let links = self.netlink.links().unwrap_or_default();
+                self.note_names(&links);
             }
         }
     }
@@ -349,6 +395,24 @@ fn description(here: &[&str], others: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_interfaces_lost_is_unknown_while_netlink_does_not_answer() {
+        let netlink = Netlink::open().unwrap();
+        let links = netlink.links().unwrap();
+        let Some(first) = links.iter().find(|link| link_type(link).is_ok()) else {
+            return println!("skipped: needs an interface");
+        };
+        let which = Which::One(first, LinkType::ETHERNET);
+        let config = Config::default();
+        let mut interfaces = Interfaces::new(&which, &config, 100, netlink);
+        interfaces.begin().unwrap();
+        assert!(interfaces.dropped().is_some());
+        let answers = std::mem::replace(&mut interfaces.netlink, Netlink::deaf());
+        assert_eq!(interfaces.dropped(), None);
+        interfaces.netlink = answers;
+        assert!(interfaces.dropped().is_some());
+    }
 
     fn link(index: u32, name: &str, hardware: u16) -> Link {
         Link {

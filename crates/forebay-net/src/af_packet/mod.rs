@@ -162,7 +162,7 @@ impl AfPacket {
         .map_err(|cause| Error::new(name, "making a timer").because(cause))?;
         let mut interfaces = Interfaces::new(&which, config, snaplen, netlink);
         // Making the ring took a while: what was dropped until now was not for us.
-        interfaces.begin();
+        interfaces.begin()?;
         socket.attach()?;
         Ok(AfPacket {
             reader: Reader {
@@ -418,7 +418,7 @@ impl Port for AfPacket {
         Counts {
             received: self.reader.received,
             dropped: Some(self.reader.dropped),
-            interface_dropped: Some(self.reader.interfaces.dropped()),
+            interface_dropped: self.reader.interfaces.dropped(),
             filtered: if self.filters { None } else { Some(0) },
         }
     }

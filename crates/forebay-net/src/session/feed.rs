@@ -171,7 +171,10 @@ impl Feed {
         let so_far = Share {
             delivered: self.taken,
             dropped: self.lanes.iter().map(|lane| lane.marked).sum(),
-            interface_dropped: counts.interface_dropped.unwrap_or(0),
+            // Unknown for the moment: the next file tells of it.
+            interface_dropped: counts
+                .interface_dropped
+                .unwrap_or(self.told.interface_dropped),
         };
         let told = std::mem::replace(&mut self.told, so_far);
         let delivered = so_far.delivered - told.delivered;

@@ -146,6 +146,27 @@ fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing
 }
 
 #[test]
+fn an_interface_that_is_gone_before_its_first_frame_is_read_has_its_name_all_the_same() {
+    lab(&[], || {
+        let mut port = any(&Config::default());
+        for round in 0..3 {
+            let name = format!("brief{round}");
+            ip(&format!("link add {name} type veth peer name other"));
+            ip(&format!("link set {name} up"));
+            ip("link set other up");
+            [&name, "other"].into_iter().for_each(carries);
+            Sender::open("other").numbers(0..5, 60).unwrap();
+            ip(&format!("link del {name}"));
+        }
+        let seen = taken(&mut port);
+        for round in 0..3 {
+            let name = format!("brief{round}");
+            assert!(seen.iter().filter(|it| it.0 == name).count() >= 5, "{name}");
+        }
+    });
+}
+
+#[test]
 fn a_filter_is_applied_to_each_kind_of_hardware() {
     lab(&[], || {
         let Some(mut tunnel) = tunnel("tt") else {
