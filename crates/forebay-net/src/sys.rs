@@ -178,9 +178,9 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of a descriptor (a packet socket's rings), faulted in at once.
+    /// Maps `len` bytes of a descriptor: a packet socket's rings, whose pages the kernel maps at once (packet_mmap).
     pub(crate) fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::map(fd.as_raw_fd(), libc::MAP_SHARED | libc::MAP_POPULATE, len)
+        Self::map(fd.as_raw_fd(), libc::MAP_SHARED, len)
     }
 
     /// Zeroed memory that looks like a ring, for tests without a socket.

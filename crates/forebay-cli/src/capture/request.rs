@@ -33,6 +33,11 @@ use std::{
 /// Bytes of an expression that a filter takes.
 const LONGEST_EXPRESSION: u64 = 256 << 10;
 
+/// So few packets are over soon: then it is starting and waiting for the kernel to hand over its block that takes the time.
+const FEW: u64 = 64;
+/// Has room for that many of 64 KiB, the longest frames that interfaces have; what comes after them is not wanted.
+const RING_FOR_FEW: u64 = 8 << 20;
+
 /// A request for a capture, understood.
 pub struct Request {
     pub write: Option<PathBuf>,
@@ -122,12 +127,15 @@ impl Request {
         store.sync = parse_sync(&flags.sync)?;
         let filter = parse_filter(flags)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
+        let count = count.into_iter().chain(limits.packets).min();
+        let wants_few = count.is_some_and(|count| count <= FEW)
+            && names.iter().all(|name| matches!(name, Name::Interface(_)));
         let request = Request {
             names,
             clock,
             write: flags.write.clone(),
             rotation: limits.rotation,
-            count: count.into_iter().chain(limits.packets).min(),
+            count,
             snaplen,
             quiet: flags.quiet,
             json: flags.json,
@@ -137,10 +145,13 @@ impl Request {
             filter: filter.clone(),
             options: Options {
                 filter,
-                ring_bytes,
+                ring_bytes: ring_bytes.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,
                 snaplen,
-                delay: Duration::from_millis(if flags.unbuffered { 10 } else { 100 }),
+                delay: Duration::from_millis(match flags.unbuffered || wants_few {
+                    true => 10,
+                    false => 100,
+                }),
                 one_link_type: flags.write.as_deref().is_some_and(is_classic),
                 stop_on_down: flags.stop_on_down,
             },

@@ -60,3 +60,26 @@ fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
         assert!(count(&json["dropped"]["kernel"]) > 100_000, "{json}");
     });
 }
+
+#[test]
+fn the_first_few_packets_are_all_taken_from_a_small_ring() {
+    lab(&["tcpreplay"], || {
+        let load = Load::new("5k");
+        let file = load.path("got.pcapng");
+        for (flags, ring) in [(&["-c", "64"][..], 8 << 20), (&["-c", "65"], 64 << 20)] {
+            let child = listening(&[&["-w", &file], flags].concat());
+            load.send();
+            let (code, json, said) = ended(child);
+            assert_eq!(code, 0, "{said}");
+            assert_eq!(json["got"]["sources"][0]["ring_bytes"], ring, "{json}");
+            let wanted: u64 = flags[1].parse().unwrap();
+            assert_eq!(
+                (count(&json["written"]), &json["law_holds"]),
+                (wanted, &true.into())
+            );
+            let found = read(File::open(&file).unwrap());
+            let numbers = found.packets.iter().map(|packet| packet.sequence);
+            assert!(numbers.eq(0..wanted), "{said}");
+        }
+    });
+}
