@@ -65,10 +65,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     );
     output::hide();
     listening?;
-    let answer = match fetched {
-        Ok(answer) => answer,
-        Err(error) => return Err(error.into()),
-    };
+    let answer = fetched?;
     if answer.reader_left {
         return Ok(ExitCode::SUCCESS);
     }
