@@ -2,7 +2,7 @@
 
 use crate::{
     args::Info as Flags,
-    output::{answer, plain, say},
+    output::{self, answer, plain, say},
 };
 use anyhow::Result;
 use forebay_net::{
@@ -34,11 +34,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             has_failed = true;
         }
         match told {
-            Ok(info) if flags.json => answer(&format!("{}\n", as_json(path, &info)))?,
+            Ok(info) if flags.json => answer(&(output::json(&as_json(path, &info)) + "\n"))?,
             Err(error) if flags.json => {
                 let (file, error) = (path.display().to_string(), error.to_string());
                 let object = json!({ "schema": SCHEMA, "file": file, "error": error });
-                answer(&format!("{object}\n"))?;
+                answer(&(output::json(&object) + "\n"))?;
             }
             Ok(info) => {
                 let gap = if number > 0 { "\n" } else { "" };

@@ -28,9 +28,15 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
+            if error.use_stderr() {
+                // Without colours, as the arguments in it are foreign text.
+                let text = error.render().to_string();
+                text.trim_end().lines().for_each(output::say);
+                return ExitCode::from(2);
+            }
             // Help and version are answers; a pipe that nobody reads is no failure.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            return ExitCode::SUCCESS;
         }
     };
     let ready = privileges::refuse_to_be_lent().and_then(|()| privileges::keep_for(&args.command));

@@ -11,7 +11,7 @@
 
 use crate::{
     args::{Queue as Flags, QueueCommand, Recv, Remove, Send, Stat},
-    output::{answer, say},
+    output::{self, answer, say},
     usage::refuse,
 };
 use anyhow::{Context, Result, bail};
@@ -19,12 +19,11 @@ use forebay::queue::{
     Burst, RecvError, Stats,
     shared::{self, Config, Shared},
 };
+use forebay_net::standard;
 use serde_json::json;
 use std::{
-    fs::File,
     io::{self, BufRead, ErrorKind, Read, Write},
     mem,
-    os::fd::AsFd,
     process::ExitCode,
     time::Duration,
 };
@@ -88,7 +87,7 @@ fn attach(name: &str, creates: bool) -> Result<Shared> {
 fn send(flags: &Send) -> Result<()> {
     let queue = attach(&flags.name, true)?;
     let sender = queue.sender();
-    let mut input = io::stdin().lock();
+    let mut input = io::BufReader::new(standard::input()?);
     let mut message = Vec::new();
     let mut sent = 0_u64;
     while read_message(&mut input, flags.framed, sender.largest(), &mut message)? {
@@ -148,7 +147,7 @@ fn recv(flags: &Recv) -> Result<()> {
     let receiver = queue.receiver();
     let mut left = flags.count.unwrap_or(u64::MAX);
     // Without the buffer of `Stdout`, which ends its writes at line ends: records hold those, too.
-    let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let mut out = standard::output()?;
     while left > 0 {
         let burst = match receiver.take_burst(left.min(BURST) as usize, None) {
             Err(RecvError::Closed) => break,
@@ -194,7 +193,7 @@ fn stat(flags: &Stat) -> Result<()> {
         .with_context(|| format!("the queue `{}` cannot be counted", flags.name))?;
     let capacity = receiver.capacity_bytes();
     let text = match flags.json {
-        true => format!("{}\n", as_json(&flags.name, &stats, capacity)),
+        true => output::json(&as_json(&flags.name, &stats, capacity)) + "\n",
         false => as_text(&stats, capacity),
     };
     answer(&text)?;

@@ -4,10 +4,11 @@
 
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
-    output::{answer, plain, say, told},
+    output::{self, answer, plain, say, told},
 };
 use anyhow::{Context, Result};
 use forebay::store::records::{Fault, Reader, Recovered, Shape};
+use forebay_net::standard;
 use serde_json::{Value, json};
 use std::{
     fs::File,
@@ -32,7 +33,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 
 fn open(path: &Path) -> Result<Reader<Box<dyn Read>>> {
     if path == "-" {
-        return Ok(Reader::new(Box::new(io::stdin().lock())));
+        return Ok(Reader::new(Box::new(standard::input()?)));
     }
     let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
     Ok(Reader::new(Box::new(file)))
@@ -55,14 +56,14 @@ fn check(flags: &Check) -> Result<bool> {
                 if flags.json {
                     let file = path.display().to_string();
                     let object = json!({ "schema": SCHEMA, "file": file, "error": error });
-                    answer(&format!("{object}\n"))?;
+                    answer(&(output::json(&object) + "\n"))?;
                 }
             }
             Ok(found) => {
                 are_whole &= found.cut.is_none();
                 let gap = if number > 0 && !flags.json { "\n" } else { "" };
                 let text = match flags.json {
-                    true => format!("{}\n", as_json(path, &found)),
+                    true => output::json(&as_json(path, &found)) + "\n",
                     false => as_text(path, &found),
                 };
                 answer(&format!("{gap}{text}"))?;
@@ -144,7 +145,7 @@ fn name(fault: Fault) -> &'static str {
 /// Prints records up to the first fault, which is told; false if there was one.
 fn dump(flags: &Dump) -> Result<bool> {
     let mut reader = open(&flags.file)?;
-    let mut out = io::stdout().lock();
+    let mut out = standard::output()?;
     let mut text = Vec::new();
     while let Some(block) = reader.next_block().with_context(unread(&flags.file))? {
         text.clear();

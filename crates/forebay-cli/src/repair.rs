@@ -4,11 +4,11 @@
 
 use crate::{
     args::Repair as Flags,
-    output::{answer, plain, say},
+    output::{self, answer, plain, say},
 };
 use anyhow::Result;
 use forebay_net::repair::Examined;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -30,10 +30,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
         let told = match (&done, flags.json) {
             (Ok(done), false) => as_text(done),
-            (Ok(done), true) => as_json(done),
+            (Ok(done), true) => output::json(&as_json(done)),
             (Err(error), true) => {
                 let (file, error) = (path.display().to_string(), error.to_string());
-                json!({ "schema": SCHEMA, "file": file, "error": error }).to_string()
+                output::json(&json!({ "schema": SCHEMA, "file": file, "error": error }))
             }
             (Err(_), false) => continue,
         };
@@ -89,9 +89,9 @@ fn as_text(done: &Done) -> String {
     plain(&text).into_owned()
 }
 
-fn as_json(done: &Done) -> String {
+fn as_json(done: &Done) -> Value {
     let found = &done.found;
-    let object = json!({
+    json!({
         "schema": SCHEMA,
         "file": found.path.display().to_string(),
         "packets": found.packets,
@@ -100,6 +100,5 @@ fn as_json(done: &Done) -> String {
         "fault": found.fault.as_ref().map(ToString::to_string),
         "is_whole": done.is_whole,
         "rest": done.rest.as_ref().map(|rest| rest.display().to_string()),
-    });
-    object.to_string()
+    })
 }

@@ -30,5 +30,6 @@ pub mod port;
 pub mod repair;
 pub mod session;
 pub mod sim;
+pub mod standard;
 mod sys;
 pub mod units;

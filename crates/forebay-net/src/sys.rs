@@ -2,13 +2,14 @@
 //!
 //! What it may touch: descriptors and mappings it is handed. Who uses it: [`link`](crate::link) for
 //! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring, [`repair`](crate::repair) to see
-//! who else writes a file.
+//! who else writes a file, [`standard`](crate::standard) for what was closed from the start.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Turns the C convention of "-1 and errno" into a result.
 fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
@@ -17,6 +18,32 @@ fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
     } else {
         Ok(answer)
     }
+}
+
+/// The standard descriptors that were closed when the program began, one bit each. Written once, before `main`. Relaxed: no other
+/// thread is there by then.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Notes them. The runtime's own start opens `/dev/null` in their place, and nothing tells the two apart afterwards.
+extern "C" fn note_closed() {
+    for number in 0..3 {
+        // SAFETY: takes and keeps no memory of ours; a descriptor that is closed is an error and nothing else.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if flags < 0 {
+            CLOSED.fetch_or(1 << number, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: the section holds pointers to functions of C that are called before `main`, with arguments that this one ignores. It
+// uses one system call and one atomic, and nothing of the runtime, which is not there yet.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static NOTE_CLOSED: extern "C" fn() = note_closed;
+
+/// Whether descriptor `number`, 0 to 2, was closed when the program began.
+pub(crate) fn was_closed(number: u8) -> bool {
+    CLOSED.load(Ordering::Relaxed) >> number & 1 == 1
 }
 
 /// A socket of its own, closed on exec. Protocol 0 on a packet socket receives nothing until bound.

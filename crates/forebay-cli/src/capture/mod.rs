@@ -9,11 +9,14 @@ mod text;
 
 use crate::{
     args::Capture as Flags,
-    output,
+    output::{self, Stream},
     signals::{self, Asked},
 };
 use anyhow::Result;
-use forebay_net::session::{Control, Event, Progress, Session, Summary};
+use forebay_net::{
+    session::{Control, Event, Progress, Session, Summary},
+    standard,
+};
 use request::Request;
 use std::{process::ExitCode, time::Duration};
 use text::Screen;
@@ -25,6 +28,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let request = Request::from_flags(flags)?;
     if flags.dump > 0 {
         return dump::print(&request, flags.dump);
+    }
+    if request.json && json::stream(&request) == Stream::Output {
+        standard::output()?;
     }
     let control = Control::new()?;
     let ports = request.open_ports()?;

@@ -17,7 +17,7 @@ use forebay_net::{
     open::{self, Name, Options},
     port::{LinkType, Port},
     session::{Config, Output, Rotation},
-    units,
+    standard, units,
 };
 use std::{
     fs::File,
@@ -260,9 +260,7 @@ impl Request {
         Ok(match &self.write {
             None => Output::Count,
             Some(_) if self.writes_stdout() => {
-                let fd = std::io::stdout().as_fd().try_clone_to_owned();
-                let file = File::from(fd.context("standard output cannot be written")?);
-                Output::Stream(file, "standard output".into())
+                Output::Stream(standard::output()?, "standard output".into())
             }
             Some(path) => Output::File(path.clone()),
         })
@@ -350,7 +348,7 @@ fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
 
 fn read_expression(path: &Path) -> std::io::Result<String> {
     let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin())
+        Box::new(standard::input().map_err(std::io::Error::other)?)
     } else {
         Box::new(File::open(path)?)
     };

@@ -11,6 +11,7 @@ pub use escape::{json, plain};
 pub use printer::{finish, hide, keep, report, say, show, start, summary};
 
 use anyhow::{Context, Result};
+use forebay_net::standard;
 use std::{io, io::Write};
 
 /// Where a text goes.
@@ -20,13 +21,13 @@ pub enum Stream {
     Error,
 }
 
-/// Text on standard output. A reader that went away has read what it wanted.
+/// Lines on standard output, with foreign text made safe. A reader that went away has read what it wanted.
 ///
 /// # Errors
 /// It cannot be written, for any other reason.
 pub fn answer(text: &str) -> Result<()> {
-    let mut out = io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let lines: Vec<_> = text.split('\n').map(plain).collect();
+    match standard::output()?.write_all(lines.join("\n").as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("standard output cannot be written")
         }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::signals;
 use anyhow::{Context, Result};
+use forebay_net::standard;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::{
     collections::VecDeque,
@@ -195,7 +196,9 @@ impl Printer {
 pub fn start(draws_anywhere: bool) -> Result<()> {
     let file = |fd: io::Result<_>| fd.map(File::from).context("cannot open standard error");
     let error = file(io::stderr().as_fd().try_clone_to_owned())?;
-    let output = file(io::stdout().as_fd().try_clone_to_owned())?;
+    // One that is closed takes nothing, which is an error where something is to be printed there.
+    let output = standard::output().or_else(|_| File::open("/dev/null"));
+    let output = output.context("cannot open standard output")?;
     let identity = |file: &File| Some((file.metadata().ok()?.dev(), file.metadata().ok()?.ino()));
     let are_one = identity(&error) == identity(&output);
     let of_error = Arc::new(Printer::default());

@@ -72,3 +72,57 @@ fn a_stderr_that_nobody_can_read_stops_nothing() {
     assert!(forebay(&args).stderr(full).status().unwrap().success());
     assert_eq!(read(File::open(&file).unwrap()).packets.len(), 10_000);
 }
+
+#[test]
+fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let shell = |script: &str| {
+        let script = script.replace("FOREBAY", env!("CARGO_BIN_EXE_forebay"));
+        let mut shell = Command::new("sh");
+        let ran = shell.args(["-c", &script]).output().unwrap();
+        (ran.status.code(), text(&ran.stderr).to_owned())
+    };
+    let capture = format!("FOREBAY capture -i sim -c 10 -w {file}");
+    assert_eq!(
+        shell(&format!("{capture} >&- <&- 2>&-")).0,
+        Some(0),
+        "it needs none"
+    );
+    for writes in [
+        "FOREBAY capture -i sim -c 10 -w -",
+        "FOREBAY capture -i sim -c 10 --json",
+        "FOREBAY capture -D",
+        "FOREBAY capture -d tcp",
+        &format!("FOREBAY info {file}"),
+        &format!("FOREBAY info --json {file}"),
+        &format!("FOREBAY repair -n {file}"),
+        &format!("FOREBAY records check {file}"),
+        &format!("FOREBAY pipe {file}"),
+        "FOREBAY queue stat --json closed",
+    ] {
+        let (code, said) = shell(&format!("{writes} >&-"));
+        assert!(matches!(code, Some(1 | 2)), "{writes}: {code:?} {said}");
+        let (_, said) = (code, said);
+        assert!(
+            said.contains("closed") || writes.contains("queue"),
+            "{writes}: {said}"
+        );
+        // As Python's DEVNULL and daemons open it, and as a shell does.
+        for null in ["1<>/dev/null", ">/dev/null"] {
+            let (_, said) = shell(&format!("{writes} {null}"));
+            assert!(!said.contains("is closed"), "{writes} {null}: {said}");
+        }
+    }
+    for reads in [
+        "FOREBAY capture -r - -w /dev/null",
+        "FOREBAY info -",
+        "FOREBAY pipe -o /dev/null",
+    ] {
+        let (code, said) = shell(&format!("{reads} <&-"));
+        assert!(
+            code == Some(1) && said.contains("standard input: it is closed"),
+            "{reads}: {said}"
+        );
+    }
+}

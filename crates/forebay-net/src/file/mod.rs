@@ -23,6 +23,7 @@ use crate::format::{
     read::{Decoder, Section, Skipped, Step, Zeros, up_to_there},
 };
 use crate::port::{Block, Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
+use crate::standard;
 use forebay::{Error, Result};
 use packed::{Broken, Read, Stream};
 use rustix::{
@@ -30,7 +31,7 @@ use rustix::{
     fs::{Mode, OFlags},
 };
 use source::Source;
-use std::{fmt, os::fd::AsFd, path::Path};
+use std::{fmt, path::Path};
 use window::Window;
 
 /// Reads without a frame before others get their turn: a file may hold gigabytes of other blocks.
@@ -211,10 +212,7 @@ impl File {
     /// # Errors
     /// As [`from_stream`](File::from_stream).
     pub fn stdin() -> Result<File> {
-        let name = "standard input";
-        let fd = std::io::stdin().as_fd().try_clone_to_owned();
-        let fd = fd.map_err(|e| Error::new(name, "it cannot be read").because(e))?;
-        File::from_stream(fd.into(), name)
+        File::from_stream(standard::input()?, "standard input")
     }
 
     /// As [`from_stream`](File::from_stream), and leaves all that may be wrong behind the first bytes for

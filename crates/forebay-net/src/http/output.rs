@@ -8,6 +8,7 @@
 //! While it grows the file has no name (`O_TMPFILE`), so nobody else can open, replace or guess it, and nothing is left of
 //! it after `kill -9`. Where the file system does not support that, it has a random name, mode 0600, and `Drop` removes it.
 
+use crate::standard;
 use forebay::{
     Error, Result,
     store::{close, open_existing, resolve},
@@ -22,7 +23,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::{self, ErrorKind, Write},
     os::{
-        fd::{AsFd, AsRawFd},
+        fd::AsRawFd,
         unix::fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
@@ -147,9 +148,7 @@ impl Output {
     fn opened(&self) -> Result<Open> {
         let failed = |cause| Error::new(self.shown(), "opening it to write").because(cause);
         let Some(name) = &self.name else {
-            // A descriptor of our own, without the buffer of `Stdout`.
-            let own = io::stdout().as_fd().try_clone_to_owned();
-            return Ok(Open::Plain(own.map_err(failed)?.into()));
+            return Ok(Open::Plain(standard::output()?));
         };
         let name = resolve(name).map_err(failed)?;
         match fs::symlink_metadata(&name) {

@@ -4,6 +4,7 @@ use super::{
     control::Flag,
     place::{self, Place},
 };
+use crate::standard;
 use forebay::{Error, Result};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -69,7 +70,7 @@ impl Input {
     pub fn open(place: &Place, listening: &mut dyn FnMut(SocketAddr)) -> Result<Self> {
         let name = place.name("standard input");
         let file = match place {
-            Place::Standard => place::standard(&io::stdin(), &name)?,
+            Place::Standard => standard::input()?,
             Place::File(path) => {
                 File::open(path).map_err(|cause| Error::new(&name, "opening it").because(cause))?
             }

@@ -6,6 +6,7 @@ use super::{
     place::{self, Place},
     summary::Outcome,
 };
+use crate::standard;
 use forebay::{
     Error, Result,
     store::{Sink, StreamSink, close, open_existing, open_output, resolve},
@@ -80,7 +81,7 @@ impl Output {
     ) -> Result<Self> {
         let name = place.name("standard output");
         match place {
-            Place::Standard => Output::new(place::standard(&io::stdout(), &name)?, name),
+            Place::Standard => Output::new(standard::output()?, name),
             Place::File(path) => {
                 let failed = |cause: io::Error| {
                     let advice = match cause.kind() {

@@ -10,7 +10,7 @@ use std::{
     fs::File,
     io,
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::PathBuf,
 };
 
@@ -114,16 +114,6 @@ pub fn split_port(text: &str) -> Option<(Option<&str>, u16)> {
     };
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && host.is_none_or(host_is_clear)).then_some((host, port.parse().ok()?))
-}
-
-/// A descriptor of our own on one that we were started with.
-pub(super) fn standard(stream: &impl AsFd, name: &str) -> Result<File> {
-    let fd = stream.as_fd().try_clone_to_owned();
-    fd.map(File::from).map_err(|cause| {
-        Error::new(name, "opening it")
-            .because(cause)
-            .advise("Is it closed?")
-    })
 }
 
 /// A connection to `HOST:PORT`.
