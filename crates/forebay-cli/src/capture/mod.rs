@@ -57,7 +57,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut reports = Reports::new(&request);
     let summary = session.run(&mut |event| match event {
         Event::Behind(behind) => screen.warn_behind(behind),
-        Event::Finishing(_) => {}
+        Event::Finishing(left) => screen.finishing(left.pending_bytes, left.unsynced_bytes),
         Event::Compressing { files } => screen.compressing(files),
         Event::Outage { source, outages } => screen.outage(source, &outages),
         Event::Progress(progress) => {
@@ -73,7 +73,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 };
                 reports.unprinted += u64::from(!is_printed);
             }
-            screen.progress(progress);
+            match signals::stops() {
+                1.. if progress.pending_bytes > 0 => screen.finishing(progress.pending_bytes, 0),
+                _ => screen.progress(progress),
+            }
         }
     });
     screen.end(&summary, reports.unprinted);

@@ -2,7 +2,10 @@
 //! that tcpdump ends with, followed by ours. All of it goes to stderr.
 
 use super::{request::Request, rotation};
-use crate::output::{self, Stream, say};
+use crate::{
+    output::{self, Stream, say},
+    signals,
+};
 use forebay::{memory::HugePages, store::Totals};
 use forebay_net::{
     ledger::{Dropped, Ledger},
@@ -13,7 +16,7 @@ use forebay_net::{
 use std::{
     cell::Cell,
     io::{IsTerminal, stderr},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub struct Screen {
@@ -24,6 +27,9 @@ pub struct Screen {
     metadata: bool,
     snaplen: u32,
     series: Option<String>,
+    /// When the capture was over, and only the output was left.
+    finishing_since: Cell<Option<Instant>>,
+    finishing_told: Cell<bool>,
     outage_lines: Cell<u32>,
 }
 
@@ -46,6 +52,8 @@ impl Screen {
             metadata: request.metadata,
             snaplen: request.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
+            finishing_since: Cell::new(None),
+            finishing_told: Cell::new(false),
             outage_lines: Cell::new(0),
         }
     }
@@ -120,6 +128,26 @@ impl Screen {
         say(&format!("forebay: {source}: {text}"));
     }
 
+    /// Nothing more is captured, and so much is left to write, or to sync. An end that is short is not worth a word.
+    pub fn finishing(&self, pending_bytes: u64, unsynced_bytes: u64) {
+        let since = self.finishing_since.get().unwrap_or_else(Instant::now);
+        self.finishing_since.set(Some(since));
+        let size = |bytes: u64| format!("{}B", units::scaled(bytes as f64));
+        let doing = match (pending_bytes, unsynced_bytes) {
+            (0, 0) => return,
+            (0, unsynced) => format!("syncing what is written, {}", size(unsynced)),
+            (pending, _) => format!("writing what is left, {}", size(pending)),
+        };
+        let has_waited = since.elapsed() >= Duration::from_millis(400);
+        if !self.quiet && has_waited && !self.finishing_told.replace(true) {
+            let again = if signals::stops() > 0 { " again" } else { "" };
+            say(&format!("forebay: {doing}; interrupt{again} to give up"));
+        }
+        if self.draws {
+            output::show(|_| doing);
+        }
+    }
+
     /// All is captured, and some files are not compressed yet.
     pub fn compressing(&self, files: usize) {
         if !self.quiet {
@@ -159,18 +187,26 @@ impl Screen {
             None => {}
         }
         if summary.abandoned {
-            say("forebay: gave up before all was written");
+            let lost = summary.ledger.unread + summary.ledger.dropped.writer;
+            say(&format!(
+                "forebay: gave up: {} not written",
+                counted(lost, "packet was", "packets were")
+            ));
+        }
+        if summary.sync_abandoned {
+            say(
+                "forebay: gave up: all is written, and a power cut may still take what is not durable",
+            );
         }
         if let Some(error) = &summary.files.compressed.error {
             say(&format!("forebay: error: {error}"));
         }
         closing_lines(summary).iter().for_each(|line| say(line));
-        match unprinted {
-            0 => {}
-            1 => say("forebay: 1 report was not printed: nobody read those before it"),
-            n => say(&format!(
-                "forebay: {n} reports were not printed: nobody read those before them"
-            )),
+        if unprinted > 0 {
+            let reports = counted(unprinted, "report was", "reports were");
+            say(&format!(
+                "forebay: {reports} not printed: nobody read those before"
+            ));
         }
         odd_lines(&summary.odd).iter().for_each(|line| say(line));
         if self.metadata
@@ -310,19 +346,19 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
     // Of files tcpdump says nothing at the end.
     if !summary.sources.iter().all(|source| source.got.in_turn) {
         lines = vec![
-            format!("{captured} packets captured"),
+            format!("{} captured", packets(captured)),
             format!(
-                "{} packets received by filter",
-                ledger.received - ledger.filtered
+                "{} received by filter",
+                packets(ledger.received - ledger.filtered)
             ),
             match ledger.dropped.kernel {
-                Some(dropped) => format!("{dropped} packets dropped by kernel"),
+                Some(dropped) => format!("{} dropped by kernel", packets(dropped)),
                 None => "packets dropped by kernel: this source cannot tell".into(),
             },
         ];
     }
     if let Some(lost @ 1..) = ledger.interface_dropped {
-        lines.push(format!("{lost} packets dropped by interface"));
+        lines.push(format!("{} dropped by interface", packets(lost)));
     }
     let had_outages = |source: &&Source| source.outages.count > 0;
     for source in summary.sources.iter().filter(had_outages) {
@@ -401,11 +437,17 @@ fn run_line(summary: &Summary) -> String {
     parts.join("   ")
 }
 
+/// `1 gap is`, `2 gaps are`.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn packets(count: u64) -> String {
+    counted(count, "packet", "packets")
+}
+
 fn some_files(count: u64) -> String {
-    match count {
-        1 => "1 file".into(),
-        count => format!("{count} files"),
-    }
+    counted(count, "file", "files")
 }
 
 /// `480 MB, durable`, or how much of it is; with the files, where there were several.
@@ -451,16 +493,20 @@ fn whole(durable: bool, totals: &Totals) -> String {
 }
 
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
-    let mut text = format!("{lost} packets were lost");
+    let mut text = format!("{} lost", counted(lost, "packet was", "packets were"));
     // Of what the output refused, nobody knows how many gaps it would have shown.
     if summary.gaps > 0 && ledger.dropped.disk + ledger.dropped.writer == 0 {
         text += &format!(
-            "; {} gaps are marked in the file (frame.drop_count)",
-            summary.gaps
+            "; {} marked in the file (frame.drop_count)",
+            counted(summary.gaps, "gap is", "gaps are")
         );
     }
     if ledger.dropped.disk > 0 {
         text += &whole(summary.durable, &summary.totals);
+    } else if ledger.dropped.writer > 0 && summary.abandoned {
+        text += ". They were waiting to be written when an interrupt gave up";
+    } else if ledger.dropped.writer > 0 && summary.reader_left() {
+        text += ". Nobody read the output any more";
     } else if ledger.dropped.writer > 0 {
         text += ". The output stopped taking them";
     } else {

@@ -4,7 +4,7 @@ use crate::{
     check, started,
     support::{Folder, count, forebay, found::read, interrupt, summary, text},
 };
-use std::{fs::File, process::Command, time::Duration};
+use std::{fs::File, io::Read, process::Command, time::Duration};
 
 /// Waits until `path` has at least `bytes` bytes, for at most 20 seconds.
 fn wait_for_bytes(path: &str, bytes: u64) {
@@ -60,6 +60,52 @@ fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
         count(&json["written"]),
         "to the packet"
     );
+}
+
+/// Reads lines until one holds `part`; returns all of them.
+fn read_until(from: &mut impl std::io::BufRead, part: &str) -> String {
+    let mut said = String::new();
+    while !said.contains(part) {
+        assert!(from.read_line(&mut said).unwrap() > 0, "{part}: {said}");
+    }
+    said
+}
+
+#[test]
+fn an_end_that_lasts_says_what_it_waits_for_and_what_was_given_up() {
+    let mut child = started(&["-i", "sim:rate=max", "-w", "-"]);
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child, "-INT");
+    let said = read_until(&mut stderr, "interrupt again to give up");
+    assert!(said.contains("writing what is left, "), "{said}");
+    interrupt(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let said = read_until(&mut stderr, "packets were lost");
+    assert!(said.contains("packets were not written"), "{said}");
+    assert!(said.contains("when an interrupt gave up"), "{said}");
+    assert!(!said.contains("The output stopped"), "{said}");
+}
+
+#[test]
+fn a_second_interrupt_discards_nothing_that_can_be_written() {
+    let small = ["--store", "2x1M"];
+    let args = ["-i", "sim:rate=10M", "-w", "-", "--json"];
+    let mut child = started(&[&args[..], &small].concat());
+    // More than the pipe holds.
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&child, "-INT");
+    interrupt(&child, "-INT");
+    let mut bytes = Vec::new();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_to_end(&mut bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let json = summary(&output.stderr);
+    assert_eq!(json["unread"], 0, "{json}");
+    check(&json, said, &read(&bytes[..]));
+    assert_eq!(json["received"], json["written"], "{json}");
 }
 
 #[test]

@@ -8,7 +8,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
+    time::Duration,
 };
+
+/// How long what is left may be written after a second stop.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A handle on a running session; clones talk to the same one.
 ///
@@ -57,12 +61,20 @@ impl Control {
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }
 
-    /// Stop: the first call finishes cleanly, a second one gives the drain up.
+    /// Stop. The first call finishes cleanly. The second one gives up: nothing is synced any more, and what can be written
+    /// within a second still is. A third one ends that, too. A capture that has ended by itself counts as stopped once.
     pub fn stop(&self) {
-        if self.0.stops.fetch_add(1, Relaxed) > 0 {
-            self.0.abandon.set();
+        match self.0.stops.fetch_add(1, Relaxed) {
+            0 => {}
+            1 => self.0.abandon.set_after(GRACE),
+            _ => self.0.abandon.set(),
         }
         self.wake();
+    }
+
+    /// Nothing more is to be captured: the next stop gives up.
+    pub(super) fn end(&self) {
+        self.0.stops.fetch_max(1, Relaxed);
     }
 
     /// Report the counts now.
@@ -94,6 +106,11 @@ impl Control {
     }
 
     /// Whether a second stop was asked for.
+    pub fn gives_up(&self) -> bool {
+        self.0.stops.load(Relaxed) > 1
+    }
+
+    /// Whether nothing more is to be written, either: a second after that, or with a third stop.
     pub fn is_abandoned(&self) -> bool {
         self.0.abandon.is_set()
     }

@@ -1,7 +1,7 @@
 //! The taking side: each port's burst, frame by frame, into the output. What the poller drives.
 
 use super::{
-    Config, Control, Progress, Source,
+    Config, Control, Event, Progress, Source,
     feed::Feed,
     output::Writing,
     sleeper::Sleeper,
@@ -221,10 +221,10 @@ impl Intake {
         Ok(true)
     }
 
-    /// Gives the writer a moment to return a buffer.
-    pub fn wait_empty(&mut self) {
+    /// Gives the writer a moment to return a buffer, and reports what it has left to write.
+    pub fn wait_empty(&mut self, observe: &mut dyn FnMut(Event<'_>)) {
         if let Some(writing) = &mut self.writing {
-            writing.store.wait_empty(Duration::from_millis(20));
+            writing.wait_empty(observe);
         }
     }
 

@@ -204,6 +204,7 @@ impl Session {
         if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
             troubles.note(broken);
         }
+        self.control.end();
         for error in self.intake.stop_ports() {
             troubles.note(Broken::Port(error));
         }
@@ -274,10 +275,10 @@ impl Session {
     }
 
     /// Interfaces that no packet came from belong into the output too.
-    fn introduce_the_rest(&mut self, has_failed: bool) {
+    fn introduce_the_rest(&mut self, has_failed: bool, observe: &mut dyn FnMut(Event<'_>)) {
         while !has_failed && !self.control.is_abandoned() {
             match self.intake.introduce_all() {
-                Ok(false) => self.intake.wait_empty(),
+                Ok(false) => self.intake.wait_empty(observe),
                 // Whatever refuses them now, no packet is the worse for it.
                 Ok(true) | Err(_) => break,
             }
@@ -294,7 +295,7 @@ impl Session {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Summary {
         let modes = poller.modes();
-        self.introduce_the_rest(troubles.store.is_some());
+        self.introduce_the_rest(troubles.store.is_some(), observe);
         let statistics = self.intake.statistics(self.clock.wall(ended));
         let mut ledger = Ledger {
             counted: self.intake.counted(),
@@ -322,13 +323,15 @@ impl Session {
         let mut left = Left::default();
         let store = self.intake.store_got();
         let (mut durable, mut totals) = (false, store::Totals::default());
+        let mut sync_abandoned = false;
         let mut files = Files::default();
         if let Some(mut writing) = self.intake.into_writing() {
             let has_failed = troubles.store.is_some();
             let (register, compressor) = (writing.register(), writing.take_compressor());
             left = writing.left();
-            let (closing, error) = writing.finish(&statistics, has_failed, &self.control);
-            let finished = wait(closing, &self.control, observe);
+            let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
+            let finished;
+            (finished, sync_abandoned) = wait(closing, &self.control, observe);
             refused += finished.totals.accepted - finished.totals.written;
             ledger.written = finished.totals.written;
             (durable, totals) = (finished.durable, finished.totals);
@@ -348,6 +351,7 @@ impl Session {
         }
         Summary {
             abandoned: self.control.is_abandoned() && ledger.unread + refused > 0,
+            sync_abandoned,
             ledger,
             filters_uncounted,
             durable,
@@ -404,20 +408,27 @@ impl Troubles {
     }
 }
 
-/// Waits for the store to end, giving it up when that is asked for, and reports meanwhile what is left.
+/// Waits for the store to end, giving it up when that is asked for, and reports meanwhile what is left. Also returns whether the
+/// last sync was given up.
 fn wait(
     mut closing: Closing,
     control: &Control,
     observe: &mut dyn FnMut(Event<'_>),
-) -> store::Finished {
+) -> (store::Finished, bool) {
     const STEPS: u32 = 5;
+    let mut gave_up_sync = false;
     loop {
         for _ in 0..STEPS {
-            if control.is_abandoned() {
+            let syncs = closing.totals().is_syncing;
+            if control.is_abandoned() || control.gives_up() && syncs {
+                gave_up_sync |= syncs && closing.totals().unsynced_bytes > 0;
                 closing.abandon();
             }
             match closing.wait(Duration::from_millis(20)) {
-                Ok(finished) => return finished,
+                Ok(finished) => {
+                    let is_doubtful = gave_up_sync && !finished.durable;
+                    return (finished, is_doubtful);
+                }
                 Err(again) => closing = again,
             }
         }

@@ -1,7 +1,7 @@
 //! Where a session's packets go, and the composing of each one there.
 
 use super::{
-    Config, Control,
+    Config, Control, Event,
     metadata::{Metadata, split_secrets},
     rotation::{self, Compressor, Course, Register, Rotation, Step},
 };
@@ -460,28 +460,34 @@ impl Writing {
         statistics: &[(Described, Statistics)],
         has_failed: bool,
         control: &Control,
+        observe: &mut dyn FnMut(Event<'_>),
     ) -> (Closing, Option<Error>) {
         let ended = if has_failed {
             Ok(())
         } else {
-            self.put_end(statistics, control)
+            self.put_end(statistics, control, observe)
         };
         (self.store.close(), ended.err())
     }
 
-    fn put_end(&mut self, statistics: &[(Described, Statistics)], control: &Control) -> Result<()> {
-        self.patiently(control, Self::settle)?;
-        self.patiently(control, |writing| writing.put_blocks(Vec::new()))?;
+    fn put_end(
+        &mut self,
+        statistics: &[(Described, Statistics)],
+        control: &Control,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        self.patiently(control, observe, Self::settle)?;
+        self.patiently(control, observe, |writing| writing.put_blocks(Vec::new()))?;
         if self.known == 0 && self.format == Format::Pcap {
             // Even an empty capture has to begin as one.
             let nothing = Interface::default();
-            self.patiently(control, |writing| {
+            self.patiently(control, observe, |writing| {
                 Ok(writing.introduce(&nothing)?.is_some())
             })?;
         }
         for (described, counts) in statistics {
             let block = self.format.statistics(counts, described);
-            self.patiently(control, |writing| writing.append(&block))?;
+            self.patiently(control, observe, |writing| writing.append(&block))?;
         }
         Ok(())
     }
@@ -490,12 +496,20 @@ impl Writing {
     fn patiently(
         &mut self,
         control: &Control,
+        observe: &mut dyn FnMut(Event<'_>),
         mut attempt: impl FnMut(&mut Self) -> Result<bool>,
     ) -> Result<()> {
         while !control.is_abandoned() && !attempt(self)? {
-            self.store.wait_empty(Duration::from_millis(20));
+            self.wait_empty(observe);
         }
         Ok(())
+    }
+
+    /// Gives the writer a moment to return a buffer, and reports what it has left to write.
+    pub fn wait_empty(&mut self, observe: &mut dyn FnMut(Event<'_>)) {
+        if !self.store.wait_empty(Duration::from_millis(20)) {
+            observe(Event::Finishing(&self.store.totals()));
+        }
     }
 }
 

@@ -176,8 +176,10 @@ pub struct Summary {
     pub sources: Vec<Source>,
     /// The store, where there was an output.
     pub store: Option<store::Got>,
-    /// Something was given up by a second stop.
+    /// Packets were given up by a second stop.
     pub abandoned: bool,
+    /// The last sync was given up by a second stop: everything is written, and a power cut may still take it.
+    pub sync_abandoned: bool,
     /// A source that broke. Everything above is true nevertheless.
     pub port_error: Option<Error>,
     /// An output that broke.
@@ -199,6 +201,7 @@ impl Summary {
             && is_compressed
             && self.port_error.is_none()
             && !self.abandoned
+            && !self.sync_abandoned
             && self.ledger.check().is_ok()
     }
 }

@@ -9,9 +9,9 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Counts of a store, while it runs and at its end.
@@ -89,18 +89,55 @@ impl Totals {
 /// assert!(config.abandon.is_set());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Abandon(Arc<AtomicBool>);
+pub struct Abandon(Arc<From>);
+
+/// When it is set from.
+#[derive(Debug)]
+struct From {
+    epoch: Instant,
+    /// Nanoseconds after the epoch; the largest number: never. Relaxed: it publishes nothing but itself.
+    at: AtomicU64,
+}
+
+impl Default for From {
+    fn default() -> Self {
+        From {
+            epoch: Instant::now(),
+            at: AtomicU64::new(u64::MAX),
+        }
+    }
+}
 
 impl Abandon {
     /// Nothing more is to be written. There is no way back.
     pub fn set(&self) {
-        // Relaxed: it publishes nothing but itself.
-        self.0.store(true, Relaxed);
+        self.0.at.store(0, Relaxed);
     }
 
-    /// Whether that was said.
+    /// Nothing more is to be written once `grace` has passed. The earliest time of several calls holds.
+    ///
+    /// ```
+    /// # use forebay::store::Abandon;
+    /// use std::time::Duration;
+    /// let abandon = Abandon::default();
+    /// abandon.set_after(Duration::from_secs(3600));
+    /// assert!(!abandon.is_set());
+    /// abandon.set_after(Duration::ZERO);
+    /// assert!(abandon.is_set());
+    /// ```
+    pub fn set_after(&self, grace: Duration) {
+        let at = self.0.epoch.elapsed() + grace;
+        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX - 1);
+        self.0.at.fetch_min(at, Relaxed);
+    }
+
+    /// Whether nothing more is to be written by now.
     pub fn is_set(&self) -> bool {
-        self.0.load(Relaxed)
+        match self.0.at.load(Relaxed) {
+            u64::MAX => false,
+            0 => true,
+            at => self.0.epoch.elapsed().as_nanos() >= u128::from(at),
+        }
     }
 }
 
