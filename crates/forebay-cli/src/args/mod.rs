@@ -6,6 +6,8 @@ mod pipe;
 mod queue;
 mod records;
 mod repair;
+#[cfg(test)]
+mod tables_tests;
 
 pub use capture::Capture;
 pub use get::Get;
