@@ -11,7 +11,9 @@
 mod args;
 mod capture;
 mod get;
+mod habit;
 mod info;
+mod manual;
 mod output;
 mod pipe;
 mod privileges;
@@ -32,6 +34,13 @@ fn main() -> ExitCode {
                 // Without colours, as the arguments in it are foreign text.
                 let text = error.render().to_string();
                 text.trim_end().lines().for_each(output::say);
+                let words = std::env::args_os().skip(1);
+                let words: Vec<_> = words
+                    .map(|word| word.to_string_lossy().into_owned())
+                    .collect();
+                if let Some(line) = habit::suggestion(&words) {
+                    output::say(&format!("\n  did you mean '{line}'?"));
+                }
                 return ExitCode::from(2);
             }
             // Help and version are answers; a pipe that nobody reads is no failure.
@@ -63,5 +72,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Records(flags) => records::run(&flags),
         args::Command::Repair(flags) => repair::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
+        args::Command::Man(flags) => manual::man(&flags),
+        args::Command::Completions(flags) => manual::completions(&flags),
     }
 }

@@ -49,6 +49,31 @@ pub enum Command {
     /// Read files of records: what is whole in them, and what a crash has left
     #[command(after_long_help = records::HELP)]
     Records(Records),
+    /// Print the manual page, or write the pages of all subcommands to a folder
+    Man(Man),
+    /// Print the script that lets a shell complete subcommands and flags
+    #[command(after_long_help = COMPLETIONS_HELP)]
+    Completions(Completions),
+}
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  forebay completions bash > ~/.local/share/bash-completion/completions/forebay
+  forebay completions zsh > ~/.zfunc/_forebay
+  forebay completions fish > ~/.config/fish/completions/forebay.fish";
+
+#[derive(ClapArgs)]
+pub struct Man {
+    /// Folder to write forebay.1, forebay-capture.1 and so on to; it must exist
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub struct Completions {
+    /// The shell to complete for
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
 }
 
 #[derive(ClapArgs)]
