@@ -1,7 +1,6 @@
-//! From a frame, which is gone with its burst, to a packet that stays: and back, to write it.
+//! Copies frames, which are valid only during their burst, into packets that stay.
 //!
-//! A frame is copied into a slot of a pool, behind the pool's headroom; from then on only its description moves.
-//! Imports `port` and forebay's packets. Read `forebay::packet` next.
+//! A frame is copied into a slot of a pool, after the pool's headroom. From then on only its description moves.
 //!
 //! ```text
 //!  burst:  │ frame │ ──keep──▶ slot: │ headroom │ frame │ tailroom │ ──▶ Packet ──▶ a ring, another thread, a file
@@ -11,13 +10,13 @@ use crate::port::{Direction, Frame};
 use forebay::packet::{Desc, Flags, Packet, Refused, Supply};
 use std::fmt;
 
-/// Keeps frames as packets. Whatever supplies packets does: a [`Pool`](forebay::packet::Pool), or an
+/// Copies frames into packets. Implemented for everything that allocates packets: a [`Pool`](forebay::packet::Pool), or an
 /// [`Allocator`](forebay::packet::Allocator) of a shared one.
 pub trait Keep {
-    /// A copy of `frame` in a packet: its bytes, time (the lower 48 bits), length on the wire, interface as port, and
+    /// Copies `frame` into a packet: its bytes, time (the lower 48 bits), length on the wire, interface (as port), and
     /// [`Flags::VALID`], with [`Flags::OUTBOUND`] where that is known. A frame longer than a slot takes several.
     ///
-    /// How many frames were lost before it is not kept: count it here.
+    /// The number of frames lost before it is not copied; count it at the call.
     ///
     /// ```
     /// use forebay::packet::{Pool, PoolConfig};
@@ -34,24 +33,25 @@ pub trait Keep {
     /// ```
     ///
     /// # Errors
-    /// No slot is left: give the frame back with [`Burst::put_back`](crate::port::Burst::put_back), and the source
-    /// keeps it, or drops and counts it. More bytes or interfaces than a descriptor can say.
+    /// - No slot is free: return the frame with [`Burst::put_back`](crate::port::Burst::put_back). The source keeps it, or
+    ///   drops and counts it.
+    /// - The frame has more bytes, or a higher interface number, than a descriptor can hold.
     fn keep(&mut self, frame: &Frame<'_>) -> Result<Packet, NotKept>;
 }
 
 /// Why a frame was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotKept {
-    /// The pool has no slot left: the one reason that passes.
+    /// The pool has no free slot. This is the only reason that passes with time.
     Exhausted,
-    /// It has more bytes than a descriptor can say, 1,048,575.
+    /// The frame has more than 1,048,575 bytes, which a descriptor cannot hold.
     TooLong {
-        /// Bytes that it has.
+        /// Bytes of the frame.
         len: usize,
     },
-    /// The number of its interface is above 255.
+    /// The number of the interface is above 255.
     Interface {
-        /// The number.
+        /// Number of the interface.
         interface: u32,
     },
 }
@@ -67,7 +67,7 @@ impl fmt::Display for NotKept {
             ),
             NotKept::Interface { interface } => write!(
                 f,
-                "a packet cannot say that it came from interface {interface}: at most 255"
+                "interface number {interface} is too large for a packet: at most 255"
             ),
         }
     }
@@ -103,10 +103,10 @@ impl<S: Supply> Keep for S {
     }
 }
 
-/// A packet as a frame, to write it: its bytes where they lie. `None` for one that is longer than a slot.
+/// A packet as a frame, for writing it. The bytes are borrowed. `None` for a packet that is longer than a slot.
 ///
-/// Its time is told from `reference_ns`, any time less than 39 hours off. Where headers were added, it has as many
-/// bytes on the wire as it has now.
+/// The time is reconstructed from `reference_ns`, any time less than 39 hours away. If headers were added, the length on the
+/// wire is the length that the packet has now.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig};
@@ -174,7 +174,7 @@ mod tests {
         }
         let long = vec![0; 17_000];
         assert_eq!(pool.keep(&frame(&long)).unwrap_err(), NotKept::Exhausted);
-        assert_eq!(pool.refill(), 8, "what was taken for it is home again");
+        assert_eq!(pool.refill(), 8, "the slots taken for it were returned");
         let longest = vec![0; 1 << 20];
         let refused = pool.keep(&frame(&longest)).unwrap_err();
         assert!(refused.to_string().contains("1048576 bytes"), "{refused}");
@@ -183,7 +183,7 @@ mod tests {
             ..frame(&[0; 60])
         };
         let refused = pool.keep(&elsewhere).unwrap_err();
-        assert!(refused.to_string().contains("interface 256"), "{refused}");
+        assert!(refused.to_string().contains("interface number 256"), "{refused}");
         assert_eq!(pool.refill(), 8);
     }
 }

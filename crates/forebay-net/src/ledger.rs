@@ -3,11 +3,9 @@
 //! ```text
 //!  received = written + counted + filtered + unread + dropped { kernel ring pool writer disk }
 //! ```
-//! The two sides come from different places: `received` and `kernel` from the source's own
-//! counters, `written` from the store, `writer`, `disk` and `unread` from the store and from walking
-//! what was left in the source. None is worked out from the others, so [`Ledger::check`] means something.
-//!
-//! Pure numbers; imports nothing.
+//! The two sides have different origins. `received` and `kernel` are the source's counters, `written` is the store's, and
+//! `writer`, `disk` and `unread` come from the store and from walking what was left in the source. None is computed from
+//! the others, so [`Ledger::check`] can fail.
 
 use std::fmt;
 
@@ -21,20 +19,20 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// In the source's own ring: the kernel's, or the simulated card's. `None`: it cannot tell.
+    /// Lost in the source's ring: the kernel's, or the simulated card's. `None`: the source cannot report it.
     pub kernel: Option<u64>,
-    /// In a ring between threads of ours; captures to a file have none.
+    /// Lost in a ring between two of our threads; a capture to a file has none.
     pub ring: u64,
-    /// For want of a slot in a pool of ours; captures to a file have none.
+    /// Lost because a pool had no free slot; a capture to a file has no pool.
     pub pool: u64,
-    /// The reader of the output went away, or the drain was abandoned.
+    /// Lost because the reader of the output left, or the end of the capture was aborted.
     pub writer: u64,
-    /// The disk refused them (full, I/O error, quota), those behind the error in the source too.
+    /// Refused by the disk (full, I/O error, quota), including packets that the source still held after the error.
     pub disk: u64,
 }
 
 impl Dropped {
-    /// All that is known to be lost.
+    /// Sum of all known losses.
     pub fn known(&self) -> u64 {
         self.by_cause().iter().map(|(_, n)| n.unwrap_or(0)).sum()
     }
@@ -66,26 +64,26 @@ impl Dropped {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// What the sources say they received.
+    /// Packets that the sources report as received.
     pub received: u64,
-    /// Whole packets that the output took.
+    /// Packets that were written completely.
     pub written: u64,
-    /// Packets that were only counted, for want of an output.
+    /// Packets that were only counted, because there is no output.
     pub counted: u64,
-    /// Packets that a filter of ours rejected.
+    /// Packets rejected by a filter that we run.
     pub filtered: u64,
-    /// Packets that the source accepted and nobody asked for: behind `-c`, or after giving up.
+    /// Packets received after the `-c` limit was reached, or still queued when the capture was aborted.
     pub unread: u64,
     /// Packets that were lost.
     pub dropped: Dropped,
-    /// Lost by interfaces before the source saw them: outside the law. `None`: unknown.
+    /// Packets lost by interfaces before the source saw them, outside the law. `None`: unknown.
     pub interface_dropped: Option<u64>,
 }
 
-/// The law does not hold, which is a bug.
+/// The law does not hold. This is a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Received, but nowhere to be found; negative: more found than received.
+    /// Packets that were received and are in no column; negative if there are too many in the columns.
     pub missing: i64,
 }
 
@@ -102,7 +100,7 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 impl Ledger {
-    /// All that the right side of the law adds up to.
+    /// Sum of the right side of the law.
     pub fn accounted(&self) -> u64 {
         self.written + self.counted + self.filtered + self.unread + self.dropped.known()
     }
@@ -110,7 +108,7 @@ impl Ledger {
     /// Checks the law.
     ///
     /// # Errors
-    /// It does not hold.
+    /// [`Violation`] if it does not hold.
     pub fn check(&self) -> Result<(), Violation> {
         match self.received as i64 - self.accounted() as i64 {
             0 => Ok(()),
@@ -119,7 +117,7 @@ impl Ledger {
     }
 }
 
-/// Adds two counters of which either may be unknown: unknown stays unknown.
+/// Adds two counters. If one is unknown, so is the sum.
 ///
 /// ```
 /// # use forebay_net::ledger::add_known;

@@ -1,4 +1,4 @@
-//! From the names that people type to ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`.
+//! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`.
 
 use crate::{
     af_packet::{self, AfPacket},
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// What all ports of a session are opened with.
+/// Options for all ports of a session.
 ///
 /// ```
 /// let options = forebay_net::open::Options { ring_bytes: Some(256 << 20), ..Default::default() };
@@ -22,25 +22,25 @@ use std::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of each source's ring; `None`: 64 MiB of kernel ring, a second of the simulated card.
+    /// Bytes of each source's ring; `None`: 64 MiB for the kernel's ring, one second for the simulated card.
     pub ring_bytes: Option<u64>,
-    /// Ask interfaces for all frames, not only ours.
+    /// Promiscuous mode: capture all frames, not only ours.
     pub promiscuous: bool,
-    /// Bytes of a frame that need to be kept.
+    /// Bytes of each frame that are needed.
     pub snaplen: u32,
-    /// How long an interface may keep frames to itself, so as to hand over many at once.
+    /// How long an interface may hold frames back, to hand over many at once.
     pub delay: Duration,
-    /// What live ports let the kernel leave out, and large files their threads. For all others the
+    /// Filter that the kernel applies for live ports, and the reading threads for large files. For all other ports the
     /// session filters ([`session::Config`](crate::session::Config)).
     pub filter: Option<Filter>,
-    /// The output holds one link type: `any` is then all interfaces with Ethernet frames.
+    /// The output holds one link type: `any` then captures only interfaces with Ethernet frames.
     pub one_link_type: bool,
     /// An interface that goes down ends its port, instead of being waited for.
     pub stop_on_down: bool,
 }
 
 impl Default for Options {
-    /// The sources' own ring sizes, promiscuous, whole frames, 100 ms.
+    /// Default ring sizes, promiscuous, whole frames, 100 ms.
     fn default() -> Self {
         Options {
             ring_bytes: None,
@@ -54,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// The name of a port, understood.
+/// A parsed port name.
 ///
 /// ```
 /// use forebay_net::open::Name;
@@ -64,12 +64,11 @@ impl Default for Options {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Name {
-    /// `sim`, `sim:KEY=VALUE,…`: a simulated card.
+    /// `sim` or `sim:KEY=VALUE,…`: a simulated card.
     Sim(Spec),
-    /// `eth0`, `packet:eth0`, `any`: an interface of this machine, or all, through AF_PACKET.
+    /// `eth0`, `packet:eth0`: an interface of this machine; `any`: all of them. Uses AF_PACKET.
     Interface(String),
-    /// A capture file, or standard input where it is `-`. No text is taken for one: the command has
-    /// an option of its own for files.
+    /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
     File(PathBuf),
 }
 
@@ -86,7 +85,7 @@ impl FromStr for Name {
     }
 }
 
-/// The clock that ports of these names share: virtual if they are all simulated so.
+/// The clock that these ports share: virtual if all of them are simulated with `clock=virtual`.
 ///
 /// ```
 /// use forebay_net::open;
@@ -129,7 +128,7 @@ pub fn ports(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Box
         .collect()
 }
 
-/// What a filter for the first interface of this port is compiled for, without capturing from it.
+/// The link type and view that a filter for the first interface of this port is compiled for. Does not capture.
 ///
 /// ```
 /// use forebay_net::{filter::View, open, port::LinkType};

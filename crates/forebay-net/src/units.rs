@@ -1,15 +1,15 @@
-//! Quantities as people type and read them.
+//! Quantities as people write them.
 //!
 //! | what | bare | K, M, G, T | Ki, Mi, Gi (also `KiB`) | kB, MB, GB |
 //! |---|---|---|---|---|
 //! | counts and rates ([`count`]) | 1 | ×1000 | ×1024 | – |
 //! | sizes ([`bytes`]) | the caller's unit | ×1024 | ×1024 | ×1000 |
 //!
-//! All functions are pure; they import nothing.
+//! All functions are pure.
 
 use std::time::Duration;
 
-/// A decimal number with an optional fraction, times `scale`, if it comes out whole and fits.
+/// Parses a decimal number with an optional fraction, times `scale`. The result must be whole and must fit.
 fn scale(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());

@@ -5,10 +5,9 @@
 //!  sequence ───┼────────────┼────────────────┼────────────────┼─────────────┼──▶
 //!              │  in a burst │   visible      │  host stalled  │
 //! ```
-//! Between two looks nothing is taken away, so of the frames that arrived meanwhile the first ones
-//! find room and the rest are one gap. The accepted ones are kept as runs of sequence numbers, at
-//! most one new run a look and stall, so a look costs the same at any rate. Times are nanoseconds
-//! since the wire became busy.
+//! Between two polls nothing is taken away. Of the frames that arrived in between, the first ones find room and the
+//! rest form one gap. Accepted frames are kept as runs of sequence numbers. A poll or a stall adds at most one
+//! run, so a poll costs the same at any rate. Times are nanoseconds since the wire became busy.
 
 use super::{Host, Spec, Stall, pace::Pace};
 use std::collections::VecDeque;
@@ -28,7 +27,7 @@ pub(super) struct Card {
     card_slots: u64,
     host_slots: Option<u64>,
     stall: Option<Stall>,
-    /// Arrivals and moves are worked out up to here.
+    /// Arrivals and moves have been computed up to this time.
     seen: u64,
     arrived: u64,
     dropped: u64,
@@ -49,7 +48,7 @@ impl Card {
         let host_slots = match (spec.host, spec.mean_interval_ns()) {
             (Host::Frames(n), Some(_)) => Some(n),
             (Host::OneSecond, Some(interval)) => Some((1e9 / interval).ceil() as u64),
-            // A source that waits for us needs no host ring.
+            // A source that waits for its reader needs no host ring.
             (Host::None, _) | (_, None) => None,
         };
         Card {
@@ -83,7 +82,7 @@ impl Card {
         self.dropped
     }
 
-    /// Works out all that happened up to `now`.
+    /// Computes everything that happened up to `now`.
     pub fn advance(&mut self, now: u64) {
         if self.stopped {
             return self.move_to_host();
@@ -109,7 +108,7 @@ impl Card {
         }
     }
 
-    /// Arrivals up to `upto`, with the host looking all the time or not at all.
+    /// Arrivals up to `upto`, while the host polls all the time or not at all.
     fn span(&mut self, upto: u64, stalled: bool) {
         let Some(pace) = &self.pace else { return };
         let due = pace.arrived_at(upto).min(self.limit);
@@ -162,7 +161,7 @@ impl Card {
     pub fn visible(&self, now: u64) -> u64 {
         match (self.host_slots, self.stall) {
             (Some(_), _) => self.in_host,
-            // Without a host ring it is us who are stalled.
+            // Without a host ring, a stall delays the caller.
             (None, Some(stall)) if stall.covers(now) && !self.stopped => 0,
             (None, _) => self.in_card,
         }
@@ -183,7 +182,7 @@ impl Card {
         Some((sequence, dropped))
     }
 
-    /// The last frame was not wanted after all.
+    /// Puts the last frame back.
     pub fn put_back(&mut self, dropped_before: u64) {
         let sequence = self.taken;
         match self.runs.front_mut() {
@@ -200,7 +199,7 @@ impl Card {
         }
     }
 
-    /// `count` taken frames leave their slots.
+    /// Frees the slots of `count` taken frames.
     pub fn release(&mut self, count: u64) {
         match self.host_slots {
             Some(_) => self.in_host -= count,
@@ -227,7 +226,7 @@ impl Card {
         if self.arrived >= self.limit {
             return None;
         }
-        // A quarter of the ring is left to be surprised in.
+        // Wake up while a quarter of the ring is still free.
         let first = pace.arrival(self.arrived);
         let quarter = (self.capacity() / 4).max(1) - 1;
         let quarter_full = pace.arrival(self.arrived.saturating_add(quarter).min(self.limit - 1));
@@ -236,7 +235,7 @@ impl Card {
         ))
     }
 
-    /// Nothing arrives any more; what the card holds goes to the host as it makes room.
+    /// Nothing arrives any more. The card's frames move to the host as it makes room.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.move_to_host();

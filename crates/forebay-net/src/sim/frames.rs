@@ -4,10 +4,9 @@
 //!  0        14              34        42          50          58
 //!  │ Ethernet │ IPv4, DF      │ UDP     │ sequence  │ !sequence │ filler … │
 //! ```
-//! The sequence number stands in the payload (big-endian) beside its complement: whoever finds
-//! both knows that it is one of ours, and their one's-complement sum is constant, so a flow's UDP
-//! checksum holds for all of its frames. Addresses are from 198.18.0.0/15, which RFC 2544 keeps for
-//! benchmarks; the source address and port tell 64 flows apart.
+//! The payload holds the sequence number (big-endian) and its complement. A reader that finds both knows that it is
+//! a simulated frame. Their one's-complement sum is constant, so all frames of a flow have the same UDP checksum.
+//! Addresses are from 198.18.0.0/15, reserved for benchmarks by RFC 2544. Source address and port distinguish 64 flows.
 
 use super::pace::{Sizes, mix};
 
@@ -84,7 +83,7 @@ impl Class {
         for (at, byte) in frame[HEADERS..].iter_mut().enumerate() {
             *byte = at as u8;
         }
-        // Any number will do: the label's sum does not depend on it.
+        // Any number works: the sum of a number and its complement does not depend on it.
         frame[HEADERS..HEADERS + 8].fill(0);
         frame[HEADERS + 8..HEADERS + LABEL].fill(0xff);
         Class {

@@ -5,12 +5,9 @@
 //!  frame 0 1 2 3 … ──▶ │ │ │ │ │ … overruns ──▶ ✗   │ │ │ │ │ │ │ … ──▶ receive
 //!                          └── the host moves frames ──▶┘   unless it is stalled or full
 //! ```
-//! Nothing runs in the background: which frames have arrived, and which of them found no room,
-//! follows from the clock when it is looked at (`card`, with the times from `pace`). Frames are a
-//! function of their sequence number (`frames`), so neither ring stores bytes. [`Spec`] is the text
-//! after `sim:`.
-//!
-//! Imports `port` and forebay's clock.
+//! Nothing runs in the background. Which frames have arrived, and which of them found no room, follows from the clock at
+//! each poll (`card`, with the times from `pace`). Frames are a function of their sequence number (`frames`), so
+//! neither ring stores bytes. [`Spec`] parses the text after `sim:`.
 
 mod card;
 mod frames;
@@ -67,25 +64,25 @@ pub struct Sim {
     generator: Generator,
     stamps: Option<Stamps>,
     burst: BurstState,
-    /// The first look, in the clock's time.
+    /// The first poll, in the clock's time.
     start: Option<u64>,
 }
 
 /// The burst being handed out.
 #[derive(Default)]
 struct BurstState {
-    /// Frames the budget still allows.
+    /// Frames that the budget still allows.
     left: u64,
     taken: u64,
-    /// Drops before the next frame, told with it.
+    /// Drops before the next frame, reported with it.
     dropped_before: u64,
-    /// The wall time of this burst, and of the first look.
+    /// The wall time of this burst, and of the first poll.
     time_ns: u64,
     epoch_ns: u64,
 }
 
 impl Sim {
-    /// A card after `spec`. The wire is quiet until it is looked at for the first time.
+    /// A card that follows `spec`. The wire is quiet until the first poll.
     pub fn new(spec: Spec, clock: Clock) -> Self {
         Sim {
             interfaces: [Interface {
@@ -107,7 +104,7 @@ impl Sim {
         }
     }
 
-    /// Nanoseconds since the first look, up to which everything is worked out now.
+    /// Nanoseconds since the first poll; everything is computed up to this time.
     fn advance(&mut self) -> u64 {
         let now = self.clock.now();
         let start = *self.start.get_or_insert(now);
@@ -115,7 +112,7 @@ impl Sim {
         now - start
     }
 
-    /// The clock's time at `since` the first look.
+    /// The clock's time at `since` after the first poll.
     fn at(&self, since: u64) -> u64 {
         self.start.unwrap_or(0).saturating_add(since)
     }

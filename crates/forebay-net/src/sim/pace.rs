@@ -1,8 +1,8 @@
 //! When frames arrive: exact integer arithmetic on the bits of the wire.
 //!
 //! A frame occupies its size plus 20 bytes (preamble, start delimiter, gap) and has arrived when
-//! its last bit has. Sizes repeat in a short cycle, so the bits before frame *k* are a division
-//! away, for any *k*; times round up to the nanosecond.
+//! its last bit has. Sizes repeat in a short cycle, so one division gives the bits before frame *k*, for any *k*.
+//! Times are rounded up to the nanosecond.
 
 use super::{Rate, Spec};
 
@@ -19,14 +19,14 @@ const WIRE_OVERHEAD: u64 = 20;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All the same, 64 to 9018 bytes.
+    /// All frames have this size, 64 to 9018 bytes.
     Fixed(u32),
     /// The "Internet mix": of 12 frames 7 of 64 bytes, 4 of 594, 1 of 1518, in a seeded order.
     Imix,
 }
 
 impl Sizes {
-    /// The cycle of sizes that repeats for ever.
+    /// The cycle of sizes, which repeats forever.
     pub(super) fn cycle(self, seed: u64) -> Vec<u32> {
         match self {
             Sizes::Fixed(size) => vec![size],
@@ -65,7 +65,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `None` for a card without a pace, `rate=max`.
+    /// `None` for `rate=max`.
     pub fn new(spec: &Spec) -> Option<Self> {
         let Rate::BitsPerSecond(rate) = spec.rate else {
             return None;
@@ -107,12 +107,12 @@ impl Pace {
     }
 }
 
-/// Time stamps of frames taken mostly in order: a step for the next one, a division after a gap.
+/// Time stamps of frames that are taken mostly in order: an addition for the next one, a division after a gap.
 pub(super) struct Stamps {
     pace: Pace,
     /// Whole nanoseconds and the remainder (of `rate`) that each frame of a cycle takes.
     steps: Vec<(u64, u64)>,
-    /// The frame that `ns` and `rest` stand before, and its place in the cycle.
+    /// The next frame after `ns` and `rest`, and its place in the cycle.
     next: u64,
     place: usize,
     ns: u64,
@@ -120,7 +120,7 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// `None` for a card without a pace.
+    /// `None` for `rate=max`.
     pub fn new(spec: &Spec) -> Option<Self> {
         let pace = Pace::new(spec)?;
         let steps = pace
@@ -142,7 +142,7 @@ impl Stamps {
         })
     }
 
-    /// When frame `k` arrived, as [`Pace::arrival`] has it.
+    /// When frame `k` arrived; equals [`Pace::arrival`].
     #[inline]
     pub fn of(&mut self, k: u64) -> u64 {
         if k != self.next {

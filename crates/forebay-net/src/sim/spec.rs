@@ -14,14 +14,14 @@ use std::{fmt, str::FromStr, time::Duration};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Line rate of a wire with so many bits a second.
+    /// Line rate of a wire, in bits a second.
     BitsPerSecond(u64),
-    /// As fast as we take them: the ring is always full and nothing is lost.
+    /// As fast as frames are taken: the ring is always full and nothing is lost.
     Max,
 }
 
 impl Rate {
-    /// The speed of the wire, where it has one.
+    /// The speed of the wire in bits a second; `None` for [`Rate::Max`].
     pub fn bits_per_second(self) -> Option<u64> {
         match self {
             Rate::BitsPerSecond(rate) => Some(rate),
@@ -30,7 +30,7 @@ impl Rate {
     }
 }
 
-/// The ring behind the card's own.
+/// The host's ring, which the card's ring feeds.
 ///
 /// ```
 /// use forebay_net::sim::{Host, Spec};
@@ -41,13 +41,13 @@ impl Rate {
 pub enum Host {
     /// As many frames as arrive in one second.
     OneSecond,
-    /// So many frames.
+    /// This many frames.
     Frames(u64),
-    /// None: frames are taken straight from the card.
+    /// No host ring: frames are taken straight from the card.
     None,
 }
 
-/// The host does not look at the card for `length` at the end of every `period`.
+/// The host does not poll the card for `length` at the end of every `period`.
 ///
 /// ```
 /// use forebay_net::sim::Spec;
@@ -58,9 +58,9 @@ pub enum Host {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// How long.
+    /// Length of a stall.
     pub length: Duration,
-    /// How often.
+    /// Time from the start of one stall to the start of the next.
     pub period: Duration,
 }
 
@@ -94,7 +94,7 @@ impl Stall {
     }
 }
 
-/// What a simulated card is told to be.
+/// Settings of a simulated card.
 ///
 /// As text: `rate=` bits a second (`1G`, `2.5G`, `max`), `size=` bytes with the check sequence (64
 /// to 9018) or `imix`, `seed=`, `ring=` frames, `host=` frames or `none`, `count=` frames in all,
@@ -109,28 +109,28 @@ impl Stall {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// How fast frames arrive.
+    /// Rate at which frames arrive.
     pub rate: Rate,
-    /// How long they are.
+    /// Length of the frames.
     pub sizes: Sizes,
-    /// What the order of sizes, the addresses and the ports follow from.
+    /// Seed of the order of sizes, the addresses and the ports.
     pub seed: u64,
     /// Slots of the card's own ring, at least 1.
     pub ring: u64,
-    /// The ring behind it.
+    /// The host's ring.
     pub host: Host,
     /// Frames after which nothing more arrives.
     pub count: Option<u64>,
-    /// Times in which the host does not look.
+    /// Times at which the host does not poll.
     pub stall: Option<Stall>,
-    /// Virtual time: the whole capture runs on one thread, and only sleeping takes time.
+    /// Virtual time: the whole capture runs on one thread, and time moves only while it sleeps.
     pub virtual_clock: bool,
-    /// What taking a frame costs in virtual time, in nanoseconds.
+    /// Cost of taking a frame in virtual time, in nanoseconds.
     pub cost_ns: u64,
 }
 
 impl Default for Spec {
-    /// 64-byte frames at 1 Gb/s, seed 1, 1024 slots, a second's worth of host ring, for ever.
+    /// 64-byte frames at 1 Gb/s, seed 1, 1024 slots, a host ring of one second, endless.
     fn default() -> Self {
         Spec {
             rate: Rate::BitsPerSecond(1_000_000_000),
@@ -153,15 +153,15 @@ impl Spec {
         Some(self.sizes.mean_wire_bytes() * 8e9 / rate as f64)
     }
 
-    /// The host ring that `bytes` hold, a frame taking what it takes on the wire.
+    /// The host ring that `bytes` hold; a frame takes as many bytes as it occupies on the wire.
     pub fn host_of_bytes(&self, bytes: u64) -> Host {
         Host::Frames(((bytes as f64 / self.sizes.mean_wire_bytes()) as u64).max(1))
     }
 }
 
-/// Shorter periods would take longer to work out than to pass.
+/// Shorter periods would take longer to compute than to pass.
 const SHORTEST_PERIOD: Duration = Duration::from_micros(1);
-/// A `cost=` or `stall=` beyond this is a slip of the pen.
+/// A larger `cost=` or `stall=` is certainly a typing error.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 impl FromStr for Spec {
@@ -253,7 +253,7 @@ fn parse_host(value: &str) -> Option<Host> {
     }
 }
 
-/// Whether it is the virtual one.
+/// Whether the clock is virtual.
 fn parse_clock(value: &str) -> Option<bool> {
     ["real", "virtual"]
         .iter()
@@ -272,7 +272,7 @@ fn parse_stall(value: &str) -> Option<Stall> {
 }
 
 impl fmt::Display for Spec {
-    /// What the card is, for people: `1 Gb/s, 64-byte frames, seed 1`.
+    /// A description for people: `1 Gb/s, 64-byte frames, seed 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rate {
             Rate::BitsPerSecond(rate) => write!(f, "{}b/s", units::scaled(rate as f64))?,

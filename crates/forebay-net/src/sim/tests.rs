@@ -1,10 +1,10 @@
-//! The card's arithmetic against a card that does every frame by hand.
+//! The card's arithmetic against a card that simulates every frame.
 
 use super::{pace::Pace, *};
 use crate::dice::Dice;
 use std::{collections::VecDeque, time::Duration};
 
-/// The slow card: one step an arrival, a stall edge or a look.
+/// The slow card: one step for each arrival, stall edge or poll.
 struct ByHand {
     pace: Pace,
     spec: Spec,
@@ -77,7 +77,7 @@ impl ByHand {
         self.look(now);
     }
 
-    /// The host looks, unless it is stalled.
+    /// The host polls, unless it is stalled.
     fn look(&mut self, now: u64) {
         if !self.is_stalled(now) {
             self.move_to_host();
@@ -121,7 +121,7 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
         };
         let clock = Clock::virtual_time();
         let mut card = Sim::new(spec, clock.clone());
-        card.counts(); // the first look
+        card.counts(); // the first poll
         let mut by_hand = ByHand::new(spec);
         while by_hand.next < spec.count.unwrap()
             || !by_hand.card.is_empty()
@@ -169,7 +169,7 @@ fn a_stopped_card_receives_nothing_more_and_gives_what_it_holds() {
     let clock = Clock::virtual_time();
     let mut card = Sim::new("ring=16,host=8".parse().unwrap(), clock.clone());
     clock.sleep(Duration::from_secs(5));
-    assert_eq!(card.counts().received, 0, "quiet until the first look");
+    assert_eq!(card.counts().received, 0, "quiet until the first poll");
     clock.sleep(Duration::from_micros(13)); // 19 frames
     card.stop().unwrap();
     clock.sleep(Duration::from_secs(1));
