@@ -183,7 +183,10 @@ mod tests {
             ..frame(&[0; 60])
         };
         let refused = pool.keep(&elsewhere).unwrap_err();
-        assert!(refused.to_string().contains("interface number 256"), "{refused}");
+        assert!(
+            refused.to_string().contains("interface number 256"),
+            "{refused}"
+        );
         assert_eq!(pool.refill(), 8);
     }
 }

@@ -1,6 +1,6 @@
-//! A pool for several allocating threads: each takes slots by the armful, behind a mutex.
+//! A pool for several allocating threads. Each takes many slots at once, under a mutex.
 //!
-//! Returning needs no lock: it goes the way of all packets. Imports its parent's `pool`. Read `layouts` next.
+//! Returning needs no lock; it works as for all packets.
 //!
 //! ```text
 //!   Allocator (thread 1) │ magazine: up to 31 packets │ ◀──lock── │
@@ -14,7 +14,7 @@ use crate::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A [`Pool`] that several threads allocate from, each through an [`Allocator`] of its own.
+/// A [`Pool`] that several threads allocate from, each through its [`Allocator`].
 ///
 /// ```
 /// use forebay::packet::{PoolConfig, SharedPool, return_idle};
@@ -36,12 +36,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug)]
 pub struct SharedPool {
     pool: Arc<Mutex<Pool>>,
-    /// Packets that an allocator takes at once. One goes out at once, so it keeps one fewer at most.
+    /// Packets that an allocator takes at once. One of them is handed out, so it keeps at most one fewer.
     batch: usize,
 }
 
 impl SharedPool {
-    /// Makes a pool as `config` says.
+    /// Makes a pool.
     ///
     /// # Errors
     /// As [`Pool::new`].
@@ -57,25 +57,25 @@ impl SharedPool {
         }
     }
 
-    /// What threads need to adopt packets of this pool only; see [`Pool::handle`].
+    /// A handle for threads that adopt packets of this pool only; see [`Pool::handle`].
     pub fn handle(&self) -> Handle {
         self.lock().handle()
     }
 
-    /// Takes in whatever has come home; returns how many slots are free now, those in magazines not counted.
+    /// Collects all returned slots; returns how many slots are free now, without those that allocators keep.
     pub fn refill(&self) -> usize {
         self.lock().refill()
     }
 
-    /// What the pool has and had; slots in magazines count as away.
+    /// Counts of the pool; slots that allocators keep count as away.
     pub fn counts(&self) -> Counts {
         self.lock().counts()
     }
 
-    /// Ends the pool as [`Pool::close`] does, if this is the last to hold it, allocators counted; else it comes back.
+    /// Ends the pool as [`Pool::close`] does, if this is the last handle, allocators included; otherwise returns it.
     ///
     /// # Errors
-    /// Others hold it.
+    /// There are other handles.
     pub fn close(self) -> std::result::Result<Option<Leaks>, SharedPool> {
         let batch = self.batch;
         match Arc::try_unwrap(self.pool) {
@@ -101,10 +101,10 @@ impl From<Pool> for SharedPool {
     }
 }
 
-/// One thread's way to allocate from a [`SharedPool`]: it locks once for 32 packets, or for a 32nd of a pool of fewer
-/// than 1024. It keeps one fewer at most, which go back when it is dropped or [unloaded](Allocator::unload): so 32
-/// allocators each get a packet from any pool that has 32, and where they are on threads that drop packets, too, and keep
-/// as many of these ([`return_idle`](super::return_idle)), 16 do.
+/// Allocates packets of a [`SharedPool`] for one thread. It locks once for 32 packets, or for 1/32 of a pool of fewer than
+/// 1024. It keeps at most one fewer, which return when it is dropped or [unloaded](Allocator::unload). So 32 allocators each
+/// get a packet from any pool that has at least 32 slots. If they run on threads that also drop packets, which keep as many
+/// ([`return_idle`](super::return_idle)), 16 do.
 ///
 /// ```
 /// use forebay::packet::{PoolConfig, SharedPool};
@@ -124,7 +124,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// An empty packet with the pool's headroom; `None` if no slot is left but what other allocators keep.
+    /// An empty packet with the pool's headroom; `None` if no slot is free except those that other allocators keep.
     #[inline]
     pub fn take(&mut self) -> Option<Packet> {
         match self.magazine.pop() {
@@ -139,14 +139,14 @@ impl Allocator {
         if pool.counts().free < self.shared.batch as u32 {
             pool.look(self.shared.batch);
         }
-        // The first one is asked for; that the others are not there is no want.
+        // Only the first packet was asked for; that the others are missing is not counted.
         let first = pool.take()?;
         let more = (self.shared.batch - 1).min(pool.counts().free as usize);
         pool.take_burst(more, &mut self.magazine);
         Some(first)
     }
 
-    /// Brings what it keeps back to the pool, for others to take: before it idles.
+    /// Returns the packets that it keeps to the pool, for other threads; call it before idling.
     pub fn unload(&mut self) {
         if self.magazine.is_empty() {
             return;

@@ -1,14 +1,12 @@
-//! Packets longer than a slot: the first slot's data, and then that of the slots that hang on it.
-//!
-//! Imports its parent's `packet` and `shared`. Read `pool` next.
+//! Packets longer than a slot: the first slot's data, followed by the data of the slots chained to it.
 //!
 //! ```text
 //!  slot 7   │ headroom │ data (linear)      │──next─▶ slot 4 │ data                │──next─▶ slot 9 │ data │ tailroom │
 //!                       ╰────────────────────── len = linear + paged ────────────────────────────────────╯
 //! ```
 //!
-//! How much data a further slot has, and which one follows, stands in its facts, and in those of the first of them which
-//! is the last; they belong to the packet, and change only while nobody shares it.
+//! The facts of a further slot hold its length and the next slot. Those of the first further slot also hold the last one. They
+//! belong to the packet, and change only while nobody shares it.
 #![allow(unsafe_code)]
 
 use super::{
@@ -19,7 +17,7 @@ use super::{
 use std::{iter::FusedIterator, mem, ptr, slice};
 
 impl Packet {
-    /// The data, slot after slot, without those that have none.
+    /// The data, slot after slot, without empty slots.
     ///
     /// ```
     /// use forebay::packet::{Pool, PoolConfig};
@@ -46,10 +44,10 @@ impl Packet {
         bytes
     }
 
-    /// Adds `bytes` behind the data: into the tailroom, then into further slots. All of them or none.
+    /// Appends `bytes`: first into the tailroom, then into further slots. All of them or none.
     ///
     /// # Errors
-    /// Others share it; it would be too long; no slot is left, or slots of another pool.
+    /// The packet is shared; it would be too long; no slot is free; or the slots are of another pool.
     pub fn append(&mut self, supply: &mut impl Supply, bytes: &[u8]) -> Result<(), Refused> {
         self.alone()?;
         if bytes.len() > (Desc::MAX_LEN - self.len()) as usize {
@@ -61,11 +59,11 @@ impl Packet {
             part => self.pool.slot_bytes - self.pool.facts(part).load().len,
         };
         let (here, rest) = bytes.split_at(bytes.len().min(last_room as usize));
-        // Slots first, so that an exhausted pool changes nothing.
+        // Allocate first, so that an exhausted pool changes nothing.
         let (first, new_last) = self.further_slots(supply, rest)?.into_ends();
         match last {
             NONE => {
-                // It cannot fail: there is room for these bytes, and we are alone.
+                // Cannot fail: there is room for these bytes, and nobody shares the packet.
                 self.put(here.len() as u32)?.copy_from_slice(here);
                 self.next = first;
             }
@@ -88,14 +86,14 @@ impl Packet {
         Ok(())
     }
 
-    /// `bytes` in slots of our pool.
+    /// Copies `bytes` into slots of our pool.
     fn further_slots(&self, supply: &mut impl Supply, bytes: &[u8]) -> Result<Further, Refused> {
         let mut further = Further {
             pool: self.pool,
             first: NONE,
             last: NONE,
         };
-        // The last piece first, so that each slot can name the one behind it.
+        // The last piece first, so that each slot can name the next one.
         let pieces = bytes.chunks(self.pool.slot_bytes as usize);
         for piece in pieces.rev() {
             let mut packet = supply.take().ok_or(Refused::Exhausted)?;
@@ -116,7 +114,7 @@ impl Packet {
         }
     }
 
-    /// Notes which of the further slots is the last, with the first of them, so that nobody has to walk there.
+    /// Stores which further slot is the last with the first of them, so that nobody has to walk there.
     fn set_last_part(&self, last: u32) {
         let facts = self.pool.facts(self.next);
         facts.store(Cold {
@@ -125,7 +123,7 @@ impl Packet {
         });
     }
 
-    /// Cuts the data of a packet with further slots to `len` bytes, which it has.
+    /// Cuts the data of a packet with further slots to `len` bytes; it has at least that many.
     pub(super) fn trim_chain(&mut self, len: u32) -> Result<(), Refused> {
         self.alone()?;
         let linear = self.linear();
@@ -158,7 +156,7 @@ impl Packet {
     }
 }
 
-/// Slots that no packet has yet, each before the one behind it; they go home if none comes to have them.
+/// Slots that belong to no packet yet, each chained to the next; dropped, they return to the pool.
 struct Further {
     pool: PoolRef,
     first: u32,
@@ -166,7 +164,7 @@ struct Further {
 }
 
 impl Further {
-    /// The slot is the caller's, and from here on ours.
+    /// The slot is the caller's, and ours from here on.
     fn put_in_front(&mut self, slot: u32, bytes: &[u8]) {
         fill(&self.pool, slot, 0, bytes);
         self.pool.facts(slot).store(Cold {
@@ -181,7 +179,7 @@ impl Further {
         }
     }
 
-    /// The first one and the last, which are a packet's now.
+    /// The first slot and the last, which belong to a packet now.
     fn into_ends(self) -> (u32, u32) {
         let ends = (self.first, self.last);
         mem::forget(self);
@@ -195,7 +193,7 @@ impl Drop for Further {
     }
 }
 
-/// Brings slots home, from `next` to the end of their chain. The caller owned them, and owns one more of that pool.
+/// Returns slots to the pool, from `next` to the end of their chain. The caller owned them, and owns one more slot of that pool.
 #[inline]
 pub(super) fn give_parts(pool: PoolRef, mut next: u32) {
     while next != NONE {
@@ -205,13 +203,13 @@ pub(super) fn give_parts(pool: PoolRef, mut next: u32) {
     }
 }
 
-/// Copies `bytes` into a further slot of a packet that is alone, from byte `at` on.
+/// Copies `bytes` into a further slot of a packet that nobody shares, from byte `at` on.
 fn fill(pool: &Shared, slot: u32, at: u32, bytes: &[u8]) {
     assert!(at as usize + bytes.len() <= pool.slot_bytes as usize);
     // SAFETY: the sum stays in the slot (asserted).
     let target = unsafe { pool.start(slot).add(at as usize) };
-    // SAFETY: the slot belongs to our packet, which nobody shares and which is borrowed exclusively; the target has
-    // room (asserted), and `bytes` is no part of it, since no slice of it can exist now.
+    // SAFETY: the slot belongs to our packet, which nobody shares and which is borrowed exclusively. The target has room
+    // (asserted). `bytes` is no part of it, since no slice of it can exist now.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target.as_ptr(), bytes.len()) };
 }
 
@@ -239,8 +237,8 @@ impl<'a> Iterator for Parts<'a> {
             self.next = cold.next;
             assert!(cold.len <= pool.slot_bytes);
             if cold.len > 0 {
-                // SAFETY: the slot belongs to the packet, which is borrowed, so nobody writes to it; the bytes are in
-                // the slot (asserted) and initialised.
+                // SAFETY: the slot belongs to the packet, which is borrowed, so nobody writes to it. The bytes are in the slot (asserted)
+                // and initialised.
                 return Some(unsafe { slice::from_raw_parts(start.as_ptr(), cold.len as usize) });
             }
         }

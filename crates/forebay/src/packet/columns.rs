@@ -1,19 +1,19 @@
 //! Descriptions of many packets, a column a field: for work that looks at one or two fields of each.
 //!
-//! Where descriptions lie one behind another, looking at a length brings 16 bytes into the cache; here it brings 4. Many
-//! of them are then looked at by one instruction, too. For work on whole packets, and for rings, a [`Desc`] is better: here
-//! one packet is in seven places. Plain data, imports its parent's `desc` only. Read [`layouts`](super::layouts) next.
+//! An array of [`Desc`] loads 16 bytes into the cache to read a length; a column of lengths loads 4. One instruction can also
+//! process several entries of a column. For whole packets, and for rings, a [`Desc`] is better: here one packet is in seven
+//! places. Plain data.
 //!
 //! ```text
 //!  &[Desc]   │ time port flags len slot pool hash │ time port flags len slot pool hash │ …        16 bytes a packet
 //!
 //!  Columns   times │ 8 │ 8 │ 8 …   lens │ 4 │ 4 │ 4 …   slots │ 4 …                             21 bytes a packet,
-//!            hashes │ 2 │ 2 …   pools │ 1 │ 1 …   ports │ 1 │ 1 …   flags │ 1 │ 1 …              of which few are looked at
+//!            hashes │ 2 │ 2 …   pools │ 1 │ 1 …   ports │ 1 │ 1 …   flags │ 1 │ 1 …              a loop reads only a few
 //! ```
 
 use super::{Desc, Facts, Flags};
 
-/// Descriptions of many packets by columns, in order.
+/// Descriptions of many packets, stored field by field, in order.
 ///
 /// ```
 /// use forebay::packet::{Columns, Desc, Facts, Flags};
@@ -39,42 +39,42 @@ pub struct Columns {
     flags: Vec<Flags>,
 }
 
-/// All columns, to be read: as long as there are packets, each.
+/// All columns, for reading. Each is as long as the number of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Nanoseconds modulo 2⁴⁸; see [`Desc::time_near`].
     pub times: &'a [u64],
     /// Bytes of data, 0 to 1,048,575.
     pub lens: &'a [u32],
-    /// Numbers of their (first) slots, 0 to 1,048,575.
+    /// Numbers of the (first) slots, 0 to 1,048,575.
     pub slots: &'a [u32],
-    /// Hashes of their flows.
+    /// Hashes of the flows.
     pub hashes: &'a [u16],
     /// Numbers of the slots' pools.
     pub pools: &'a [u8],
-    /// Where they came in or go out.
+    /// Ports where the packets arrived or will be sent.
     pub ports: &'a [u8],
     /// One bit each.
     pub flags: &'a [Flags],
 }
 
-/// The columns that may be set, and the lengths: as long as there are packets, each.
+/// The columns that may be changed, and the lengths. Each is as long as the number of packets.
 #[derive(Debug)]
 pub struct ViewMut<'a> {
-    /// Nanoseconds; of each the lower 48 bits are kept.
+    /// Nanoseconds; the lower 48 bits of each are kept.
     pub times: &'a mut [u64],
     /// Bytes of data, 0 to 1,048,575.
     pub lens: &'a [u32],
-    /// Hashes of their flows.
+    /// Hashes of the flows.
     pub hashes: &'a mut [u16],
-    /// Where they came in or go out.
+    /// Ports where the packets arrived or will be sent.
     pub ports: &'a mut [u8],
     /// One bit each.
     pub flags: &'a mut [Flags],
 }
 
 impl Columns {
-    /// No packets, with room for so many.
+    /// No packets, with room for this many.
     pub fn with_capacity(packets: usize) -> Columns {
         Columns {
             times: Vec::with_capacity(packets),
@@ -87,7 +87,7 @@ impl Columns {
         }
     }
 
-    /// Adds a packet behind all others.
+    /// Adds a packet at the end.
     #[inline]
     pub fn push(&mut self, desc: Desc) {
         self.times.push(desc.time_ns());
@@ -111,21 +111,21 @@ impl Columns {
             flags: *self.flags.get(index)?,
             hash: *self.hashes.get(index)?,
         };
-        // Lengths and slots came out of a description and are never set, so they fit.
+        // Lengths and slots came from a description and cannot be changed, so they fit.
         Desc::new(&facts).ok()
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.lens.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.lens.is_empty()
     }
 
-    /// Forgets all packets, and keeps the room.
+    /// Removes all packets, and keeps the memory.
     pub fn clear(&mut self) {
         self.times.clear();
         self.lens.clear();
@@ -136,7 +136,7 @@ impl Columns {
         self.flags.clear();
     }
 
-    /// All columns, to be read.
+    /// All columns, for reading.
     pub fn view(&self) -> View<'_> {
         View {
             times: &self.times,
@@ -149,7 +149,7 @@ impl Columns {
         }
     }
 
-    /// The columns that may be set.
+    /// The columns that may be changed.
     pub fn view_mut(&mut self) -> ViewMut<'_> {
         ViewMut {
             times: &mut self.times,

@@ -1,7 +1,7 @@
-//! The 16 bytes that describe a packet: what is looked at for every packet, and nothing else.
+//! The 16 bytes that describe a packet: the fields that are used for every packet.
 //!
-//! Plain data: it owns nothing and touches no memory. It imports the error only. What is cold (where the data begins in its
-//! slot, the length on the wire, who shares it) lies beside the slots, see `shared`. Read `packet_desc` next.
+//! Plain data: a `Desc` owns nothing and touches no memory. Rarely used fields (where the data begins in its slot, the
+//! length on the wire, the reference count) lie beside the slots, see `shared`.
 //!
 //! ```text
 //!  bit   63     56 55     48 47                                       0
@@ -10,8 +10,8 @@
 //!         63             48 47  40 39            20 19                0
 //! ```
 //!
-//! Lengths go to 1,048,575, so jumbo frames and what GRO gathers (up to 512 KiB) fit; slots to 1,048,575; pools and
-//! ports to 255. Time wraps after 78 hours and is told from a reference that is less than 39 hours off.
+//! Lengths go up to 1,048,575, so jumbo frames and frames merged by GRO (up to 512 KiB) fit; slots go up to 1,048,575, pools
+//! and ports up to 255. Time wraps after 78 hours and is reconstructed from a reference less than 39 hours away.
 
 use super::Unfit;
 
@@ -27,7 +27,7 @@ const HASH_AT: u32 = 48;
 
 const _: () = assert!(size_of::<Desc>() == 16 && align_of::<Desc>() == 16);
 
-/// One bit each; the lowest seven are the user's.
+/// One bit each; the lowest seven are for the application.
 ///
 /// ```
 /// use forebay::packet::Flags;
@@ -38,30 +38,30 @@ const _: () = assert!(size_of::<Desc>() == 16 && align_of::<Desc>() == 16);
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The packet is sound.
+    /// The packet is valid.
     pub const VALID: Flags = Flags(1);
-    /// As you like.
+    /// Reserved for the application.
     pub const FLAG2: Flags = Flags(2);
-    /// As you like.
+    /// Reserved for the application.
     pub const FLAG3: Flags = Flags(4);
     /// This machine sent it.
     pub const OUTBOUND: Flags = Flags(8);
-    /// Its bytes lie in several slots. Set and cleared by `Packet` alone.
+    /// The data lies in several slots. Set and cleared by `Packet` only.
     pub const CHAINED: Flags = Flags(128);
 
-    /// These and those.
+    /// The union of both.
     #[inline]
     pub const fn with(self, more: Flags) -> Flags {
         Flags(self.0 | more.0)
     }
 
-    /// These without those.
+    /// The first without the second.
     #[inline]
     pub const fn without(self, those: Flags) -> Flags {
         Flags(self.0 & !those.0)
     }
 
-    /// These, with [`CHAINED`](Flags::CHAINED) as it was.
+    /// These flags, with [`CHAINED`](Flags::CHAINED) unchanged.
     #[inline(always)]
     pub(super) const fn kept(self, before: Flags) -> Flags {
         let chained = Flags::CHAINED.0;
@@ -75,26 +75,26 @@ impl Flags {
     }
 }
 
-/// What a [`Desc`] says, field by field.
+/// The contents of a [`Desc`], field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Nanoseconds since any epoch; the lower 48 bits are kept.
     pub time_ns: u64,
-    /// Bytes of data, 0 to 1,048,575.
+    /// Length of the data in bytes, 0 to 1,048,575.
     pub len: u32,
-    /// The number of its (first) slot, 0 to 1,048,575.
+    /// Number of the (first) slot, 0 to 1,048,575.
     pub slot: u32,
-    /// The number of the slot's pool.
+    /// Number of the slot's pool.
     pub pool: u8,
-    /// Where it came in or goes out.
+    /// Port where the packet arrived or will be sent.
     pub port: u8,
     /// One bit each.
     pub flags: Flags,
-    /// A hash of its flow, to spread packets by; made from a longer one with [`Desc::fold_hash`].
+    /// Hash of the flow, for distributing packets; made from a longer one with [`Desc::fold_hash`].
     pub hash: u16,
 }
 
-/// A packet in 16 bytes, aligned to 16. Plain data: a copy of it owns nothing, see `PacketDesc`.
+/// A packet's description in 16 bytes, aligned to 16. Plain data: a copy owns nothing, see `PacketDesc`.
 ///
 /// ```
 /// use forebay::packet::{Desc, Facts, Flags};
@@ -115,12 +115,12 @@ pub struct Desc {
 }
 
 impl Desc {
-    /// The longest packet it can describe.
+    /// The longest packet that it can describe.
     pub const MAX_LEN: u32 = (1 << LEN_BITS) - 1;
-    /// Most slots of a pool.
+    /// The largest number of slots in a pool.
     pub const MAX_SLOTS: u32 = 1 << SLOT_BITS;
 
-    /// Puts `facts` into 16 bytes; of the time, its lower 48 bits.
+    /// Packs `facts` into 16 bytes; keeps the lower 48 bits of the time.
     ///
     /// # Errors
     /// A length or a slot above 1,048,575.
@@ -139,7 +139,7 @@ impl Desc {
         })
     }
 
-    /// An empty packet in a slot, with nothing told of it.
+    /// An empty packet in a slot; all other fields are zero.
     #[inline(always)]
     pub(super) fn empty(slot: u32, pool: u8) -> Desc {
         debug_assert!(slot < Desc::MAX_SLOTS);
@@ -160,7 +160,7 @@ impl Desc {
         }
     }
 
-    /// All of it, field by field; the time has its lower 48 bits.
+    /// All fields; the time has its lower 48 bits.
     pub fn facts(&self) -> Facts {
         Facts {
             time_ns: self.time_ns(),
@@ -179,7 +179,7 @@ impl Desc {
         low(self.told, TIME_BITS)
     }
 
-    /// The whole time, from any time that is less than 39 hours off, before or behind: "now" will do.
+    /// The full time, reconstructed from any time less than 39 hours earlier or later: the current time will do.
     ///
     /// ```
     /// use forebay::packet::{Desc, Facts};
@@ -202,19 +202,19 @@ impl Desc {
         low(self.place, LEN_BITS) as u32
     }
 
-    /// The number of its (first) slot.
+    /// Number of the (first) slot.
     #[inline]
     pub fn slot(&self) -> u32 {
         low(self.place >> SLOT_AT, SLOT_BITS) as u32
     }
 
-    /// The number of the slot's pool.
+    /// Number of the slot's pool.
     #[inline]
     pub fn pool(&self) -> u8 {
         (self.place >> POOL_AT) as u8
     }
 
-    /// Where it came in or goes out.
+    /// Port where the packet arrived or will be sent.
     #[inline]
     pub fn port(&self) -> u8 {
         (self.told >> PORT_AT) as u8
@@ -226,7 +226,7 @@ impl Desc {
         Flags((self.told >> FLAGS_AT) as u8)
     }
 
-    /// A hash of its flow.
+    /// Hash of the flow.
     #[inline]
     pub fn hash(&self) -> u16 {
         (self.place >> HASH_AT) as u16
@@ -238,7 +238,7 @@ impl Desc {
         self.told = self.told >> PORT_AT << PORT_AT | low(time_ns, TIME_BITS);
     }
 
-    /// Sets where it came in or goes out.
+    /// Sets the port where the packet arrived or will be sent.
     #[inline]
     pub fn set_port(&mut self, port: u8) {
         self.told = self.told & !(0xff << PORT_AT) | u64::from(port) << PORT_AT;
@@ -250,13 +250,13 @@ impl Desc {
         self.told = low(self.told, FLAGS_AT) | u64::from(flags.0) << FLAGS_AT;
     }
 
-    /// Sets the hash of its flow.
+    /// Sets the hash of the flow.
     #[inline]
     pub fn set_hash(&mut self, hash: u16) {
         self.place = low(self.place, HASH_AT) | u64::from(hash) << HASH_AT;
     }
 
-    /// 16 bits of a longer hash, every bit of which counts.
+    /// Folds a longer hash to 16 bits. Every bit of it matters.
     ///
     /// ```
     /// use forebay::packet::Desc;
@@ -277,12 +277,12 @@ const fn low(word: u64, bits: u32) -> u64 {
 /// The time whose lower 48 bits are `low_ns` and that is nearest to `reference_ns`.
 #[inline]
 pub(super) fn extend(low_ns: u64, reference_ns: u64) -> u64 {
-    // The distance modulo 2⁴⁸, its sign carried up: −39 to +39 hours.
+    // The distance modulo 2⁴⁸, sign-extended: −39 to +39 hours.
     let distance = (low_ns.wrapping_sub(reference_ns) << (64 - TIME_BITS)) as i64;
     let distance = distance >> (64 - TIME_BITS);
     match reference_ns.checked_add_signed(distance) {
         Some(time) => time,
-        // There is no time before 0 or beyond 64 bits, so it was on the other side.
+        // There is no time before 0 or beyond 64 bits, so the other side is right.
         None if distance < 0 => low_ns,
         None => reference_ns - (distance.unsigned_abs().wrapping_neg() & ((1 << TIME_BITS) - 1)),
     }
@@ -310,7 +310,7 @@ mod tests {
         )
     }
 
-    /// The same 16 bytes as one number, worked out without the code above.
+    /// The same 16 bytes as one number, computed without the code above.
     fn as_number(facts: &Facts) -> u128 {
         let mut number = 0;
         let fields: [(u128, u32); 7] = [
@@ -374,7 +374,7 @@ mod tests {
             wraps += usize::from(desc.time_ns() < last);
             last = desc.time_ns();
             waiting.push_back((desc, time_ns));
-            // Told both at once and after some hours in a queue.
+            // Reconstructed at once, and after some hours in a queue.
             assert_eq!(desc.time_near(clock.wall(clock.now())), time_ns);
             if waiting.len() > 20 {
                 let (desc, time_ns) = waiting.pop_front().unwrap();
@@ -397,12 +397,12 @@ mod tests {
         for len in [9018, 65_535, 262_144, 524_280, Desc::MAX_LEN] {
             assert_eq!(of(len, 0).unwrap().len(), len);
         }
-        let told = of(1 << 20, 0).unwrap_err().to_string();
+        let message = of(1 << 20, 0).unwrap_err().to_string();
         assert!(
-            told.contains("length") && told.contains("1048575"),
-            "{told}"
+            message.contains("length") && message.contains("1048575"),
+            "{message}"
         );
-        let told = of(0, 1 << 20).unwrap_err().to_string();
-        assert!(told.contains("slot"), "{told}");
+        let message = of(0, 1 << 20).unwrap_err().to_string();
+        assert!(message.contains("slot"), "{message}");
     }
 }

@@ -1,7 +1,7 @@
 //! Packets: memory slots of a pool, the 16 bytes that describe one, and the view with headroom that code works on.
 //!
-//! A packet's bytes stay in their slot from the wire to its end; what moves is the description. This room owns slots
-//! and hands them out; it imports `memory` and `sync`. Read [`Desc`] first, then [`Pool`], then [`Packet`].
+//! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves. Start with
+//! [`Desc`], then [`Pool`], then [`Packet`].
 //!
 //! ```text
 //!  Pool (one owner) ──take──▶ Packet ──into_desc──▶ PacketDesc, 16 bytes ──▶ ring::spsc ──▶ Packet ──▶ … dropped
@@ -26,12 +26,12 @@
 //!
 //! | module or type | what it is |
 //! |---|---|
-//! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as an owner of its slot |
+//! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as the owner of its slot |
 //! | [`Pool`], [`SharedPool`] | slots for one allocating thread, and for several |
-//! | [`Slots`] | free slots by the block, for whoever wants no packets yet |
-//! | [`Packet`] | headroom, data, tailroom; shared by count; chained where longer than a slot |
-//! | [`Columns`] | many descriptions, a column a field: for work that looks at one or two of them |
-//! | [`layouts`] | other shapes of a descriptor, 48 to 22 bytes, to compare and to convert |
+//! | [`Slots`] | a block of free slots, for code that does not need packets yet |
+//! | [`Packet`] | headroom, data, tailroom; reference-counted; chained if longer than a slot |
+//! | [`Columns`] | many descriptions, field by field: for loops that look at one or two fields |
+//! | [`layouts`] | other layouts of a descriptor, 48 to 22 bytes, to compare and to convert |
 //!
 //! # Misuse
 //!
@@ -51,7 +51,7 @@ mod chains;
 mod columns;
 mod desc;
 pub mod layouts;
-#[allow(clippy::module_inception)] // the room has its name from it
+#[allow(clippy::module_inception)] // the module is named after its main type
 mod packet;
 mod packet_desc;
 mod pool;

@@ -1,7 +1,7 @@
-//! What travels in rings: a description that owns its slot.
+//! The description that travels in rings: it owns its slot.
 //!
-//! The same 16 bytes as a [`Desc`], but neither `Copy` nor `Clone`, and dropping it brings the slot home. It is made
-//! from a [`Packet`] and becomes one again. Imports its parent's `shared` and `chains`. Read `packet` next.
+//! The same 16 bytes as a [`Desc`], but neither `Copy` nor `Clone`. Dropping it returns the slot to its pool. It is made
+//! from a [`Packet`] and becomes one again.
 //!
 //! ```text
 //!  Packet ──into_desc──▶ PacketDesc ──ring──▶ into_packet, or Pool::adopt, which checks the pool
@@ -34,7 +34,7 @@ const _: () = assert!(size_of::<PacketDesc>() == 16 && align_of::<PacketDesc>() 
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
-/// A copy would own the slot twice, so there is none:
+/// A copy would own the slot twice, so it cannot be copied:
 ///
 /// ```compile_fail
 /// # use forebay::packet::PacketDesc;
@@ -47,18 +47,18 @@ const _: () = assert!(size_of::<PacketDesc>() == 16 && align_of::<PacketDesc>() 
 pub struct PacketDesc(Desc);
 
 impl PacketDesc {
-    /// The packet that it describes, with its bytes.
-    #[inline(always)] // or the packet goes through memory
+    /// The packet that it describes.
+    #[inline(always)] // otherwise the packet goes through memory
     pub fn into_packet(self) -> Packet {
         let desc = self.into_raw();
-        // SAFETY: the desc owned a slot of that pool, and it becomes the packet's.
+        // SAFETY: the descriptor owned a slot of that pool, which now belongs to the packet.
         let pool = unsafe { PoolRef::of(desc.pool()) };
-        // SAFETY: the slot, and what hangs on it, was the desc's and is the packet's now.
+        // SAFETY: the slot and the slots chained to it belonged to the descriptor, and now belong to the packet.
         unsafe { Packet::adopted(pool, desc) }
     }
 
-    /// The plain description; the slot stays out until [`from_raw`](PacketDesc::from_raw). For memory that cannot hold
-    /// what has a `Drop`.
+    /// The plain description. The slot stays allocated until [`from_raw`](PacketDesc::from_raw). For memory that cannot hold
+    /// values with a `Drop`.
     #[inline]
     pub fn into_raw(self) -> Desc {
         let desc = self.0;
@@ -66,11 +66,11 @@ impl PacketDesc {
         desc
     }
 
-    /// Owns again what [`into_raw`](PacketDesc::into_raw) gave up.
+    /// Takes back the ownership that [`into_raw`](PacketDesc::into_raw) gave up.
     ///
     /// # Safety
-    /// `desc` came from `into_raw` in this process (time, port, hash and all flags but `CHAINED` may have been set
-    /// since), it was not made a `PacketDesc` since, and what was written of its packet by other threads is visible.
+    /// `desc` came from `into_raw` in this process (time, port, hash and all flags but `CHAINED` may have been changed). It has
+    /// not been made a `PacketDesc` since. What other threads wrote to its packet is visible to this thread.
     ///
     /// ```
     /// # #![allow(unsafe_code)]
@@ -87,7 +87,7 @@ impl PacketDesc {
         PacketDesc(desc)
     }
 
-    /// Bytes of its slot before the data, which the 16 bytes do not say: a look at what is cold, beside the slot.
+    /// Bytes of the slot before the data. Loads a rarely used field beside the slot.
     ///
     /// ```
     /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
@@ -98,7 +98,7 @@ impl PacketDesc {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn headroom(&self) -> u32 {
-        // SAFETY: we own a slot of that pool, and outlive the look.
+        // SAFETY: we own a slot of that pool for the duration of the call.
         let pool = unsafe { PoolRef::of(self.0.pool()) };
         pool.facts(self.0.slot()).load().offset
     }
@@ -109,19 +109,19 @@ impl PacketDesc {
         self.0.set_time(time_ns);
     }
 
-    /// Sets where it came in or goes out.
+    /// Sets the port where the packet arrived or will be sent.
     #[inline]
     pub fn set_port(&mut self, port: u8) {
         self.0.set_port(port);
     }
 
-    /// Sets the user's flags; [`Flags::CHAINED`] stays as it is.
+    /// Sets the application's flags; [`Flags::CHAINED`] stays as it is.
     #[inline]
     pub fn set_flags(&mut self, flags: Flags) {
         self.0.set_flags(flags.kept(self.0.flags()));
     }
 
-    /// Sets the hash of its flow.
+    /// Sets the hash of the flow.
     #[inline]
     pub fn set_hash(&mut self, hash: u16) {
         self.0.set_hash(hash);

@@ -1,7 +1,7 @@
-//! The pool's owner: it hands out slots, and takes back what comes home.
+//! The pool's owner: it hands out slots, and collects the ones that return.
 //!
-//! One thread at a time owns it; packets may be dropped on any. Free slots are a stack, so the one that came back last,
-//! which is warm, goes out first. Imports its parent's `shared`, `returns` and `chains`. Read `allocator` next.
+//! One thread at a time owns it; packets may be dropped on any thread. Free slots are a stack, so the slot that returned
+//! last, which is still in the cache, goes out first.
 //!
 //! ```text
 //!   take ◀── │ last │ ◀── put_back
@@ -11,9 +11,9 @@
 //!            arrived ──▶ │ block │ ──▶ │ block │ ◀── all that came home, in one swap, whenever there is none left
 //! ```
 //!
-//! The top of the stack has a place of its own, `last`. So a slot taken and put back at once leaves the stack's height
-//! alone; else each step would wait until the height that the one before stored can be loaded, which is most of what
-//! taking and returning costs.
+//! The top of the stack is a separate field, `last`. A slot that is taken and put back at once therefore does not change the
+//! stack's height. Otherwise each step would wait for the store of the height by the step before, which is most of the
+//! cost of taking and returning.
 #![allow(unsafe_code)]
 
 use super::{
@@ -28,10 +28,10 @@ use std::{fmt, mem, ptr::NonNull};
 
 const ON: &str = "packet pool";
 
-/// Slots to take between two looks at what came home: those of a block.
+/// Slots to take between two collections of returned slots: the slots of a block.
 const LOOK_EVERY: usize = 16;
 
-/// What a pool is to be like.
+/// Settings of a pool.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig};
@@ -43,17 +43,17 @@ const LOOK_EVERY: usize = 16;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Packets that it can hold: 1 to 1,048,576; 2048 by default. Each costs 84 bytes beside its slot.
+    /// Number of packets that it can hold: 1 to 1,048,576; 2048 by default. Each costs 84 bytes beside its slot.
     pub slots: u32,
-    /// Bytes of a slot, headroom included: 64 to 524,288, a multiple of 64; 2048 by default. AF_XDP wants 2048 or
-    /// 4096 (Documentation/networking/af_xdp.rst, UMEM). Where it does not matter, an odd multiple of 64, such as 2112, may
-    /// serve better: slots that lie a power of two apart all begin in the same few sets of a cache.
+    /// Bytes of a slot, headroom included: 64 to 524,288, a multiple of 64; 2048 by default. AF_XDP needs 2048 or
+    /// 4096 (Documentation/networking/af_xdp.rst, UMEM). Otherwise an odd multiple of 64, such as 2112, may be faster: slots
+    /// a power of two apart all begin in the same few sets of a cache.
     pub slot_bytes: u32,
     /// Bytes left free before a new packet's data; 128 by default.
     pub headroom: u32,
-    /// Make the memory present when the pool is made (the default), so that no first touch stops a thread later.
+    /// Fault the memory in when the pool is made (the default), so that no thread pays for it later.
     pub populate: bool,
-    /// Ask for pages of 2 MiB where the pool is that large; [`Pool::huge_pages`] says what was got.
+    /// Ask for pages of 2 MiB where the pool is that large; [`Pool::huge_pages`] reports what it got.
     pub huge_pages: bool,
 }
 
@@ -70,10 +70,10 @@ impl Default for PoolConfig {
 }
 
 impl PoolConfig {
-    /// Checks what can be checked without the kernel.
+    /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
-    /// A number outside its range; headroom that leaves no room for data.
+    /// A number outside its range, or headroom that leaves no room for data.
     pub fn validate(&self) -> Result<()> {
         let wrong = |tried: String, advice: String| Err(Error::new(ON, tried).advise(advice));
         if self.slots == 0 || self.slots > Desc::MAX_SLOTS {
@@ -101,27 +101,27 @@ impl PoolConfig {
     }
 }
 
-/// What a pool has and had.
+/// Counts of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All slots.
     pub slots: u32,
-    /// Slots that can be taken at once.
+    /// Slots that can be taken now.
     pub free: u32,
-    /// Slots elsewhere: in packets, in rings, on their way home.
+    /// Slots elsewhere: in packets, in rings, or on their way back.
     pub away: u32,
-    /// The most that `away` has been.
+    /// The largest value that `away` has had.
     pub most_away: u32,
-    /// Packets that were asked for and not there.
+    /// Packets that were asked for while no slot was free.
     pub exhausted: u64,
 }
 
-/// Slots that were not home when their pool ended: leaked ([`std::mem::forget`]), or still in use.
+/// Slots that had not returned when their pool ended: leaked ([`std::mem::forget`]), or still in use.
 ///
-/// Those in use are fine until they are dropped; the memory stays until the last one is.
+/// Packets still in use stay valid until they are dropped; the memory stays until the last one is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaks {
-    /// Their numbers, in order; not empty.
+    /// Their numbers, in ascending order; not empty.
     pub slots: Vec<u32>,
 }
 
@@ -130,14 +130,14 @@ impl fmt::Display for Leaks {
         let (count, first) = (self.slots.len(), self.slots.first().copied().unwrap_or(0));
         write!(
             f,
-            "{count} packets were not home when their pool ended, the first in slot {first}"
+            "{count} packets were still in use when their pool ended, the first in slot {first}"
         )
     }
 }
 
 impl std::error::Error for Leaks {}
 
-/// A packet that came to a pool that is not its own, unharmed.
+/// A packet that was given to a pool other than its own. It is unharmed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Foreign<T>(pub T);
 
@@ -149,12 +149,12 @@ impl<T> fmt::Display for Foreign<T> {
 
 impl<T: fmt::Debug> std::error::Error for Foreign<T> {}
 
-/// Who may be a supply: packets are trusted to be fresh, so it is for this room to say.
+/// Seals [`Supply`]: its packets are trusted to be fresh.
 pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// Where new packets come from: a [`Pool`], or an [`Allocator`](super::Allocator) of a shared one. Nothing else can be:
+/// A source of new packets: a [`Pool`], or an [`Allocator`](super::Allocator) of a shared one. No other type can implement it:
 ///
 /// ```compile_fail,E0277
 /// struct Mine;
@@ -163,15 +163,15 @@ pub(super) mod sealed {
 /// }
 /// ```
 pub trait Supply: sealed::Sealed {
-    /// An empty packet with the pool's headroom; `None` if no slot is left.
+    /// An empty packet with the pool's headroom; `None` if no slot is free.
     fn take(&mut self) -> Option<Packet>;
 }
 
 /// A bounded number of slots for packets, in one piece of memory.
 ///
-/// The pool has one owner at a time: it is `Send`, and taking needs `&mut`. For several allocating threads there is
-/// [`SharedPool`](super::SharedPool). Packets may be dropped on any thread, also after the pool; a thread that drops them
-/// keeps a few slots until it calls [`return_idle`](super::return_idle), which says how many.
+/// The pool has one owner at a time: it is `Send`, and taking needs `&mut`. For several allocating threads, use
+/// [`SharedPool`](super::SharedPool). Packets may be dropped on any thread, also after the pool. A thread that drops them
+/// keeps a few slots until it calls [`return_idle`](super::return_idle), whose documentation states how many.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig};
@@ -189,32 +189,32 @@ pub struct Pool {
     pub(super) shared: Arc<Shared>,
     /// The slot put back last, above the stack, or NONE.
     last: u32,
-    /// Slots that are home and ours: the first `free` of it, and `last`; there is room for all.
+    /// Slots that we own: the first `free` entries, and `last`; there is room for all slots.
     stack: Box<[u32]>,
     free: usize,
-    /// The slot of the first block of those that have come home and are still to be read, or NONE.
+    /// The slot of the first returned block that is not read yet, or NONE.
     arrived: u32,
-    /// Down to so many free slots there is no look at what came home.
+    /// Returned slots are collected when this many or fewer are free.
     look_at: usize,
-    /// Free slots after the last look at which there was enough.
+    /// Number of free slots after the last collection that found enough.
     level: usize,
-    /// The fewest that `free` has been while there was no `last`.
+    /// The smallest value that `free` has had while `last` was empty.
     least_free: usize,
     exhausted: u64,
     ended: bool,
 }
 
 impl Pool {
-    /// Makes a pool as `config` says.
+    /// Makes a pool.
     ///
     /// # Errors
-    /// A number outside its range; no memory for it, see [`Region::new`](crate::memory::Region::new); 256 pools are
-    /// there already, those counted that have ended with packets out.
+    /// A number outside its range; no memory, see [`Region::new`](crate::memory::Region::new); or 256 pools exist already,
+    /// ended ones with packets still in use included.
     pub fn new(config: &PoolConfig) -> Result<Pool> {
         Ok(Pool {
             shared: Shared::begin(config)?,
             last: NONE,
-            // The lowest number on top.
+            // The lowest number is on top.
             stack: (0..config.slots).rev().collect(),
             free: config.slots as usize,
             arrived: NONE,
@@ -226,16 +226,16 @@ impl Pool {
         })
     }
 
-    /// An empty packet with the pool's headroom; `None` if no slot is left, which is counted.
-    #[inline(always)] // or the packet goes through memory
+    /// An empty packet with the pool's headroom; `None` if no slot is free, which is counted.
+    #[inline(always)] // otherwise the packet goes through memory
     pub fn take(&mut self) -> Option<Packet> {
         let slot = match mem::replace(&mut self.last, NONE) {
             NONE => self.pop()?,
             last => last,
         };
-        // SAFETY: the slot that left is out, and the packet's.
+        // SAFETY: the slot that left the stack belongs to the packet.
         let pool = unsafe { PoolRef::new(&self.shared) };
-        // SAFETY: a slot at home belongs to nobody but us, and it left.
+        // SAFETY: a slot on the stack belongs to the pool alone, and it left the stack.
         Some(unsafe { Packet::fresh(pool, slot) })
     }
 
@@ -257,11 +257,11 @@ impl Pool {
 
     #[inline(always)]
     fn push(&mut self, slot: u32) {
-        self.stack[self.free] = slot; // there is room for all
+        self.stack[self.free] = slot; // there is room for all slots
         self.free += 1;
     }
 
-    /// Puts the slot that was put back last onto the stack.
+    /// Moves the slot that was put back last onto the stack.
     #[inline(always)]
     fn push_last(&mut self) {
         let last = mem::replace(&mut self.last, NONE);
@@ -270,9 +270,9 @@ impl Pool {
         }
     }
 
-    /// Looks at what came home, a block at a time until `wanted` slots are free, and more than after the last look: so what is at
-    /// home is used again before other slots are, and few are in use. It does so long before there is nothing else: a
-    /// block that is on its way from another core when it is asked for has arrived when it is read, at the next look.
+    /// Collects returned slots, a block at a time, until `wanted` slots are free, and more than after the last collection. So
+    /// returned slots are used again before others, and few are in use. It runs long before the stack is empty: a block
+    /// is prefetched at one call and read at the next, when its cache line has arrived from the other core.
     #[cold]
     #[inline(never)]
     pub(super) fn look(&mut self, wanted: usize) {
@@ -285,11 +285,11 @@ impl Pool {
             if self.arrived == NONE {
                 self.arrived = returns.take_all();
                 if self.arrived == NONE {
-                    self.level = self.free; // all are here that are at home
+                    self.level = self.free; // all returned slots have been collected
                     break;
                 }
                 if self.free >= wanted {
-                    break; // the next look reads it
+                    break; // the next call reads it
                 }
             }
             self.arrived = returns.unroll(self.arrived, |slot| {
@@ -303,7 +303,7 @@ impl Pool {
         self.look_at = self.free.saturating_sub(LOOK_EVERY);
     }
 
-    /// Up to `n` empty packets at once, into a `Vec` or whatever can be extended; returns how many.
+    /// Takes up to `n` empty packets into a `Vec` or anything else that can be extended; returns how many.
     #[inline]
     pub fn take_burst(&mut self, n: usize, target: &mut impl Extend<Packet>) -> usize {
         self.push_last();
@@ -319,20 +319,20 @@ impl Pool {
             least_free: &mut self.least_free,
         };
         let stack = &self.stack;
-        // SAFETY: it is used for slots that left the stack only, which are out.
+        // SAFETY: used only for slots that left the stack.
         let pool = unsafe { PoolRef::new(&self.shared) };
-        // One leaves the stack for each that the target really takes, so that none is lost between the two.
+        // A slot leaves the stack only when the target takes its packet, so none is lost in between.
         target.extend((0..n.min(before)).map(|_| {
             *leaving.free -= 1;
-            // SAFETY: a slot on the stack belongs to nobody but us, and it left the stack.
+            // SAFETY: a slot on the stack belongs to the pool alone, and it left the stack.
             unsafe { Packet::fresh(pool, stack[*leaving.free]) }
         }));
         drop(leaving);
         before - self.free
     }
 
-    /// Up to `n` free slots by the block, at most [`Slots::MOST`], for whoever fills slots and wants no packets yet: their numbers
-    /// are copied at once.
+    /// Takes up to `n` free slots as a block, at most [`Slots::MOST`], for code that fills slots and does not need packets yet. Their
+    /// numbers are copied at once.
     #[inline]
     pub fn take_slots(&mut self, n: usize) -> Slots {
         let n = n.min(Slots::MOST);
@@ -345,27 +345,27 @@ impl Pool {
         let before = self.free;
         self.free -= taken;
         self.least_free = self.least_free.min(self.free);
-        // SAFETY: it is used as long as there are slots in the block, which are out.
+        // SAFETY: used as long as the block has slots, which left the stack.
         let pool = unsafe { PoolRef::new(&self.shared) };
-        // SAFETY: slots on the stack belong to nobody but us, and these left the stack.
+        // SAFETY: slots on the stack belong to the pool alone, and these left the stack.
         unsafe { Slots::owning(pool, &self.stack[self.free..before]) }
     }
 
-    /// Puts slots on top of the free ones by the block.
+    /// Puts a block of slots onto the stack.
     ///
     /// # Errors
-    /// Those of another pool, which come back.
+    /// The slots are of another pool; they are returned.
     #[inline]
-    #[allow(clippy::result_large_err)] // it is the slots, not a report
+    #[allow(clippy::result_large_err)] // the error returns the slots
     pub fn put_back_slots(&mut self, slots: Slots) -> std::result::Result<(), Foreign<Slots>> {
         if !slots.are_of(&self.shared) {
             return Err(Foreign(slots));
         }
         self.push_last();
         let (numbers, len) = slots.into_numbers();
-        let above = &mut self.stack[self.free..]; // there is room for all
+        let above = &mut self.stack[self.free..]; // there is room for all slots
         match above.first_chunk_mut() {
-            // A copy of known length, without a call: what is beyond `len` lies above the stack, and means nothing there.
+            // A copy of known length, without a call. What is beyond `len` lies above the top of the stack and is not used.
             Some(block) => *block = numbers,
             None => above[..len].copy_from_slice(&numbers[..len]),
         }
@@ -373,16 +373,16 @@ impl Pool {
         Ok(())
     }
 
-    /// Puts a packet's slot on top of the free ones, at once: faster than dropping it.
+    /// Puts a packet's slot onto the stack at once: faster than dropping the packet.
     ///
     /// # Errors
-    /// A packet of another pool, which comes back.
-    #[inline(always)] // or the packet goes through memory
+    /// The packet is of another pool; it is returned.
+    #[inline(always)] // otherwise the packet goes through memory
     pub fn put_back(&mut self, mut packet: Packet) -> std::result::Result<(), Foreign<Packet>> {
         if !packet.pool.is(&self.shared) {
             return Err(Foreign(packet));
         }
-        // One that is shared or chained goes the common way.
+        // A shared or chained packet is dropped in the ordinary way.
         if packet.is_one_slot() {
             let before = mem::replace(&mut self.last, packet.into_slot());
             if before != NONE {
@@ -392,9 +392,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes in whatever has come home, and what this thread has gathered; returns how many slots are free now.
+    /// Collects all returned slots, and those that this thread has gathered; returns how many slots are free now.
     ///
-    /// [`take`](Pool::take) does it when it has to.
+    /// [`take`](Pool::take) does that when needed.
     pub fn refill(&mut self) -> usize {
         self.push_last();
         let mut home = |slot| come_home(&self.shared, &mut self.stack, &mut self.free, slot);
@@ -405,10 +405,10 @@ impl Pool {
         self.free
     }
 
-    /// A packet of this pool from its descriptor.
+    /// Makes a packet of this pool from its descriptor.
     ///
     /// # Errors
-    /// A descriptor of another pool, which comes back.
+    /// The descriptor is of another pool; it is returned.
     ///
     /// ```
     /// use forebay::packet::{Pool, PoolConfig};
@@ -424,14 +424,14 @@ impl Pool {
         adopt(&self.shared, desc)
     }
 
-    /// What other threads need to [`adopt`](Handle::adopt) packets of this pool only.
+    /// A handle with which other threads can [`adopt`](Handle::adopt) packets of this pool only.
     pub fn handle(&self) -> Handle {
         Handle {
             shared: self.shared.clone(),
         }
     }
 
-    /// What the pool has and had.
+    /// Counts of the pool.
     pub fn counts(&self) -> Counts {
         let slots = self.shared.slots;
         let free = self.free as u32 + u32::from(self.last != NONE);
@@ -450,7 +450,7 @@ impl Pool {
     }
 
     /// The memory of all slots, in one piece: its first byte, aligned to a page, and its length. For registering it
-    /// (AF_XDP's UMEM); its bytes belong to whoever has the packets.
+    /// (AF_XDP's UMEM). Its bytes belong to the owners of the packets.
     pub fn memory(&self) -> (NonNull<u8>, usize) {
         let bytes = self.shared.slots as usize * self.shared.slot_bytes as usize;
         (self.shared.start(0), bytes)
@@ -477,15 +477,15 @@ impl Pool {
         Payloads::new(base, shared.slot_bytes, shared.slots, shared.number)
     }
 
-    /// Which huge pages it has now. Reads `/proc/self/smaps`: not for a hot path.
+    /// The huge pages that it has now. Reads `/proc/self/smaps`: not for a hot path.
     pub fn huge_pages(&self) -> HugePages {
         self.shared.region.huge_pages()
     }
 
-    /// Ends the pool, and says which slots are not home: none is what to expect where all packets are dropped and
-    /// the threads that dropped them have ended or called [`return_idle`](super::return_idle).
+    /// Ends the pool, and returns the slots that are still in use: `None` is normal if all packets were dropped, and the threads
+    /// that dropped them have ended or called [`return_idle`](super::return_idle).
     ///
-    /// Dropping the pool does the same without a word.
+    /// Dropping the pool does the same and reports nothing.
     ///
     /// ```
     /// use forebay::packet::{Leaks, Pool, PoolConfig};
@@ -502,14 +502,14 @@ impl Pool {
         }
         let home = &mut self.stack[..self.free];
         home.sort_unstable();
-        // What is missing in a row of numbers that rise.
+        // The gaps in a row of ascending numbers.
         let mut home = home.iter().copied().peekable();
         let mut slots = Vec::with_capacity(out);
         slots.extend((0..self.shared.slots).filter(|slot| home.next_if_eq(slot).is_none()));
         Some(Leaks { slots })
     }
 
-    /// Ends the pool: what is home lies on the stack and stays there. Gives how many slots are out.
+    /// Ends the pool. Free slots stay on the stack. Returns the number of slots still in use.
     fn end(&mut self) -> usize {
         self.ended = true;
         self.refill();
@@ -518,23 +518,23 @@ impl Pool {
         });
         let out = self.shared.slots as usize - self.free;
         if self.shared.returns.expect(out) {
-            // SAFETY: `expect` says so, to one only.
+            // SAFETY: `expect` returns it to one caller only.
             unsafe { self.shared.end() };
         }
         out
     }
 }
 
-/// Puts a slot that another thread may have used onto the stack, and asks for where its next packet begins: it is likely to be
-/// written soon, and the line's way from another core is long.
+/// Puts a slot that another thread may have used onto the stack, and prefetches the line where its next packet begins: it will
+/// probably be written soon, and the line takes long to come from another core.
 #[inline(always)]
 fn come_home(shared: &Shared, stack: &mut [u32], free: &mut usize, slot: u32) {
-    stack[*free] = slot; // there is room for all
+    stack[*free] = slot; // there is room for all slots
     *free += 1;
     shared.fetch(slot);
 }
 
-/// A burst that leaves the stack: how few slots it left is noted when it is over, also where its target panics.
+/// A burst of slots that leave the stack. Its `Drop` records how few slots are left, also if the target panics.
 struct Leaving<'a> {
     free: &'a mut usize,
     least_free: &'a mut usize,
@@ -574,7 +574,7 @@ impl Supply for Pool {
     }
 }
 
-/// A pool as seen by other threads: it takes packets of this pool and no other. It keeps the memory, not the pool.
+/// Access to a pool from other threads: it accepts packets of this pool only. It keeps the memory alive, not the pool.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig};
@@ -590,10 +590,10 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A packet of this pool from its descriptor.
+    /// Makes a packet of this pool from its descriptor.
     ///
     /// # Errors
-    /// A descriptor of another pool, which comes back.
+    /// The descriptor is of another pool; it is returned.
     #[inline]
     pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
         adopt(&self.shared, desc)
@@ -606,8 +606,8 @@ impl Handle {
 }
 
 fn adopt(shared: &Shared, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
-    // A number may be another pool's by now, so the pool itself is looked at.
-    // SAFETY: `desc` owns a slot of that pool, and outlives the question.
+    // Numbers are used again, so the pool itself is compared.
+    // SAFETY: `desc` owns a slot of that pool for the duration of the call.
     if !unsafe { super::shared::PoolRef::of(desc.pool()) }.is(shared) {
         return Err(Foreign(desc));
     }

@@ -1,8 +1,7 @@
-//! Free slots by the block: up to 32 numbers, which are copied at once, of slots that are not packets yet.
+//! Blocks of free slots: up to 32 numbers of slots that are not packets yet.
 //!
-//! Whoever fills many slots, or hands them to a card, needs neither headroom nor lengths for them: numbers do, and moving 32 of
-//! them is two cache lines. A slot becomes a packet when it is wanted. Imports its parent's `shared` and `chains`. Read `pool`
-//! next, which they are taken from.
+//! Code that fills many slots, or hands them to a card, needs neither headroom nor lengths: numbers are enough, and 32 of
+//! them are two cache lines. A slot becomes a packet when one is needed.
 //!
 //! ```text
 //!  Pool   │ … free: a stack of numbers │ 7 │ 3 │ 9 │ ──take_slots──▶ Slots │ 7 │ 3 │ 9 │ ──pop──▶ Packet in slot 9
@@ -18,7 +17,7 @@ use super::{
 };
 use std::{fmt, mem, slice};
 
-/// Up to [`MOST`](Slots::MOST) free slots of one pool, owned. Those that are left when it is dropped go home.
+/// Up to [`MOST`](Slots::MOST) free slots of one pool, owned. Slots that are left when it is dropped return to the pool.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig, Slots};
@@ -34,20 +33,20 @@ use std::{fmt, mem, slice};
 /// ```
 pub struct Slots {
     pool: PoolRef,
-    /// The first `len` of them are ours; the others mean nothing.
+    /// The first `len` entries are ours; the others are unused.
     numbers: [u32; Slots::MOST],
     /// 0 to 32.
     len: usize,
 }
 
 impl Slots {
-    /// The most slots of a block.
+    /// The largest number of slots in a block.
     pub const MOST: usize = 32;
 
-    /// So many slots.
+    /// A block of these slots.
     ///
     /// # Safety
-    /// The caller owns the slots of `pool` that `numbers` are, at most 32, and from here on the block does.
+    /// The caller owns these slots of `pool`, at most 32, and hands them over to the block.
     #[inline(always)]
     pub(super) unsafe fn owning(pool: PoolRef, numbers: &[u32]) -> Slots {
         let len = numbers.len();
@@ -58,25 +57,25 @@ impl Slots {
         Slots { pool, numbers, len }
     }
 
-    /// How many there are.
+    /// Number of slots.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the block is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Their numbers: 0 to those of the pool, in no order.
+    /// Numbers of the slots, in no order.
     #[inline]
     pub fn numbers(&self) -> &[u32] {
         &self.numbers[..self.len]
     }
 
-    /// All bytes of one of them, which hold whatever was there or has been written; `None` beyond the last one.
+    /// All bytes of a slot: what was there, or has been written; `None` beyond the last slot.
     ///
     /// ```
     /// use forebay::packet::{Pool, PoolConfig};
@@ -92,36 +91,36 @@ impl Slots {
     pub fn bytes(&self, index: usize) -> Option<&[u8]> {
         let slot = *self.numbers().get(index)?;
         let (start, len) = (self.pool.start(slot), self.pool.slot_bytes as usize);
-        // SAFETY: as in `bytes_mut`, and we are borrowed, so nobody writes to them.
+        // SAFETY: as in `bytes_mut`; the shared borrow keeps everybody from writing.
         Some(unsafe { slice::from_raw_parts(start.as_ptr(), len) })
     }
 
-    /// All bytes of one of them, which hold whatever was there; `None` beyond the last one.
+    /// All bytes of a slot: what was there before; `None` beyond the last slot.
     #[inline(always)]
     pub fn bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let slot = *self.numbers().get(index)?;
         let (start, len) = (self.pool.start(slot), self.pool.slot_bytes as usize);
-        // SAFETY: the slot is ours alone, since nobody shares what is no packet; its bytes are in the pool's memory, which is
-        // there as long as we own a slot, and initialised; we are borrowed exclusively.
+        // SAFETY: the slot is ours alone, since only packets can be shared. Its bytes are in the pool's memory, which exists as
+        // long as we own a slot, and they are initialised. The borrow is exclusive.
         Some(unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 
-    /// Makes the last one a packet: empty, with the pool's headroom; `None` if none is left.
+    /// Makes the last slot an empty packet with the pool's headroom; `None` if no slot is left.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         let slot = *self.numbers().last()?;
         self.len -= 1;
-        // SAFETY: the slot was ours, and is the packet's now.
+        // SAFETY: the slot was ours, and belongs to the packet now.
         Some(unsafe { Packet::fresh(self.pool, slot) })
     }
 
-    /// Whether they are of that pool, or there are none: then the pool that they were of may be gone.
+    /// Whether the slots are of that pool, or there are none; in that case their pool may have ended.
     #[inline(always)]
     pub(super) fn are_of(&self, shared: &Shared) -> bool {
         self.is_empty() || self.pool.is(shared)
     }
 
-    /// Gives them up without bringing them home.
+    /// Gives the slots up without returning them.
     #[inline(always)]
     pub(super) fn into_numbers(self) -> ([u32; Slots::MOST], usize) {
         let numbers = (self.numbers, self.len);
@@ -132,7 +131,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // The pool may be gone with the last one.
+        // The last slot may have freed the pool.
         for &slot in self.numbers() {
             chains::give(self.pool, slot);
         }

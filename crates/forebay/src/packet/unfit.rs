@@ -1,9 +1,9 @@
-//! The answer to a value that a descriptor has no bits for: which, and what would fit. It imports the error only.
+//! The error for a value that does not fit into a descriptor's field: which value, and what would fit.
 
 use crate::Error;
 use std::fmt;
 
-/// A value that does not fit its field. Nothing was cut: nothing was stored.
+/// A value that does not fit its field. Nothing was stored.
 ///
 /// ```
 /// use forebay::packet::{Desc, Facts};
@@ -12,7 +12,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// What it was to be stored in, such as `a descriptor of 16 bytes`.
+    /// The target, such as `a descriptor of 16 bytes`.
     pub target: &'static str,
     /// The field, such as `length`.
     pub field: &'static str,
@@ -22,23 +22,23 @@ pub struct Unfit {
     pub bound: Bound,
 }
 
-/// What a field can hold.
+/// The range of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Values from 0 to this one.
     AtMost(u64),
-    /// Values from this one on.
+    /// Values from this one upwards.
     AtLeast(u64),
     /// This value only.
     Only(u64),
     /// Multiples of this.
     MultipleOf(u64),
-    /// Data in one slot: not that of a chain.
+    /// Data in one slot, not a chain.
     OneSlot,
 }
 
 impl Unfit {
-    /// Checks `value` against the bits there are for it.
+    /// Checks `value` against the bits that it may use.
     #[inline(always)]
     pub(super) fn check_bits(
         target: &'static str,
