@@ -1,9 +1,8 @@
-//! Slots that a thread has done with, gathered into chains, one for each pool, so that 32 go home by one step.
+//! Slots that a thread has released, gathered into one chain for each pool, so that 32 return in one step.
 //!
-//! A chain belongs to its thread alone. It goes home when it is full, when the thread says that it is idle, when its
-//! owner looks for slots in this very thread, and when the thread ends. In a pool of fewer than 1024 slots a chain is
-//! full at a 32nd of them, so that what threads keep never adds up to all. Imports its parent's `returns` and `shared`.
-//! Read `pool` next.
+//! A chain belongs to its thread alone. It returns to the pool when it is full, when the thread calls `return_idle`, when the
+//! pool's owner collects slots in this very thread, and when the thread ends. In a pool of fewer than 1024 slots a chain is
+//! full at 1/32 of them, so that the slots that threads keep never add up to all.
 //!
 //! ```text
 //!   drop, drop, drop ──▶ │ chain of pool 0 │ chain of pool 1 │ …   this thread's
@@ -19,16 +18,16 @@ use super::{
 use std::cell::Cell;
 
 thread_local! {
-    // Not loom's: models drive `returns` with chains of their own. Nothing here has a `Drop`, so that nobody has to ask whether
-    // it is over: a chain that begins sees to its end.
+    // Not loom's: models drive `returns` with their own chains. Nothing here has a `Drop`, so that no access has to check whether
+    // it has run; starting a chain registers its end.
     static CHAINS: Chains = const { Chains([const { Cell::new(Chain::EMPTY) }; MOST_POOLS]) };
     static AT_END: AtEnd = const { AtEnd };
 }
 
-/// One chain for each number of a pool. One that is not empty keeps its pool's number and memory alive.
+/// One chain for each pool number. A chain that is not empty keeps its pool's number and memory alive.
 struct Chains([Cell<Chain>; MOST_POOLS]);
 
-/// Brings the thread's chains home as it ends.
+/// Returns the thread's chains when the thread ends.
 struct AtEnd;
 
 impl Drop for AtEnd {
@@ -45,17 +44,17 @@ pub(super) fn give(pool: PoolRef, slot: u32) {
     }
 }
 
-/// Lets `look` see this thread's chain of a pool; it must not come here again.
+/// Calls `look` with this thread's chain of a pool; `look` must not call this function.
 #[inline(always)]
 fn with<R>(pool: PoolRef, look: impl FnOnce(&mut Chain) -> R) -> R {
     CHAINS.with(|chains| {
         let chain = chains.0[pool.number as usize].as_ptr();
-        // SAFETY: the chain is this thread's, and `look` does not come here again.
+        // SAFETY: the chain is this thread's, and `look` does not call this function again.
         look(unsafe { &mut *chain })
     })
 }
 
-/// Adds a slot with which a block or a chain begins or is full.
+/// Adds a slot that begins or fills a block or a chain.
 #[inline(never)]
 fn link(pool: PoolRef, slot: u32) {
     if with(pool, |chain| chain.len() == 0) && !is_seen_to() {
@@ -70,7 +69,7 @@ fn link(pool: PoolRef, slot: u32) {
     }
 }
 
-/// Has the thread bring its chains home as it ends; false if it is past that.
+/// Registers the return of the chains at the thread's end; false if the thread is past that.
 #[cold]
 #[inline(never)]
 fn is_seen_to() -> bool {
@@ -83,7 +82,7 @@ fn bring_home(pool: PoolRef) {
     pool.bring_home(take_own(&pool));
 }
 
-/// Brings a slot home from a thread that is past its end, where it may keep none.
+/// Returns a slot from a thread that is past its end, where it may keep none.
 #[cold]
 #[inline(never)]
 fn bring_home_alone(pool: PoolRef, slot: u32) {
@@ -92,20 +91,19 @@ fn bring_home_alone(pool: PoolRef, slot: u32) {
     pool.bring_home(chain);
 }
 
-/// This thread's own slots of a pool, for the pool's owner.
+/// This thread's gathered slots of a pool, for the pool's owner.
 pub(super) fn take_own(shared: &Shared) -> Chain {
     CHAINS.with(|chains| chains.0[shared.number as usize].replace(Chain::EMPTY))
 }
 
-/// Brings home all slots that this thread has gathered and not yet returned.
+/// Returns all slots that this thread has gathered to their pools.
 ///
-/// Call it before a thread sleeps or turns to something else. Threads that end do it by themselves; `join` waits for
-/// that, the end of a [`std::thread::scope`] does not.
+/// Call it before a thread sleeps or turns to something else. A thread that ends does it; `join` waits for that, the end of a
+/// [`std::thread::scope`] does not.
 ///
-/// A thread that never calls it keeps fewer than a 32nd of a pool's slots: at most 31, and none of a pool of fewer than
-/// 64. So when all packets are dropped, by up to 32 such threads, at least 32 slots are home (all, where there are
-/// fewer), and the next packets can be taken. With more such threads a pool needs 32 slots for each of them.
-///
+/// A thread that never calls it keeps fewer than 1/32 of a pool's slots: at most 31, and none of a pool of fewer than 64. So
+/// when up to 32 such threads have dropped all packets, at least 32 slots are back in the pool (all, where there are fewer). With
+/// more such threads, a pool needs 32 slots for each of them.
 /// ```
 /// use forebay::packet::{Pool, PoolConfig, return_idle};
 /// use std::sync::mpsc::channel;

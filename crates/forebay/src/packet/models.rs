@@ -1,7 +1,7 @@
-//! The ways of slots in every order of a few steps: under loom all of them, elsewhere one.
+//! The paths of slots in every order of a few steps: under loom all orders, elsewhere one.
 //!
-//! Three slots, up to three packets; under loom a block names two slots at most. A slot's bytes are a cell that loom watches: whoever touches it without having got it
-//! from the one before is found. `planted_bugs_are_found` is the test of these tests.
+//! Three slots, up to three packets; under loom a block names at most two slots. A slot's bytes are a cell that loom watches: an
+//! access without a handover from the access before is found. `planted_bugs_are_found` tests these tests.
 
 use super::{
     references::References,
@@ -13,7 +13,7 @@ use crate::sync::{Arc, model, thread};
 #[cfg(loom)]
 use loom::cell::UnsafeCell;
 
-/// Bytes of a slot without loom: a number behind a lock that must be free.
+/// Bytes of a slot without loom: a number in a lock that must be free.
 #[cfg(not(loom))]
 #[derive(Default)]
 struct Bytes(std::sync::Mutex<u32>);
@@ -33,7 +33,7 @@ impl Bytes {
     #[allow(unsafe_code)]
     fn write(&self, value: u32) {
         self.0.with_mut(|cell| {
-            // SAFETY: loom runs one thread at a time, and reports whoever was not entitled to be here.
+            // SAFETY: loom runs one thread at a time, and reports accesses without a right.
             unsafe { *cell = value }
         });
     }
@@ -66,7 +66,7 @@ fn slots() -> Arc<Slots> {
     })
 }
 
-/// What a thread does with a packet: reads it, writes to it, brings its slot home.
+/// What a thread does with a packet: reads it, writes to it, returns its slot.
 fn use_and_return(slots: &Slots, packets: &[(u32, u32)]) -> bool {
     let mut chain = Chain::EMPTY;
     for &(slot, value) in packets {
@@ -78,7 +78,7 @@ fn use_and_return(slots: &Slots, packets: &[(u32, u32)]) -> bool {
     slots.returns.push(chain)
 }
 
-/// The owner takes what came home.
+/// The owner takes what has returned.
 fn take_all(slots: &Slots, home: &mut Vec<u32>) {
     let arrived = slots.returns.take_all();
     slots.returns.walk(arrived, |slot| home.push(slot));
@@ -98,7 +98,7 @@ fn two_slots_carry_three_packets_and_come_home_once_each() {
             take_all(&slots, &mut home);
             thread::yield_now();
         }
-        // The third packet lies in the slot that came first.
+        // The third packet lies in the slot that returned first.
         slots.bytes[home[0] as usize].write(3);
         for thread in threads {
             thread.join().unwrap();
@@ -168,7 +168,7 @@ fn a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last() {
     }
 }
 
-/// Two share a slot; whoever goes last writes to it, as the next packet there will.
+/// Two packets share a slot; the last one writes to it, as the next packet there will.
 #[test]
 fn a_shared_slot_is_given_back_once_when_all_have_read_it() {
     model(|| {
@@ -213,7 +213,7 @@ fn who_finds_itself_alone_may_write() {
     });
 }
 
-/// Two borrow one packet, share it at the same time, and send off what they have: neither is refused.
+/// Two threads borrow one packet, share it at the same time, and send their copies: neither is refused.
 #[test]
 fn those_who_share_at_the_same_time_agree_on_where_the_data_is() {
     const COLD: Cold = Cold {
@@ -234,11 +234,11 @@ fn those_who_share_at_the_same_time_agree_on_where_the_data_is() {
 
     fn share_and_send(facts: &SlotFacts) {
         facts.share(COLD);
-        assert!(facts.settle(COLD), "refused for nothing");
+        assert!(facts.settle(COLD), "refused without a reason");
     }
 }
 
-/// Loom finds each of the bugs in the model that is there for it, ThreadSanitizer one where real threads meet.
+/// Loom finds each planted bug in the model for it; ThreadSanitizer finds one where real threads meet.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
 fn planted_bugs_are_found() {

@@ -1,7 +1,7 @@
-//! A packet as code works on it: its data in a slot, room before it and room behind it.
+//! A packet with its data in a slot, headroom before the data and tailroom after it.
 //!
-//! It touches the bytes of its slot, and nobody else's. Whether it may write is asked of `references`. Imports its
-//! parent's `shared` and `chains`. Read `chain` next, for packets longer than a slot.
+//! A packet touches the bytes of its slot only. `references` decides whether it may write. Packets longer than a slot are in
+//! `chain`.
 //!
 //! ```text
 //!  slot   head          data                tail           end
@@ -11,8 +11,8 @@
 //!          │ ── reserve ─▶ (while empty)                   │
 //! ```
 //!
-//! As in Linux's `sk_buff`, headers are added and removed by moving where the data begins. Unlike there, running out
-//! of room is an answer, and what is shared cannot be written to by mistake.
+//! As in Linux's `sk_buff`, headers are added and removed by moving the beginning of the data. Unlike there, running out of
+//! room is a return value, and shared data cannot be written by mistake.
 #![allow(unsafe_code)]
 
 use super::{
@@ -27,11 +27,11 @@ use std::{
     mem,
     ptr::NonNull,
     slice,
-    // A packet is no part of a model: models drive `references`.
+    // Models drive `references` directly.
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// Bytes in a slot of a [`Pool`](super::Pool), with headroom and tailroom. Dropping it brings the slot home, on any
+/// Bytes in a slot of a [`Pool`](super::Pool), with headroom and tailroom. Dropping it returns the slot to the pool, on any
 /// thread.
 ///
 /// ```
@@ -48,54 +48,54 @@ use std::{
 /// ```
 pub struct Packet {
     pub(super) pool: PoolRef,
-    /// The first byte of its slot.
+    /// The first byte of the slot.
     start: NonNull<u8>,
-    /// All that is told of it but the length (0 here), which `data`, `tail` and `paged` say.
+    /// The description without its length (0 here), which follows from `data`, `tail` and `paged`.
     desc: Desc,
-    /// The slot that `desc` says: what waits for it need not wait for its bits, too.
+    /// The slot in `desc`, stored separately so that using it does not wait for the unpacking.
     slot: u32,
-    /// Where the data begins, in bytes from `start`: 0 to `tail`.
+    /// Beginning of the data, in bytes from `start`: 0 to `tail`.
     data: u32,
-    /// Where the data in this slot ends, in bytes from `start`: `data` to the slot's size.
+    /// End of the data in this slot, in bytes from `start`: `data` to the slot's size.
     tail: u32,
-    /// Bytes of data in the slots that follow.
+    /// Bytes of data in further slots.
     pub(super) paged: u32,
     wire_len: u32,
-    /// The first slot that follows, or NONE.
+    /// The first further slot, or NONE.
     pub(super) next: u32,
-    /// Whether others may share its slots: false where they cannot, so that nobody has to look at the count, which is
-    /// elsewhere. Set by `share`, which only borrows the packet. Relaxed: whoever relies on it owns the packet or borrows it
-    /// exclusively, and so comes after all who borrowed it.
+    /// Whether other packets may share the slots. While it is false, nobody has to load the reference count, which lies elsewhere.
+    /// Set by `share`, which only borrows the packet. Relaxed: code that relies on it owns the packet or borrows it exclusively, and
+    /// so runs after all shared borrows.
     may_be_shared: AtomicBool,
 }
 
-// SAFETY: it owns its slot, or shares it with those who only read; a slot belongs to no thread.
+// SAFETY: it owns its slot, or shares it with packets that only read; a slot is not bound to a thread.
 unsafe impl Send for Packet {}
-// SAFETY: by a shared reference bytes are only read, and the count of references is atomic.
+// SAFETY: through a shared reference bytes are only read, and the reference count is atomic.
 unsafe impl Sync for Packet {}
 
-/// Why a packet did not do what it was asked to. It is as it was.
+/// Why a packet rejected a call. It is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such room before or behind the data.
+    /// There is not enough room before or after the data.
     NoRoom {
-        /// Bytes that there are.
+        /// Bytes of room.
         has: u32,
     },
     /// It has less data than that (in its first slot, for `pull`).
     TooShort {
-        /// Bytes that there are.
+        /// Bytes of data.
         has: u32,
     },
-    /// Others share its bytes: [`unshare`](Packet::unshare) it first.
+    /// Other packets share the bytes: [`unshare`](Packet::unshare) it first.
     Shared,
-    /// It would be longer than a descriptor can say, 1,048,575 bytes.
+    /// It would be longer than a descriptor can hold, 1,048,575 bytes.
     TooLong,
     /// Only an empty packet can do that.
     NotEmpty,
-    /// The pool has no slot left.
+    /// The pool has no free slot.
     Exhausted,
-    /// The slots that were offered are another pool's.
+    /// The slots that were offered are from another pool.
     ForeignPool,
 }
 
@@ -115,24 +115,23 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Where a packet's data is: the fields of [`Packet`] by these names. Two and two, so that it is returned in registers.
+/// Where a packet's data is: the fields of [`Packet`] of these names, packed in pairs so that they are returned in registers.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// `data`, and above it `tail`.
+    /// `data`, and `tail` in the upper half.
     here: u64,
-    /// `paged`, and above it `next`.
+    /// `paged`, and `next` in the upper half.
     further: u64,
 }
 
 impl Extent {
-    /// Of a packet whose slot's facts say `place`.
+    /// The place of a packet whose slot's facts hold `place`.
     #[inline(always)]
     fn told(pool: PoolRef, place: Place, len: u32, chained: bool) -> Extent {
         if chained {
             return Extent::chained(pool, place, len);
         }
-        // Most packets begin behind the pool's headroom: so that nothing waits until the facts say so, it is a branch, which
-        // is foreseen.
+        // Most packets begin after the pool's headroom. A branch lets the processor predict that, and not wait for the facts.
         let data = match place == pool.plain {
             true => foreseen(pool.headroom),
             false => place.offset(),
@@ -140,7 +139,7 @@ impl Extent {
         Extent::within(pool, data, len, 0, NONE)
     }
 
-    /// Of one that lies in several slots.
+    /// The place of a packet that lies in several slots.
     #[cold]
     #[inline(never)]
     fn chained(pool: PoolRef, place: Place, len: u32) -> Extent {
@@ -154,10 +153,10 @@ impl Extent {
         )
     }
 
-    /// What was promised of a raw desc is looked at again: these numbers bound all accesses.
+    /// The promise of a raw descriptor is checked again: these numbers bound all accesses.
     #[inline(always)]
     fn within(pool: PoolRef, data: u32, linear: u32, paged: u32, next: u32) -> Extent {
-        let tail = data + linear; // of 20 bits each
+        let tail = data + linear; // 20 bits each
         assert!(tail <= pool.slot_bytes, "{CHANGED}");
         Extent {
             here: u64::from(data) | u64::from(tail) << 32,
@@ -166,14 +165,14 @@ impl Extent {
     }
 }
 
-/// The same number, without the compiler knowing that: else it sees that both ways of a branch give the same, and takes the
-/// branch away.
+/// Returns the same number, hidden from the compiler. Otherwise it sees that both sides of a branch give the same, and removes the
+/// branch.
 #[inline(always)]
 fn foreseen(number: u32) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut number = number;
-        // SAFETY: no instruction.
+        // SAFETY: an empty instruction sequence.
         unsafe {
             std::arch::asm!("/* {0:e} */", inout(reg) number, options(nomem, nostack, preserves_flags));
         }
@@ -186,10 +185,10 @@ fn foreseen(number: u32) -> u32 {
 const CHANGED: &str = "a descriptor that was changed";
 
 impl Packet {
-    /// An empty packet in a slot that is the caller's alone.
+    /// An empty packet in a slot that belongs to the caller alone.
     ///
     /// # Safety
-    /// The caller owns the slot of `pool`, and from here on the packet does.
+    /// The caller owns the slot of `pool`, and hands it over to the packet.
     #[inline(always)]
     pub(super) unsafe fn fresh(pool: PoolRef, slot: u32) -> Packet {
         Packet {
@@ -209,12 +208,12 @@ impl Packet {
     /// The packet of a descriptor.
     ///
     /// # Safety
-    /// The caller owned the descriptor's slots, in `pool`, and from here on the packet does.
-    #[inline(always)] // or it goes through memory, twice
+    /// The caller owns the descriptor's slots, in `pool`, and hands them over to the packet.
+    #[inline(always)] // otherwise it goes through memory, twice
     pub(super) unsafe fn adopted(pool: PoolRef, desc: Desc) -> Packet {
         let slot = desc.slot();
         let start = pool.start(slot);
-        // SAFETY: `start` has found that it is a slot of this pool.
+        // SAFETY: `start` has checked that it is a slot of this pool.
         let facts = unsafe { pool.facts_of(slot) };
         let (len, flags) = (desc.len(), desc.flags());
         let extent = Extent::told(pool, facts.place(), len, flags.has(Flags::CHAINED));
@@ -234,11 +233,11 @@ impl Packet {
         }
     }
 
-    /// Into 16 bytes, for a ring.
+    /// Packs the packet into 16 bytes, for a ring.
     ///
     /// # Errors
-    /// Others share the packet and have its data begin or end elsewhere; where it begins is told once for each slot.
-    /// The packet comes back: [`unshare`](Packet::unshare) it.
+    /// Other packets share its slot and their data begins or ends elsewhere: the beginning is stored once for each slot. The packet
+    /// is returned: [`unshare`](Packet::unshare) it.
     ///
     /// ```
     /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
@@ -253,7 +252,7 @@ impl Packet {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline(always)]
-    #[allow(clippy::result_large_err)] // it is the packet, not a report
+    #[allow(clippy::result_large_err)] // the error returns the packet
     pub fn into_desc(mut self) -> Result<PacketDesc, Packet> {
         let cold = self.cold();
         let settled = match self.is_alone() {
@@ -268,14 +267,14 @@ impl Packet {
         }
         let desc = self.described();
         mem::forget(self);
-        // SAFETY: our slot, and what hangs on it, is the descriptor's now.
+        // SAFETY: our slot, and the slots chained to it, belong to the descriptor now.
         Ok(unsafe { PacketDesc::from_raw(desc) })
     }
 
-    /// What is cold about it.
+    /// Its rarely used fields.
     #[inline(always)]
     fn facts(&self) -> &SlotFacts {
-        // SAFETY: every packet was made with the start of its slot, and nothing changes its slot.
+        // SAFETY: every packet was made with the start of its slot, and its slot never changes.
         unsafe { self.pool.facts_of(self.slot()) }
     }
 
@@ -291,7 +290,7 @@ impl Packet {
         }
     }
 
-    /// What its descriptor would say now. Plain data: it owns nothing.
+    /// The description that a descriptor would have now. Plain data: it owns nothing.
     #[inline]
     pub fn described(&self) -> Desc {
         let mut desc = self.desc.with_len(self.len());
@@ -301,7 +300,7 @@ impl Packet {
         desc
     }
 
-    /// Bytes of data, in all its slots.
+    /// Bytes of data in all its slots.
     #[inline]
     pub fn len(&self) -> u32 {
         self.linear() + self.paged
@@ -319,13 +318,13 @@ impl Packet {
         self.len() == 0
     }
 
-    /// Bytes before the data, for [`push`](Packet::push).
+    /// Bytes of headroom, for [`push`](Packet::push).
     #[inline]
     pub fn headroom(&self) -> u32 {
         self.data
     }
 
-    /// Bytes behind the data, for [`put`](Packet::put): 0 where data goes on in another slot.
+    /// Bytes of tailroom, for [`put`](Packet::put): 0 if the data goes on in another slot.
     #[inline]
     pub fn tailroom(&self) -> u32 {
         match self.next {
@@ -337,20 +336,20 @@ impl Packet {
     /// The data in the first slot: all of it, unless the packet is longer than a slot ([`parts`](Packet::parts)).
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the bytes are in our slot (`tail` is at most its size) and initialised (the kernel zeroed
-        // them); as long as we are borrowed nobody writes: we do not, and others see that they are not alone.
+        // SAFETY: the bytes are in our slot (`tail` is at most its size) and initialised (the kernel zeroed them). Nobody writes while
+        // we are borrowed: we do not, and packets that share the slot cannot write.
         unsafe { slice::from_raw_parts(self.first().as_ptr(), self.linear() as usize) }
     }
 
-    /// The data in the first slot, to write.
+    /// The data in the first slot, for writing.
     ///
     /// # Errors
-    /// Others share it.
+    /// Other packets share it.
     #[inline]
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Refused> {
         self.alone()?;
-        // SAFETY: the bytes are in our slot, as in `as_slice`, and initialised; nobody shares the slot, and we are borrowed
-        // exclusively, so nobody can begin to.
+        // SAFETY: the bytes are in our slot, as in `as_slice`, and initialised. Nobody shares the slot, and the exclusive borrow keeps
+        // anybody from starting to.
         Ok(unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), self.linear() as usize) })
     }
 
@@ -368,7 +367,7 @@ impl Packet {
         }
     }
 
-    /// Whether nobody shares its bytes: once that is so it stays so, unless it is shared anew.
+    /// Whether nobody shares its bytes. If so, that remains true until it is shared again.
     #[inline(always)]
     fn is_alone(&mut self) -> bool {
         if *self.may_be_shared.get_mut() {
@@ -377,19 +376,19 @@ impl Packet {
         !*self.may_be_shared.get_mut()
     }
 
-    /// Moves the data's beginning `n` bytes on, while there is no data: more headroom, less tailroom.
+    /// Moves the beginning of the data `n` bytes forward, while there is no data: more headroom, less tailroom.
     ///
     /// ```
     /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
     /// let mut packet = pool.take().unwrap();
     /// let headroom = packet.headroom();
-    /// packet.reserve(2).unwrap(); // so that what is behind 14 bytes of Ethernet is aligned to 4
+    /// packet.reserve(2).unwrap(); // so that the bytes after 14 bytes of Ethernet are aligned to 4
     /// assert_eq!(packet.headroom(), headroom + 2);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     ///
     /// # Errors
-    /// It has data; there is no such room.
+    /// It has data, or there is not enough room.
     pub fn reserve(&mut self, n: u32) -> Result<(), Refused> {
         if !self.is_empty() {
             return Err(Refused::NotEmpty);
@@ -404,10 +403,10 @@ impl Packet {
         Ok(())
     }
 
-    /// `n` bytes more before the data, to be written: they hold whatever was there.
+    /// Adds `n` bytes before the data and returns them for writing. They hold what was there before.
     ///
     /// # Errors
-    /// There is no such headroom; others share it; it would be too long.
+    /// There is not enough headroom; other packets share it; it would be too long.
     #[inline]
     pub fn push(&mut self, n: u32) -> Result<&mut [u8], Refused> {
         if n > self.data {
@@ -415,15 +414,15 @@ impl Packet {
         }
         self.grows(n)?;
         self.data -= n;
-        // SAFETY: these `n` bytes were headroom, which is in our slot and initialised, and are data now; we are alone
-        // (`grows`), and borrowed exclusively.
+        // SAFETY: these `n` bytes were headroom, which is in our slot and initialised, and are data now. Nobody shares the slot
+        // (`grows`), and the borrow is exclusive.
         Ok(unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), n as usize) })
     }
 
-    /// Takes `n` bytes off the data's beginning, and shows them.
+    /// Removes `n` bytes from the beginning of the data, and returns them.
     ///
     /// # Errors
-    /// Its first slot has less data.
+    /// The first slot has less data.
     #[inline]
     pub fn pull(&mut self, n: u32) -> Result<&[u8], Refused> {
         let has = self.linear();
@@ -432,15 +431,15 @@ impl Packet {
         }
         let before = self.first();
         self.data += n;
-        // SAFETY: they were data until now, and they are before the data now: in our slot, initialised; while we are
-        // borrowed nobody writes, as in `as_slice`.
+        // SAFETY: these bytes were data and are headroom now: in our slot, and initialised. Nobody writes while we are borrowed, as in
+        // `as_slice`.
         Ok(unsafe { slice::from_raw_parts(before.as_ptr(), n as usize) })
     }
 
-    /// `n` bytes more behind the data, to be written: they hold whatever was there.
+    /// Adds `n` bytes after the data and returns them for writing. They hold what was there before.
     ///
     /// # Errors
-    /// There is no such tailroom; others share it.
+    /// There is not enough tailroom, or other packets share it.
     #[inline]
     pub fn put(&mut self, n: u32) -> Result<&mut [u8], Refused> {
         let has = self.tailroom();
@@ -451,15 +450,15 @@ impl Packet {
         // SAFETY: `tail` is at most the slot's size, so the sum stays in the slot or at its end.
         let behind = unsafe { self.start.add(self.tail as usize) };
         self.tail += n;
-        // SAFETY: these `n` bytes were tailroom, which is in our slot and initialised, and are data now; we are alone,
-        // and borrowed exclusively.
+        // SAFETY: these `n` bytes were tailroom, which is in our slot and initialised, and are data now. Nobody shares the slot, and the
+        // borrow is exclusive.
         Ok(unsafe { slice::from_raw_parts_mut(behind.as_ptr(), n as usize) })
     }
 
-    /// Cuts the data to `len` bytes. Slots that hold none of it go home.
+    /// Cuts the data to `len` bytes. Slots that are empty then return to the pool.
     ///
     /// # Errors
-    /// It has less data; others share it and it is longer than a slot.
+    /// It has less data; or other packets share it and it is longer than a slot.
     #[inline]
     pub fn trim(&mut self, len: u32) -> Result<(), Refused> {
         if len > self.len() {
@@ -482,15 +481,15 @@ impl Packet {
         Ok(())
     }
 
-    /// The data in the first slot becomes `len` bytes long, which is no more than it was.
+    /// Cuts the data in the first slot to `len` bytes, which is at most what it has.
     pub(super) fn cut(&mut self, len: u32) {
         assert!(len <= self.linear());
         self.tail = self.data + len;
     }
 
-    /// Another packet with the same bytes, which are not copied. While both are there neither can write.
+    /// Another packet with the same bytes, which are not copied. While both exist, neither can write.
     ///
-    /// Each has its own beginning and end of the data.
+    /// Each has a separate beginning and end of its data.
     ///
     /// ```
     /// use forebay::packet::Refused;
@@ -501,15 +500,15 @@ impl Packet {
     /// other.pull(1).unwrap();
     /// assert_eq!((packet.as_slice(), other.as_slice()), (&b"abc"[..], &b"bc"[..]));
     /// assert_eq!(other.as_mut_slice(), Err(Refused::Shared));
-    /// other.unshare(&mut pool).unwrap(); // a slot of its own: copy on write
+    /// other.unshare(&mut pool).unwrap(); // a separate slot: copy on write
     /// other.as_mut_slice().unwrap()[0] = b'x';
     /// assert_eq!((packet.as_slice(), other.as_slice()), (&b"abc"[..], &b"xc"[..]));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn share(&self) -> Packet {
         self.facts().share(self.cold());
-        self.may_be_shared.store(true, Relaxed); // see there
-        // Field by field: the count just added is the new packet's.
+        self.may_be_shared.store(true, Relaxed); // see the field
+        // Field by field: the reference just added belongs to the new packet.
         Packet {
             pool: self.pool,
             start: self.start,
@@ -524,22 +523,22 @@ impl Packet {
         }
     }
 
-    /// Whether others share its bytes.
+    /// Whether other packets share its bytes.
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         self.may_be_shared.load(Relaxed) && !self.facts().references.is_alone() // Relaxed: see there
     }
 
-    /// Makes its bytes its own: a copy in other slots where they are shared, nothing where they are not.
+    /// Makes its bytes its own: copies them to other slots if they are shared, otherwise does nothing.
     ///
     /// # Errors
-    /// No slot left; it shares as before.
+    /// No slot is free; the packet goes on sharing.
     pub fn unshare(&mut self, supply: &mut impl Supply) -> Result<(), Refused> {
         if !self.is_shared() {
             return Ok(());
         }
         let mut copy = supply.take().ok_or(Refused::Exhausted)?;
-        // The same headroom, unless the other pool's slots are smaller.
+        // The same headroom, unless the slots of the other pool are smaller.
         let room = copy.pool.slot_bytes;
         copy.data = self.data.min(room.saturating_sub(self.linear()));
         copy.tail = copy.data;
@@ -555,7 +554,7 @@ impl Packet {
         Ok(())
     }
 
-    /// The number of its (first) slot.
+    /// Number of its (first) slot.
     #[inline(always)]
     pub fn slot(&self) -> u32 {
         self.slot
@@ -567,7 +566,7 @@ impl Packet {
         self.desc.time_ns()
     }
 
-    /// The whole time, from any time that is less than 39 hours off; see [`Desc::time_near`].
+    /// The full time, reconstructed from any time less than 39 hours away; see [`Desc::time_near`].
     #[inline]
     pub fn time_near(&self, reference_ns: u64) -> u64 {
         self.desc.time_near(reference_ns)
@@ -579,31 +578,31 @@ impl Packet {
         self.desc.set_time(time_ns);
     }
 
-    /// Where it came in or goes out.
+    /// Port where it arrived or will be sent.
     #[inline]
     pub fn port(&self) -> u8 {
         self.desc.port()
     }
 
-    /// Sets where it came in or goes out.
+    /// Sets the port where it arrived or will be sent.
     #[inline]
     pub fn set_port(&mut self, port: u8) {
         self.desc.set_port(port);
     }
 
-    /// The user's flags.
+    /// The application's flags.
     #[inline]
     pub fn flags(&self) -> Flags {
         self.desc.flags()
     }
 
-    /// Sets the user's flags; [`Flags::CHAINED`] is not one of them.
+    /// Sets the application's flags; [`Flags::CHAINED`] is not one of them.
     #[inline]
     pub fn set_flags(&mut self, flags: Flags) {
         self.desc.set_flags(flags.without(Flags::CHAINED));
     }
 
-    /// A hash of its flow.
+    /// Hash of its flow.
     #[inline]
     pub fn hash(&self) -> u16 {
         self.desc.hash()
@@ -615,25 +614,25 @@ impl Packet {
         self.desc.set_hash(hash);
     }
 
-    /// Bytes that it had on the wire, as it was told; 0 if it was not.
+    /// Length on the wire in bytes; 0 if it was not set.
     #[inline]
     pub fn wire_len(&self) -> u32 {
         self.wire_len
     }
 
-    /// Sets how many bytes it had on the wire.
+    /// Sets the length on the wire.
     #[inline]
     pub fn set_wire_len(&mut self, wire_len: u32) {
         self.wire_len = wire_len;
     }
 
-    /// Whether its slot is all that dropping it would bring home.
+    /// Whether dropping it returns exactly one slot.
     #[inline(always)]
     pub(super) fn is_one_slot(&mut self) -> bool {
         self.next == NONE && self.is_alone()
     }
 
-    /// Gives its slot up without bringing it home; the caller has asked [`is_one_slot`](Packet::is_one_slot).
+    /// Gives its slot up without returning it; the caller has checked [`is_one_slot`](Packet::is_one_slot).
     #[inline(always)]
     pub(super) fn into_slot(self) -> u32 {
         let slot = self.slot();
@@ -642,14 +641,14 @@ impl Packet {
     }
 }
 
-/// Brings a slot home, and those from `next` on. The caller owned them all, and its `pool` is worth nothing after.
+/// Returns a slot, and those chained from `next` on. The caller owned them all; `pool` must not be used afterwards.
 #[inline]
 pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
     give_parts(pool, next);
     chains::give(pool, slot);
 }
 
-/// Lets go of a packet's slots. It takes numbers, not the packet, so that a packet in a loop can live in registers.
+/// Releases a packet's slots. Takes numbers, not the packet, so that a packet in a loop can live in registers.
 #[inline(never)]
 fn let_go(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
     match next {

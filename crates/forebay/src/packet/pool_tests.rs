@@ -132,7 +132,7 @@ fn a_burst_that_its_target_does_not_take_stays_in_the_pool() {
 
 #[test]
 fn a_target_that_panics_costs_no_slot() {
-    /// Keeps some, has one in its hands, and panics.
+    /// Keeps some, holds one, and panics.
     struct Panics(Vec<Packet>, usize);
     impl Extend<Packet> for Panics {
         fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
@@ -201,7 +201,7 @@ fn a_foreign_packet_is_refused_and_comes_back() {
     let Foreign(desc) = other.adopt(packet.into_desc().unwrap()).unwrap_err();
     let stale = one.handle();
     assert!(stale.adopt(desc).is_ok());
-    // Ended, and its number perhaps another's: a handle takes packets of its own pool only.
+    // The pool has ended, and another pool may have its number: a handle accepts packets of its pool only.
     return_idle();
     assert_eq!(one.close(), None);
     for _ in 0..20 {

@@ -12,7 +12,7 @@ use std::{
 
 const MANY: u64 = 20_000;
 
-/// Who has which slot: set when it is taken, cleared just before it is given up. Relaxed, so that it orders nothing
+/// The owner of each slot: set when it is taken, cleared just before it is given up. Relaxed, so that it orders nothing
 /// that the pool should have ordered.
 struct Owners(Vec<AtomicBool>);
 
@@ -49,7 +49,7 @@ pub(super) fn unstamp(packet: &mut Packet) -> u64 {
     let complement = u64::from_le_bytes(packet.pull(8).unwrap().try_into().unwrap());
     let number = u64::from_le_bytes(packet.as_slice()[..8].try_into().unwrap());
     assert_eq!(number, !complement);
-    // Whoever takes the slot next must have been told that we did this.
+    // The next owner of the slot must see that this happened before.
     packet.as_mut_slice().unwrap().fill(0xee);
     number
 }
@@ -64,7 +64,7 @@ fn each_slot(packet: &Packet, mut see: impl FnMut(u32)) {
     }
 }
 
-/// One owner, several threads that return, in whatever way; the way there is a ring for each.
+/// One owner, and several threads that return slots in different ways; a ring leads to each.
 #[test]
 fn slots_come_home_from_many_threads_once_each() {
     let many = operations(3 * MANY) / 3;
@@ -106,7 +106,7 @@ fn slots_come_home_from_many_threads_once_each() {
             };
             stamp(&mut packet, number);
             if dice.below(10) == 0 {
-                // Where there are not so many slots it stays as it was.
+                // A pool with fewer slots stays as it was.
                 let _ = packet.append(&mut pool, &[number as u8; 600]);
             }
             each_slot(&packet, |slot| owners.take(slot));
@@ -131,7 +131,7 @@ fn slots_come_home_from_many_threads_once_each() {
     }
 }
 
-/// One of the ways in which a packet's slots go home.
+/// One of the ways in which a packet's slots return.
 fn give_up(mut packet: Packet, dice: &mut Dice) {
     match dice.below(8) {
         0 => drop(packet.into_desc().unwrap()),
@@ -266,7 +266,7 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
     }
 }
 
-/// One packet for several threads at once: each reads it, some go on from a copy, and its slot comes home once.
+/// One packet for several threads at once: each reads it, some go on from a copy, and its slot returns once.
 #[test]
 fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
     let slots = 64;
@@ -287,7 +287,7 @@ fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
                 sum += !u64::from_le_bytes(bytes.try_into().unwrap());
                 match dice.below(4) {
                     0 => {
-                        // Its own from here on: by a copy, or since the others are gone.
+                        // Exclusive from here on: by a copy, or since the others are gone.
                         packet.unshare(&mut spare).unwrap();
                         packet.as_mut_slice().unwrap().fill(reader as u8);
                     }
@@ -377,7 +377,7 @@ fn a_small_pool_does_not_starve_while_others_gather() {
     thread.join().unwrap();
 }
 
-/// Every thread keeps part of a chain: as much as it can, and no more.
+/// Every thread keeps part of a chain: as much as it can.
 #[test]
 fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
     for (slots, threads, kept) in [
@@ -415,11 +415,11 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
                 thread::yield_now();
             }
         };
-        // One packet at a time is out, wherever it goes.
+        // One packet at a time is in use.
         for _ in 0..MANY / 20 {
             send(&mut pool, dice.below(threads) as usize);
         }
-        // Whatever each one has kept until now, with these it has kept the most that it can.
+        // Together with what each thread kept before, these are the most that it can keep.
         let home = |pool: &mut Pool| pool.refill() as u64;
         let mut least = home(&mut pool);
         for to in 0..threads as usize {
@@ -427,7 +427,7 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
                 let before = home(&mut pool);
                 send(&mut pool, to);
                 if home(&mut pool) > before {
-                    // Its chain went home: from none on, it keeps all that follow.
+                    // The chain was returned: from none on, the thread keeps all that follow.
                     (0..kept).for_each(|_| send(&mut pool, to));
                     break;
                 }
@@ -467,7 +467,7 @@ fn who_has_few_packets_out_uses_few_slots_one_by_one_and_in_bursts() {
             drop(there);
             others.join().unwrap();
         });
-        // Under way, in the other thread's chain, on their way home, and as many more for what was not seen at once.
+        // In flight, in the other thread's chain, returning, and as many more that were not seen at once.
         let most_away = pool.counts().most_away;
         assert!(
             most_away <= 224,

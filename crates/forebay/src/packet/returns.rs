@@ -1,27 +1,27 @@
-//! The way home: a stack of blocks of slots' numbers that any thread pushes onto, and that the owner takes whole.
+//! A stack of blocks of slot numbers: any thread pushes returned slots, and the pool's owner takes them all at once.
 //!
-//! Every slot has a line of memory beside it, in which up to 16 slots are named; nothing here touches the slots' bytes. It imports
-//! `memory` and `sync`. Read `chains` next, where threads gather what they return, then `pool`, the owner.
+//! Every slot has a cache line beside it that can name up to 16 slots. Nothing here touches the slots' bytes. Threads gather
+//! what they return in `chains`; the owner is in `pool`.
 //!
 //! ```text
 //!   a thread's chain of blocks                     the stack
 //!   newest            oldest
 //!   │ 7: 3 9 │ ─────▶ │ 4: 1 8 … 6 │ ─ ─ CAS ─ ─▶  top ──▶ │ 5: 2 … 11 │ ──▶ │ … │ ──▶ none
-//!                                                    └─ swap ─▶ all of it, to the owner, who reads a block at a time
+//!                                                    └─ swap ─▶ all of it, to the owner, block by block
 //! ```
 //!
-//! What is slow between two cores is a line's way from one to the other, and who follows a list waits for each before it knows
-//! the next. So a line brings 16 numbers, whatever their order, and the one behind it is asked for when it is begun. The block is
-//! that of the first slot named in it: whoever owns a slot owns its line, and there is always a line for a slot that returns.
+//! What is slow between two cores is moving a cache line, and a list makes its reader wait for each line before it knows the
+//! next. So a line names 16 slots, in any order, and the next line is prefetched when this one is started. The block is that of
+//! the first slot named in it: the owner of a slot owns its line, so a returning slot always has a line.
 //!
-//! Nobody pops one: a push does not care whether the top it links to went away and came back, and a swap looks at
-//! nothing. So there is no ABA. When the pool ends, the top becomes CLOSED for good, and whoever brings home the last
-//! slot is told so.
+//! Nothing is popped. A push does not care whether the top that it links to left and came back, and a swap compares
+//! nothing, so there is no ABA. When the pool ends, the top becomes CLOSED for good, and the call that returns the last
+//! slot reports that.
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
-//! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the blocks of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders are done with the slots' bytes |
-//! | HOME | `push` on a closed pool, `expect`: adding to `out` | whichever of them makes it 0 | that everybody is done with all slots: the pool's memory may go |
+//! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the blocks of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders have finished with the slots' bytes |
+//! | HOME | `push` on a closed pool, `expect`: adding to `out` | whichever of them makes it 0 | that everybody has finished with all slots: the pool's memory may be freed |
 #![allow(unsafe_code)]
 
 use crate::{
@@ -42,23 +42,23 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The top of a pool that has ended.
 const CLOSED: u32 = u32::MAX - 1;
 
-/// Slots that a block names beside its own.
+/// Slots that a block names besides the one that it belongs to.
 const OTHERS: usize = if cfg!(loom) { 1 } else { 15 };
 
-/// Slots on their way home, in blocks; not `Clone`, since they would come home twice.
+/// Returning slots, in blocks; not `Clone`, since they would return twice.
 #[derive(Debug)]
 pub(super) struct Chain {
-    /// The block of `newest`; null in a chain that is empty.
+    /// The block of `newest`; null in an empty chain.
     block: *const Block,
-    /// Slots named in it beside its own.
+    /// Slots named in it besides `newest`.
     named: u32,
-    /// While fewer are, naming another one is all there is to do: neither the block nor the chain becomes full by it.
+    /// While fewer are named, adding a slot only means naming it: neither the block nor the chain becomes full.
     simple: u32,
     /// All other slots of the chain.
     before: u32,
-    /// The slot whose block is the first, and perhaps not full, or NONE.
+    /// The slot whose block is first, and perhaps not full, or NONE.
     newest: u32,
-    /// The slot whose block is the last.
+    /// The slot whose block is last.
     oldest: u32,
 }
 
@@ -72,22 +72,21 @@ impl Chain {
         oldest: NONE,
     };
 
-    /// Slots in it.
+    /// Number of slots.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         self.before + self.named
     }
 
-    /// Adds a slot, which the caller owns, if there is nothing else to do; false if there is: [`Returns::link`] does it.
+    /// Adds a slot, which the caller owns, if naming it is enough. Returns false otherwise; call [`Returns::link`] then.
     ///
-    /// It is what nearly all packets that are dropped end with, and so in few instructions: it needs neither the pool nor
-    /// the place of its blocks.
+    /// Nearly every dropped packet ends here, so it takes few instructions, and needs neither the pool nor the place of its blocks.
     #[inline(always)]
     pub(super) fn add(&mut self, slot: u32) -> bool {
         if self.named >= self.simple {
             return false;
         }
-        // SAFETY: there is a block, as `simple` is not 0, and the slots in the chain are out, so its pool has it still.
+        // SAFETY: there is a block, as `simple` is not 0. The slots in the chain are not back, so their pool still has it.
         let others = unsafe { &(*self.block).others };
         // SAFETY: `simple` is less than OTHERS.
         let other = unsafe { others.get_unchecked(self.named as usize) };
@@ -97,14 +96,14 @@ impl Chain {
     }
 }
 
-/// A line that names slots: the one that it lies beside, and others. Written and read by whoever holds that slot, so Relaxed,
-/// all: RETURN publishes it.
+/// A cache line that names slots: its own one, and others. Written and read by the owner of its slot only, so all accesses are
+/// Relaxed; RETURN publishes it.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Block {
-    /// The slot whose block is behind this one, or NONE.
+    /// The slot whose block is next, or NONE.
     next: AtomicU32,
-    /// In a block that is not full, NONE is behind the last of them.
+    /// In a block that is not full, NONE follows the last slot.
     others: [AtomicU32; OTHERS],
 }
 
@@ -122,10 +121,10 @@ impl Block {
 /// The stack of a pool, and the blocks of its slots.
 #[derive(Debug)]
 pub(super) struct Returns {
-    /// Written by all who return slots and by the owner: the number of a slot, NONE or CLOSED.
+    /// Written by all threads that return slots and by the owner: the number of a slot, NONE or CLOSED.
     top: CachePadded<AtomicU32>,
-    /// Slots that are not home yet, of a pool that has ended; below 0 while the owner has not counted them.
-    /// Written by the owner once and by all who return slots after that.
+    /// Slots of an ended pool that are not back yet; below 0 until the owner has counted them. Written once by the owner, and by all
+    /// threads that return slots after that.
     out: CachePadded<AtomicIsize>,
     /// One for each slot.
     blocks: Box<[Block]>,
@@ -140,7 +139,7 @@ impl Returns {
         }
     }
 
-    /// Adds a slot, which the caller owns, to a chain that is to go home with `most`.
+    /// Adds a slot, which the caller owns, to a chain that is full at `most`.
     pub(super) fn link(&self, chain: &mut Chain, slot: u32, most: u32) {
         let others = self.first(chain).map_or(&[][..], |block| &block.others);
         if let Some(other) = others.get(chain.named as usize) {
@@ -162,12 +161,12 @@ impl Returns {
         };
     }
 
-    /// The block that a chain begins with, unless it is empty.
+    /// Starts a chain with a block, if it is empty.
     fn first(&self, chain: &Chain) -> Option<&Block> {
         self.blocks.get(chain.newest as usize)
     }
 
-    /// Notes where a chain's first block ends.
+    /// Ends a chain's first block.
     #[inline]
     fn seal(&self, chain: &Chain) {
         let others = self.first(chain).map(|block| &block.others[..]);
@@ -176,14 +175,14 @@ impl Returns {
         }
     }
 
-    /// Sees each slot of a chain that the owner itself has gathered.
+    /// Calls `each` for each slot of a chain that the owner itself has gathered.
     pub(super) fn unlink(&self, chain: Chain, each: impl FnMut(u32)) {
         self.seal(&chain);
         self.walk(chain.newest, each);
     }
 
-    /// Brings a chain home. True if the pool has ended and these were its last slots: its memory is then the caller's
-    /// to free. Else it may be gone as soon as this returns.
+    /// Returns a chain to the pool. True if the pool has ended and these were its last slots: its memory is then the caller's
+    /// to free. Otherwise it may be gone as soon as this returns.
     #[must_use]
     pub(super) fn push(&self, chain: Chain) -> bool {
         if chain.len() == 0 {
@@ -216,7 +215,7 @@ impl Returns {
         }
     }
 
-    /// The owner takes all that came home, in one step: the slot of the first block, which is asked for, or NONE.
+    /// The owner takes all returned slots, in one step. Returns the slot of the first block, which is prefetched, or NONE.
     #[inline]
     pub(super) fn take_all(&self) -> u32 {
         let order = if planted("collect-relaxed") {
@@ -224,7 +223,7 @@ impl Returns {
         } else {
             Acquire
         };
-        // Relaxed: a look that saves the swap where nothing came; what is missed now is found next time.
+        // Relaxed: saves the swap if nothing has returned; the next call finds what this one misses.
         if self.top.load(Relaxed) == NONE {
             return NONE;
         }
@@ -233,12 +232,12 @@ impl Returns {
         first
     }
 
-    /// The owner ends the pool and takes what is home; whatever returns from now on is only counted.
+    /// The owner ends the pool and takes what has returned. Slots that return later are only counted.
     pub(super) fn close(&self, each: impl FnMut(u32)) {
         self.walk(self.top.swap(CLOSED, Acquire), each); // RETURN
     }
 
-    /// After [`close`](Returns::close): so many slots are still out. True if all of them have come home meanwhile:
+    /// After [`close`](Returns::close): `out` slots are still in use. True if all of them have returned in the meantime:
     /// the pool's memory is then the caller's to free.
     #[must_use]
     pub(super) fn expect(&self, out: usize) -> bool {
@@ -246,8 +245,8 @@ impl Returns {
         self.out.fetch_add(out, home()) + out == 0 // HOME
     }
 
-    /// Sees each slot of the block of `slot`, which [`take_all`](Returns::take_all) or this gave to the owner; gives the slot of
-    /// the next, which is asked for, or NONE.
+    /// Calls `each` for the slots in the block of `slot`, which [`take_all`](Returns::take_all) or this function returned to the
+    /// owner. Returns the slot of the next block, which is prefetched, or NONE.
     #[inline]
     pub(super) fn unroll(&self, slot: u32, mut each: impl FnMut(u32)) -> u32 {
         let block = &self.blocks[slot as usize];
@@ -263,14 +262,14 @@ impl Returns {
         next
     }
 
-    /// Sees each slot of the blocks from that of `slot` on; none from NONE on.
+    /// Calls `each` for the slots in the blocks from that of `slot` on; none from NONE on.
     pub(super) fn walk(&self, mut slot: u32, mut each: impl FnMut(u32)) {
         while slot != NONE {
             slot = self.unroll(slot, &mut each);
         }
     }
 
-    /// Asks for the block of a slot. Of NONE, for the top: it is what the owner looks at next.
+    /// Prefetches the block of a slot. For NONE, prefetches the top, which the owner reads next.
     #[inline(always)]
     fn fetch(&self, slot: u32) {
         match self.blocks.get(slot as usize) {
@@ -296,14 +295,14 @@ mod tests {
     fn chains_of_any_length_come_home_whole_however_their_slots_came_home_before() {
         let returns = Returns::new(100);
         let mut free: Vec<u32> = (0..100).collect();
-        // 7 and 100 have no divisor in common, so the blocks' slots are others each time.
+        // 7 and 100 have no common divisor, so each round puts other slots into a block.
         for round in 0..300 {
             free.rotate_left(7);
             let out = free.split_off(round % 100);
             for chained in out.chunks(1 + round % 35) {
                 let (mut chain, most) = (Chain::EMPTY, chained.len() as u32);
                 for (&slot, number) in chained.iter().zip(1..) {
-                    // The last one is never simple: whoever gathers is to see that the chain is full.
+                    // The last slot is never simple: the gathering thread must see that the chain is full.
                     let added = chain.add(slot);
                     assert!(!added || number < most);
                     if !added {

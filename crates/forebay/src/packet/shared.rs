@@ -1,7 +1,6 @@
-//! What a pool's packets share: the slots' memory, the facts beside them, and the numbers by which pools are found.
+//! The shared part of a pool: the slots' memory, the facts beside the slots, and the table by which pools are found.
 //!
-//! It owns the memory and hands out addresses in it; who may touch which byte is decided by `packet`. It imports
-//! `memory` and `sync`. Read `packet_desc` next.
+//! It owns the memory and hands out addresses in it; `packet` decides who may touch which byte.
 //!
 //! ```text
 //!  Region     │ slot 0        │ slot 1        │ slot 2        │ …      page-aligned, in one piece: fit to be a UMEM
@@ -9,9 +8,8 @@
 //!  POOLS      │ 0 ─▶ Shared │ 1 ─▶ Shared │ none │ …                  a desc says a number, this says where
 //! ```
 //!
-//! **How long it lives.** The slots that are out own one count of the `Arc` together, which the table of numbers
-//! holds. It is dropped when the pool has ended and the last of them is home (edge HOME in `returns`). So whoever owns
-//! a slot may follow the pool's address.
+//! **Lifetime.** All slots in use share one count of the `Arc`, which the table of pools holds. It is dropped when the pool has
+//! ended and its last slot has returned (edge HOME in `returns`). So the owner of a slot may follow the pool's address.
 #![allow(unsafe_code)]
 
 use super::{
@@ -32,26 +30,26 @@ use std::{
     fmt,
     ops::Deref,
     ptr::{self, NonNull},
-    // A static cannot hold loom's. No model comes here: models drive `returns` and `references`.
+    // A static cannot hold loom's atomics. No model comes here: models drive `returns` and `references`.
     sync::atomic::AtomicPtr,
 };
 
-/// Slots that a thread brings home together, or takes together, in a pool that is not small.
+/// Slots that a thread returns or takes together, unless the pool is small.
 const MOST_IN_BATCH: u32 = 32;
 
-/// So many threads may each keep part of a batch, and a pool still has slots for the next packets.
+/// This many threads may each keep part of a batch, and a pool still has slots for the next packets.
 const KEEPING_THREADS: u32 = 32;
 
-/// Pools that can be there at the same time: a desc has 8 bits for the number.
+/// Pools that can exist at the same time: a descriptor has 8 bits for the number.
 pub(super) const MOST_POOLS: usize = 256;
 
-/// Where each pool is, null where no pool has that number. Written by whoever makes a pool, and by whoever brings the
-/// last slot of an ended one home; read by whoever owns a slot. Relaxed, all: an owner got its slot after the pool was
-/// entered and gives it up before the pool leaves, so it sees this entry and no other.
+/// The address of each pool; null if no pool has that number. Written when a pool is made, and when the last slot of an ended
+/// pool returns; read by owners of slots. Relaxed, all: an owner got its slot after the pool was entered and gives it up before
+/// the pool leaves, so it sees this entry and no other.
 static POOLS: [AtomicPtr<Shared>; MOST_POOLS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
 
-/// A number that is this pool's from here on, though the pool is not entered yet; given back where making it fails.
+/// A reserved pool number, before the pool is entered; released if making the pool fails.
 struct Number(u8);
 
 impl Number {
@@ -80,17 +78,17 @@ impl Drop for Number {
     }
 }
 
-/// The memory of a pool and what lies beside it.
+/// The memory of a pool, and the data beside it.
 pub(super) struct Shared {
     base: NonNull<u8>,
     pub(super) number: u8,
     pub(super) slots: u32,
     pub(super) slot_bytes: u32,
     pub(super) headroom: u32,
-    /// What the facts say of where the data of most packets is: behind the headroom, in one slot.
+    /// The place of most packets' data: after the headroom, in one slot.
     pub(super) plain: Place,
-    /// Slots that a thread moves at once: 1 to 32, and no more than a 32nd of all. A thread keeps one fewer at most, so
-    /// that 32 threads leave 32 slots at least (or all, of a pool that has fewer).
+    /// Slots that a thread moves at once: 1 to 32, at most 1/32 of all. A thread keeps at most one fewer, so that 32 threads leave
+    /// at least 32 slots (or all, in a pool that has fewer).
     pub(super) batch: u32,
     pub(super) returns: Returns,
     facts: Box<[SlotFacts]>,
@@ -108,47 +106,47 @@ impl fmt::Debug for Shared {
     }
 }
 
-// SAFETY: the address is of memory that the region owns; who touches its bytes is decided by who owns a slot.
+// SAFETY: the address is of memory that the region owns; the owner of a slot decides about its bytes.
 unsafe impl Send for Shared {}
-// SAFETY: as above; all else that changes is atomic.
+// SAFETY: as above; everything else that changes is atomic.
 unsafe impl Sync for Shared {}
 
-/// What is cold about the packet in a slot, 16 bytes. All but `references` are written by whoever owns the slot alone,
-/// when the packet becomes a desc or is shared, and read by whoever gets it then: Relaxed, the desc's way there orders
-/// them, and between those who share a slot the edge SHARED does (see `references`).
+/// The rarely used fields of the packet in a slot, 16 bytes. All but `references` are written only by the single owner of the
+/// slot, when the packet becomes a descriptor or is shared, and read by the next owner. Relaxed: the descriptor's transfer orders
+/// them; between packets that share a slot the edge SHARED does (see `references`).
 ///
-/// What most packets have in common is the same number for all of them, and what is there already is not written again:
-/// so the line stays in the caches of both sides, and is not sent to and fro for every packet.
+/// Most packets have the same values, and an unchanged value is not stored again. So the line stays in the caches of both sides
+/// and does not move for every packet.
 ///
 /// ```text
 ///  place   │ 0 3 │ next + 1 : 21 │ len : 20 │ offset : 20 │
 /// ```
 #[derive(Debug)]
 pub(super) struct SlotFacts {
-    /// Where the data begins in the slot, how much of it there is, and which slot holds what follows (0: none): a [`Place`].
+    /// Beginning and length of the data in the slot, and the next slot (0: none): a [`Place`].
     place: AtomicU64,
-    /// Bytes that the packet had on the wire, less those it has, modulo 2³²: 0 for most. With the first slot that follows
-    /// a packet's own, the number of the last one.
+    /// Length on the wire less the length of the data, modulo 2³²: 0 for most packets. In the first further slot of a packet, the
+    /// number of the last one.
     wire_more: AtomicU32,
     pub(super) references: References,
 }
 
 const _: () = assert!(size_of::<SlotFacts>() == 16 || cfg!(loom));
 
-/// The cold facts of one slot, read at once.
+/// The rarely used fields of one slot, loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cold {
-    /// In bytes from the slot's start: 0 to the slot's size, at most 2¹⁹.
+    /// Bytes from the slot's start: 0 to the slot's size, at most 2¹⁹.
     pub(super) offset: u32,
-    /// 0 to the slot's size less `offset`; 0 in the only slot of a packet, whose desc says it.
+    /// 0 to the slot's size less `offset`; 0 in the only slot of a packet, whose descriptor has it.
     pub(super) len: u32,
-    /// Bytes on the wire less those it has, modulo 2³²; in a further slot see `chain`.
+    /// Length on the wire less the length of the data, modulo 2³²; for a further slot see `chain`.
     pub(super) wire_more: u32,
     /// The number of a slot, or NONE.
     pub(super) next: u32,
 }
 
-/// Where a packet's data is, as one number: see [`SlotFacts`].
+/// The place of a packet's data, as one number: see [`SlotFacts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u64);
 
@@ -160,7 +158,7 @@ impl Place {
         Place(u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT)
     }
 
-    /// See [`Cold`], as of the others.
+    /// See [`Cold`], like the others.
     #[inline(always)]
     pub(super) fn offset(self) -> u32 {
         (self.0 & PLACE_MASK) as u32
@@ -183,7 +181,7 @@ const PLACE_MASK: u64 = (1 << 20) - 1;
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread has looked at facts: tests hold a packet's cost by it, as no clock can.
+    /// How often this thread has loaded facts: tests use it to check a packet's cost.
     pub(super) static LOADS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -207,7 +205,7 @@ impl SlotFacts {
         }
     }
 
-    /// Where the data is.
+    /// The place of the data.
     #[inline(always)]
     pub(super) fn place(&self) -> Place {
         #[cfg(test)]
@@ -233,8 +231,8 @@ impl SlotFacts {
         }
     }
 
-    /// Writes down what a packet that is about to travel says of itself. False where others share the slot and these
-    /// are not the facts that they shared: then nothing is written.
+    /// Stores the facts of a packet that is about to travel. Returns false, and stores nothing, if other packets share the slot with
+    /// other facts.
     #[inline(always)]
     pub(super) fn settle(&self, cold: Cold) -> bool {
         if self.references.is_alone() {
@@ -244,8 +242,8 @@ impl SlotFacts {
         self.load() == cold // SHARED
     }
 
-    /// One more reference, by somebody who holds one, to the packet of which this is true. Several may do it at once,
-    /// of a packet that they borrow.
+    /// Adds a reference; the caller holds one to the packet with these facts. Several threads may do so at once for a packet that
+    /// they borrow.
     pub(super) fn share(&self, cold: Cold) {
         if self.references.is_alone() {
             self.store(cold);
@@ -255,7 +253,7 @@ impl SlotFacts {
 }
 
 impl Shared {
-    /// Maps the memory, finds a number and enters the pool there.
+    /// Maps the memory, finds a number, and enters the pool in the table.
     pub(super) fn begin(config: &PoolConfig) -> Result<Arc<Shared>> {
         config.validate()?;
         let bytes = config.slots as usize * config.slot_bytes as usize;
@@ -291,10 +289,10 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Takes the pool out of the table of numbers and drops the slots' count.
+    /// Takes the pool out of the table and drops the slots' count.
     ///
     /// # Safety
-    /// The pool has ended and all slots are home (HOME); called once.
+    /// The pool has ended and all slots have returned (HOME); called once.
     pub(super) unsafe fn end(&self) {
         // Relaxed: see `POOLS`.
         let entered = POOLS[self.number as usize].swap(ptr::null_mut(), Relaxed);
@@ -307,17 +305,17 @@ impl Shared {
         &self.facts[slot as usize]
     }
 
-    /// The same without looking at the number.
+    /// The same without checking the number.
     ///
     /// # Safety
-    /// `slot` is a slot of this pool, as [`start`](Shared::start) has found.
+    /// `slot` is a slot of this pool, as [`start`](Shared::start) has checked.
     #[inline(always)]
     pub(super) unsafe fn facts_of(&self, slot: u32) -> &SlotFacts {
         // SAFETY: there are facts for every slot.
         unsafe { self.facts.get_unchecked(slot as usize) }
     }
 
-    /// Asks for the line in which a new packet of this slot begins, to write to it.
+    /// Prefetches, for writing, the line where a new packet of this slot begins.
     #[inline(always)]
     pub(super) fn fetch(&self, slot: u32) {
         let offset = slot as usize * self.slot_bytes as usize + self.headroom as usize;
@@ -334,8 +332,8 @@ impl Shared {
     }
 }
 
-/// The way from an owner of a slot to its pool. Whoever has one owns a slot that is out, or looks through the pool's
-/// owner: it is the promise of [`PoolRef::new`].
+/// Access from the owner of a slot to its pool. Its holder owns a slot in use, or acts for the pool's owner: see
+/// [`PoolRef::new`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolRef(NonNull<Shared>);
 
@@ -346,10 +344,10 @@ unsafe impl Sync for PoolRef {}
 
 impl PoolRef {
     /// # Safety
-    /// The caller owns a slot of this pool that is out, and uses this no longer than that.
+    /// The caller owns a slot in use of this pool, and uses this no longer than that.
     #[inline(always)]
     pub(super) unsafe fn new(shared: &Arc<Shared>) -> PoolRef {
-        // The Arc's own pointer, which reaches the count in front, too.
+        // The Arc's own pointer, which also covers the count before it.
         let address = Arc::as_ptr(shared).cast_mut();
         PoolRef(NonNull::new(address).expect("an Arc is somewhere"))
     }
@@ -365,7 +363,7 @@ impl PoolRef {
         PoolRef(NonNull::new(shared).expect("a packet outlived its pool"))
     }
 
-    /// Brings slots home, and ends the pool if it waited for these only. The reference is worth nothing after it.
+    /// Returns slots, and ends the pool if it waited for these only. The reference must not be used afterwards.
     #[cold]
     #[inline(never)]
     pub(super) fn bring_home(self, chain: Chain) {
@@ -373,12 +371,12 @@ impl PoolRef {
             return;
         }
         let address = self.0.as_ptr().cast_const();
-        // SAFETY: the slots in the chain are out, so their common count is there: the address is of an Arc that lives.
+        // SAFETY: the slots in the chain are in use, so their common count exists: the address is that of a live Arc.
         unsafe { Arc::increment_strong_count(address) };
-        // SAFETY: the count just added. It keeps the memory while `push` looks at it, whoever else ends the pool.
+        // SAFETY: the count just added. It keeps the memory while `push` uses it, even if another thread ends the pool.
         let shared = unsafe { Arc::from_raw(address) };
         if shared.returns.push(chain) {
-            // SAFETY: `push` says so, to one only.
+            // SAFETY: `push` returns true to one caller only.
             unsafe { shared.end() };
         }
     }
@@ -394,7 +392,7 @@ impl Deref for PoolRef {
     type Target = Shared;
     #[inline(always)]
     fn deref(&self) -> &Shared {
-        // SAFETY: whoever has one owns a slot that is out (the promise of `new`), and so the pool is there.
+        // SAFETY: the holder owns a slot in use (the promise of `new`), so the pool exists.
         unsafe { self.0.as_ref() }
     }
 }

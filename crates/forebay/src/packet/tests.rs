@@ -18,7 +18,7 @@ fn small_pool(slots: u32) -> Pool {
     .unwrap()
 }
 
-/// Operations of a test that can go on as long as one likes: as `FOREBAY_OPERATIONS` says, or so many.
+/// Operations of a test that may run for any length of time: the number in `FOREBAY_OPERATIONS`, or this one.
 pub(super) fn operations(default: u64) -> u64 {
     match std::env::var("FOREBAY_OPERATIONS") {
         Ok(number) => number.parse().expect("FOREBAY_OPERATIONS is a number"),
@@ -27,7 +27,7 @@ pub(super) fn operations(default: u64) -> u64 {
     }
 }
 
-/// What a packet must be: its bytes, of which `linear` lie in the first slot, from `headroom` on.
+/// The expected packet: its bytes, `linear` of them in the first slot, from `headroom` on.
 #[derive(Clone, Debug)]
 struct Oracle {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The packets of a walk, each beside its oracle.
+/// The packets of a walk, each with its oracle.
 struct Walk {
     pool: Pool,
     all: Vec<(Packet, Oracle)>,
@@ -304,7 +304,7 @@ impl Walk {
                 }
             }
             Err(packet) => {
-                assert!(shared, "who is alone can travel");
+                assert!(shared, "a packet that nobody shares can travel");
                 packet
             }
         };
@@ -347,7 +347,7 @@ proptest! {
     }
 }
 
-/// The same in walks so long that what is lost once in a while is missed.
+/// The same in long walks, which find rare losses.
 #[test]
 fn packets_agree_with_plain_vectors_over_many_operations() {
     let mut runner = TestRunner::deterministic();
@@ -363,7 +363,7 @@ fn packets_agree_with_plain_vectors_over_many_operations() {
         };
         for _ in 0..left.min(1000) {
             let step = match walk.all.len() {
-                // All that share are looked at after each step.
+                // After each step all packets that share are compared.
                 12.. => Step::Drop(walk.byte.into()),
                 _ => steps.new_tree(&mut runner).unwrap().current(),
             };
@@ -374,7 +374,7 @@ fn packets_agree_with_plain_vectors_over_many_operations() {
         walk.all.clear();
         assert_eq!(walk.pool.refill(), slots as usize);
         assert_eq!(walk.pool.close(), None);
-        slots = slots % 24 + 5; // 1 to 28, small and large in turn
+        slots = slots % 24 + 5; // 1 to 28, alternating between small and large
     }
 }
 
@@ -391,7 +391,7 @@ fn a_packet_keeps_what_it_is_told_on_its_way() {
     packet.append(&mut pool, &[1; 300]).unwrap();
     let mut desc = packet.into_desc().unwrap();
     assert!(desc.flags().has(Flags::CHAINED));
-    desc.set_flags(Flags::VALID.with(Flags::FLAG2)); // a chain cannot be lost by it
+    desc.set_flags(Flags::VALID.with(Flags::FLAG2)); // must not clear the chain flag
     desc.set_port(8);
     desc.set_time(time_ns + 1);
     desc.set_hash(1);
@@ -433,7 +433,7 @@ fn slots_of_another_pool_are_refused() {
         Err(Refused::ForeignPool)
     );
     assert!(packet.is_empty());
-    // A copy may lie in another pool, whole.
+    // The copy may lie in another pool, as a whole.
     packet.append(&mut one, &[5; 200]).unwrap();
     let mut copy = packet.share();
     copy.unshare(&mut other).unwrap();
@@ -446,7 +446,7 @@ fn slots_of_another_pool_are_refused() {
     );
 }
 
-/// Counted in looks at the facts beside the slots: with a walk for each piece there were 150 for each slot.
+/// Counted in loads of the facts beside the slots: with a walk for each piece there were 150 for each slot.
 #[test]
 fn a_copy_of_a_long_chain_looks_at_each_slot_a_few_times() {
     let mut pool = small_pool(700);
@@ -475,14 +475,14 @@ fn a_long_chain_made_piece_by_piece_looks_at_each_slot_a_few_times() {
     assert!(packet.to_vec().into_iter().eq(pieces));
 }
 
-/// Takes as many as it is told, and then panics.
+/// Takes this many, and then panics.
 struct Panics<'a>(&'a mut Pool, u32);
 
 impl Sealed for Panics<'_> {}
 
 impl Supply for Panics<'_> {
     fn take(&mut self) -> Option<Packet> {
-        assert!(self.1 > 0, "as it was told");
+        assert!(self.1 > 0, "panics as planned");
         self.1 -= 1;
         self.0.take()
     }
