@@ -211,7 +211,7 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
         let sent = folder.path("sent.pcap");
         let made = forebay(&["-i", "sim:clock=virtual", "-c", "2M", "-q", "-w", &sent]).status();
         assert!(made.unwrap().success());
-        let mut dice = Dice(0xAF_C0_FFEE);
+        let mut dice = Dice(0xAFC0_FFEE);
         let (mut torn, mut silent, mut all, mut lost) = (0, 0, 0, 0);
         let moments = moments(8);
         for moment in 0..moments {
@@ -259,7 +259,7 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
             all += packets;
             torn += u64::from(repaired(&path, packets));
             if has("capinfos") && len(&path) > 0 {
-                assert_eq!(counted_by_capinfos(&[path.clone()]), packets, "{what}");
+                assert_eq!(counted_by_capinfos(std::slice::from_ref(&path)), packets, "{what}");
             }
             fs::remove_file(&path).unwrap();
         }
