@@ -39,7 +39,8 @@ fn main() -> ExitCode {
                     .map(|word| word.to_string_lossy().into_owned())
                     .collect();
                 if let Some(line) = habit::suggestion(&words) {
-                    output::say(&format!("\n  did you mean '{line}'?"));
+                    output::say("");
+                    output::say(&format!("  did you mean '{line}'?"));
                 }
                 return ExitCode::from(2);
             }

@@ -53,7 +53,11 @@ pub fn keep_for(command: &Command) -> Result<()> {
             QueueCommand::Remove(_) => Set::FOWNER,
             _ => Set::empty(),
         },
-        Command::Get(_) | Command::Info(_) | Command::Records(_) => Set::empty(),
+        Command::Get(_)
+        | Command::Info(_)
+        | Command::Records(_)
+        | Command::Man(_)
+        | Command::Completions(_) => Set::empty(),
     };
     give_up_all_but(needed)
 }

@@ -259,7 +259,11 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
             all += packets;
             torn += u64::from(repaired(&path, packets));
             if has("capinfos") && len(&path) > 0 {
-                assert_eq!(counted_by_capinfos(std::slice::from_ref(&path)), packets, "{what}");
+                assert_eq!(
+                    counted_by_capinfos(std::slice::from_ref(&path)),
+                    packets,
+                    "{what}"
+                );
             }
             fs::remove_file(&path).unwrap();
         }

@@ -7,36 +7,38 @@ pub const HELP: &str = "\
 Examples:
   forebay capture -i sim -c 5M -w first.pcapng       a simulated 1 Gb/s card, no privileges needed
   forebay capture -i eth0 -w today.pcapng            a real one (needs CAP_NET_RAW)
-  forebay capture -i sim:rate=10G,size=imix -c 1M    count only
-  forebay capture -i eth0 -w - | tshark -r -         into a pipe
-  forebay capture -i eth0 -w web.pcapng tcp port 80  only what the filter lets pass
+  forebay capture -i sim:rate=10G,size=imix -c 1M    only count
+  forebay capture -i eth0 -w - | tshark -r -         to a pipe
+  forebay capture -i eth0 -w web.pcapng tcp port 80  only what matches
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
-  forebay capture -i eth0 -w a.pcapng -b duration:3600 -b files:24   the last 24 hours, one file each
+  forebay capture -i eth0 -w a.pcapng -b duration:3600 -b files:24
+                                                     the last 24 hours
   forebay capture -i eth0 -w day-%d.pcap -G 86400    a file a day, named as tcpdump does
 
 The simulated card: sim:KEY=VALUE,…
   rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
   stall=LENGTH@PERIOD  clock=real|virtual  cost=TIME (a frame, on the virtual clock)
 
-Signals: INT, TERM and HUP finish cleanly, a second one gives up what is not written yet; USR1
-prints the counts; USR2 flushes. Where there are several files HUP goes on to the next one.
+Signals: INT, TERM and HUP finish cleanly. A second one skips syncs and writes for one more second;
+a third one ends that too. USR1 prints the counts, USR2 flushes. With several files, HUP starts
+the next one.
 
-Exit codes: 0 fine, 1 failed at run time, 2 bad request, 3 packets lost under --fail-on-drop.";
+Exit codes: 0 success, 1 failure, 2 bad request, 3 packets lost with --fail-on-drop.";
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface or port to capture from: eth0, packet:eth0, any, sim, sim:rate=10G; may be repeated
+    /// Interface to capture from: eth0, any, or a simulated card: sim, sim:rate=10G; may be repeated
     #[arg(short = 'i', value_name = "PORT")]
     pub interfaces: Vec<String>,
 
-    /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd, or from standard input if it is
-    /// -; may be repeated: one after another
+    /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; - is standard input; may be repeated: files are read
+    /// one after another
     #[arg(short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
-    /// Write to FILE, or to standard output if it is -; without it packets are only counted
+    /// Write to FILE; - is standard output; without -w packets are only counted
     ///
-    /// A name ending in .pcap or .cap writes the classic format, every other name pcapng.
+    /// A name that ends in .pcap or .cap gives the classic format, every other name pcapng
     #[arg(short = 'w', value_name = "FILE")]
     pub write: Option<PathBuf>,
 
@@ -44,7 +46,7 @@ pub struct Capture {
     #[arg(short = 'c', value_name = "COUNT")]
     pub count: Option<String>,
 
-    /// Keep at most SNAPLEN bytes of each packet (0 is the most, 262144)
+    /// Keep at most SNAPLEN bytes of each packet; 0 means 262144
     #[arg(
         short = 's',
         value_name = "SNAPLEN",
@@ -53,74 +55,73 @@ pub struct Capture {
     )]
     pub snaplen: String,
 
-    /// Go on to another file when one has SIZE million bytes, or with a unit (100MB): FILE, FILE1, FILE2, …
+    /// Start the next file after SIZE million bytes, or with a unit (100MB): FILE, FILE1, FILE2, …
     #[arg(short = 'C', value_name = "SIZE")]
     pub file_size: Option<String>,
 
-    /// Go on to another file every SECONDS; strftime's % in FILE become the time, and with -C a number follows
+    /// Start the next file every SECONDS; FILE may contain strftime's % letters; with -C a number follows
     #[arg(short = 'G', value_name = "SECONDS")]
     pub rotate_seconds: Option<String>,
 
-    /// With -C keep COUNT files, FILE0 … and again; with -G stop after COUNT files
+    /// With -C, keep a ring of COUNT files; with -G, stop after COUNT files
     #[arg(short = 'W', value_name = "COUNT")]
     pub file_count: Option<String>,
 
-    /// When to go on to another file, NAME_00001_20261121143000.pcapng and so on; may be repeated
+    /// When to start the next file (NAME_00001_20261121143000.pcapng, …); may be repeated
     ///
-    /// duration:SECONDS, interval:SECONDS (when the clock shows a multiple of it), filesize:KB, packets:COUNT; and what
-    /// to keep: files:COUNT, total:KB.
+    /// duration:SECONDS, interval:SECONDS (when the clock shows a multiple of it), filesize:KB, packets:COUNT; which files to
+    /// keep: files:COUNT (the newest), total:KB (the newest of that size together)
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE")]
     pub ring_buffer: Vec<String>,
 
     /// When to stop; may be repeated
     ///
-    /// duration:SECONDS, packets:COUNT, filesize:KB, and where there are several, files:COUNT.
+    /// duration:SECONDS, packets:COUNT, filesize:KB; with several files also files:COUNT
     #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE")]
     pub autostop: Vec<String>,
 
-    /// When to make durable what is written: none, interval[:SECONDS], file (at the end of each), always
+    /// When to sync written data to the disk: none, interval[:SECONDS], file (at the end of each file), always
     #[arg(long, value_name = "POLICY", default_value = "file")]
     pub sync: String,
 
-    /// Compress files as they are finished, NAME.zst for NAME, on a thread of low priority: zstd, or zstd:LEVEL, 1 to 19
+    /// Compress finished files to NAME.zst on a low-priority thread, at LEVEL 1 to 19 [default level: 3]
     #[arg(long, value_name = "zstd[:LEVEL]")]
     pub compress: Option<String>,
 
-    /// Size of the ring that the source fills while we are busy, in KiB or with a unit (64M)
+    /// Size of the source's ring, in KiB or with a unit (256M) [default: 64M; a simulated card: one second]
     #[arg(short = 'B', value_name = "SIZE")]
     pub ring: Option<String>,
 
-    /// First buffers between taking and writing, as COUNTxSIZE [default: 16x4M, and 4x4M where only files are read]; without
-    /// --store-limit also the last ones
+    /// Buffers between capturing and writing; without --store-limit their number is fixed [default: 16x4M, for files 4x4M]
     #[arg(long, value_name = "COUNTxSIZE")]
     pub store: Option<String>,
 
-    /// Let the buffers grow while the output is slow, up to a size or a share of the available memory, such as 2G or 50%; 0 for
-    /// not at all [default: 25%, and 0 with --store or where only files are read]
+    /// Let the buffers grow while the output is slow, up to a size (2G) or a share of the available memory (50%); 0: never
+    /// [default: 25%; 0 with --store and for files]
     #[arg(long, value_name = "SIZE|PERCENT")]
     pub store_limit: Option<String>,
 
-    /// Which packets to keep, in pcap-filter's language: tcp port 80 and host 10.0.0.1
+    /// Which packets to keep, in the language of pcap-filter(7): tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
 
-    /// Read the expression from FILE; words on the command line are then refused
+    /// Read the expression from FILE instead of the command line
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
     pub expression_file: Option<PathBuf>,
 
-    /// Print the program that the expression becomes, and stop; -dd for C, -ddd as numbers
+    /// Print the BPF program of the expression, and stop; -dd as C, -ddd as numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub dump: u8,
 
-    /// List the interfaces that can be captured from
+    /// List the interfaces that can be captured
     #[arg(short = 'D', long = "list-interfaces")]
     pub list: bool,
 
-    /// Say less: no start lines, no progress, only the counts and what went wrong
+    /// Print only the counts and errors: no start lines, no progress
     #[arg(short = 'q')]
     pub quiet: bool,
 
-    /// Hand packets to the file as they come, within 10 ms, not once a second
+    /// Write packets within 10 ms, not once a second
     #[arg(short = 'U')]
     pub unbuffered: bool,
 
@@ -132,23 +133,23 @@ pub struct Capture {
     #[arg(long)]
     pub stop_on_down: bool,
 
-    /// Become USER once the interfaces are open, before the first file is made
+    /// Become USER after opening the interfaces, before the first file is made (only root can)
     #[arg(short = 'Z', value_name = "USER")]
     pub user: Option<String>,
 
-    /// Print the counts as one JSON object at the end (on stdout; with -w - on stderr)
+    /// Print the counts as one JSON object at the end, on standard output (with -w -, on standard error)
     #[arg(long)]
     pub json: bool,
 
-    /// Print the counts every SECONDS (with --json one object a line)
+    /// Print the counts every SECONDS; with --json, one object a line
     #[arg(long, value_name = "SECONDS")]
     pub stats_interval: Option<String>,
 
-    /// Leave out of a copy what files say beyond their packets: comments, decryption secrets, names, custom blocks, provenance
+    /// Copy packets only, without comments, decryption secrets, names, custom blocks and origin
     #[arg(long)]
     pub no_metadata: bool,
 
-    /// Exit with 3 if a packet was lost, by the interface too where it tells
+    /// Exit with 3 if a packet was lost, also by the interface itself where that is known
     #[arg(long)]
     pub fail_on_drop: bool,
 }

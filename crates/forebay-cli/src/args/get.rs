@@ -7,7 +7,7 @@ pub const HELP: &str = "\
 Examples:
   forebay get http://localhost:8000/a.bin > a.bin
   forebay get -o a.bin https://host/a.bin        a.bin appears when it is complete
-  forebay get --raw http://localhost:8000/       the answer as it came
+  forebay get --raw http://localhost:8000/       the answer as it was sent
 
 With -o the bytes go to a file without a name in the same folder. When all have arrived it is synced
 and replaces FILE. After a failure or a signal FILE is as it was, and nothing else is left. A FILE
@@ -18,16 +18,15 @@ Control characters are not written to a terminal, unless -o - is given.
 
 Status 205 and 304 are failures, and with -o also 204: they have no content.
 
-An answer with a status of 400 or more is a failure: its status goes to standard error, its body
-nowhere, unless --content-on-error or --raw is given; the exit code is 1 all the same.
+A status of 400 or more is a failure: the status is printed on standard error, and the body is
+discarded unless --content-on-error or --raw is given. The exit code is 1 in either case.
 
-No proxy, no cookies, no login, no compression; the roots trusted by default are Mozilla's, compiled
-in.
+Not supported: proxies, cookies, logins, compression. The trusted roots are Mozilla's, compiled in.
 
-Signals: once the answer has begun, INT, TERM and HUP stop and tell how many bytes were written; a
+Signals: after the answer has begun, INT, TERM and HUP stop and print how many bytes were written. A
 second one exits at once.
 
-Exit codes: 0 all is written, or whoever read our output went away; 1 failed; 2 bad request.";
+Exit codes: 0 everything is written, or the reader of the output left; 1 failure; 2 bad request.";
 
 #[derive(ClapArgs)]
 pub struct Get {
@@ -39,15 +38,15 @@ pub struct Get {
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Write the head of the answer too (the last one, behind redirects)
+    /// Also write the head of the answer (after redirects, of the last one)
     #[arg(short = 'i', long = "include", conflicts_with = "raw")]
     pub include: bool,
 
-    /// Write the first answer exactly as it comes: head, chunk sizes, trailers; follows no redirects
+    /// Write the first answer exactly as it was sent: head, chunk sizes, trailers; follow no redirects
     #[arg(long)]
     pub raw: bool,
 
-    /// Write the body also when the status is 400 or more
+    /// Also write the body of an answer with a status of 400 or more
     #[arg(long)]
     pub content_on_error: bool,
 
@@ -55,7 +54,7 @@ pub struct Get {
     #[arg(long, value_name = "COUNT", default_value = "10")]
     pub max_redirects: usize,
 
-    /// Follow a redirect from https to http too
+    /// Also follow redirects from https to http
     #[arg(long)]
     pub allow_downgrade: bool,
 
@@ -63,7 +62,7 @@ pub struct Get {
     #[arg(long, value_name = "TIME", default_value = "10")]
     pub connect: String,
 
-    /// Give up if the server neither sends nor takes anything for TIME
+    /// Give up if the server neither sends nor accepts a byte for TIME
     #[arg(long, value_name = "TIME", default_value = "30")]
     pub silence: String,
 
@@ -71,7 +70,7 @@ pub struct Get {
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
 
-    /// Say nothing but what went wrong
+    /// Print only errors
     #[arg(short = 'q')]
     pub quiet: bool,
 }

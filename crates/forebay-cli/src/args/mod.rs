@@ -1,4 +1,4 @@
-//! The flags, a file a subcommand.
+//! The flags, one file for each subcommand.
 
 mod capture;
 mod get;
@@ -19,7 +19,7 @@ pub use repair::Repair;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Bounded, zero-copy buffers for data that does not wait.
+/// Captures packets, and accounts for every one of them.
 #[derive(Parser)]
 #[command(name = "forebay", version, about, long_about = None)]
 pub struct Args {
@@ -29,24 +29,24 @@ pub struct Args {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Capture packets, and account for every one
+    /// Capture packets to a file, and account for every one
     #[command(after_long_help = capture::HELP)]
     Capture(Box<Capture>),
-    /// Tell what capture files hold: counts, times, rates, interfaces, losses, check sum
+    /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
     Info(Info),
-    /// Cut captures that break off to what is whole in them
+    /// Cut torn capture files to what is whole in them
     #[command(after_long_help = repair::HELP)]
     Repair(Repair),
-    /// Buffer bytes between programs: a large buffer, as in mbuffer, with pv's display
+    /// Put a large buffer between programs, as mbuffer does, with pv's progress line
     #[command(after_long_help = pipe::HELP)]
     Pipe(Box<Pipe>),
-    /// Fetch a URL over HTTP/1.1, and never take a part for the whole
+    /// Fetch a URL over HTTP/1.1, and never report a part as the whole
     #[command(after_long_help = get::HELP)]
     Get(Get),
-    /// Pass messages between processes: lines, or records behind their length
+    /// Pass messages between processes: lines, or records preceded by their length
     #[command(after_long_help = queue::HELP)]
     Queue(Queue),
-    /// Read files of records: what is whole in them, and what a crash has left
+    /// Check or print record files: what is whole in them after a crash
     #[command(after_long_help = records::HELP)]
     Records(Records),
     /// Print the manual page, or write the pages of all subcommands to a folder
@@ -78,11 +78,11 @@ pub struct Completions {
 
 #[derive(ClapArgs)]
 pub struct Info {
-    /// pcap and pcapng files, plain, gzip or zstd; - is standard input
+    /// pcap or pcapng files, plain, gzip or zstd; - is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Print one JSON object a line for each file
+    /// Print one JSON object for each file, one a line
     #[arg(long)]
     pub json: bool,
 }

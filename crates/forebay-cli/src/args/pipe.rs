@@ -13,19 +13,20 @@ Examples:
 An input or output is a file, - (standard input, standard output), tcp:HOST:PORT, which connects, or
 tcp-listen:PORT or tcp-listen:ADDRESS:PORT, which waits for one connection.
 
-Letters are pv's and mbuffer's. Where the two clash, a letter is pv's, and mbuffer's -s, -p, -r, -W are
---block-size, --start-reading, --read-rate, --watchdog; -i with a number is pv's --interval, with
-anything else mbuffer's --input (a file named 5 is ./5). -L is -R.
+The short flags are pv's and mbuffer's. Where the two differ, a letter means what it means to pv, and
+mbuffer's -s, -p, -r, -W are --block-size, --start-reading, --read-rate, --watchdog. -i with a number
+is pv's --interval, with anything else mbuffer's --input (a file named 5 is ./5). -L is -R.
 
-Sizes and rates: K, M, G, T are x1024, kB, MB, GB x1000. Nothing is displayed where stderr is no terminal,
-unless -f or -n is given; errors and check sums are always told.
+Sizes and rates: K, M, G, T are x1024; kB, MB, GB are x1000. Progress is displayed only if standard
+error is a terminal, or with -f or -n. Errors and checksums are always printed.
 
-One output fails: the others go on, and the exit code is 1. A reader that leaves a pipe is no error.
+If one of several outputs fails, the others go on, and the exit code is 1. A reader that leaves is not
+an error.
 
-Signals: INT, TERM and HUP end the reading and write what was read, a second one gives that up, and a
-third ends also a write that waits; USR1 prints the counts.
+Signals: INT, TERM and HUP stop reading and write what was read. A second one discards that, and a third
+one also ends a blocked write. USR1 prints the counts.
 
-Exit codes: 0 fine, 1 failed at run time, 2 bad request.";
+Exit codes: 0 success, 1 failure, 2 bad request.";
 
 #[derive(ClapArgs)]
 pub struct Pipe {
@@ -33,11 +34,11 @@ pub struct Pipe {
     #[arg(value_name = "FILE")]
     pub files: Vec<OsString>,
 
-    /// An input (may be repeated; come before FILEs); a number is the --interval instead
+    /// An input, read before FILEs; may be repeated; a number is the --interval instead
     #[arg(short = 'i', long = "input", value_name = "INPUT")]
     pub inputs: Vec<OsString>,
 
-    /// Wait for a TCP connection and read from it; with HOST, only from there
+    /// Wait for a TCP connection and read from it; with HOST, accept only connections from HOST
     #[arg(short = 'I', long, value_name = "[HOST:]PORT")]
     pub listen: Vec<String>,
 
@@ -45,39 +46,39 @@ pub struct Pipe {
     #[arg(short = 'o', long = "output", value_name = "OUTPUT")]
     pub outputs: Vec<OsString>,
 
-    /// Connect by TCP, and write to that (may be repeated)
+    /// Connect over TCP, and write to that; may be repeated
     #[arg(short = 'O', long, value_name = "HOST:PORT")]
     pub connect: Vec<String>,
 
-    /// Empty output files that are there already; without it or --append they are refused
+    /// Empty existing output files; without this or --append they are refused
     #[arg(long, conflicts_with = "append")]
     pub truncate: bool,
 
-    /// Write behind the end of output files that are there already
+    /// Append to existing output files
     #[arg(long)]
     pub append: bool,
 
-    /// The buffer, as a size or in percent of the memory
+    /// Size of the buffer, or percent of the memory
     #[arg(short = 'm', long, value_name = "SIZE", default_value = "64M")]
     pub memory: String,
 
-    /// Read at most so much at once, and write exactly so much but at the end (mbuffer's -s)
+    /// Read at most SIZE bytes at once, and write exactly SIZE bytes except at the end (mbuffer's -s)
     #[arg(long, value_name = "SIZE")]
     pub block_size: Option<String>,
 
-    /// Begin to write when the buffer is so full, and again so after it ran empty
+    /// Start writing at this fill level, and again after the buffer ran empty
     #[arg(short = 'P', long, value_name = "PERCENT", default_value = "0")]
     pub start_writing: String,
 
-    /// Once the buffer was full, go on reading when it is only so full (mbuffer's -p)
+    /// After the buffer was full, continue reading at this fill level (mbuffer's -p)
     #[arg(long, value_name = "PERCENT", default_value = "100")]
     pub start_reading: String,
 
-    /// Read at most so many bytes a second (mbuffer's -r)
+    /// Read at most RATE bytes a second (mbuffer's -r)
     #[arg(long, value_name = "RATE")]
     pub read_rate: Option<String>,
 
-    /// Write at most so many bytes a second
+    /// Write at most RATE bytes a second
     #[arg(
         short = 'R',
         long,
@@ -87,11 +88,11 @@ pub struct Pipe {
     )]
     pub write_rate: Option<String>,
 
-    /// Tell the check sum of what was written: sha256 or crc32
+    /// Print the checksum of the written bytes: sha256 or crc32
     #[arg(long, value_name = "KIND")]
     pub hash: Option<String>,
 
-    /// Make output files durable before the end
+    /// Sync output files to the disk before the end
     #[arg(long)]
     pub sync: bool,
 
@@ -107,19 +108,19 @@ pub struct Pipe {
     #[arg(short = 'p', long)]
     pub progress: bool,
 
-    /// Display the time so far
+    /// Display the elapsed time
     #[arg(short = 't', long)]
     pub timer: bool,
 
-    /// Display how long it will take, where the size is known
+    /// Display the time left, if the size is known
     #[arg(short = 'e', long)]
     pub eta: bool,
 
-    /// Display bytes a second
+    /// Display the current rate
     #[arg(short = 'r', long)]
     pub rate: bool,
 
-    /// Display bytes a second since the start
+    /// Display the average rate
     #[arg(short = 'a', long)]
     pub average_rate: bool,
 
@@ -127,7 +128,7 @@ pub struct Pipe {
     #[arg(short = 'b', long)]
     pub bytes: bool,
 
-    /// Display how full the buffer is
+    /// Display the fill level of the buffer
     #[arg(short = 'T', long)]
     pub buffer_percent: bool,
 
@@ -135,11 +136,11 @@ pub struct Pipe {
     #[arg(short = 's', long, value_name = "SIZE")]
     pub size: Option<String>,
 
-    /// Renew the display so often
+    /// Update the display every SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1")]
     pub interval: String,
 
-    /// Display the percentage on a line of its own each time; bytes with -b or where the size is unknown, time with -t
+    /// Print numbers, one line each time: percent; bytes with -b or if the size is unknown; time with -t
     #[arg(short = 'n', long)]
     pub numeric: bool,
 
@@ -155,7 +156,7 @@ pub struct Pipe {
     #[arg(short = 'N', long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Display even where stderr is no terminal
+    /// Display even if standard error is not a terminal
     #[arg(short = 'f', long)]
     pub force: bool,
 }

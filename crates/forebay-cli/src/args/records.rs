@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 pub const HELP: &str = "\
 Examples:
-  forebay records check orders.rec                   what it holds, and what a crash has left behind it
-  forebay records dump orders.rec | head             a line a record: its number, its bytes
-  forebay records dump --raw orders.rec > orders     the bytes, as they were appended
+  forebay records check orders.rec                   what it holds, and what a crash damaged
+  forebay records dump orders.rec | head             one line a record: number and bytes
+  forebay records dump --raw orders.rec > orders     the bytes as they were appended
 
 Such files are written by forebay::store::Records (Rust): blocks of records, numbered, with check sums.
-Only what is whole and in order counts; nothing behind the first fault is shown.
+Only what is whole and in order is accepted; nothing after the first fault is shown.
 
-Exit codes: 0 whole, also where the reader of the output went away; 1 something is cut off, or failed;
-2 bad request.";
+Exit codes: 0 whole, also if the reader of the output left; 1 a part is damaged, or failure; 2 bad
+request.";
 
 #[derive(ClapArgs)]
 pub struct Records {
@@ -23,7 +23,7 @@ pub struct Records {
 
 #[derive(Subcommand)]
 pub enum RecordsCommand {
-    /// Tell what record files hold, and what in them cannot be relied on
+    /// Print what record files hold, and which part cannot be relied on
     Check(Check),
     /// Print the records of a file, up to the first fault
     Dump(Dump),
@@ -35,7 +35,7 @@ pub struct Check {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Print one JSON object a line for each file
+    /// Print one JSON object for each file, one a line
     #[arg(long)]
     pub json: bool,
 }
@@ -50,7 +50,7 @@ pub struct Dump {
     #[arg(long)]
     pub raw: bool,
 
-    /// Write the records' bytes, each behind its length as 4 bytes, the highest first
+    /// Write the records' bytes, each preceded by its length as 4 bytes, big-endian
     #[arg(long, conflicts_with = "raw")]
     pub framed: bool,
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 pub const HELP: &str = "\
 Examples:
-  forebay repair -n night.pcapng     what is whole in it, and what is not
+  forebay repair -n night.pcapng     only print what is whole
   forebay repair night.pcapng        cut it there; the rest goes to night.pcapng.cut
 
-A capture that was killed, or whose disk was full or lost its power, may end in the middle of a block, or in
-zeros: many programs then read none of it. Nothing is thrown away but zeros. A file that somebody still writes is
-refused; so is a packed one, and that of another user, who may be writing it.
+A capture that was killed, or whose disk was full or lost its power, may end in the middle of a block,
+or in zeros; many programs then read none of it. Only zeros are thrown away. A file that a program still
+writes, or has open, is refused; so are compressed files, and files of other users.
 
-Exit codes: 0 whole now; 1 something failed, or with -n something is to be cut; 2 bad request.";
+Exit codes: 0 the file is whole now; 1 failure, or with -n a part would be cut; 2 bad request.";
 
 #[derive(ClapArgs)]
 pub struct Repair {
@@ -20,11 +20,11 @@ pub struct Repair {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Only tell what would be done
+    /// Only print what would be done
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 
-    /// Print one JSON object a line for each file
+    /// Print one JSON object for each file, one a line
     #[arg(long)]
     pub json: bool,
 }
