@@ -1,11 +1,11 @@
-//! The one error of set-up and I/O: what was tried, on what, what the system said, and what to do.
+//! The error type of set-up and I/O: the operation, its object, the system's error, and what to do.
 //!
-//! Full and empty are *answers* and live with the types that give them (`Full<T>`, `None`, counts).
-//! An [`Error`] is for what a user has to read. It imports nothing.
+//! Full and empty are *results*, not errors. They are part of the types that return them (`Full<T>`, `None`, counts).
+//! An [`Error`] is for a user to read.
 
 use std::{fmt, io};
 
-/// A failure told whole: `on: tried: cause. advice`.
+/// A failure with its full context, printed as `on: tried: cause. advice`.
 ///
 /// ```
 /// use forebay::Error;
@@ -37,7 +37,7 @@ impl Error {
         }
     }
 
-    /// Says what it is about, where the one who failed did not know.
+    /// Sets the object, if it is not set yet: for code that failed without knowing it.
     pub fn about(mut self, on: impl Into<String>) -> Self {
         if self.on.is_empty() {
             self.on = on.into();
@@ -45,24 +45,24 @@ impl Error {
         self
     }
 
-    /// Adds what the operating system answered.
+    /// Adds the error of the operating system.
     pub fn because(mut self, cause: impl Into<io::Error>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// Adds what the user can do about it: a sentence without its full stop.
+    /// Adds what the user can do about it: a sentence without its final full stop.
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = advice.into();
         self
     }
 
-    /// The operating system's answer, where it gave one.
+    /// The error of the operating system, if there was one.
     pub fn cause(&self) -> Option<&io::Error> {
         self.cause.as_ref()
     }
 
-    /// The `errno` of the cause, where it has one.
+    /// The `errno` of the cause, if it has one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
     }

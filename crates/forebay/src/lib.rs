@@ -1,34 +1,34 @@
-//! Bounded, zero-copy buffers for data that does not wait.
+//! Bounded, zero-copy buffers for data that cannot wait.
 //!
 //! ```text
 //!  producer ──▶ ring::spsc ──▶ consumer        any T, exact capacity, a burst is ONE slice
 //!                  │ on
 //!              memory::Mirror                  the same pages twice, back to back: no wrap case
 //!
-//!  bytes ──▶ stream::Writer ──▶ Reader        such a ring with an end and an error: all there is, as ONE slice
-//!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, filled and read where they lie
+//!  bytes ──▶ stream::Writer ──▶ Reader        a ring of bytes with an end and an error: the content is ONE slice
+//!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, written and read in place
 //!
-//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots come home in batches
+//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots return in batches
 //!
-//!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers travel, over such a ring
+//!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers are handed over, through such a ring
 //!
-//!  poll::Poller                                asleep while nothing comes, polling while much does
+//!  poll::Poller                                asleep while idle, polling under load
 //! ```
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory; [`Fifo`](memory::Fifo), bytes through one thread |
-//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order it |
+//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory; [`Fifo`](memory::Fifo), a byte queue within one thread |
+//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order its accesses |
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
-//! | [`poll`] | [`Poller`](poll::Poller), which always looks once more after arming |
-//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes) from processes that are not trusted |
-//! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently; [`Records`](store::Records) of one type or of bytes, in files that outlive a crash |
+//! | [`poll`] | [`Poller`](poll::Poller), which always checks once more after arming |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes) for messages from untrusted processes |
+//! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
 //!
-//! Full and empty are answers; an [`Error`] is for what somebody has to read. Linux only. The
-//! crate `forebay-net` captures packets with it, and the command `forebay` is built on that.
+//! Full and empty are ordinary return values. An [`Error`] is a failure that a person has to read. Linux only. The crate
+//! `forebay-net` captures packets with this crate, and the command `forebay` is built on `forebay-net`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

@@ -1,71 +1,71 @@
-//! The adaptive poller: asleep while nothing comes, polling with a budget while much does.
+//! The adaptive poller: asleep while idle, polling with a budget under load.
 //!
 //! ```text
-//!            a look finds something
+//!            a check finds items
 //!               ┌───────┐
 //!               ▼       │              nothing
-//!   wake ──▶  BUSY ─────┴────────────────────▶ arm ──▶ look once more
+//!   wake ──▶  BUSY ─────┴────────────────────▶ arm ──▶ check once more
 //!    ▲                                                   │        │ found: disarm
 //!    │                                           nothing │        └──────▶ BUSY
 //!    └────────────── ARMED, asleep in the kernel ◀───────┘
 //! ```
 //!
-//! Where little comes, it is sleeping and waking that costs. So a poller may [rest](Poller::resting): where it would arm, it sleeps
-//! unarmed for a set time and looks again, as long as at least two items and less than a budget are to be expected in that time.
+//! At low rates, sleeping and waking are the main cost. A poller may therefore [rest](Poller::resting): instead of arming, it
+//! sleeps unarmed for a set time and then checks again. It does so while it expects at least two items, and fewer than a
+//! budget, in that time.
 //!
-//! An item may arrive between the last look and the arming. So **every arming is followed by a second look** before
-//! anything sleeps, and the model below fails when that look is taken out.
+//! An item may arrive between the last check and the arming. So **every arming is followed by a second check** before the
+//! poller sleeps. The model below fails if that check is removed.
 //!
-//! The poller knows no descriptors and no threads: a [`Source`] looks, arms and sleeps. It imports
-//! `sync` and `time`. Read on in the source that matters, `forebay-net`'s session.
+//! The poller knows no descriptors and no threads: a [`Source`] checks, arms and sleeps.
 
 use crate::{sync::planted, time::Clock};
 use std::time::Duration;
 
-/// What a poller drives.
+/// The thing that a poller drives.
 pub trait Source {
-    /// What can go wrong while looking, arming or sleeping.
+    /// The error of a failed look, arming or sleep.
     type Error;
 
-    /// Takes what is there, up to `budget` items; says how many it took. Never blocks.
+    /// Takes up to `budget` available items and returns how many it took. Never blocks.
     ///
     /// # Errors
-    /// The source's own.
+    /// An error of the source.
     fn look(&mut self, budget: usize) -> Result<usize, Self::Error>;
 
-    /// Asks for a wake-up at the next item.
+    /// Requests a wake-up at the next item.
     ///
     /// # Errors
-    /// The source's own.
+    /// An error of the source.
     fn arm(&mut self) -> Result<(), Self::Error>;
 
-    /// Sleeps until that wake-up, or for any other reason the source has; may return early.
+    /// Sleeps until that wake-up, or until another event of the source; may return early.
     ///
     /// # Errors
-    /// The source's own.
+    /// An error of the source.
     fn sleep(&mut self) -> Result<(), Self::Error>;
 
-    /// Wants no more wake-ups.
+    /// Cancels the request for a wake-up.
     fn disarm(&mut self);
 }
 
 /// How a poller spent its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
-    /// Time polling, that is, all that was not slept.
+    /// Time polling: all time that was not spent asleep.
     pub busy: Duration,
     /// Time asleep, armed or resting.
     pub asleep: Duration,
-    /// Looks at the source.
+    /// Calls of [`Source::look`].
     pub looks: u64,
-    /// Times it went to sleep, rests among them.
+    /// Number of sleeps, including rests.
     pub sleeps: u64,
-    /// Times it rested.
+    /// Number of rests.
     pub rests: u64,
 }
 
 impl Modes {
-    /// The part of the time spent polling, 0 to 1; 0 where no time has passed.
+    /// The share of the time spent polling, 0 to 1; 0 if no time has passed.
     pub fn busy_share(&self) -> f64 {
         let all = (self.busy + self.asleep).as_secs_f64();
         if all > 0.0 {
@@ -76,7 +76,7 @@ impl Modes {
     }
 }
 
-/// Switches between polling and sleeping by load, and keeps the time of each.
+/// Switches between polling and sleeping by load, and measures the time of each.
 ///
 /// ```
 /// use forebay::{poll::{Poller, Source}, time::Clock};
@@ -112,16 +112,16 @@ pub struct Poller {
     looks: u64,
     sleeps: u64,
     rests: u64,
-    /// How long a rest is; none where it is 0.
+    /// Length of a rest; 0 disables rests.
     rest: Duration,
-    /// When it last went to sleep.
+    /// Time of the last sleep.
     last_slept: u64,
     /// Items found since then.
     found_since: usize,
 }
 
 impl Poller {
-    /// A poller whose every look takes at most `budget` items (at least 1).
+    /// A poller that takes at most `budget` items (at least 1) per look.
     pub fn new(budget: usize, clock: Clock) -> Self {
         let began = clock.now();
         Poller {
@@ -138,12 +138,12 @@ impl Poller {
         }
     }
 
-    /// Has it rest for so long instead of arming, where at least two items and less than a budget are to be expected in that
-    /// time, going by how many came since it last went to sleep, and how long that is ago: fewer wake-ups, for a wait of up
-    /// to that time. What comes behind a pause wakes at once, as ever.
+    /// Sleeps for `rest` instead of arming when it expects at least two items, but less than a budget, in that time. The
+    /// expected number is the rate since the last sleep. Rests save wake-ups and delay an item by up to `rest`. After a pause in
+    /// the flow the poller arms, so the next item wakes it at once.
     ///
-    /// Nothing ends a rest early, not even what ends [`Source::sleep`]; and the source must have room for what can come in one,
-    /// since a flow may grow in any of them. With a budget of up to 2 it never rests.
+    /// Nothing ends a rest early, not even an event that ends [`Source::sleep`]. The source must have room for everything that
+    /// can arrive during a rest, because the rate may rise in any of them. With a budget of up to 2 the poller never rests.
     ///
     /// ```
     /// use forebay::{poll::{Poller, Source}, time::Clock};
@@ -177,11 +177,11 @@ impl Poller {
         Poller { rest, ..self }
     }
 
-    /// One turn: a look; if it found nothing, arms, looks again, and sleeps if there is still
-    /// nothing, or [rests](Poller::resting) instead. Says how many items were taken; a turn that took some has not slept.
+    /// One turn: takes items from the source. If there are none, arms, checks again, and sleeps if there is still nothing; or
+    /// [rests](Poller::resting) instead. Returns the number of items taken; a turn that took any has not slept.
     ///
     /// # Errors
-    /// The source's own, as they come.
+    /// An error of the source, unchanged.
     #[inline]
     pub fn turn<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
         self.looks += 1;
@@ -197,11 +197,11 @@ impl Poller {
         }
         source.arm()?;
         let found = self.armed(source);
-        source.disarm(); // also where the source failed
+        source.disarm(); // also after an error of the source
         found
     }
 
-    /// Looks a second time, and sleeps if there is still nothing.
+    /// Checks a second time, and sleeps if there is still nothing.
     fn armed<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
         let found = self.second_look(source)?;
         self.found_since = self.found_since.saturating_add(found);
@@ -211,7 +211,7 @@ impl Poller {
         Ok(found)
     }
 
-    /// Whether two items or more, and less than a budget, are to be expected in a rest.
+    /// Whether at least two items, and less than a budget, are expected in a rest.
     #[cold]
     fn is_to_rest(&self) -> bool {
         let passed = u128::from(self.clock.now() - self.last_slept);
@@ -219,7 +219,7 @@ impl Poller {
         brought >= 2 * passed && brought < self.budget as u128 * passed
     }
 
-    /// Sleeps, and accounts for it.
+    /// Sleeps, and records the time.
     fn asleep<R>(&mut self, sleep: impl FnOnce(&Clock, Duration) -> R) -> R {
         self.last_slept = self.clock.now();
         let slept = sleep(&self.clock, self.rest);
@@ -259,10 +259,10 @@ mod tests {
         model, thread,
     };
 
-    /// A producer's items and the bell that it rings behind each: a card and its interrupt.
+    /// A producer's items, and the bell that it rings after each: like a network card and its interrupt.
     #[derive(Default)]
     struct Card {
-        /// Written by the producer, read by the poller; Relaxed: the bell's fences order it.
+        /// Written by the producer, read by the poller. Relaxed: the bell's fences order it.
         items: AtomicU32,
         bell: Bell,
     }
@@ -292,8 +292,8 @@ mod tests {
         }
     }
 
-    /// An item that comes between the last look and the arming is not slept over: if it were, the
-    /// poller would sleep for ever, which loom reports as a deadlock.
+    /// An item that arrives between the last check and the arming ends the sleep. Otherwise the poller would sleep
+    /// forever, which loom reports as a deadlock.
     fn every_item_wakes() {
         model(|| {
             let card = Arc::new(Card::default());
@@ -327,7 +327,7 @@ mod tests {
         );
     }
 
-    /// Items at set times, which wake whoever is armed at once.
+    /// Items at set times; each wakes an armed poller at once.
     #[cfg(not(loom))]
     struct Timed {
         clock: Clock,
@@ -356,7 +356,7 @@ mod tests {
         fn disarm(&mut self) {}
     }
 
-    /// Rests of a millisecond, all sleeps, and armings until all items are taken, by a poller with that budget.
+    /// Rests of 1 ms, all sleeps, and armings until all items are taken, by a poller with that budget.
     #[cfg(not(loom))]
     fn rests(budget: usize, times: Vec<u64>) -> (u64, u64, u64) {
         let clock = Clock::virtual_time();
@@ -380,17 +380,17 @@ mod tests {
     #[test]
     fn it_rests_where_a_few_items_come_in_that_time() {
         let steady = |every: u64, items: u64| (1..=items).map(|number| number * every).collect();
-        // Ten in a rest: the first one wakes it, and then it rests.
+        // Ten items per rest: the first one wakes it, and then it rests.
         assert_eq!(rests(64, steady(100_000, 1001)), (100, 101, 1));
         assert_eq!(rests(11, steady(100_000, 1001)), (100, 101, 1));
-        // Two, which is the least that is worth it, and one.
+        // Two, the minimum for a rest, and one.
         assert_eq!(rests(64, steady(500_000, 101)), (50, 51, 1));
         assert_eq!(rests(64, steady(1_000_000, 100)), (0, 100, 100));
-        // A budget of them, however soon the first wakes it, and far more.
+        // A whole budget of items, however soon the first one wakes it, and far more.
         assert_eq!(rests(10, steady(100_000, 1000)), (0, 1000, 1000));
         assert_eq!(rests(64, steady(700, 1000)), (0, 1000, 1000));
         assert_eq!(rests(1, steady(100_000, 100)), (0, 100, 100));
-        // Behind a rest in which nothing came it arms, and what comes behind a pause wakes it.
+        // After a rest without items it arms, and an item after a pause wakes it.
         let pause = 1_000_000_000;
         assert_eq!(
             rests(64, vec![100_000, pause, pause + 1_500_000]),
@@ -398,7 +398,7 @@ mod tests {
         );
     }
 
-    /// Fails at its second look, or else when it sleeps.
+    /// Fails at its second look, or otherwise when it sleeps.
     #[cfg(not(loom))]
     struct Failing {
         looks_left: u32,

@@ -1,8 +1,8 @@
-//! Two clocks: the machine's, and a virtual one that only moves when somebody sleeps.
+//! Two clocks: the machine's, and a virtual one that moves only when its user sleeps.
 //!
-//! Every room that waits or stamps takes a [`Clock`], so a whole capture can run on one thread in
-//! virtual time with exact, repeatable counts. Times are nanoseconds as `u64`: since the clock was
-//! made ([`Clock::now`]), or since the Unix epoch ([`Clock::wall`], good until the year 2554).
+//! All modules that wait or take timestamps use a [`Clock`]. A whole capture can therefore run on one thread in virtual
+//! time with exact, repeatable counts. Times are nanoseconds as `u64`: since the clock was made ([`Clock::now`]), or since
+//! the Unix epoch ([`Clock::wall`], until the year 2554).
 
 use std::sync::{
     Arc,
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Where a virtual clock starts: 2020-01-01 00:00:00 UTC, in nanoseconds since the Unix epoch.
 pub const VIRTUAL_EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 
-/// A source of time; clones share one time line.
+/// A source of time. Clones share one time line.
 ///
 /// ```
 /// use forebay::time::Clock;
@@ -28,8 +28,8 @@ pub struct Clock(Line);
 #[derive(Clone, Debug)]
 enum Line {
     Real { start: Instant, epoch_ns: u64 },
-    // Written by whoever sleeps or charges work, read by all clones. One thread drives a virtual
-    // capture, so Relaxed is enough: the value publishes nothing but itself.
+    // Written by sleeps and by charged work, read by all clones. One thread drives a virtual capture, so Relaxed is
+    // enough: the value publishes only itself.
     Virtual(Arc<AtomicU64>),
 }
 
@@ -39,7 +39,7 @@ fn unix_now() -> u64 {
 }
 
 impl Clock {
-    /// The machine's monotonic clock, with the wall time read once, now.
+    /// The machine's monotonic clock. The wall time is read once, in this call.
     pub fn real() -> Self {
         Clock(Line::Real {
             start: Instant::now(),
@@ -65,7 +65,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since the Unix epoch at the moment `now` of this clock.
+    /// Nanoseconds since the Unix epoch at the time `now` of this clock.
     pub fn wall(&self, now: u64) -> u64 {
         match &self.0 {
             Line::Real { epoch_ns, .. } => epoch_ns.saturating_add(now),
@@ -73,8 +73,8 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since the Unix epoch as everybody else tells them just now: where somebody sets the machine's clock, this
-    /// jumps with it, which [`wall`](Clock::wall) never does.
+    /// The system's current wall time, in nanoseconds since the Unix epoch. It jumps when the system clock is set;
+    /// [`wall`](Clock::wall) never does.
     ///
     /// ```
     /// use forebay::time::{Clock, VIRTUAL_EPOCH_NS};
@@ -88,7 +88,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps: really, or by moving the virtual time.
+    /// Sleeps; a virtual clock only advances its time.
     pub fn sleep(&self, duration: Duration) {
         match &self.0 {
             Line::Real { .. } => std::thread::sleep(duration),
@@ -98,7 +98,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps until the clock says `then`; returns at once if it is past.
+    /// Sleeps until the clock reaches `then`; returns at once if that time has passed.
     pub fn sleep_until(&self, then: u64) {
         let left = then.saturating_sub(self.now());
         if left > 0 {
@@ -106,7 +106,7 @@ impl Clock {
         }
     }
 
-    /// Charges work to a virtual clock; real work has charged itself already.
+    /// Adds the duration of work to a virtual clock. Does nothing to a real clock, on which work takes real time.
     pub fn charge(&self, ns: u64) {
         if let Line::Virtual(now) = &self.0 {
             now.fetch_add(ns, Relaxed);

@@ -1,4 +1,4 @@
-//! Who has a pool has all the memory it needs: nothing of what packets do asks the allocator for more.
+//! A pool allocates all of its memory when it is made: no packet operation calls the allocator.
 #![allow(unsafe_code)]
 
 use forebay::packet::{Pool, PoolConfig, SharedPool, return_idle};
@@ -11,14 +11,14 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, and a count for each thread.
+/// The system's allocator with a counter per thread.
 struct Counting;
 
-// SAFETY: all is left to the system's allocator, which keeps the promises.
+// SAFETY: every call is forwarded to the system's allocator, which fulfils the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {

@@ -1,4 +1,4 @@
-//! As many pools as descriptors can name: a process of its own, since it takes all the numbers.
+//! As many pools as descriptors can name. This is a separate test program, because it uses all the numbers.
 
 use forebay::packet::{Pool, PoolConfig};
 
@@ -14,7 +14,10 @@ fn there_are_256_pools_and_the_next_one_is_an_error_until_one_ends() {
 
     let packet = pools[77].take().unwrap();
     drop(pools.swap_remove(77));
-    assert!(Pool::new(&config).is_err(), "a packet of it is still there");
+    assert!(
+        Pool::new(&config).is_err(),
+        "one of its packets still exists"
+    );
     drop(packet);
     assert_eq!(Pool::new(&config).unwrap().number(), 77);
 }

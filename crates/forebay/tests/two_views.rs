@@ -1,4 +1,4 @@
-//! The compiler takes two views of one page for two places: the program that shows it, and that our barrier helps.
+//! The compiler treats two views of one page as different memory. A program shows that, and that our barrier prevents it.
 //!
 //! The program is compiled here with `rustc -O`, since a test build without optimisation shows nothing.
 
@@ -14,7 +14,7 @@ fn a_stale_value_is_read_through_the_other_view_unless_views_are_settled() {
         .args(["-O", "--edition", "2024", "-o"])
         .args([&program, &source])
         .output()
-        .expect("rustc is there, since it compiled this test");
+        .expect("rustc exists, since it compiled this test");
     assert!(
         compiled.status.success(),
         "{}",
@@ -24,7 +24,7 @@ fn a_stale_value_is_read_through_the_other_view_unless_views_are_settled() {
     std::fs::remove_file(&program).unwrap();
     assert!(run.status.success(), "{run:?}");
     let told = String::from_utf8_lossy(&run.stdout);
-    // 2 is the byte's value. A 1 without the barrier is the fault; should a compiler not show it any more, the rule
-    // of two views stays right, but this test no longer proves that it is needed: find a program that does.
+    // The value of the byte is 2. Reading 1 without the barrier is the fault. If a future compiler no longer shows it, the rule
+    // of two views is still right, but this test no longer proves that it is needed: then find a program that does.
     assert_eq!(told.trim(), "without: 1, settled: 2");
 }

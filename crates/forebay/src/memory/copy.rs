@@ -1,57 +1,58 @@
-//! Copies of a length that is known when the program runs, and often short: without a call.
+//! Copies without a call, for lengths that are known only at run time and are often short.
 //!
-//! `memcpy` is called, asks what it was given, and jumps; for some bytes that is most of its time. Here up to 64 bytes are two
-//! moves of half as much or more, which may overlap:
+//! A call of `memcpy` checks its arguments and jumps; for a few bytes that is most of its time. Here, up to 64 bytes are two
+//! moves of at least half the length each, which may overlap:
 //!
 //! ```text
 //!   11 bytes:  │ 0 1 2 3 4 5 6 7 │         the first eight,
 //!                    │ 3 4 5 6 7 8 9 10 │   and the last eight
 //! ```
-//! Bursts of words, up to a KiB, are moved line by line, and so are other elements of which a line holds a whole number. Where the
-//! compiler may move a line at once (`-C target-cpu=native` on a processor with AVX-512), so is all else up to a page: as fast as
-//! `memcpy` or faster, and without a call a loop keeps its numbers in registers.
-//! It imports nothing. Read `fifo` and `ring::spsc` next, where it is used.
+//!
+//! Elements of 8 bytes or more whose size divides a line are moved line by line, in bursts of up to 1 KiB. If the compiler can
+//! move a line with one instruction (`-C target-cpu=native` on a processor with AVX-512), all other copies up to a page are
+//! moved that way too. That is at least as fast as `memcpy`, and without a call a loop keeps its values in registers.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 
-/// A cache line, and the most bytes that are two moves.
+/// Bytes of a cache line; also the maximum for two moves.
 const LINE: usize = 64;
-/// The most bytes of words that are moved here; longer copies are `memcpy`'s.
+/// Maximum bytes of such elements that are moved here; longer copies use `memcpy`.
 const BURST: usize = 1024;
-/// The most bytes that are moved here where a line is one move.
+/// Maximum bytes that are moved here if a line is one move.
 const PAGE: usize = 4096;
-/// So many bytes are many lines: that three of them are moved twice is little.
+/// From this length, moving three lines twice costs little.
 const MANY: usize = 512;
 
-/// Bytes that may hold nothing, such as the gaps of an element, and pointers, which stay such.
+/// Bytes that may be uninitialised, such as the padding of an element, or parts of pointers, which keep their provenance.
 type Block<const N: usize> = [MaybeUninit<u8>; N];
 
-/// Copies `n` elements from `from` to `to`, which do not overlap, into a ring: where a line is one move, by the ring's lines, so that
-/// few stores touch two.
+/// Copies `n` elements from `from` to `to`, which do not overlap, into a ring. If a line is one move, it uses the ring's lines,
+/// so that few stores touch two lines.
 ///
 /// # Safety
-/// As [`ptr::copy_nonoverlapping`](std::ptr::copy_nonoverlapping).
+/// Those of [`ptr::copy_nonoverlapping`](std::ptr::copy_nonoverlapping).
 #[inline(always)]
 pub(crate) unsafe fn copy_in<T: Copy>(from: *const T, to: *mut T, n: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller.
     unsafe { copy(from, to, n, to.addr()) }
 }
 
-/// The same out of a ring: by the ring's lines again, so that what was one store is one load, and not halves of two.
+/// The same out of a ring, by the ring's lines again, so that the data of one store is one load, and not halves of two.
 ///
 /// # Safety
-/// As [`copy_in`].
+/// Those of [`copy_in`].
 #[inline(always)]
 pub(crate) unsafe fn copy_out<T: Copy>(from: *const T, to: *mut T, n: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller.
     unsafe { copy(from, to, n, from.addr()) }
 }
 
-/// The same by the lines of the memory in which the address `ours` lies. It may be any: it decides in which pieces, not what.
+/// The same, by the lines of the memory that contains the address `ours`. It may be any address: it only affects the division
+/// into moves.
 ///
 /// # Safety
-/// As [`copy_in`].
+/// Those of [`copy_in`].
 #[inline(always)]
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
     let bytes = n * size_of::<T>();
@@ -59,19 +60,19 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
     let most = if is_words { BURST } else { LINE };
     if size_of::<T>() > LINE || bytes > most {
         if cfg!(target_feature = "avx512f") && (LINE..=PAGE).contains(&bytes) {
-            // SAFETY: the caller's, and a line or more.
+            // SAFETY: by the caller, and it is a line or more.
             return unsafe { whole_lines(from.cast(), to.cast(), bytes, ours) };
         }
-        // SAFETY: the caller's.
+        // SAFETY: by the caller.
         return unsafe { from.copy_to_nonoverlapping(to, n) };
     }
     let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
     match bytes {
-        // SAFETY: the caller's, and more than a line.
+        // SAFETY: by the caller, and it is more than a line.
         65.. => unsafe { lines(from, to, bytes) },
-        // Asked in halves, so that no length pays for many questions.
-        // SAFETY: each: so many bytes from both addresses on are the caller's, and at least as many as half of them are
-        // moved at once.
+        // A binary search, so that no length needs many comparisons.
+        // SAFETY: for each: by the caller, both addresses are valid for `bytes` bytes, and each move has at least half of
+        // them, at most all.
         16.. if bytes > 32 => unsafe { ends::<32>(from, to, bytes) },
         // SAFETY: as above.
         16.. => unsafe { ends::<16>(from, to, bytes) },
@@ -87,16 +88,16 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
     }
 }
 
-/// Copies line by line; the last line's worth may be there in part already.
+/// Copies line by line. The last move may overlap the one before.
 ///
 /// # Safety
-/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more, and not the same.
+/// `from` is valid for reads of `bytes` bytes, and `to` for writes; there is a line or more, and they do not overlap.
 #[inline(always)]
 unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
     let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
     for line in 0..bytes / LINE {
         let (from, to) = (from.wrapping_add(line), to.wrapping_add(line));
-        // SAFETY: a line of the bytes, which need no alignment.
+        // SAFETY: a line within the bytes; it needs no alignment.
         unsafe { from.copy_to_nonoverlapping(to, 1) };
         stay_a_loop();
     }
@@ -108,32 +109,33 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies line by line, whole lines of the memory in which the address `ours` lies, but for the first and the last. Where there are
-/// many, four a step, and then three more, some of which may be there already. So as many bytes take as many steps, or nearly,
-/// wherever they lie: a processor foresees the end of such a loop, and not of one that now and then takes a step more.
+/// Copies line by line, by whole lines of the memory that contains the address `ours`, except the first and the last move. If
+/// there are many, it moves four per step, and then three more, which may overlap those before. So an equal number of bytes takes
+/// nearly the same number of steps at any alignment. A processor predicts the end of such a loop, but not of one that now and
+/// then takes an additional step.
 ///
 /// ```text
-///   our lines       ┊      ┊      ┊      ┊      ┊      ┊      ┊      ┊
+///   lines of `ours` ┊      ┊      ┊      ┊      ┊      ┊      ┊      ┊
 ///   the first          └──────┘
-///   four a step            └──────┴──────┴──────┴──────┘
+///   four per step          └──────┴──────┴──────┴──────┘
 ///   three more                           └──────┴──────┴──────┘
 ///   the last                                               └──────┘
 /// ```
 ///
 /// # Safety
-/// From `from` on `bytes` can be read, from `to` on so many be written; they are a line or more, and not the same. `ours` may be
-/// any.
+/// `from` is valid for reads of `bytes` bytes, and `to` for writes; there is a line or more, and they do not overlap. `ours` may
+/// be any address.
 #[inline(always)]
 unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
     let move_lines = |at: usize, count: usize| {
         for at in (at..at + count * LINE).step_by(LINE) {
             let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
             let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
-            // SAFETY: a line of the bytes, as is said where it is called; they need no alignment.
+            // SAFETY: a line within the bytes, see the calls; it needs no alignment.
             unsafe { from.copy_to_nonoverlapping(to, 1) };
         }
     };
-    move_lines(0, 1); // there is one
+    move_lines(0, 1); // there is at least one
     let mut at = LINE - ours % LINE;
     if bytes < MANY {
         while at < bytes - LINE {
@@ -142,10 +144,10 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
             at += LINE;
         }
     } else {
-        let end = bytes - (ours + bytes) % LINE; // of the last whole line
-        let three = end - 3 * LINE; // not below 0: `MANY` are more
+        let end = bytes - (ours + bytes) % LINE; // end of the last whole line
+        let three = end - 3 * LINE; // not below 0: `MANY` is more
         while at < three {
-            move_lines(at, 4); // whole lines away from it, so they end where the three do or before
+            move_lines(at, 4); // a multiple of lines before `three`, so they end at or before the end of the three
             stay_a_loop();
             at += 4 * LINE;
         }
@@ -154,7 +156,7 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
     move_lines(bytes - LINE, 1); // the last one
 }
 
-/// Keeps a loop one: a compiler that knows it for a copy puts the call there that is to be saved. No instruction.
+/// Keeps a loop a loop: a compiler that recognises it as a copy would insert the call that is to be avoided. No instruction.
 #[inline(always)]
 fn stay_a_loop() {
     #[cfg(not(miri))]
@@ -164,10 +166,10 @@ fn stay_a_loop() {
     }
 }
 
-/// Copies the first `N` of some bytes and the last `N`: all of them, if they are `N` to `2 * N`.
+/// Copies the first `N` bytes and the last `N` bytes: all of them, if `bytes` is `N` to `2 * N`.
 ///
 /// # Safety
-/// From `from` on `bytes` can be read, from `to` on so many be written; `bytes` is at least `N`.
+/// `from` is valid for reads of `bytes` bytes, and `to` for writes; `bytes` is at least `N`.
 #[inline(always)]
 unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let last = bytes - N;
@@ -175,11 +177,11 @@ unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let behind = unsafe { from.add(last) };
     // SAFETY: within the bytes.
     let to_behind = unsafe { to.add(last) };
-    // SAFETY: `N` bytes of those that can be read.
+    // SAFETY: `N` of the bytes that can be read.
     let first: Block<N> = unsafe { from.cast::<Block<N>>().read_unaligned() };
     // SAFETY: as above.
     let second: Block<N> = unsafe { behind.cast::<Block<N>>().read_unaligned() };
-    // SAFETY: `N` bytes of those that can be written.
+    // SAFETY: `N` of the bytes that can be written.
     unsafe { to.cast::<Block<N>>().write_unaligned(first) };
     // SAFETY: as above.
     unsafe { to_behind.cast::<Block<N>>().write_unaligned(second) };
@@ -203,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Whatever this is compiled for.
+    /// For any target.
     #[test]
     fn whole_lines_of_either_side_are_all_of_it() {
         let from: Vec<u8> = (0..900).map(|i| 1 + (i % 251) as u8).collect();
@@ -213,7 +215,7 @@ mod tests {
                 .flat_map(|at| [(at, at), (at, 40)])
             {
                 let mut to = Aligned([0; 960]);
-                // SAFETY: there are as many bytes in both, and a line is copied at least.
+                // SAFETY: both have enough bytes, and at least a line is copied.
                 unsafe { whole_lines(from[1..].as_ptr(), to.0[at..].as_mut_ptr(), n, ours) };
                 assert_eq!(to.0[at..][..n], from[1..][..n]);
                 let mut beside = to.0[..at].iter().chain(&to.0[at + n..]);

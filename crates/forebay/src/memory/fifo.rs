@@ -1,11 +1,11 @@
-//! Bytes in one thread, first in, first out, on a mirror.
+//! A byte queue for one thread, first in, first out, on a mirror.
 //!
-//! Two numbers and a mirror: nothing here is shared, so nothing is ordered, and a put or a get is a copy and an addition.
-//! It imports nothing but this room. Between two threads, and where content ends, read `stream` next.
+//! It is two numbers and a mirror. Nothing is shared between threads, so nothing needs ordering: a put or a get is a copy and
+//! an addition. For two threads, or for content that ends, see `stream`.
 //!
 //! ```text
 //!                head        head + len
-//!   │ . . . . . . a b c d e f g │ a b c …           peek(): all of it, one slice, also across the end
+//!   │ . . . . . . a b c d e f g │ a b c …           peek(): all of it, one slice, even across the end
 //!   │ e f g . . . a b c d │ e f g . . . a b c d │
 //! ```
 #![allow(unsafe_code)]
@@ -16,17 +16,17 @@ use std::{fmt, slice};
 
 /// A bounded queue of bytes that belongs to one thread at a time, whose content is always one slice.
 ///
-/// Messages go in and come out whole or not at all; what is in it can be read where it lies, and written where it will lie.
+/// Messages go in and out as a whole or not at all. The content can be read in place, and new content written in place.
 ///
 /// ```
 /// use forebay::memory::{Fifo, MapConfig};
 /// let mut fifo = Fifo::new(11, &MapConfig::default())?;
 /// assert!(fifo.put(b"hello, "));
-/// assert!(!fifo.put(b"world")); // 4 bytes are vacant, so none goes in
+/// assert!(!fifo.put(b"world")); // only 4 bytes are vacant, so it puts in none
 /// let mut word = [0; 5];
 /// assert!(fifo.get(&mut word));
 /// assert_eq!(&word, b"hello");
-/// assert!(fifo.put(b"world")); // goes on at the front of the memory
+/// assert!(fifo.put(b"world")); // continues at the start of the memory
 /// assert_eq!(fifo.peek(), b", world");
 /// assert_eq!(fifo.pop(2), 2);
 /// assert_eq!(fifo.peek(), b"world");
@@ -38,26 +38,26 @@ pub struct Fifo {
     /// The mirror's length.
     seam: usize,
     capacity: usize,
-    /// Where the content begins, in either view: whoever adds to it brings it back into the first. So whoever takes out, which
-    /// may be a little at a time, need not ask for the seam, and all of it lies in the two views still.
+    /// Start of the content, in either view. Adding moves it back into the first view. Taking out, which may happen in small
+    /// pieces, therefore needs no check for the seam, and all of the content is still in the two views.
     head: usize,
     /// Bytes of content, 0 to the capacity.
     len: usize,
-    /// Boxed, so that whoever keeps a queue in a local variable has the numbers above in registers: dropping a box takes its
-    /// value, not its address.
+    /// Boxed, so that a queue in a local variable has the numbers above in registers: dropping a box passes the box by value, not
+    /// the address of the queue.
     _mirror: Box<Mirror>,
 }
 
-// SAFETY: it owns its memory, which belongs to no thread; without a `&mut` nobody writes it.
+// SAFETY: it owns its memory, which is not bound to a thread; only a `&mut` can write it.
 unsafe impl Send for Fifo {}
 // SAFETY: as above.
 unsafe impl Sync for Fifo {}
 
 impl Fifo {
-    /// A queue of up to `capacity_bytes` bytes, exactly: 1 or more.
+    /// A queue of up to `capacity_bytes` bytes, exactly. The capacity is 1 or more.
     ///
     /// # Errors
-    /// Capacity 0, or no memory or maps for it: see [`Mirror::new`].
+    /// Capacity 0, or not enough memory or memory maps: see [`Mirror::new`].
     pub fn new(capacity_bytes: usize, config: &MapConfig) -> Result<Fifo> {
         let mirror = Box::new(Mirror::new(capacity_bytes, config)?);
         Ok(Fifo {
@@ -70,40 +70,40 @@ impl Fifo {
         })
     }
 
-    /// Puts all of `bytes` in, or nothing where they do not fit; says whether they did.
-    #[inline(always)] // or its numbers go through memory
+    /// Puts all of `bytes` in, or nothing if they do not fit; returns whether they did.
+    #[inline(always)] // otherwise its numbers go through memory
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.vacant();
         if fits {
             self.wrap();
-            // SAFETY: as many vacant bytes as `vacant_mut` shows, or fewer; `bytes` is none of them, since who lends ours has
-            // them borrowed.
+            // SAFETY: at most as many vacant bytes as `vacant_mut` returns. `bytes` cannot overlap them: a slice of our bytes
+            // would borrow the queue.
             unsafe { copy_in(bytes.as_ptr(), self.tail(), bytes.len()) };
             self.len += bytes.len();
         }
         fits
     }
 
-    /// Fills `target` from the front of the content, or takes nothing where there is less; says whether there was enough.
+    /// Fills `target` from the front of the content, or takes nothing if there is less; returns whether there was enough.
     #[inline(always)] // as above
     pub fn get(&mut self, target: &mut [u8]) -> bool {
         let has_all = target.len() <= self.len;
         if has_all {
-            // SAFETY: as many bytes of the content as `peek` shows, or fewer; `target` is borrowed exclusively, and none of
-            // them.
+            // SAFETY: at most as many bytes of the content as `peek` returns. `target` is borrowed exclusively, and cannot
+            // overlap them.
             unsafe { copy_out(self.first(), target.as_mut_ptr(), target.len()) };
             self.step(target.len());
         }
         has_all
     }
 
-    /// The whole content as one slice, where it lies.
+    /// The whole content as one slice, in place.
     #[inline]
     pub fn peek(&self) -> &[u8] {
         self.front(self.len)
     }
 
-    /// The first `n` bytes of the content, where they lie, or all of it where that is less.
+    /// The first `n` bytes of the content, in place, or all of it if there is less.
     ///
     /// ```
     /// use forebay::memory::{Fifo, MapConfig};
@@ -117,13 +117,13 @@ impl Fifo {
     #[inline]
     pub fn front(&self, n: usize) -> &[u8] {
         let n = self.up_to(n);
-        // SAFETY: when bytes were last added, the content began in the first view and was no longer than a view; since then
-        // only its front went away: so it lies in the two, and `n` is no more than it. Its bytes were
-        // written, or zeroed by the kernel; who borrows them keeps whoever would write out.
+        // SAFETY: when bytes were last added, the content began in the first view and was at most one view long. Since then
+        // only bytes at its front were removed, so it is in the two views, and `n` is at most its length. Its bytes were written,
+        // or zeroed by the kernel. The shared borrow excludes writers.
         unsafe { slice::from_raw_parts(self.first(), n) }
     }
 
-    /// Takes the first `n` bytes out, or all there are if they are fewer; returns how many.
+    /// Removes the first `n` bytes, or all if there are fewer; returns how many.
     #[inline]
     pub fn pop(&mut self, n: usize) -> usize {
         let n = self.up_to(n);
@@ -131,8 +131,8 @@ impl Fifo {
         n
     }
 
-    /// All that is vacant as one slice, to be written in place and then [committed](Fifo::commit). It holds what was there
-    /// before, or zeros.
+    /// All vacant bytes as one slice, to be written in place and then [committed](Fifo::commit). It contains earlier data, or
+    /// zeros.
     ///
     /// ```
     /// use forebay::memory::{Fifo, MapConfig};
@@ -145,12 +145,12 @@ impl Fifo {
     #[inline]
     pub fn vacant_mut(&mut self) -> &mut [u8] {
         self.wrap();
-        // SAFETY: the head is below the seam and what is vacant ends at most the capacity behind it, so it lies in the two
-        // views, none of it twice; its bytes were zeroed by the kernel; the borrow of the queue is exclusive.
+        // SAFETY: the head is below the seam, and the vacant bytes end at most one capacity after it, so they are in the two
+        // views, none of them twice. They were zeroed by the kernel. The borrow of the queue is exclusive.
         unsafe { slice::from_raw_parts_mut(self.tail(), self.vacant()) }
     }
 
-    /// Makes the first `n` vacant bytes content.
+    /// Appends the first `n` vacant bytes to the content.
     ///
     /// # Panics
     /// If fewer are vacant.
@@ -161,7 +161,7 @@ impl Fifo {
         self.len += n;
     }
 
-    /// Bytes of content.
+    /// Number of bytes of content.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -173,33 +173,33 @@ impl Fifo {
         self.len == 0
     }
 
-    /// Bytes that would still fit.
+    /// Number of bytes that still fit.
     #[inline]
     pub fn vacant(&self) -> usize {
         self.capacity - self.len
     }
 
-    /// Most bytes of content: exactly what was asked for.
+    /// Maximum bytes of content: exactly the requested capacity.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Where the content begins. What was written through either view is read from here on.
+    /// Start of the content. Reads after this call see writes through either view.
     #[inline(always)]
     fn first(&self) -> *const u8 {
         settle_views(self.base);
         self.base.wrapping_add(self.head)
     }
 
-    /// Where the content ends, in either view.
+    /// End of the content, in either view.
     #[inline(always)]
     fn tail(&self) -> *mut u8 {
         settle_views(self.base);
         self.base.wrapping_add(self.head + self.len)
     }
 
-    /// `n`, or all that is content where that is less.
+    /// `n`, or the length of the content if that is less.
     #[inline(always)]
     fn up_to(&self, n: usize) -> usize {
         if n > self.len {
@@ -209,14 +209,14 @@ impl Fifo {
         n
     }
 
-    /// Goes on by `n`, which is at most the content.
+    /// Advances by `n`, which is at most the length of the content.
     #[inline(always)]
     fn step(&mut self, n: usize) {
         self.head += n;
         self.len -= n;
     }
 
-    /// Brings the head back into the first view.
+    /// Moves the head back into the first view.
     #[inline(always)]
     fn wrap(&mut self) {
         if self.head >= self.seam {

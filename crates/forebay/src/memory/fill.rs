@@ -1,18 +1,18 @@
-//! A region that one thread fills from its beginning, while another thread may use what is committed.
+//! A region that one thread fills from its beginning, while another thread may use the committed bytes.
 //!
 //! ```text
 //!  │ committed: Filled │ Vacant: reserve ─▶ fill ─▶ commit │
 //!  0                  len ──▶                             size
 //! ```
-//! The two halves own disjoint bytes of one region, and the length divides them. Only [`Vacant`] moves it, and only upwards:
-//! a byte below it belongs to [`Filled`] until both halves are in one hand again and [`Filled::restart`] is called.
-//! A commit is two or three plain stores on x86-64, so filling costs nothing for being observed.
+//! The two halves own disjoint bytes of one region; the length is the boundary. Only [`Vacant`] changes it, and only upwards.
+//! A byte below the length belongs to [`Filled`], until one caller has both halves and calls [`Filled::restart`].
+//! A commit is two or three plain stores on x86-64, so concurrent readers add no cost to filling.
 //!
 //! Edges:
 //!
-//! | edge | release | acquire | what is visible |
+//! | edge | release | acquire | what becomes visible |
 //! |---|---|---|---|
-//! | COMMITTED | `Reservation::publish` | `Filled::committed`, `Filled::snapshot` | the bytes below the length; the count that was begun with it |
+//! | COMMITTED | `Reservation::publish` | `Filled::committed`, `Filled::snapshot` | the bytes below the length; the count that was stored in `begun` before it |
 //! | COUNTED | `Reservation::commit`, `Vacant::count` | `Filled::snapshot` | a length at least as new as the count |
 #![allow(unsafe_code)]
 
@@ -36,18 +36,18 @@ use std::{
 struct Shared {
     region: Region,
     size: usize,
-    /// Bytes below belong to `Filled`, the others to `Vacant`. Written by `Vacant`.
+    /// Bytes below it belong to `Filled`, the others to `Vacant`. Written by `Vacant`.
     len: AtomicUsize,
-    /// The count that a commit leads to, stored before the length. Written by `Vacant`.
+    /// The count after a commit, stored before the length. Written by `Vacant`.
     begun: AtomicU64,
-    /// The same, stored after the length. Written by `Vacant`.
+    /// The same count, stored after the length. Written by `Vacant`.
     counted: AtomicU64,
-    /// Loom cannot see the region, so the models access these in the place of its first bytes.
+    /// Loom cannot see the region, so the models access these instead of its first bytes.
     #[cfg(loom)]
     shadow: Vec<loom::cell::UnsafeCell<()>>,
 }
 
-// SAFETY: the shadow is accessed where the region's bytes are, which the halves divide; loom checks that.
+// SAFETY: the shadow is accessed like the region's bytes, which the halves divide; loom checks that.
 #[cfg(loom)]
 unsafe impl Sync for Shared {}
 
@@ -67,7 +67,7 @@ impl Shared {
     fn touch(&self, _range: Range<usize>, _writes: bool) {}
 }
 
-/// Maps `size` bytes and divides them: all of them are vacant. The caller has checked that there is memory for them.
+/// Maps `size` bytes and divides them: all of them are vacant. The caller has checked that there is enough memory.
 pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
     let region = Region::part(size, config)?;
     let shared = Arc::new(Shared {
@@ -85,27 +85,27 @@ pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)
     Ok((Vacant { shared }, filled))
 }
 
-/// The half that is being filled: all bytes from the length on.
+/// The half that is being filled: all bytes at or above the length.
 pub(crate) struct Vacant {
     shared: Arc<Shared>,
 }
 
 impl Vacant {
-    /// Bytes committed.
+    /// Number of committed bytes.
     #[inline]
     pub fn len(&self) -> usize {
         // Relaxed: only this half writes it.
         self.shared.len.load(Relaxed)
     }
 
-    /// The sum of what the commits counted.
+    /// The sum of the commits' counts.
     #[inline]
     pub fn counted(&self) -> u64 {
         // Relaxed: only this half writes it.
         self.shared.counted.load(Relaxed)
     }
 
-    /// The next `len` bytes; `None` where the region ends before.
+    /// Reserves the next `len` bytes; `None` if the region ends before.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Option<Reservation<'_>> {
         let shared = &*self.shared;
@@ -121,7 +121,7 @@ impl Vacant {
         })
     }
 
-    /// Counts something that has no bytes here. `Filled` must not be asked for a snapshot meanwhile.
+    /// Adds to the count without committing bytes. `Filled` must not take a snapshot meanwhile.
     pub fn count(&mut self, more: u64) {
         let count = self.counted() + more;
         self.shared.begun.store(count, Relaxed); // before COUNTED
@@ -129,10 +129,10 @@ impl Vacant {
     }
 }
 
-/// Bytes behind the committed ones. Dropping it, or forgetting it, leaves everything as it was.
+/// Bytes after the committed ones. Dropping it, or forgetting it, changes nothing.
 ///
-/// It remembers the length and the count: the compiler has to assume that filling the bytes may change any memory, and would
-/// load both again at the commit, each time waiting for its own last store.
+/// It keeps a copy of the length and the count. The compiler has to assume that filling the bytes may change any memory, and
+/// would load both again at the commit, each time waiting for its own last store.
 pub(crate) struct Reservation<'a> {
     shared: &'a Shared,
     at: usize,
@@ -141,7 +141,7 @@ pub(crate) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Gives the bytes to `Filled`, which count for `more`.
+    /// Commits the bytes to `Filled`, and adds `more` to the count.
     #[inline]
     pub fn commit(self, more: u64) {
         let count = self.counted + more;
@@ -150,7 +150,7 @@ impl Reservation<'_> {
         self.shared.counted.store(count, Release); // COUNTED
     }
 
-    /// Gives the bytes to `Filled`, and counts nothing.
+    /// Commits the bytes to `Filled` without changing the count.
     #[inline]
     pub fn commit_uncounted(self) {
         self.publish();
@@ -174,8 +174,8 @@ impl Deref for Reservation<'_> {
         self.shared.touch(self.at..self.at + self.len, false);
         // SAFETY: `reserve` checked that `at + len` bytes are in the region.
         let start = unsafe { self.shared.region.base().add(self.at) };
-        // SAFETY: the bytes are mapped and zeroed or written before; they are at or above the length, so `Vacant` owns them,
-        // which is borrowed mutably for as long as the reservation lives.
+        // SAFETY: the bytes are mapped, and zeroed or written before. They are at or above the length, so `Vacant` owns them,
+        // which is borrowed mutably as long as the reservation lives.
         unsafe { slice::from_raw_parts(start.as_ptr(), self.len) }
     }
 }
@@ -197,15 +197,16 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Bytes committed so far; there may be more at once.
+    /// Bytes committed so far; there may be more at any time.
     fn committed(&self) -> usize {
         self.shared.len.load(Acquire) // COMMITTED
     }
 
-    /// A length, and what was counted up to exactly there. `None`: a commit is under way, ask again.
+    /// A length, and the count at exactly that length. `None`: a commit is in progress, try again.
     pub fn snapshot(&self) -> Option<(usize, u64)> {
-        // The count of commit `k` is seen: the length is that of `k` or a later commit `j` (COUNTED). The length of `j` is
-        // seen: the count that `j` began with is (COMMITTED). Where both counts are the same, they are that of `j`.
+        // If the count of commit `k` is visible, the length is that of `k` or of a later commit `j` (COUNTED). If the length of
+        // `j` is visible, the count that `j` stored in `begun` is too (COMMITTED). If both counts are equal, they are that of
+        // `j`.
         let counted = self.shared.counted.load(Acquire); // COUNTED
         let len = self.committed();
         let begun = self.shared.begun.load(Relaxed); // after COMMITTED
@@ -216,21 +217,21 @@ impl Filled {
     /// Committed bytes.
     ///
     /// # Panics
-    /// Not all of `range` is committed.
+    /// If not all of `range` is committed.
     pub fn part(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.committed());
         self.shared.touch(range.clone(), false);
         // SAFETY: the length is at most the size of the region, and `range` ends at or before it.
         let start = unsafe { self.shared.region.base().add(range.start) };
-        // SAFETY: the bytes are initialised, below the length, and so ours; `Vacant` never goes back below it, except in
-        // `restart`, which borrows this half mutably.
+        // SAFETY: the bytes are initialised and below the length, so they are ours. `Vacant` never moves the length below them,
+        // except in `restart`, which borrows this half mutably.
         unsafe { slice::from_raw_parts(start.as_ptr(), range.len()) }
     }
 
-    /// Committed bytes, to be changed.
+    /// Committed bytes, mutable.
     ///
     /// # Panics
-    /// Not all of `range` is committed.
+    /// If not all of `range` is committed.
     pub fn part_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.committed());
         self.shared.touch(range.clone(), true);
@@ -240,19 +241,19 @@ impl Filled {
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), range.len()) }
     }
 
-    /// Begins anew: `len` bytes are committed, whatever they hold, and nothing is counted.
+    /// Starts again: `len` bytes are committed, with any contents, and the count is 0.
     ///
     /// # Panics
-    /// `vacant` is another region's half, or the region is shorter than `len`.
+    /// If `vacant` is the half of another region, or the region is shorter than `len`.
     pub fn restart(&mut self, vacant: &mut Vacant, len: usize) {
         assert!(Arc::ptr_eq(&self.shared, &vacant.shared) && len <= self.shared.size);
-        // Relaxed: both halves are here, and whatever hands one to another thread publishes these.
+        // Relaxed: both halves are here, and handing one to another thread publishes these stores.
         self.shared.len.store(len, Relaxed);
         self.shared.begun.store(0, Relaxed);
         self.shared.counted.store(0, Relaxed);
     }
 
-    /// Touches the first `len` bytes now, at most as much as one huge page.
+    /// Touches the first `len` bytes now: at most one huge page.
     pub fn populate_beginning(&self, len: usize) -> Result<()> {
         self.shared.region.populate_beginning(len)
     }
@@ -268,7 +269,7 @@ mod models {
     use super::*;
     use crate::sync::{model, thread};
 
-    /// Two threads: one commits records of growing length, each counting for one; the other sees whole ones only, with
+    /// Two threads: one commits records of growing length, each with a count of one. The other sees only whole records, with
     /// the count that belongs to the length, and changes them while the next is being filled.
     #[test]
     fn what_is_committed_can_be_used_while_the_next_record_is_filled() {

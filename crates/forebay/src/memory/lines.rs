@@ -1,33 +1,33 @@
-//! Asking for a cache line before it is needed, and giving it up when it no longer is.
+//! Prefetching a cache line before it is needed, and evicting it when it is no longer needed.
 //!
-//! A line that another core has written takes a hundred instructions' time or a thousand to come; whoever knows its address
-//! early need not wait for it. And who has read a line keeps a copy, which must be taken away before somebody else may write to
-//! it; who evicts it has sent it to memory, where anybody gets it without asking round. Both change nothing but times. It
-//! imports nothing, and does nothing where there is no instruction for it. Read `copy` next.
+//! A line that another core has written takes the time of a hundred to a thousand instructions to arrive. A thread that knows its
+//! address early can request it and need not wait. A core that has read a line keeps a copy, which must be invalidated before
+//! another core can write the line. Evicting the line moves it to memory, where any core gets it without asking other
+//! caches. Both affect only speed. On targets without such an instruction they do nothing.
 //!
 //! ```text
 //!   without:  load │ · · · waiting · · · │ use      load │ · · · waiting · · · │ use
-//!   with:     ask ask │ other work … │ use use
+//!   with:     request request │ other work … │ use use
 //! ```
 #![allow(unsafe_code)]
 
-/// Asks for the line at `_address`, to read it soon.
+/// Prefetches the line at `_address` for reading.
 #[inline(always)]
 pub(crate) fn fetch_to_read<T>(_address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written there
-    // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
+    #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written through it
+    // SAFETY: prefetching changes nothing and never faults, for any address.
     unsafe {
         std::arch::asm!("prefetcht0 [{}]", in(reg) _address, options(nomem, nostack, preserves_flags));
     }
 }
 
-/// Asks for the line at `_address`, to write to it soon: nobody else keeps a copy.
+/// Prefetches the line at `_address` for writing: no other core keeps a copy.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(_address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written there
-    // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
+    #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written through it
+    // SAFETY: prefetching changes nothing and never faults, for any address.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) _address, options(nomem, nostack, preserves_flags));
     }
@@ -41,11 +41,11 @@ pub(crate) fn can_evict() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__cpuid, __cpuid_count};
-        /// Asked once: a guest's question is answered by its host, which takes its time.
+        /// Cached: in a guest, the host answers CPUID, which is slow.
         static CLFLUSHOPT: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
             const BIT: u32 = 1 << 23; // of EBX, leaf 7: Intel's manual, volume 2, CPUID
             #[allow(unused_unsafe)] // it was unsafe in older compilers
-            // SAFETY: all x86-64 processors have the instruction, and the leaf is asked for only where there is one.
+            // SAFETY: all x86-64 processors have the instruction, and the leaf is requested only if it exists.
             unsafe {
                 __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & BIT > 0
             }
@@ -56,17 +56,18 @@ pub(crate) fn can_evict() -> bool {
     false
 }
 
-/// Evicts the lines at `from` and behind it that end at or below `to` from the caches of all cores; what they hold stays.
-/// Returns where the first line begins that was not evicted.
+/// Evicts the lines from the one that contains `from` up to the last that ends at or below `to` from the caches of all cores.
+/// Their contents stay. Returns the start of the first line that was not evicted.
 ///
 /// # Safety
-/// [`can_evict`], and the memory from `from` to `to` is mapped. (So is all of the line that `from` lies in: none lies in two pages.)
+/// [`can_evict`] is true, and the memory from `from` to `to` is mapped. (So is the rest of `from`'s line: no line is in two
+/// pages.)
 #[inline]
 pub(crate) unsafe fn evict(from: usize, to: usize) -> usize {
     let mut line = from & !(LINE - 1);
     while line + LINE <= to {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: the instruction is there and the line is mapped, says the caller; what was written to it stays.
+        // SAFETY: by the caller, the instruction exists and the line is mapped. Data written to it stays.
         unsafe {
             std::arch::asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags));
         }
@@ -75,7 +76,7 @@ pub(crate) unsafe fn evict(from: usize, to: usize) -> usize {
     line
 }
 
-/// Ticks of the processor's clock, to compare how long this and that took; always 0 where nothing can be evicted either.
+/// Ticks of the processor's clock, to compare durations; always 0 on targets that cannot evict.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

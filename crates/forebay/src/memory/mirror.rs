@@ -1,6 +1,4 @@
-//! One memory, mapped twice, back to back: what wraps around the end is still in one piece.
-//!
-//! It owns a `sys::Mapping` of two views and hands out bytes of it; it imports `sys`. Read `ring::slots` next.
+//! One memory, mapped twice, back to back: data that wraps around the end is still contiguous.
 //!
 //! ```text
 //!   base                     base + len                base + 2·len
@@ -9,9 +7,9 @@
 //!                        ╰── a view from here ──╯                  up to len bytes from any place, one slice
 //! ```
 //!
-//! **Two views.** The compiler may take `base[i]` and `base[i + len]` for different bytes; it did, and returned a stale
-//! value (`tests/two_views.rs` shows it). So we say: a store through one view is a write to the other by somebody
-//! else, which shows at the next point that the compiler cannot see through. `settle_views` is such a point.
+//! **Two views.** The compiler may treat `base[i]` and `base[i + len]` as different bytes. It did, and returned a stale value
+//! (`tests/two_views.rs` shows it). The rule is therefore: a store through one view is like a write by another thread to the
+//! other view. It becomes visible at the next point that the compiler cannot analyse. `settle_views` is such a point.
 #![allow(unsafe_code)]
 
 use super::{HugePages, MapConfig, populate, refused, whole_pages};
@@ -23,10 +21,10 @@ use std::{ops::Range, ptr::NonNull, slice};
 
 const ON: &str = "mirrored memory";
 
-/// The point at which writes through one view of the memory at `base` show in the other. No instruction.
+/// The point at which writes through one view of the memory at `base` become visible in the other. No instruction.
 ///
-/// The assembly gets the address and may touch memory for all the compiler knows; so no value read before it is used
-/// for a read behind it, and no write passes it.
+/// The assembly gets the address, and the compiler must assume that it accesses the memory. So no value read before it is
+/// reused for a read after it, and no write is moved across it.
 #[inline(always)]
 pub(crate) fn settle_views(base: *const u8) {
     #[cfg(not(miri))]
@@ -35,10 +33,10 @@ pub(crate) fn settle_views(base: *const u8) {
         std::arch::asm!("/* {0} */", in(reg) base, options(nostack, preserves_flags));
     }
     #[cfg(miri)]
-    let _ = base; // one view there: see `ring::slots`
+    let _ = base; // this build has one view: see `ring::slots`
 }
 
-/// Memory seen twice. [`len`](Mirror::len) bytes, zeroed, private to this process and not passed on by fork.
+/// Memory with two views: [`len`](Mirror::len) bytes, zeroed, private to this process and not inherited by fork.
 ///
 /// ```
 /// use forebay::memory::{MapConfig, Mirror};
@@ -59,11 +57,11 @@ pub struct Mirror {
 impl Mirror {
     /// Maps `len_bytes`, rounded up to whole pages (with huge pages, from 2 MiB on, to whole huge pages).
     ///
-    /// Costs two maps of the process and twice the length in addresses.
+    /// Uses two memory maps of the process and twice the length in addresses.
     ///
     /// # Errors
-    /// Zero bytes; more than half of the memory that is available (or that the cgroup leaves), before anything is
-    /// touched; no maps, addresses, files or memory left. Nothing stays behind.
+    /// Zero bytes; or more than half of the memory that is available (or that the cgroup leaves), reported before anything is
+    /// mapped; or too few maps, addresses, files or memory. After an error nothing remains mapped.
     pub fn new(len_bytes: usize, config: &MapConfig) -> Result<Mirror> {
         let huge = config.huge_pages && len_bytes >= sys::HUGE_PAGE;
         let unit = if huge {
@@ -83,7 +81,7 @@ impl Mirror {
             populate(ON, &mapping, 0..len)?;
         }
         if huge {
-            // Works where shmem_enabled is "never", too; where it does not, small pages serve.
+            // Works even if shmem_enabled is "never". If it does not work, small pages are fine.
             let _ = mapping.advise(0..len, Advice::Collapse);
         }
         if config.populate || huge {
@@ -96,8 +94,8 @@ impl Mirror {
         })
     }
 
-    /// Makes the pages of these bytes present in both views, where that was left for later. Whoever touches them meanwhile
-    /// makes them present as well.
+    /// Faults in the pages of these bytes, in both views, if that was not done at creation. Other threads may touch them
+    /// meanwhile.
     ///
     /// ```
     /// use forebay::memory::{MapConfig, Mirror};
@@ -107,7 +105,7 @@ impl Mirror {
     /// ```
     ///
     /// # Errors
-    /// No memory is left.
+    /// Not enough memory.
     ///
     /// # Panics
     /// If the range is not within [`len`](Mirror::len).
@@ -125,7 +123,7 @@ impl Mirror {
             .try_for_each(|view| populate(ON, &self.mapping, view + start..view + end))
     }
 
-    /// Bytes of memory: what was asked for, rounded up. Never 0.
+    /// Length in bytes: the requested size, rounded up. Never 0.
     #[inline]
     #[allow(clippy::len_without_is_empty)] // a mirror is never empty
     pub fn len(&self) -> usize {
@@ -134,15 +132,15 @@ impl Mirror {
 
     /// The first byte of the first view. Valid for reads and writes of `2 * len()` bytes while the mirror lives.
     ///
-    /// The compiler takes the two views for different memory: between a write through one and an access through the
-    /// other, code of one thread needs a point that the compiler cannot see through, such as an empty `asm!` that is
-    /// given this address. [`view`](Mirror::view) and [`view_mut`](Mirror::view_mut) have it.
+    /// The compiler treats the two views as different memory. Between a write through one and an access through the other, code
+    /// of one thread needs a point that the compiler cannot analyse, such as an empty `asm!` with this address as input.
+    /// [`view`](Mirror::view) and [`view_mut`](Mirror::view_mut) contain one.
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.mapping.start()
     }
 
-    /// Which huge pages both views have now. Reads `/proc/self/smaps`: not for a hot path.
+    /// Which huge pages both views have now. Reads `/proc/self/smaps`, so it is not for a hot path.
     pub fn huge_pages(&self) -> HugePages {
         if !self.huge_pages_asked {
             return HugePages::NotAsked;
@@ -152,26 +150,26 @@ impl Mirror {
         HugePages::from_bytes(first.min(second))
     }
 
-    /// `len` bytes from byte `at` on, across the end where need be.
+    /// `len` bytes starting at byte `at`, across the end if necessary.
     ///
     /// # Panics
     /// If `at >= self.len()` or `len > self.len()`.
     #[inline]
     pub fn view(&self, at: usize, len: usize) -> &[u8] {
         let start = self.place(at, len);
-        // SAFETY: `place` checked that the bytes lie in the two views; they are initialised (zeroed by the kernel), and
-        // the shared borrow of the mirror keeps writers out.
+        // SAFETY: `place` checked that the bytes are in the two views. They are initialised (zeroed by the kernel), and the
+        // shared borrow of the mirror excludes writers.
         unsafe { slice::from_raw_parts(start, len) }
     }
 
-    /// `len` bytes from byte `at` on, across the end where need be, to write.
+    /// `len` bytes starting at byte `at`, across the end if necessary, to write.
     ///
     /// # Panics
     /// If `at >= self.len()` or `len > self.len()`.
     #[inline]
     pub fn view_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
         let start = self.place(at, len);
-        // SAFETY: `place` checked that the bytes lie in the two views and none is there twice (len <= self.len()); the
+        // SAFETY: `place` checked that the bytes are in the two views and that none is there twice (len <= self.len()). The
         // exclusive borrow of the mirror makes them ours alone.
         unsafe { slice::from_raw_parts_mut(start, len) }
     }

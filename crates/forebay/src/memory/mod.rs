@@ -1,19 +1,18 @@
-//! Memory that knows what it is: a mirror for rings, a region for buffers and pools; and a queue of bytes for one thread.
+//! Memory mappings: a mirror for rings, a region for buffers and pools; and a queue of bytes for one thread.
 //!
-//! The first two are mapped here, through `sys` only, and given back when dropped. Sizes are bytes, rounded up to whole pages
-//! and reported. What the kernel gave is asked of the kernel, never assumed. Read [`Mirror`] first, then
-//! `ring::spsc`, which lives on it.
+//! Mirrors and regions are mapped here, only through `sys`, and unmapped when dropped. Sizes are bytes, rounded up to whole
+//! pages; the types report the result. Properties that depend on the kernel are queried from it, never assumed.
 //!
 //! ```text
-//!  Mirror:  │ a b c d … y z │ a b c d … y z │   one memory, two views: any len bytes from any place lie in one piece
+//!  Mirror:  │ a b c d … y z │ a b c d … y z │   one memory, two views: any len bytes from any position are contiguous
 //!  Region:  │ 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 │   zeroed private bytes, aligned to a page or to 2 MiB
 //! ```
 //!
 //! # Misuse
 //!
-//! A forgotten value (`mem::forget`) leaks its mapping, nothing else. In a forked child a [`Region`] is a private copy; a
-//! [`Mirror`] and a [`Fifo`] are not mapped there, so the child gets `SIGSEGV` where it touches their bytes, and must not drop
-//! them: it might unmap what it mapped at that address since. No call here is async-signal-safe.
+//! A forgotten value (`mem::forget`) only leaks its mapping. In a forked child a [`Region`] is a private copy. A [`Mirror`] and a
+//! [`Fifo`] are not mapped in the child: it gets `SIGSEGV` if it touches their bytes, and it must not drop them, because that
+//! might unmap memory that it mapped at that address later. No call here is async-signal-safe.
 
 mod copy;
 mod fifo;
@@ -37,7 +36,7 @@ pub(crate) use seldom::seldom;
 
 use crate::{Error, Result, sys};
 
-/// What to ask of the kernel for a mapping.
+/// Settings of a mapping.
 ///
 /// ```
 /// use forebay::memory::{MapConfig, Region};
@@ -48,9 +47,9 @@ use crate::{Error, Result, sys};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapConfig {
-    /// Make every page present at once (the default), so that no first touch stops a thread later.
+    /// Fault every page in at once (the default), so that no thread pays for it later.
     pub populate: bool,
-    /// Ask for pages of 2 MiB where the length reaches that; a mirror is then rounded up to whole ones.
+    /// Ask for pages of 2 MiB if the length is that large; a mirror is then rounded up to whole ones.
     pub huge_pages: bool,
 }
 
@@ -66,11 +65,11 @@ impl Default for MapConfig {
 /// Which huge pages a mapping got, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// They were not asked for.
+    /// They were not requested.
     NotAsked,
-    /// They were asked for, and the kernel maps none.
+    /// They were requested, but the kernel maps none.
     Refused,
-    /// So many bytes of the memory are mapped by huge pages; in a mirror, in both views.
+    /// This many bytes of the memory are mapped by huge pages; in a mirror, in both views.
     Got {
         /// 1 to the length, a multiple of 2 MiB unless the kernel joined maps.
         bytes: usize,
@@ -86,21 +85,21 @@ impl HugePages {
     }
 }
 
-/// Below this a size is nowhere absurd, and asking would cost more than mapping.
+/// Smaller sizes are plausible on any machine, and checking them would cost more than mapping.
 const NEVER_ABSURD: usize = 1 << 20;
 
-/// Checks that all of `len` bytes may be asked for, where they are mapped in parts or only later.
+/// Checks the total of `len` bytes that are mapped in parts, or later.
 pub(crate) fn check_all(on: &str, len: usize) -> Result<()> {
     whole_pages(on, len, sys::page_size(), 1).map(drop)
 }
 
-/// Bytes of memory that are available now: the machine's, or what the cgroup leaves if that is less. `None` where the kernel does
-/// not say.
+/// Bytes of memory available now: the machine's, or the remainder of the cgroup's limit if that is less. `None` if the kernel
+/// does not report it.
 pub(crate) fn available() -> Option<usize> {
     sys::available_memory()
 }
 
-/// Checks a size before anything is touched and rounds it up to whole pages; `views` is how often it is mapped.
+/// Checks a size before anything is mapped and rounds it up to whole pages; `views` is the number of mappings of it.
 fn whole_pages(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
     let rounded = round_up(on, len, page, views)?;
     if rounded > NEVER_ABSURD
@@ -119,7 +118,7 @@ fn mapping(len: usize) -> String {
     format!("mapping {len} bytes")
 }
 
-/// A size in whole pages, if there are addresses for that; whether there is memory is not asked.
+/// Rounds a size up to whole pages, if there are addresses for that. Does not check whether there is memory.
 fn round_up(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
     let tried = || mapping(len);
     if len == 0 {
@@ -136,7 +135,7 @@ fn round_up(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
         })
 }
 
-/// Makes `part` of a mapping present, also on kernels before 5.14, which cannot do it on request.
+/// Faults in `part` of a mapping. Kernels before 5.14 cannot do it on request: there it does nothing.
 pub(crate) fn populate(
     on: &str,
     mapping: &sys::Mapping,
@@ -145,8 +144,8 @@ pub(crate) fn populate(
     populate_by(on, mapping, part, sys::Advice::Populate)
 }
 
-/// As [`populate`], by [`Populate`](sys::Advice::Populate), or by [`PopulateRead`](sys::Advice::PopulateRead) where the
-/// mapping is to be read only.
+/// Like [`populate`], by [`Populate`](sys::Advice::Populate), or by [`PopulateRead`](sys::Advice::PopulateRead) if the
+/// mapping will only be read.
 pub(crate) fn populate_by(
     on: &str,
     mapping: &sys::Mapping,
@@ -154,7 +153,7 @@ pub(crate) fn populate_by(
     how: sys::Advice,
 ) -> Result<()> {
     match mapping.advise(part.clone(), how) {
-        // An old kernel populates when the pages are touched: later, but not wrong.
+        // An old kernel faults the pages in when they are touched: later, but correctly.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         answer => answer.map_err(|error| {
             Error::new(on, format!("populating {} bytes", part.len()))
@@ -174,7 +173,7 @@ pub(crate) fn refused(on: &str, len: usize, error: std::io::Error) -> Error {
             "Too many files are open: close some, or raise `ulimit -n`"
         }
         Some(libc::EFBIG) => {
-            "The file size limit holds for this memory, too: ask for less, or raise `ulimit -f`"
+            "The file size limit also applies to this memory: ask for less, or raise `ulimit -f`"
         }
         _ => "Check `ulimit -a` and the limits of the cgroup",
     };

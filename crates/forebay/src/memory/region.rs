@@ -1,6 +1,4 @@
-//! Zeroed private memory for buffers and pools: whole pages, aligned to a page, or to 2 MiB from there on.
-//!
-//! It owns a `sys::Mapping` and lends its bytes; it imports `sys`. Read `store` next, whose buffers are regions.
+//! Zeroed private memory for buffers and pools: whole pages, aligned to a page, or to 2 MiB if it is that long.
 #![allow(unsafe_code)]
 
 use super::{HugePages, MapConfig, populate, refused, round_up, whole_pages};
@@ -16,7 +14,7 @@ use std::{
 
 const ON: &str = "memory region";
 
-/// Bytes of our own, outside the heap; given back when dropped.
+/// Bytes outside the heap; unmapped when dropped.
 ///
 /// ```
 /// use forebay::memory::{MapConfig, Region};
@@ -33,17 +31,17 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps `len_bytes`, rounded up to whole pages: aligned to 2 MiB if that long, else to a page.
+    /// Maps `len_bytes`, rounded up to whole pages: aligned to 2 MiB if it is that long, otherwise to a page.
     ///
     /// # Errors
-    /// Zero bytes; more than half of the memory that is available (or that the cgroup leaves), before anything is
-    /// touched; no maps, addresses or memory left. Nothing stays behind.
+    /// Zero bytes; or more than half of the memory that is available (or that the cgroup leaves), reported before anything is
+    /// mapped; or too few maps, addresses or memory. After an error nothing remains mapped.
     pub fn new(len_bytes: usize, config: &MapConfig) -> Result<Region> {
         whole_pages(ON, len_bytes, sys::page_size(), 1)?;
         Region::part(len_bytes, config)
     }
 
-    /// One of several that were checked together ([`check_all`](super::check_all)): asking how much memory there is
+    /// One of several regions that were checked together ([`check_all`](super::check_all)): determining the available memory
     /// reads a dozen files.
     pub(crate) fn part(len_bytes: usize, config: &MapConfig) -> Result<Region> {
         let len = round_up(ON, len_bytes, sys::page_size(), 1)?;
@@ -54,7 +52,7 @@ impl Region {
         };
         let mapping = Mapping::anonymous(len, align).map_err(|error| refused(ON, len, error))?;
         if config.huge_pages {
-            // A kernel without huge pages refuses; small ones serve, and `huge_pages` tells.
+            // A kernel without huge pages refuses. Small pages are fine, and `huge_pages` reports it.
             let _ = mapping.advise(0..len, Advice::Huge);
         }
         if config.populate {
@@ -66,21 +64,21 @@ impl Region {
         })
     }
 
-    /// Makes its first `len` bytes present now, instead of when they are touched: at most as much as one huge page.
+    /// Faults in its first `len` bytes now, instead of when they are touched: at most one huge page.
     pub(crate) fn populate_beginning(&self, len: usize) -> Result<()> {
         let len = len.next_multiple_of(sys::page_size());
         let len = len.min(sys::HUGE_PAGE).min(self.mapping.len());
         populate(ON, &self.mapping, 0..len)
     }
 
-    /// The first byte, page-aligned. Valid for reads and writes of `len()` bytes while the region lives, beside which
-    /// nobody may borrow the bytes through the region.
+    /// The first byte, page-aligned. Valid for reads and writes of `len()` bytes while the region lives. During
+    /// such an access the bytes must not be borrowed through the region.
     pub fn base(&self) -> NonNull<u8> {
         self.mapping.start()
     }
 
-    /// Which huge pages it has now; without `populate` they come as it is touched.
-    /// Reads `/proc/self/smaps`: not for a hot path.
+    /// Which huge pages it has now; without `populate` they appear as the memory is touched.
+    /// Reads `/proc/self/smaps`, so it is not for a hot path.
     pub fn huge_pages(&self) -> HugePages {
         if !self.huge_pages_asked {
             return HugePages::NotAsked;
@@ -92,7 +90,7 @@ impl Region {
 impl Deref for Region {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is ours, as long as it says, initialised (zeroed by the kernel), and borrowed with us.
+        // SAFETY: the mapping is ours, has this length, is initialised (zeroed by the kernel), and is borrowed with us.
         unsafe { slice::from_raw_parts(self.mapping.start().as_ptr(), self.mapping.len()) }
     }
 }

@@ -1,16 +1,16 @@
-//! A choice that is foreseen instead of computed.
+//! A marker for unlikely branches, so that a choice is predicted instead of computed.
 //!
-//! The compiler likes to choose between two numbers without a branch. Where nearly always the same one is chosen, and the next
-//! step needs it, that is the wrong way: each step waits for the last one's choice, where a processor that foresees a branch has
-//! long gone on. It imports nothing. Read `fifo` and `ring::slots` next, where it is used.
+//! The compiler prefers to choose between two numbers without a branch. That is slow if the choice is nearly always the same and
+//! the next step depends on it: each step then waits for the choice of the step before. With a branch, a processor that
+//! predicts it continues at once.
 //!
 //! ```text
-//!   chosen:    compare ─▶ choose ─▶ compare ─▶ choose ─▶ …     one after the other
-//!   foreseen:  go on ─▶ go on ─▶ …                             and compare beside it
+//!   computed:   compare ─▶ choose ─▶ compare ─▶ choose ─▶ …     one after the other
+//!   predicted:  go on ─▶ go on ─▶ …                             and compare in parallel
 //! ```
 #![allow(unsafe_code)]
 
-/// Says that whoever gets here seldom does, and makes that a branch. No instruction.
+/// Marks a branch that is rarely taken, and keeps it a branch. No instruction.
 #[inline(always)]
 pub(crate) fn seldom() {
     #[cfg(not(miri))]

@@ -25,7 +25,7 @@ fn maps() -> usize {
         .count()
 }
 
-/// Whether a sanitizer runs beside us, whose own maps come and go and whose addresses take terabytes.
+/// Whether a sanitizer is active. Its own maps appear and disappear, and its addresses take terabytes.
 fn sanitized() -> bool {
     let sanitized = fs::read_to_string("/proc/self/status")
         .unwrap()
@@ -40,14 +40,12 @@ fn sanitized() -> bool {
             line.strip_prefix("VmPeak:").is_some_and(terabytes)
         });
     if sanitized {
-        eprintln!(
-            "skipped: counting maps and limiting addresses makes no sense beside a sanitizer"
-        );
+        eprintln!("skipped: counting maps and limiting addresses makes no sense under a sanitizer");
     }
     sanitized
 }
 
-/// Runs one test of this file again as a child in which `FOREBAY_CHILD` is set, and wants it to pass.
+/// Runs one test of this file again in a child with `FOREBAY_CHILD` set, and requires it to pass.
 fn in_a_child(test: &str) {
     let child = Command::new(env::current_exe().unwrap())
         .args([
@@ -127,12 +125,12 @@ fn a_mirror_costs_two_maps_and_gives_them_back() {
     assert_eq!(maps(), maps_before + 4);
     assert_eq!(descriptors(), descriptors_before);
     let listed = fs::read_to_string("/proc/self/smaps").unwrap();
-    assert!(listed.contains("dc"), "not passed on by fork");
+    assert!(listed.contains("dc"), "not inherited by fork");
     drop(mirrors);
     assert_eq!(maps(), maps_before);
 }
 
-/// How many of these pages the processor finds without asking the kernel.
+/// Number of these pages that are mapped in the page table.
 fn present(bytes: &[u8]) -> usize {
     let page = sys::page_size();
     let mut entries = vec![0; bytes.len() / page * 8];
@@ -156,10 +154,10 @@ fn pages_left_for_later_are_present_in_both_views_where_they_were_asked_for() {
     assert_eq!(present_at(&mirror, 63), 1);
     mirror.populate(63 * page + 1..126 * page + 1).unwrap();
     mirror.populate(0..0).unwrap();
-    assert_eq!(mirror.view(65 * page, 1), [7], "as it was");
+    assert_eq!(mirror.view(65 * page, 1), [7], "unchanged");
     assert_eq!(present_at(&mirror, 63), 64);
     assert_eq!(present_at(&mirror, 127), 0);
-    // From page 255 on, what is beyond the first lies in the second view.
+    // From page 255, the pages after the first are in the second view.
     mirror.populate(0..64 * page).unwrap();
     assert_eq!(present(mirror.view(255 * page, 65 * page)), 64);
 }
@@ -195,7 +193,7 @@ fn running_out_of_maps_is_a_clean_error() {
         }
     };
     assert_eq!(error.raw_os_error(), Some(libc::ENOMEM), "{error}");
-    // Nothing can be read from /proc before some maps are free; the failures must not have used any up.
+    // While no map is free, /proc cannot be read. After some are freed, the count shows that the failures used none.
     for _ in 0..10 {
         Mirror::new(1, &bare).unwrap_err();
     }
@@ -269,14 +267,14 @@ fn huge_pages_are_reported_as_the_kernel_has_them() {
         (mirror.huge_pages(), mirror.len()),
     ] {
         match got {
-            HugePages::NotAsked => panic!("they were asked for"),
+            HugePages::NotAsked => panic!("they were requested"),
             HugePages::Refused => eprintln!("this kernel gave no huge pages for {len} bytes"),
             HugePages::Got { bytes } => assert!(bytes > 0 && bytes <= len, "{bytes} of {len}"),
         }
     }
 }
 
-/// Random puts, gets, looks and pops, also in place, against a queue of the standard library.
+/// Random puts, gets, peeks and pops, also in place, against a queue of the standard library.
 #[test]
 fn a_fifo_gives_every_byte_back_in_order_whatever_is_done() {
     use std::collections::VecDeque;

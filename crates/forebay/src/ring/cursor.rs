@@ -1,13 +1,13 @@
-//! Free-running positions, and their orderings.
+//! Free-running positions, and their memory orderings.
 //!
-//! A [`Cursor`] is one end's own position and the limit up to which it may go, a private copy that is renewed only
-//! when it does not suffice. It knows no memory and no elements, so it can drive any ring with two positions, also one
-//! shared with the kernel (`u32` positions are there for that). It imports `sync` and `looker`. Read `looker` next.
+//! A [`Cursor`] holds one end's own position and a limit: the position up to which the end may go. The limit is a private
+//! copy, which is refreshed only when it does not suffice. A cursor knows no memory and no elements, so it can drive any ring
+//! with two positions, including one shared with the kernel (`u32` positions exist for that).
 //!
 //! ```text
 //!            head                    tail
-//!  consumer:  position ──── known ───▶ limit = tail as last seen
-//!  producer:                          position ──── known ───▶ limit = head as last seen + capacity
+//!  consumer:  position ──── known ───▶ limit = tail when last loaded
+//!  producer:                          position ──── known ───▶ limit = head when last loaded + capacity
 //! ```
 //!
 //! | Edge | Release | Acquire | What becomes visible |
@@ -26,7 +26,7 @@ use crate::sync::{
     planted,
 };
 
-/// The pairs of the table above that positions take part in.
+/// The edges of the table above that positions take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
     Publish,
@@ -46,10 +46,10 @@ impl Edge {
 
 /// A position that one side stores and the other loads; it wraps at its own width.
 pub(super) trait Position {
-    /// Stores `position`: the releasing half of `edge`.
+    /// Stores `position`: the release half of `edge`.
     fn store(&self, position: usize, edge: Edge);
 
-    /// How far the other side has come since `known`, at most 2³¹: the acquiring half of its edge.
+    /// How far the other side has advanced since `known`, at most 2³¹: the acquire half of its edge.
     fn since(&self, known: usize) -> usize;
 }
 
@@ -80,15 +80,15 @@ impl Position for AtomicU32 {
 /// One end's own position and limit.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    /// Ours alone; the shared position is a copy of it.
+    /// Used by this end only; the shared position is a copy of it.
     position: usize,
-    /// The first position that is not ours, as far as we know: never too large, often too small.
+    /// The first position that this end may not use, as far as it knows: never too large, often too small.
     limit: usize,
     pauses: Pauses,
 }
 
 impl Cursor {
-    /// A cursor at `position` that may go `known` further.
+    /// A cursor at `position` that may advance by `known`.
     pub(super) fn new(position: usize, known: usize, pauses: Pauses) -> Self {
         Cursor {
             position,
@@ -101,14 +101,14 @@ impl Cursor {
         self.position
     }
 
-    /// How far we may go for certain, without looking.
+    /// How far this end may certainly go, without loading the other side's position.
     #[inline(always)]
     pub(super) fn known(&self) -> usize {
         self.limit.wrapping_sub(self.position)
     }
 
-    /// Looks at the other side's position (plus `ahead`, the capacity for a producer) and says how far we may go.
-    /// It may pause first; if what it finds can teach something, it asks `learn`, with how much came and with the new limit.
+    /// Loads the other side's position, adds `ahead` (the capacity for a producer), and returns how far this end may go. It
+    /// may pause first. If the result is worth learning from, it calls `learn` with the number of new slots and the new limit.
     #[inline]
     pub(super) fn look(
         &mut self,
@@ -125,13 +125,13 @@ impl Cursor {
         limit.wrapping_sub(position)
     }
 
-    /// The first position that is not ours, as far as we know.
+    /// The first position that this end may not use, as far as it knows.
     #[inline(always)]
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Looks at once, and learns nothing from it: for those who wait, or want an exact answer.
+    /// Refreshes the limit at once, without a pause and without learning: for waiting, or for an exact answer.
     #[inline]
     pub(super) fn glance(&mut self, theirs: &impl Position, ahead: usize) -> usize {
         let newly = theirs.since(self.limit.wrapping_sub(ahead));
@@ -139,22 +139,22 @@ impl Cursor {
         self.known()
     }
 
-    /// How far we might go now, without remembering it.
+    /// How far this end may go now; does not change the limit.
     pub(super) fn peer_distance(&self, theirs: &impl Position, ahead: usize) -> usize {
         theirs.since(self.position.wrapping_sub(ahead))
     }
 
-    /// Goes `n` further without a word. `n` is at most [`known`](Cursor::known).
+    /// Advances by `n` without publishing. `n` is at most [`known`](Cursor::known).
     #[inline(always)]
     pub(super) fn step(&mut self, n: usize) {
         self.position = self.position.wrapping_add(n);
     }
 
-    /// Lets the other side know where we are.
+    /// Publishes our position to the other side.
     #[inline(always)]
     pub(super) fn publish(&self, mine: &impl Position, edge: Edge) {
         if planted("publish-late") && edge == Edge::Publish {
-            return mine.store(self.position.wrapping_sub(1), edge); // the last one waits for the next
+            return mine.store(self.position.wrapping_sub(1), edge); // the last element waits for the next one
         }
         mine.store(self.position, edge);
     }
@@ -198,7 +198,7 @@ mod tests {
             AtomicUsize::default(),
             usize::MAX - 10,
         );
-        // A kernel ring: our own position runs on in 64 bits, what is shared wraps at 32.
+        // A kernel ring: our own position has 64 bits, the shared one wraps at 32.
         let (mine, theirs) = (AtomicU32::default(), AtomicU32::default());
         let mut producer = Cursor::new(u32::MAX as usize - 1, 4, no_pauses());
         Position::store(&theirs, producer.position(), Edge::Credit);

@@ -1,43 +1,43 @@
-//! Whether the consumer evicts the lines that it has read: tried, measured, and tried again.
+//! Decides whether the consumer evicts the cache lines that it has read, by trying both ways and measuring.
 //!
-//! A line of slots goes round between two caches: the producer writes it, the consumer reads it, and a lap later the producer
-//! must take it away from the consumer before it can write again. While both run, that taking can be the slowest step of all.
-//! If the consumer evicts what it has read, the producer, which asks for its lines some way ahead, gets them from memory.
-//! Where the ring is small, or both ends are in one thread, it makes things worse; how far the cores are from each other matters
-//! too, and nobody says when that changes. So the consumer goes by what it sees: the time that elements take to come.
-//! It imports `memory`, and `slots` for where an end stands. Read `spsc::consumer` next.
+//! A cache line of slots moves between two caches: the producer writes it, and the consumer reads it. One lap later the producer
+//! must fetch it from the consumer's cache before it can write again. While both ends are running, that transfer can be the
+//! slowest step. If the consumer evicts the lines that it has read, the producer, which prefetches its lines some way ahead,
+//! gets them from memory. Eviction is slower if the ring is small, or if both ends run in one thread. The distance between the
+//! cores matters too, and it can change at any time without notice. The consumer therefore measures the time per element with
+//! and without eviction.
 //!
 //! ```text
-//!  windows:  │ as it was │ other way │ other way │ the better way of both … │ as it was │ other way │ other way │ …
-//!             measured     settling    measured    64 times as long as that   measured
+//!  windows:  │ as it was │ other way │ other way │ the better of the two …  │ as it was │ other way │ other way │ …
+//!             measured     settling    measured    for 64 times that duration measured
 //! ```
 
 use super::slots::Stand;
 use crate::memory::{can_evict, ticks};
 
-/// What a consumer knows about evicting.
+/// The consumer's state of eviction.
 #[derive(Debug)]
 pub(super) struct Evictor {
-    /// Whether lines that were read are evicted.
+    /// Whether lines that were read are evicted now.
     evicts: bool,
-    /// Where the first line begins, in the first view, that may be evicted next: set before anything is.
+    /// Start of the first line that may be evicted next, in the first view. Set before anything is evicted.
     from: usize,
-    /// Elements in a part of a window: a window is a lap at least, for the other way shows only a lap later.
+    /// Elements in a part of a window. A window is at least one lap, because eviction takes effect one lap later.
     part: usize,
     /// Parts until the window ends.
     parts_left: u32,
     stage: Stage,
-    /// Ticks when the part began; none before the first.
+    /// Ticks at the start of the part; `None` before the first part.
     began: Option<u64>,
-    /// How many elements had come when the part began.
+    /// Elements received up to the start of the part.
     first: usize,
-    /// How many elements must have come until there is something to do.
+    /// The number of received elements at which the next step is due.
     due: usize,
-    /// Elements that may come before lines are evicted again.
+    /// Elements between two evictions.
     step: usize,
-    /// Of this window, the part whose elements took the least time.
+    /// The fastest part of this window: ticks for 1024 elements.
     pace: Pace,
-    /// The pace before the other way was tried.
+    /// The pace before the trial.
     before: Pace,
 }
 
@@ -46,26 +46,26 @@ type Pace = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It stays as it is for so many windows more.
+    /// No trial for this many more windows.
     Resting(u32),
-    /// The other way has begun, and lines from before are still under way.
+    /// The trial has begun, but the ring still has lines from before it.
     Settling,
     Measuring,
 }
 
 impl Evictor {
-    /// Parts of a window. The fastest counts: an interrupt or another process makes some of them slow, and not all.
+    /// Parts of a window. The fastest part counts: an interrupt or another process slows some parts, but not all.
     const PARTS: u32 = 4;
-    /// Bytes of a part, at least: asking the time costs as much as copying some hundreds.
+    /// Minimum bytes of a part: reading the clock costs as much as copying some hundred bytes.
     const LEAST: usize = 1 << 16;
-    /// Bytes that come before lines are evicted again.
+    /// Bytes between two evictions.
     const STEP: usize = 4096;
-    /// More elements than come between two calls; in 64 bits more than ever come.
+    /// More elements than arrive between two calls; in 64 bits, more than ever arrive.
     const NEVER: usize = isize::MAX as usize;
-    /// How many times as long as a trial takes nothing is tried after it.
+    /// After a trial, no other trial starts for this many times its duration.
     const REST: u64 = 64;
 
-    /// For a ring of `capacity` slots of `slot_bytes`; `never` to evict nothing at all.
+    /// For a ring of `capacity` slots of `slot_bytes`; with `never`, nothing is evicted.
     pub(super) fn new(capacity: usize, slot_bytes: usize, never: bool) -> Self {
         let plain_memory = cfg!(any(loom, miri, forebay_one_view));
         let never = never || plain_memory || slot_bytes == 0 || !can_evict();
@@ -76,7 +76,7 @@ impl Evictor {
             from: 0,
             part: if never { Self::NEVER } else { part },
             parts_left: Self::PARTS,
-            stage: Stage::Resting(1), // the first window of a ring is nobody's usual pace
+            stage: Stage::Resting(1), // the first window of a ring is not representative
             began: None,
             first: 0,
             due: if never { Self::NEVER } else { part },
@@ -86,15 +86,15 @@ impl Evictor {
         }
     }
 
-    /// Whether [`reached`](Evictor::reached) has something to do when so many elements have come.
+    /// Whether [`reached`](Evictor::reached) is due after `come` elements.
     #[inline(always)]
     pub(super) fn is_due(&self, come: usize) -> bool {
         come.wrapping_sub(self.due) as isize >= 0
     }
 
-    /// So many elements have come that it is due, and all before the place where the end stands were read.
+    /// Performs the step that is due after `come` elements. All elements before `stand` were read.
     ///
-    /// It cannot panic: an end in a loop that may unwind would not live in registers.
+    /// It cannot panic: an end used in a loop that may unwind cannot stay in registers.
     #[cold]
     #[inline(never)]
     pub(super) fn reached(&mut self, come: usize, stand: Stand) {
@@ -122,7 +122,7 @@ impl Evictor {
         let tries = !matches!(self.stage, Stage::Resting(_));
         let is_bad = tries && self.parts_left + 2 <= Self::PARTS && self.pace / 2 > self.before;
         if is_bad {
-            // Nobody is to wait for the end of a trial that speaks for itself.
+            // End a trial early when it is clearly losing.
             self.evicts = !self.evicts;
             self.stage = Self::rest(self.pace, self.before);
         } else if self.parts_left == 0 {
@@ -134,13 +134,13 @@ impl Evictor {
         self.pace = Pace::MAX;
     }
 
-    /// To rest after a trial of up to two windows with this pace, where one at the better pace is the measure.
+    /// The rest after a trial of up to two windows at the pace `trial`, in windows at the pace `better`.
     fn rest(trial: Pace, better: Pace) -> Stage {
         let windows = (trial.saturating_mul(2) / better.max(1)).clamp(2, 64);
         Stage::Resting((Self::REST * windows) as u32)
     }
 
-    /// The stage that follows.
+    /// Returns the next stage after a window at this pace.
     fn window_took(&mut self, pace: Pace) -> Stage {
         match self.stage {
             Stage::Resting(0) => {
@@ -155,7 +155,7 @@ impl Evictor {
                     true => (pace, self.before),
                     false => (self.before, pace),
                 };
-                // It takes the memory's time, which others want too: so it has to be worth it.
+                // Eviction uses memory bandwidth that others need too, so it must save more than a fifth of the time.
                 self.evicts = with < without / 5 * 4;
                 let settled_for = if self.evicts { with } else { without };
                 Self::rest(pace, settled_for)
@@ -168,7 +168,8 @@ impl Evictor {
 mod tests {
     use super::*;
 
-    /// How many of so many windows evict, where an element takes `with` or `without`, and whether the last one does.
+    /// Runs many windows in which an element takes `with` or `without` eviction; returns how many evict, and whether the last
+    /// does.
     fn windows(with: Pace, without: Pace) -> (usize, bool) {
         let mut evictor = Evictor::new(1024, 8, false);
         let mut evicting = 0;
@@ -176,7 +177,7 @@ mod tests {
             evicting += usize::from(evictor.evicts);
             let pace = if evictor.evicts { with } else { without };
             for part in 0..Evictor::PARTS {
-                // One part in a window always suffers from something.
+                // One part of each window is slow for some other reason.
                 let late = if window % 4 == part { 100 * pace } else { 0 };
                 evictor.part_took(pace + late);
             }
@@ -190,7 +191,7 @@ mod tests {
         assert!(evicting > 950 && at_last);
         let (evicting, at_last) = windows(20_000, 1_000);
         assert!(evicting < 10 && !at_last);
-        // Level, or nearly: no reason to trouble the memory.
+        // Equal, or nearly: no reason to use memory bandwidth.
         let (evicting, at_last) = windows(900, 1_000);
         assert!(evicting < 30 && !at_last);
     }

@@ -1,8 +1,8 @@
-//! How long to pause before looking at the other side's position.
+//! Decides how long to pause before loading the other side's position.
 //!
-//! A look costs a cache line's way between two cores, so one that finds little is worth waiting for more. An end has
-//! [`Pauses`] at hand, two numbers that stay in registers while it is used in a loop; what it has learned lies apart, in a
-//! [`Looker`], and is asked only when a look has found something to learn from. It imports `sync`. Read `evictor` next.
+//! A load ("look") transfers a cache line between two cores, so after a look that found little it is worth waiting for more.
+//! Each end holds its [`Pauses`], two numbers that stay in registers while the end is used in a loop. What the end has learned is
+//! kept in a separate [`Looker`], which is called only after looks that are worth learning from.
 //!
 //! ```text
 //!   pause ─▶ look ─▶ found 0 or 1: the next look without a pause
@@ -13,19 +13,19 @@
 use crate::sync::hint;
 use std::mem;
 
-/// What an end has at hand from look to look.
+/// The part of the state that an end holds from look to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pauses {
     /// Pause instructions before the next look.
     next: u32,
-    /// So many looks will teach nothing, and are made without a pause.
+    /// This many looks teach nothing, and are made without a pause.
     untaught: u32,
 }
 
 impl Pauses {
     #[inline(always)]
     pub(super) fn pause(self) {
-        /// Takes a number, so that an end in a loop can live in registers.
+        /// Takes a number instead of a reference, so that an end in a loop can stay in registers.
         #[cold]
         #[inline(never)]
         fn spin(pauses: u32) {
@@ -38,11 +38,11 @@ impl Pauses {
         }
     }
 
-    /// A look has found `newly`; `learn` is asked if that can teach something. In one thread it does not, as a rule.
+    /// Records that a look found `newly` items; calls `learn` if that is worth learning from. In one thread it usually is not.
     #[inline(always)]
     pub(super) fn found(&mut self, newly: usize, learn: impl FnOnce() -> Pauses) {
         if newly <= 1 {
-            self.next = 0; // whoever waits for a single item is not to wait longer for it
+            self.next = 0; // a caller that waits for single items must not wait longer
         } else if self.untaught > 0 {
             self.untaught -= 1;
         } else {
@@ -53,44 +53,45 @@ impl Pauses {
 
 /// What an end has learned from its looks.
 ///
-/// The pause doubles when a look finds less than the target, up to 64 pause instructions (about 1.6 µs on a Zen 5), halves when
-/// it finds twice the target. A look that found nothing, or one item, is followed by looks without a pause until more comes
-/// at once.
+/// The pause doubles after a look that found less than the target, up to 64 pause instructions (about 1.6 µs on a Zen 5). It
+/// halves after a look that found twice the target. After a look that found at most one item, looks are made without a pause
+/// until one finds more.
 ///
-/// A pause must bring something. Where both ends are in one thread nothing comes while it pauses, however much is put in each
-/// time. So half the way up, and now and then at the top, it looks once without a pause; if that finds more than two
-/// thirds as much, three times in turn, pauses are given up for the next 100 looks, then for 200, and up to 3200 until they do
+/// A pause must gain something. If both ends run in one thread, nothing arrives during a pause, however much is pushed each
+/// time. So at half the maximum pause, and now and then at the maximum, the end makes one look without a pause. If that look
+/// finds more than two thirds as much, three times in a row, pauses are disabled for the next 100 looks. Each further time
+/// that number doubles, up to 3200, until pauses help.
 /// help.
 #[derive(Clone, Debug)]
 pub(super) struct Looker {
-    /// Pause instructions before looks, unless something speaks against them just now.
+    /// Pause instructions before looks, unless pauses are disabled at the moment.
     level: u32,
-    /// For how many looks pauses will be given up next time.
+    /// The number of looks for which pauses are disabled next time.
     next_given_up: u32,
-    /// What the last look found, with a pause, if the next one is to be without; else 0.
+    /// The number of items found by the last look, with a pause, if the next look is a comparison without one; otherwise 0.
     with: u32,
-    /// Looks at the top until one is to be without a pause.
+    /// Looks at the maximum pause until the next comparison.
     doubt_in: u32,
-    /// How many times in turn a pause brought nothing.
+    /// Number of consecutive pauses that gained nothing.
     in_vain: u32,
-    /// Items that make a look worth its price.
+    /// Number of items that makes a look worth its cost.
     target: u32,
 }
 
 impl Looker {
     const MOST_PAUSES: u32 = 64;
-    /// The most items that a look is to find. It takes the line with the other side's position away from that side, which then waits
-    /// to have it back, for the time of some hundred small items: so of a large ring's time that is a tenth.
+    /// Maximum target. A look takes the cache line of the other side's position away from that side, which then waits to get it
+    /// back. That wait takes the time of some hundred small items, so a tenth of a large ring's time.
     const MOST_WANTED: usize = 2048;
     const HALF_WAY: u32 = Self::MOST_PAUSES / 2;
-    /// Looks without another try, at first and at most.
+    /// Looks without another attempt: initially and at most.
     const GIVEN_UP: (u32, u32) = (100, 3200);
-    /// Looks with most pauses until one without.
+    /// Looks at the maximum pause until a look without one.
     const DOUBTED: u32 = 256;
-    /// How many times in turn a pause may bring nothing: a look without one may have found much by chance.
+    /// Number of consecutive pauses that may gain nothing: a look without a pause may have found much by chance.
     const IN_VAIN: u32 = 3;
 
-    /// For a ring of `capacity` slots, with what its end has at hand at first; `latency` = without pauses, ever.
+    /// For a ring of `capacity` slots, with its end's initial state. With `latency` it never pauses.
     pub(super) fn new(capacity: usize, latency: bool) -> (Self, Pauses) {
         let never_pauses = latency || cfg!(loom);
         let target = match never_pauses {
@@ -109,7 +110,7 @@ impl Looker {
         (looker, Pauses { next: 0, untaught })
     }
 
-    /// Learns from a look that found `newly`; says what to have at hand for the next ones.
+    /// Learns from a look that found `newly` items; returns the state for the next looks.
     #[inline(never)]
     pub(super) fn learned(&mut self, newly: usize) -> Pauses {
         let newly = newly.min(u32::MAX as usize) as u32;
@@ -136,7 +137,7 @@ impl Looker {
         }
     }
 
-    /// The next look will be without a pause.
+    /// Makes the next look without a pause, for comparison.
     fn doubting(&mut self, with: u32) -> Pauses {
         self.with = with;
         Pauses {
@@ -145,7 +146,7 @@ impl Looker {
         }
     }
 
-    /// A look without a pause found `newly`.
+    /// Compares: a look without a pause found `newly` items.
     fn doubted(&mut self, newly: u32) -> Pauses {
         let with = mem::take(&mut self.with);
         if with >= newly.saturating_add(newly / 2) {
@@ -172,7 +173,7 @@ impl Looker {
 mod tests {
     use super::*;
 
-    /// What an end of a ring of 1024 slots has at hand, and what it has learned.
+    /// The state and the learning of an end, in a ring of 1024 slots.
     struct Looks {
         learned: Looker,
         pauses: Pauses,
@@ -189,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Looks until the pause is doubted for the first time: each finds `newly`, whatever the pause.
+    /// Makes looks that each find `newly` items, whatever the pause, until the first comparison.
     fn climbed(looks: &mut Looks, newly: usize) {
         for pauses in [1, 2, 4, 8, 16, 32, 0] {
             looks.found(newly);
@@ -214,14 +215,14 @@ mod tests {
         }
         looks.found(3);
         assert_eq!((looks.pauses.next, looks.pauses.untaught), (1, 0));
-        // Where it helps it stays, up to 64, until a look finds plenty. The last of them is the look without.
+        // While it helps, the pause grows, up to 64, until a look finds plenty. The last look is the one without a pause.
         for found in [4, 8, 16, 32, 64, 64, 5] {
             looks.found(found);
         }
         assert_eq!((looks.pauses.next, looks.learned.next_given_up), (64, 100));
         looks.found(2000);
         assert_eq!(looks.pauses.next, 32);
-        // Nothing: whatever comes next is to be seen at once. Then it goes on as before.
+        // No items: the next item must be found at once. Then it continues as before.
         looks.found(0);
         assert_eq!(looks.pauses.next, 0);
         looks.found(300);
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn messages_that_grow_are_not_taken_for_pauses_that_help() {
-        // In one thread each look finds a message, whatever the pause: here three elements once, and then eight.
+        // In one thread each look finds one message, whatever the pause: first three elements, and then eight.
         let mut looks = Looks::new(false);
         for found in [3, 3, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8] {
             looks.found(found);

@@ -1,15 +1,19 @@
 //! Rings: bounded queues between one producer and one consumer, lock-free, every slot usable.
 //!
-//! [`spsc`] is the typed ring. `cursor` has the positions and their orderings, `looker` how long to pause before a look, `evictor`
-//! what a consumer does with lines that it has read, `slots` the memory, `state` the end. This room imports `memory` and `sync`.
-//! Read [`spsc`] first, then `cursor`.
+//! [`spsc`] is the typed ring. Its parts:
+//!
+//! - `cursor`: the positions and their orderings
+//! - `looker`: how long to pause before loading the other side's position
+//! - `evictor`: whether the consumer evicts the cache lines that it has read
+//! - `slots`: the memory
+//! - `state`: how a ring ends
 //!
 //! ```text
 //!            head (the consumer's)          tail (the producer's)
 //!              │                              │
 //!  │  vacant   │ filled: one slice, also      │  vacant, one slice too  │
 //!  │           │ when it wraps (mirror)       │                         │
-//!  positions run freely; tail − head is the length, capacity − length the vacant slots
+//!  positions are free-running; tail − head is the length, capacity − length is the number of vacant slots
 //! ```
 
 mod cursor;

@@ -1,8 +1,8 @@
-//! The memory of a ring: where slot after slot lies, and how many lie in one piece.
+//! The memory of a ring: where the slots are, and how many of them are contiguous.
 //!
-//! On the machine it is a mirror, and all slots lie in one piece from anywhere. Checkers cannot see that two views are
-//! one memory (loom, miri and ThreadSanitizer go by addresses), so for them it is plain heap memory where a burst ends
-//! at the seam. It imports `memory` and `sync`. Read `spsc` next.
+//! On the machine the memory is a mirror, so all slots are contiguous from any position. Checkers cannot see that two views
+//! are one memory (loom, miri and ThreadSanitizer compare addresses). For them it is plain heap memory, in which a burst ends
+//! at the seam.
 //!
 //! ```text
 //!  mirror:    │ 3 4 5 . . 0 1 2 │ 3 4 5 . . 0 1 2 │   a slice of 0…5 from the first view into the second
@@ -10,11 +10,11 @@
 //!  one view:  │ 3 4 5 . . 0 1 2 │                     0…2, and then 3…5 in the next burst
 //! ```
 //!
-//! An address, moved back by the memory's size where it has passed the seam, runs beside each free-running position. So the
-//! capacity is exact whatever the size of an element, and with the mirror an element itself may lie across the seam. A consumer
-//! moves it back only when it looks for more, for what it knows of by then fills the memory once at most, and so ends in the
-//! second view. A producer moves it back as it goes: single elements of which a line holds so many where a line ends, where it has
-//! to ask anyhow for those that it fetches ahead.
+//! Each end keeps an address beside its free-running position. The address is moved back by the memory's size once it has
+//! passed the seam. The capacity is therefore exact for any size of element, and with the mirror an element may even cross the
+//! seam. A consumer moves back only when it loads the producer's position: the slots it knows of by then are at most one
+//! capacity, so they end in the second view. A producer moves back as it advances. For single elements whose size divides a
+//! cache line, it checks for the seam only at the end of a line, where it also prefetches.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -23,20 +23,19 @@ use crate::{
 };
 use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 
-/// Whether bursts end at the seam, since there is no second view.
+/// Whether bursts end at the seam, because there is no second view.
 pub(crate) const ONE_VIEW: bool = cfg!(any(loom, miri, forebay_one_view));
 
-/// Whether lines are fetched ahead for writing: where there is an instruction for it, and the other core's cache to
-/// fetch from.
+/// Whether lines are prefetched for writing: on machines that have an instruction for it, but not for checkers.
 const PREFETCHES: bool = cfg!(target_arch = "x86_64") && !ONE_VIEW;
 
-/// The slots of a ring. It owns the memory, never the elements.
+/// The slots of a ring. Owns the memory, never the elements.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     base: NonNull<u8>,
-    /// The offset that is offset 0 again: a multiple of the alignment of `T`; 0 for zero-sized elements.
+    /// The offset at which the second view begins: a multiple of the alignment of `T`; 0 for zero-sized elements.
     seam_bytes: usize,
-    #[cfg_attr(any(loom, miri, forebay_one_view), allow(dead_code))] // held to be dropped
+    #[cfg_attr(any(loom, miri, forebay_one_view), allow(dead_code))] // held only to be dropped
     memory: Memory<T>,
     #[cfg(loom)]
     shadow: Vec<loom::cell::UnsafeCell<()>>,
@@ -103,7 +102,7 @@ impl<T> Slots<T> {
         Ok((heap.base.cast(), bytes, Some(heap)))
     }
 
-    /// Makes the pages of these bytes present, where that was left for later.
+    /// Faults in the pages of these bytes, if that was not done at creation.
     pub(super) fn populate(&self, _bytes: Range<usize>) -> Result<()> {
         #[cfg(not(any(loom, miri, forebay_one_view)))]
         if let Some(mirror) = &self.memory.0 {
@@ -123,7 +122,7 @@ impl<T> Slots<T> {
         return HugePages::NotAsked;
     }
 
-    /// The place of the slot at `offset` bytes (a place's own offset earlier, or 0), in the first view.
+    /// The place of the slot at `offset` bytes (the offset of an earlier place, or 0), in the first view.
     pub(super) fn place(&self, offset: usize) -> Place<T> {
         let base = self.base.as_ptr();
         let mut place = Place {
@@ -136,7 +135,7 @@ impl<T> Slots<T> {
         place
     }
 
-    /// Tells a checker that slots `position..position + n` are about to be written or moved out of.
+    /// Reports to a checker that slots `position..position + n` are about to be written or moved out of.
     #[inline(always)]
     pub(super) fn will_write(&self, _position: usize, _n: usize) {
         #[cfg(loom)]
@@ -145,7 +144,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Tells a checker that slots `position..position + n` are about to be read.
+    /// Reports to a checker that slots `position..position + n` are about to be read.
     #[inline(always)]
     pub(super) fn will_read(&self, _position: usize, _n: usize) {
         #[cfg(loom)]
@@ -155,10 +154,11 @@ impl<T> Slots<T> {
     }
 }
 
-/// Where an end stands in the memory. It borrows nothing: whoever has one keeps the [`Slots`] alive.
+/// The address at which an end stands. It borrows nothing: its owner keeps the [`Slots`] alive.
 #[derive(Debug)]
 pub(super) struct Place<T> {
-    /// In the first view, below the seam (at it, for zero-sized elements), or by [`step`](Place::step) in the second.
+    /// In the first view, below the seam (at the seam for zero-sized elements); in the second view only after
+    /// [`step`](Place::step).
     at: *mut u8,
     /// Where the second view begins.
     seam: *mut u8,
@@ -169,14 +169,14 @@ pub(super) struct Place<T> {
 impl<T> Place<T> {
     const BYTES: usize = size_of::<T>();
 
-    /// The slot here. Aligned, since offsets are multiples of the element's size less multiples of the seam, and the seam of
-    /// the element's alignment.
+    /// The slot here. It is aligned: offsets are multiples of the element's size less multiples of the seam, and the seam is a
+    /// multiple of the element's alignment.
     #[inline(always)]
     pub(super) fn slot(&self) -> *mut T {
         self.at.cast()
     }
 
-    /// Bytes from the start of the memory (0 for zero-sized elements), those of the second view behind those of the first.
+    /// Bytes from the start of the memory (0 for zero-sized elements). Those of the second view follow those of the first.
     #[inline]
     pub(super) fn offset(&self) -> usize {
         self.at.addr() - (self.seam.addr() - self.seam_bytes)
@@ -187,7 +187,7 @@ impl<T> Place<T> {
         self.seam.addr() - self.at.addr()
     }
 
-    /// Where this is, as numbers; asked in the first view.
+    /// This place as numbers; call it in the first view.
     #[inline]
     pub(super) fn stand(&self) -> Stand {
         let seam = self.seam.addr();
@@ -199,7 +199,7 @@ impl<T> Place<T> {
         }
     }
 
-    /// Of `n` slots from here on, how many lie in one piece.
+    /// How many of the `n` slots from here are contiguous.
     #[inline(always)]
     pub(super) fn run(&self, n: usize) -> usize {
         if ONE_VIEW && Self::BYTES > 0 {
@@ -209,7 +209,7 @@ impl<T> Place<T> {
         }
     }
 
-    /// Goes `n` slots further; `n` is at most the capacity.
+    /// Advances by `n` slots; `n` is at most the capacity.
     #[inline(always)]
     pub(super) fn advance(&mut self, n: usize) {
         self.at = self.at.wrapping_add(n * Self::BYTES);
@@ -219,10 +219,10 @@ impl<T> Place<T> {
         }
     }
 
-    /// Goes `n` slots further, into the second view where they lead there. With one view as [`advance`](Place::advance).
+    /// Advances by `n` slots, into the second view if they extend there. With one view it is [`advance`](Place::advance).
     ///
-    /// It is for an end that [comes back](Place::come_back) before it learns of more slots: so those that it may go are never more
-    /// than the capacity, counted from the first view, and all lie in the memory.
+    /// For an end that [comes back](Place::come_back) before it learns of more slots. The slots that it may pass are then never
+    /// more than the capacity, counted from the first view, so all are within the memory.
     #[inline(always)]
     pub(super) fn step(&mut self, n: usize) {
         if ONE_VIEW {
@@ -232,13 +232,13 @@ impl<T> Place<T> {
         debug_assert!(self.at.addr() <= self.seam.addr() + self.seam_bytes);
     }
 
-    /// Into the first view again.
+    /// Returns to the first view.
     #[inline(always)]
     pub(super) fn come_back(&mut self) {
         self.advance(0);
     }
 
-    /// The point at which writes through one view show in the other.
+    /// The point at which writes through one view become visible in the other.
     #[inline(always)]
     pub(super) fn settle(&self) {
         if !ONE_VIEW {
@@ -246,12 +246,12 @@ impl<T> Place<T> {
         }
     }
 
-    /// Fetches for writing what lies 16 cache lines behind the `n` slots from here on, for each line that they enter.
+    /// Prefetches for writing: for each line that the `n` slots from here enter, the line 16 cache lines after it.
     ///
-    /// Those lines are in the other core's cache, which has read them; asked for now, they are ours when we get there.
+    /// Those lines are in the cache of the other core, which has read them. Requested now, they have arrived when we get there.
     #[inline(always)]
     pub(super) fn prefetch(&self, n: usize) {
-        // More would outrun what a core can have under way.
+        // More would exceed the requests that a core can have in flight.
         const MOST_LINES: usize = 16;
         if !PREFETCHES || Self::BYTES == 0 {
             return;
@@ -263,15 +263,15 @@ impl<T> Place<T> {
         }
     }
 
-    /// Goes one slot further, and fetches for writing what lies 16 cache lines behind, if it comes to where a line begins. (A burst
-    /// that ends there does not: at worst a line is asked for twice, or not at all.)
+    /// Advances by one slot, and prefetches the line 16 cache lines ahead for writing if the new place is at the start of a line.
+    /// (A burst that ends there does not: at worst a line is requested twice, or not at all.)
     #[inline(always)]
     pub(super) fn advance_one(&mut self) {
         if !PREFETCHES || Self::BYTES == 0 || !LINE.is_multiple_of(Self::BYTES) {
             self.prefetch(1);
             return self.advance(1);
         }
-        // Where a line ends, such an element does; and so does a mirror.
+        // Elements of this size end where a line ends, and a mirror does too.
         self.at = self.at.wrapping_add(Self::BYTES);
         if self.at.addr().is_multiple_of(LINE) {
             if self.at == self.seam {
@@ -293,11 +293,11 @@ impl<T> Place<T> {
     }
 }
 
-/// Where an end stands, as addresses: a value, so that an end in a loop can live in registers.
+/// The address of an end as numbers: a value, so that an end in a loop can stay in registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stand {
     at: usize,
-    /// Where the first view begins, and where it ends.
+    /// Start and end of the first view.
     base: usize,
     seam: usize,
 }
@@ -307,15 +307,15 @@ impl Stand {
         self.at
     }
 
-    /// Evicts the lines from `from` on, an address in the first view, up to the one where the end stands; returns where that
-    /// one begins.
+    /// Evicts the lines from `from`, an address in the first view, up to the line where the end stands; returns the start of that
+    /// line.
     pub(super) fn evict_since(self, mut from: usize) -> usize {
         if self.at < from {
-            // SAFETY: the rest of the first view, which the end that stands here keeps mapped; it asked whether this can be done.
+            // SAFETY: the rest of the first view, which the end keeps mapped; it has checked `can_evict`.
             unsafe { evict(from, self.seam) };
             from = self.base;
         }
-        // SAFETY: as above, what lies before the end.
+        // SAFETY: as above: the lines before the end's place.
         unsafe { evict(from, self.at) }
     }
 }
@@ -360,7 +360,7 @@ mod tests {
         let slots = Slots::<u64>::new(512, &MapConfig::default()).unwrap();
         let mut place = slots.place(0);
         for number in 0..512 {
-            // SAFETY: a slot that nobody else has.
+            // SAFETY: a slot that nothing else uses.
             unsafe { place.slot().write(number) };
             place.advance(1);
         }

@@ -1,16 +1,15 @@
-//! How a ring ends: one word in which both ends set bits, and none is ever taken back.
+//! How a ring ends: one word in which both ends set bits. Bits are never cleared.
 //!
-//! The two bits here say that an end is gone; the others belong to whoever builds on a ring. It imports `sync`. Read
-//! `cursor` for the other edges, `stream` for more bits.
+//! The two bits here report that an end is gone. The other bits belong to the module that builds on the ring, such as `stream`.
 //!
 //! ```text
-//!   producer:  publish the last element ─▶ set a bit ─▶ wake       while nothing ends it is a word that nobody writes:
-//!   consumer:  see a bit ─▶ look once more ─▶ nothing: the end     to load it costs nothing, also on a hot path
+//!   producer:  publish the last element ─▶ set a bit ─▶ wake       until then no end writes the word,
+//!   consumer:  see a bit ─▶ load once more ─▶ nothing: the end     so loading it is cheap, also on a hot path
 //! ```
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
-//! | END | an end sets a bit | the other end loads the word | the last position stored before: look once more after seeing it |
+//! | END | an end sets a bit | the other end loads the word | the last position stored before: load the position again after the bit |
 
 use crate::sync::{
     atomic::{
@@ -27,15 +26,15 @@ pub(crate) const CONSUMER_GONE: u32 = 2;
 /// The first bit that is not the ring's.
 pub(crate) const FIRST_FREE: u32 = 4;
 
-/// What has ended. An end never sees its own `GONE`.
+/// What has ended. An end never sees its own `GONE` bit.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Written by both ends, a bit at a time, and read by both.
+    /// Written by both ends, one bit at a time, and read by both.
     bits: AtomicU32,
 }
 
 impl State {
-    /// Adds `bit`; who set it then wakes the other end.
+    /// Sets `bit`; the caller must then wake the other end.
     pub(crate) fn set(&self, bit: u32) {
         let order = if planted("end-relaxed") {
             Relaxed

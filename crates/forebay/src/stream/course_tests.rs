@@ -1,5 +1,5 @@
-//! The stories that a course's tests of such a stream tell, and its long random stress: after each step, everything that
-//! can be asked is compared with an oracle. `tests` has what else users rely on in one thread.
+//! The tests of a byte stream as in the course CS 144 ("Checkpoint 0 – Byte Stream", see docs/background.md), and its long
+//! random stress. After each step, all observable state is compared with an oracle. Other tests in one thread are in `tests`.
 
 use super::{tests::made, *};
 use crate::{dice::Dice, ring::ONE_VIEW, sync::Park};
@@ -15,7 +15,7 @@ enum Step<'a> {
 
 use Step::{Close, Fail, Pop, Push};
 
-/// A stream and what it should be.
+/// A stream and its expected state.
 struct Told {
     writer: Writer,
     reader: Reader,
@@ -80,8 +80,8 @@ impl Told {
             (writer.has_error(), reader.has_error()),
             (self.failed, self.failed)
         );
-        // In the course a stream with an error is never finished. Here it is, so that a loop until then ends; `end` gives the
-        // reason.
+        // In the course a stream with an error is never finished. Here it is, so that a loop until the end terminates; `end`
+        // returns the reason.
         let over = self.closed || self.failed;
         assert_eq!(reader.is_finished(), over && self.content.is_empty());
         assert_eq!(
@@ -107,11 +107,11 @@ fn every_story_of_the_course_comes_out_as_told() {
     const EMPTY: Step<'_> = Push(b"");
     let (cat, tac, t) = (Push(b"cat"), Push(b"tac"), Push(b"t"));
     let stories: &[(usize, &[Step<'_>])] = &[
-        // Basics: made, closed and failed without a byte.
+        // Basics: created, closed and failed without a byte.
         (15, &[]),
         (15, &[Close, Close, cat]),
         (15, &[Fail, cat, Close]),
-        // Capacity: what does not fit is not taken, and what is popped makes room.
+        // Capacity: bytes that do not fit are not accepted, and pops make room.
         (2, &[cat, t]),
         (2, &[cat, Pop(2), tac]),
         (2, &[cat, Pop(1), tac]),
@@ -123,7 +123,7 @@ fn every_story_of_the_course_comes_out_as_told() {
         // Two writes.
         (15, &[cat, tac, Close, Pop(2), Pop(4)]),
         (15, &[cat, Pop(2), tac, Close, Pop(4)]),
-        // And popping more than there is, which the course leaves open.
+        // Popping more than the content, which the course leaves undefined.
         (15, &[cat, Pop(9), Pop(1), tac, Pop(usize::MAX), Close]),
         (15, &[cat, Fail, Pop(2), tac, Pop(1)]),
     ];
@@ -144,7 +144,7 @@ fn many_writes_pile_up_as_told() {
     }
 }
 
-/// Random pushes of up to all that is left, random pops of up to all there is, until every byte has come through.
+/// Random pushes of up to all remaining bytes and random pops of up to the whole content, until every byte has passed.
 fn stress(bytes: usize, capacity: usize, seed: u64) {
     let mut dice = Dice(seed);
     let data: Vec<u8> = (0..bytes).map(|_| dice.byte()).collect();

@@ -1,17 +1,15 @@
-//! The ends as `std::io` sees them: both wait, for room or for bytes, until the stream ends.
-//!
-//! It adds nothing of its own to `reader` and `writer`. Read `ready` next, for those who may not wait.
+//! The ends as `std::io` traits: reads wait for bytes, and writes for room, until the stream ends.
 //!
 //! ```text
-//!   Write:  at least one byte gets in      over? BrokenPipe, or the error that was set
-//!   Read:   content ─▶ then: closed? Ok(0)   error set? that   writer vanished? UnexpectedEof
+//!   Write:  puts in at least one byte      ended? BrokenPipe, or the error that was set
+//!   Read:   content ─▶ then: closed? Ok(0)   error set? that error   writer dropped? UnexpectedEof
 //! ```
 
 use super::{End, Reader, Writer};
 use crate::sync::Wait;
 use std::io::{self, BufRead, Read, Write};
 
-/// Waits for bytes. In one thread with the writer, that would be for ever: [`pop_slice`](Reader::pop_slice) never waits.
+/// Waits for bytes. If the writer is in the same thread, that is forever: [`pop_slice`](Reader::pop_slice) never waits.
 ///
 /// ```
 /// use std::io::{ErrorKind, Read};
@@ -24,8 +22,8 @@ use std::io::{self, BufRead, Read, Write};
 /// ```
 impl<W: Wait> Read for Reader<W> {
     /// # Errors
-    /// Behind the content: [`Other`](io::ErrorKind::Other) where an error was set, [`UnexpectedEof`](io::ErrorKind) where
-    /// the writer was dropped without closing.
+    /// After the content: [`Other`](io::ErrorKind::Other) if an error was set, [`UnexpectedEof`](io::ErrorKind) if the writer
+    /// was dropped without closing.
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         if target.is_empty() {
             return Ok(0);
@@ -47,10 +45,10 @@ impl<W: Wait> Read for Reader<W> {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 impl<W: Wait> BufRead for Reader<W> {
-    /// What is known to be there, or else all there is: nothing is copied.
+    /// The bytes that are known to be there, or otherwise all there are. Nothing is copied.
     ///
     /// # Errors
-    /// As [`read`](Read::read).
+    /// Those of [`read`](Read::read).
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match self.consumer.known() {
             0 => {
@@ -66,7 +64,7 @@ impl<W: Wait> BufRead for Reader<W> {
     }
 }
 
-/// Waits for room. In one thread with the reader, that would be for ever: [`push`](Writer::push) never waits.
+/// Waits for room. If the reader is in the same thread, that is forever: [`push`](Writer::push) never waits.
 ///
 /// ```
 /// use std::io::Write;
@@ -79,8 +77,8 @@ impl<W: Wait> BufRead for Reader<W> {
 /// ```
 impl<W: Wait> Write for Writer<W> {
     /// # Errors
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) where the stream is closed or the reader gone,
-    /// [`Other`](io::ErrorKind::Other) where an error was set.
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the stream is closed or the reader was dropped,
+    /// [`Other`](io::ErrorKind::Other) if an error was set.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let pushed = self.push(bytes);
@@ -93,14 +91,14 @@ impl<W: Wait> Write for Writer<W> {
         }
     }
 
-    /// Nothing to do: what is pushed is there for the reader.
+    /// Does nothing: pushed bytes are visible to the reader at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl<W: Wait> Reader<W> {
-    /// Waits until there are bytes (true), or the stream has ended well (false).
+    /// Waits until there are bytes (true), or the stream was closed and is empty (false).
     fn wait_for_bytes(&self) -> io::Result<bool> {
         let mut finished = false;
         self.consumer.waits_at().wait(None, &mut || {
@@ -113,7 +111,7 @@ impl<W: Wait> Reader<W> {
         self.end_well().map(|()| false)
     }
 
-    /// The error that a reader meets behind the content, if any.
+    /// The error that a reader gets after the content, if any.
     pub(super) fn end_well(&self) -> io::Result<()> {
         match self.end() {
             Some(End::Failed) => Err(failed()),
@@ -127,7 +125,7 @@ impl<W: Wait> Reader<W> {
 }
 
 impl<W: Wait> Writer<W> {
-    /// Why it takes nothing any more.
+    /// The error of a write after the end.
     pub(super) fn refusal(&self) -> io::Error {
         if self.has_error() {
             return failed();

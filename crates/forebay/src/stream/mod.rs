@@ -1,35 +1,34 @@
 //! A stream of bytes from one writer to one reader, bounded, in one thread or in two.
 //!
-//! [`stream`] makes the two ends; a [`Writer`] pushes, a [`Reader`] peeks and pops. What is in it is **one slice**, always
-//! and whole, because the memory is a [mirror](crate::memory::Mirror): nothing slides, nothing is copied out. This room
-//! adds to [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`; it imports `ring`, `memory` and
-//! `sync`. Read `state` next, for how a stream ends, then `writer` and `reader`.
+//! [`stream`] makes the two ends. A [`Writer`] pushes; a [`Reader`] peeks and pops. The content is always **one slice**, because
+//! the memory is a [mirror](crate::memory::Mirror): no bytes are moved to make room, and none are copied out. This module adds to
+//! [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`.
 //!
 //! ```text
 //!  Writer                        capacity, exact to the byte                     Reader
-//!  push(&[u8]) ─▶ how much  │ . . . │ c o n t e n t │ . . . . │  ─▶ peek(): the content, one slice
+//!  push(&[u8]) ─▶ count     │ . . . │ c o n t e n t │ . . . . │  ─▶ peek(): the content, one slice
 //!  reserve(n) ─▶ commit(k)          └ bytes_popped  └ bytes_pushed   pop(n): at most the content
 //!     │                                                                 │
 //!     └── close · set_error · dropped ─▶ state ◀── set_error · dropped ─┘
 //! ```
 //!
-//! **In one thread** both ends live side by side; nothing here blocks but what says so:
+//! **In one thread** both ends are used side by side. Calls block only where their documentation says so:
 //!
 //! ```
 //! let (mut writer, mut reader) = forebay::stream::stream(15)?;
-//! assert_eq!(writer.push(b"hello, world, and"), 15); // full: it took what fits
+//! assert_eq!(writer.push(b"hello, world, and"), 15); // full: it took only as much as fits
 //! assert_eq!(reader.peek(), b"hello, world, a");
 //! assert_eq!(reader.pop(7), 7);
-//! assert_eq!(writer.push(b"nd"), 2); // goes on at the front of the memory
+//! assert_eq!(writer.push(b"nd"), 2); // continues at the start of the memory
 //! writer.close();
-//! assert_eq!(reader.peek(), b"world, and"); // one slice all the same
+//! assert_eq!(reader.peek(), b"world, and"); // still one slice
 //! assert_eq!(reader.pop(usize::MAX), 10); // never past the content
 //! assert!(reader.is_finished());
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
-//! **Beside other things** a thread waits with [`Eventfd`](crate::sync::Eventfd) and its own poll loop, a task with
-//! [`Task`](crate::sync::Task); with the cargo feature `tokio`, such ends are `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
+//! **With other sources** a thread waits with [`Eventfd`](crate::sync::Eventfd) in its own poll loop, and a task waits with
+//! [`Task`](crate::sync::Task). With the cargo feature `tokio`, such ends implement `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
 //!
 //! **In two threads** either end may wait, with or without a time limit, also through `std::io`:
 //!
@@ -38,7 +37,7 @@
 //! let (mut writer, mut reader) = forebay::stream::stream(1 << 16)?;
 //! let thread = std::thread::spawn(move || -> std::io::Result<()> {
 //!     writer.write_all(&[7; 1_000_000])?; // waits for room
-//!     writer.close(); // dropped without this, the reader gets an error behind the content
+//!     writer.close(); // if dropped without this, the reader gets an error after the content
 //!     Ok(())
 //! });
 //! let mut all = Vec::new();
@@ -48,10 +47,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **How a stream ends.** It ends in one of three ways, which [`Reader::end`] reports: closed, failed by `set_error` of either
-//! end, or the writer dropped without closing. After any of them the reader still gets the content, and
-//! [`Reader::is_finished`] is true once that is popped. So a loop `while !reader.is_finished()` always ends; it does not
-//! mean that all bytes arrived. Only [`End::Closed`] means that:
+//! **How a stream ends.** There are three ways, which [`Reader::end`] reports: the writer closed it, either end called
+//! `set_error`, or the writer was dropped without closing. After any of them the reader still gets the content, and
+//! [`Reader::is_finished`] is true once the content is popped. So a loop `while !reader.is_finished()` always ends, but that
+//! does not mean that all bytes arrived. Only [`End::Closed`] means that:
 //!
 //! ```
 //! use forebay::stream::{stream, End};
@@ -68,10 +67,10 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
-//! `Read`, `BufRead` and their tokio counterparts return an error after the content of a stream that was not closed.
+//! `Read`, `BufRead` and their tokio counterparts return an error after the content if the stream was not closed.
 //!
-//! **What a stream costs to make.** A stream maps its memory twice and, with `populate`, makes all of it present at once.
-//! Measured on a virtual machine, median of 300 (20 from 1 MiB on):
+//! **Cost of a stream.** Making a stream maps its memory twice and, with `populate`, faults in all of it at once.
+//! Measured on a virtual machine, median of 300 (of 20 from 1 MiB):
 //!
 //! | Capacity | Time to make |
 //! |---|---|
@@ -80,15 +79,15 @@
 //! | 1 MiB | 0.8 to 2.4 ms |
 //!
 //! Each stream also uses two of the process's memory maps (`vm.max_map_count`, 65,530 by default), so a process can have about
-//! 32,700 of them. Make streams ahead of time or use them again, instead of making one for each short message.
+//! 32,700 streams. Make streams ahead of time or reuse them, instead of making one for each short message.
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] changes nothing. A forgotten end keeps the stream open and its memory
-//!   mapped: the other end waits for ever if it waits without a limit.
-//! - **Panics**: an end that is dropped by a panic ends the stream as any drop does: [`End::WriterGone`] for a writer.
-//! - **`fork`**: the memory is not mapped in a forked child. A child that touches the content gets `SIGSEGV`. Between `fork` and
-//!   `exec` leave both ends alone, also their `Drop`.
+//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] changes nothing. A forgotten end keeps the stream open and its
+//!   memory mapped: the other end waits forever if it waits without a limit.
+//! - **Panics**: an end that is dropped during a panic ends the stream like any drop: [`End::WriterGone`] for a writer.
+//! - **`fork`**: the memory is not mapped in a forked child. A child that touches the content gets `SIGSEGV`. Do not use or drop
+//!   either end between `fork` and `exec`.
 //! - **Signal handlers**: no call here is async-signal-safe. An end belongs to one thread at a time, and the handler may have
 //!   interrupted a call of the same end.
 
@@ -115,7 +114,7 @@ pub use writer::{Reserved, Writer};
 
 use crate::{Error, Result, ring::spsc, sync::Wait};
 
-/// What a stream is to be like.
+/// Settings of a stream.
 ///
 /// ```
 /// use forebay::{stream::{stream_with, Config}, sync::Spin};
@@ -126,11 +125,11 @@ use crate::{Error, Result, ring::spsc, sync::Wait};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Most bytes in the stream at once, exactly: 1 or more; 65,536 by default, as in a pipe of the kernel.
+    /// Maximum bytes in the stream at once, exactly: 1 or more; 65,536 by default, like a pipe of the kernel.
     pub capacity_bytes: usize,
-    /// Make the memory present when the stream is made (the default), so that no first touch stops a thread later.
+    /// Fault the memory in when the stream is made (the default), so that no thread pays for it later.
     pub populate: bool,
-    /// Ask for pages of 2 MiB where the capacity reaches that; [`Writer::huge_pages`] says what was got.
+    /// Ask for pages of 2 MiB if the capacity is that large; [`Writer::huge_pages`] reports what it got.
     pub huge_pages: bool,
 }
 
@@ -145,7 +144,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks what can be checked without the kernel.
+    /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
     /// A capacity of 0.
@@ -158,7 +157,7 @@ impl Config {
     }
 }
 
-/// Makes a stream that holds up to `capacity_bytes` bytes, exactly, whose ends [`Park`](crate::sync::Park) when they wait.
+/// Makes a stream that holds up to `capacity_bytes` bytes, exactly. Its ends wait by [`Park`](crate::sync::Park).
 ///
 /// ```
 /// let (mut writer, mut reader) = forebay::stream::stream(1)?;
@@ -168,7 +167,7 @@ impl Config {
 /// ```
 ///
 /// # Errors
-/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+/// Capacity 0, or not enough memory or memory maps: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
     stream_with(&Config {
         capacity_bytes,
@@ -176,8 +175,9 @@ pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
     })
 }
 
-/// Makes a stream as `config` says, whose ends wait by `W`: [`Spin`](crate::sync::Spin) where nobody sleeps,
-/// [`Park`](crate::sync::Park), [`Eventfd`](crate::sync::Eventfd) for poll loops, [`Task`](crate::sync::Task) for async runtimes.
+/// Makes a stream with the settings `config`. Its ends wait by `W`: [`Spin`](crate::sync::Spin) never sleeps,
+/// [`Park`](crate::sync::Park) sleeps, [`Eventfd`](crate::sync::Eventfd) is for poll loops, and [`Task`](crate::sync::Task) for
+/// async runtimes.
 ///
 /// ```
 /// use forebay::{stream::{stream_with, Config}, sync::Spin};
@@ -189,14 +189,14 @@ pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
 /// ```
 ///
 /// # Errors
-/// As [`stream`]; and what `W` needs of the system could not be had.
+/// Those of [`stream`]; or a resource that `W` needs is not available.
 pub fn stream_with<W: Wait>(config: &Config) -> Result<(Writer<W>, Reader<W>)> {
     config.validate()?;
     let (producer, consumer) = spsc::ring_with(&spsc::Config {
         capacity: config.capacity_bytes,
         populate: config.populate,
         huge_pages: config.huge_pages,
-        latency: false, // its ends only glance, which never pauses; what was read may be evicted
+        latency: false, // the ends of a stream never pause; lines that were read may be evicted
     })?;
     Ok((Writer::new(producer), Reader::new(consumer)))
 }

@@ -1,7 +1,6 @@
-//! Every order of a few steps: under loom all of them, elsewhere one.
+//! Models of a few steps: loom runs every order of them, other builds run one.
 //!
-//! `planted_bugs_are_found` is the test of these tests: it runs this binary again with a bug planted and requires the model
-//! to fail.
+//! `planted_bugs_are_found` tests these tests: it runs this binary again with a planted bug and requires the model to fail.
 
 use super::*;
 use crate::ring::spsc::ring;
@@ -23,7 +22,7 @@ fn pair<W: Wait>() -> (Writer<W>, Reader<W>) {
     .unwrap()
 }
 
-/// Pops all there is; the bytes count on from `next`.
+/// Pops all available bytes, which count up from `next`.
 fn take<W: Wait>(reader: &mut Reader<W>, next: &mut u8) {
     let content = reader.peek();
     let n = content.len();
@@ -44,7 +43,10 @@ fn a_closed_stream_is_finished_only_when_its_last_byte_is_popped() {
             writer
         });
         let (end, buffered) = (reader.end(), reader.bytes_buffered());
-        assert!(end.is_none() || buffered == 2, "{end:?} behind {buffered}");
+        assert!(
+            end.is_none() || buffered == 2,
+            "{end:?} after {buffered} bytes"
+        );
         let mut next = 1;
         while !reader.is_finished() {
             take(&mut reader, &mut next);
@@ -56,8 +58,8 @@ fn a_closed_stream_is_finished_only_when_its_last_byte_is_popped() {
     });
 }
 
-/// A stream with a ring past it, as pipes of bytes have it: numbers go through the ring as long as the stream is empty, and whoever
-/// takes them looks at the stream first, and takes from the ring before it takes from the stream.
+/// A stream with a ring that bypasses it, as in a pipe of bytes. Numbers go through the ring while the stream is empty. Their
+/// receiver checks the stream first, but takes from the ring before it takes from the stream.
 #[test]
 fn what_goes_past_a_stream_that_is_empty_comes_in_order() {
     model(|| {
@@ -99,7 +101,7 @@ fn what_goes_past_a_stream_that_is_empty_comes_in_order() {
     });
 }
 
-/// Bytes in every order of pushes, pops and the seam; how it ends is `end`'s.
+/// Bytes in every order of pushes, pops and the seam; `end` ends the stream.
 fn a_reader_that_sleeps_gets_all<W: Wait + 'static>(end: fn(Writer<W>) -> Option<Writer<W>>) {
     model(move || {
         let (mut writer, mut reader) = pair::<W>();
@@ -145,7 +147,7 @@ fn a_reader_that_sleeps_by_a_descriptor_or_beside_a_task_is_woken() {
     a_reader_that_sleeps_gets_all::<Task>(|_| None);
 }
 
-/// A writer that sleeps for room, and whatever `last` does to it.
+/// A writer that sleeps until there is room; `last` is the reader's last action.
 fn a_writer_that_sleeps_is_woken(last: fn(Reader<Park>) -> Option<Reader<Park>>) {
     model(move || {
         let (mut writer, mut reader) = pair::<Park>();
@@ -196,10 +198,10 @@ fn who_arms_a_descriptor_and_is_told_to_poll_is_woken() {
     });
 }
 
-/// A task's executor: it sleeps until the task was woken.
+/// The executor of a task: it sleeps until the task was woken.
 #[derive(Debug, Default)]
 struct Executor {
-    /// Set by the waker, taken by the executor: 0 or 1. Only exchanged, so that loom knows the order of its values.
+    /// Set by the waker, taken by the executor: 0 or 1. Accessed only by swaps, so that loom knows the order of its values.
     woken: AtomicU32,
 }
 
@@ -244,7 +246,7 @@ fn a_task_that_is_pending_is_woken() {
     });
 }
 
-/// The checker under which this build plants bugs finds them.
+/// The checker of this build finds the planted bugs.
 #[cfg(loom)]
 #[test]
 fn planted_bugs_are_found() {

@@ -1,9 +1,7 @@
-//! The reader's end: peek at all there is, pop what is done with.
-//!
-//! It imports `ring` and `sync`. Read `io` next, for `std::io`.
+//! The reader's end: peeks at the whole content, and pops the bytes that were processed.
 //!
 //! ```text
-//!  peek() ─▶ │ a b c d e │ ─▶ pop(3) ─▶ │ d e │        the slice is tied to the borrow: no pop while it is looked at
+//!  peek() ─▶ │ a b c d e │ ─▶ pop(3) ─▶ │ d e │        the slice borrows the reader: no pop while it is in use
 //! ```
 
 use super::state::{CLOSED, End, FAILED};
@@ -28,7 +26,7 @@ use std::{fmt, time::Duration};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
-/// A slice dies with the next pop, and the compiler sees to it:
+/// A slice is valid until the next pop, which the compiler checks:
 ///
 /// ```compile_fail,E0499
 /// # let (mut writer, mut reader) = forebay::stream::stream(8).unwrap();
@@ -45,13 +43,13 @@ impl<W: Wait> Reader<W> {
         Reader { consumer }
     }
 
-    /// The whole content as one slice, where it lies; empty if there is none. Never waits.
+    /// The whole content as one slice, in place; empty if there is none. Never waits.
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
     /// for byte in 0..100 {
     ///     writer.push(&[byte, byte]);
-    ///     assert_eq!(reader.peek(), [byte, byte]); // wherever it lies in the memory
+    ///     assert_eq!(reader.peek(), [byte, byte]); // at any position in the memory
     ///     reader.pop(2);
     /// }
     /// # Ok::<(), forebay::Error>(())
@@ -61,10 +59,10 @@ impl<W: Wait> Reader<W> {
         self.consumer.peek_all().into_slice()
     }
 
-    /// Waits until there are `n` bytes (at most the capacity), until no more will come, or for `limit` (`None`: for
-    /// ever); then [peeks](Reader::peek).
+    /// Waits until there are `n` bytes (at most the capacity), until no more can arrive, or for `limit` (`None`: forever);
+    /// then [peeks](Reader::peek).
     ///
-    /// Fewer than `n` bytes: ask [`end`](Reader::end) whether it is over, else the time was up.
+    /// If it returns fewer than `n` bytes, [`end`](Reader::end) is `Some` if the stream has ended; otherwise the limit expired.
     ///
     /// ```
     /// use std::time::Duration;
@@ -84,7 +82,7 @@ impl<W: Wait> Reader<W> {
         self.peek()
     }
 
-    /// Takes the first `n` bytes out, or all there are if they are fewer; returns how many.
+    /// Removes the first `n` bytes, or all if there are fewer; returns how many.
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
@@ -97,7 +95,7 @@ impl<W: Wait> Reader<W> {
         self.consumer.skip(n)
     }
 
-    /// Copies the first bytes into `target`, as many as there are and fit, and takes them out; returns how many.
+    /// Moves up to `target.len()` bytes from the front of the content to `target`; returns how many.
     /// Never waits.
     ///
     /// ```
@@ -116,16 +114,16 @@ impl<W: Wait> Reader<W> {
                 .consumer
                 .peek_now(target.len() - popped)
                 .copy_to_slice(&mut target[popped..]);
-            // With a mirror there is no more; with one view the rest may lie behind the seam.
+            // With a mirror there is no more. With one view the rest may follow the seam.
             if !ONE_VIEW || popped == target.len() || self.consumer.is_empty() {
                 return popped;
             }
         }
     }
 
-    /// Whether the stream has ended, for whatever reason, and all of its content is popped.
+    /// Whether the stream has ended, for any reason, and all of its content is popped.
     ///
-    /// It is true also after an error or a vanished writer, so that a loop until then always ends. Ask [`end`](Reader::end)
+    /// It is also true after an error or after the writer was dropped, so a loop on it always ends. Check [`end`](Reader::end)
     /// afterwards: only [`End::Closed`] means that all bytes arrived. (For an error set by this end, see
     /// [`set_error`](Reader::set_error).)
     #[inline]
@@ -133,7 +131,7 @@ impl<W: Wait> Reader<W> {
         self.has_ended_short_of(1)
     }
 
-    /// Why no byte will come behind those that are in the stream; `None` while some may.
+    /// Why no more bytes will follow the content; `None` while more may follow.
     ///
     /// ```
     /// use forebay::stream::{stream, End};
@@ -142,15 +140,15 @@ impl<W: Wait> Reader<W> {
     /// assert_eq!(reader.end(), None);
     /// drop(writer); // without close
     /// assert_eq!(reader.end(), Some(End::WriterGone));
-    /// assert_eq!(reader.peek(), b"abc"); // what came is there
+    /// assert_eq!(reader.peek(), b"abc"); // the content is still there
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn end(&self) -> Option<End> {
         End::of(self.consumer.state())
     }
 
-    /// Tells the writer that something went wrong here: it takes nothing any more. What it is just putting in, by a push
-    /// or by a commit of what it had reserved, may still come, also when this end was finished already.
+    /// Ends the stream with an error, after which the writer accepts no more bytes. A push in progress, or a commit of bytes that
+    /// were already reserved, may still add bytes, even after [`is_finished`](Reader::is_finished) was true here.
     pub fn set_error(&mut self) {
         self.consumer.state().set(FAILED);
         if !planted("end-without-wake") {
@@ -168,42 +166,42 @@ impl<W: Wait> Reader<W> {
         self.consumer.state().has(CLOSED)
     }
 
-    /// Bytes in the stream now, 0 to the capacity. It can only grow until this end pops some.
+    /// Number of bytes in the stream now, 0 to the capacity. It can only grow until this end pops some.
     #[inline]
     pub fn bytes_buffered(&self) -> usize {
         self.consumer.len()
     }
 
-    /// Bytes taken out since the stream was made.
+    /// Number of bytes removed since the stream was made.
     #[inline]
     pub fn bytes_popped(&self) -> u64 {
         self.consumer.position() as u64
     }
 
-    /// Most bytes in the stream at once: exactly what was asked for.
+    /// Maximum bytes in the stream at once: exactly the requested capacity.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.consumer.capacity()
     }
 
-    /// Whether no more will come.
+    /// Whether no more bytes can arrive.
     #[inline]
     fn is_over(&self) -> bool {
         self.consumer.state().bits() != 0
     }
 
-    /// Whether there are `n` bytes.
+    /// Whether there are at least `n` bytes.
     pub(super) fn has(&self, n: usize) -> bool {
         self.consumer.len() >= n
     }
 
-    /// Whether no more will come, and fewer than `n` bytes have.
+    /// Whether no more bytes can arrive, and there are fewer than `n`.
     #[inline]
     pub(super) fn has_ended_short_of(&self, n: usize) -> bool {
         if planted("end-after-look") {
             return self.consumer.len() < n && self.is_over();
         }
-        // END first, so that the last bytes are seen behind it.
+        // END first, so that the length includes the last bytes.
         self.is_over() && self.consumer.len() < n
     }
 }

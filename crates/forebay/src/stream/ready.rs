@@ -1,11 +1,10 @@
-//! For those who wait for several things at once: descriptors to poll, wakers of tasks.
+//! Waiting for several things at once: descriptors to poll, wakers of tasks.
 //!
-//! Both follow the poller's rule: arm, **look once more**, and only then sleep. It imports `sync`. Read `sync::eventfd` and
-//! `sync::task` next, which arm and signal.
+//! Both follow the poller's rule: arm, **check once more**, and only then sleep.
 //!
 //! ```text
-//!   loop {  arm() ── false ─▶ there is something: take it, begin again
-//!             └──── true ──▶ poll(this descriptor, others) ─▶ begin again  }
+//!   loop {  arm() ── false ─▶ there is something: take it, start again
+//!             └──── true ──▶ poll(this descriptor, others) ─▶ start again  }
 //! ```
 
 #[cfg(not(loom))]
@@ -16,10 +15,12 @@ use super::{Reader, Writer};
 use crate::sync::{Eventfd, Task, planted};
 
 impl Reader<Eventfd> {
-    /// Asks for a signal at the next byte, or when no more will come; true if there is neither yet: then poll
-    /// [`as_fd`](AsFd::as_fd) for input, and arm again before the next poll. False: look, nothing was armed.
+    /// Requests a signal at the next byte, or when no more bytes can arrive.
     ///
-    /// A signal may come early or for nothing. The descriptor stays readable until the next `arm`.
+    /// - True: there is neither yet. Poll [`as_fd`](AsFd::as_fd) for input, and arm again before the next poll.
+    /// - False: there is something to take, or the stream has ended. Nothing was armed.
+    ///
+    /// A signal may be early or spurious. The descriptor stays readable until the next `arm`.
     ///
     /// ```
     /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
@@ -41,10 +42,10 @@ impl Reader<Eventfd> {
         self.arm_for(1)
     }
 
-    /// As [`arm`](Reader::arm), for one who wants `n` bytes (at most the capacity) before it goes on: false if there are
-    /// so many, or no more will come.
+    /// Like [`arm`](Reader::arm), for a caller that needs `n` bytes (at most the capacity) to continue: false if there are
+    /// that many, or no more can arrive.
     ///
-    /// It is signalled at the next byte, not at the `n`th: arm again, and poll on.
+    /// The signal is sent at the next byte, not at the `n`th: arm again, and continue to poll.
     ///
     /// ```
     /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
@@ -65,15 +66,15 @@ impl Reader<Eventfd> {
         true
     }
 
-    /// Wants no signal any more; one may come all the same.
+    /// Cancels the request for a signal; one may still be sent.
     pub fn disarm(&mut self) {
         self.consumer.waits_at().disarm();
     }
 }
 
 impl Writer<Eventfd> {
-    /// Asks for a signal when there is room for a byte, or when nothing is taken any more; true if there is neither
-    /// yet: then poll [`as_fd`](AsFd::as_fd) **for input** (it is an eventfd), and arm again before the next poll.
+    /// Requests a signal when there is room for a byte, or when the stream accepts no more bytes. True if there is neither yet:
+    /// then poll [`as_fd`](AsFd::as_fd) **for input** (it is an eventfd), and arm again before the next poll.
     ///
     /// ```
     /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
@@ -96,7 +97,7 @@ impl Writer<Eventfd> {
         true
     }
 
-    /// Wants no signal any more; one may come all the same.
+    /// Cancels the request for a signal; one may still be sent.
     pub fn disarm(&mut self) {
         self.producer.waits_at().disarm();
     }
@@ -104,7 +105,7 @@ impl Writer<Eventfd> {
 
 #[cfg(not(loom))]
 impl AsFd for Reader<Eventfd> {
-    /// Readable some time after [`arm`](Reader::arm) said true. To poll, not to read.
+    /// Becomes readable at some time after [`arm`](Reader::arm) returned true. Poll it, do not read it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.consumer.waits_at().as_fd()
     }
@@ -112,15 +113,15 @@ impl AsFd for Reader<Eventfd> {
 
 #[cfg(not(loom))]
 impl AsFd for Writer<Eventfd> {
-    /// Readable some time after [`arm`](Writer::arm) said true. To poll, not to read.
+    /// Becomes readable at some time after [`arm`](Writer::arm) returned true. Poll it, do not read it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.producer.waits_at().as_fd()
     }
 }
 
 impl Reader<Task> {
-    /// The whole content, as soon as there is some; an empty slice when no more will come. Until then the task is
-    /// woken when that changes.
+    /// Ready with the whole content once there is some, or with an empty slice if no more bytes can arrive. While pending, the
+    /// task is woken when that changes.
     ///
     /// ```
     /// use forebay::{stream::{stream_with, Config}, sync::Task};
@@ -152,8 +153,8 @@ impl Reader<Task> {
 }
 
 impl Writer<Task> {
-    /// How many bytes a push would take, as soon as it is more than none; 0 when nothing is taken any more. Until then
-    /// the task is woken when that changes.
+    /// Ready with the number of bytes that a push would accept, once that is at least 1, or with 0 if the stream accepts no more
+    /// bytes. While pending, the task is woken when that changes.
     ///
     /// ```
     /// use forebay::{stream::{stream_with, Config}, sync::Task};

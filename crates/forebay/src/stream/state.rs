@@ -1,8 +1,7 @@
 //! How a stream ends: two more bits in the word by which its ring ends.
 //!
-//! `ring::state` has the word and its edge, END: bytes published before a bit was set are seen by who looks after seeing
-//! the bit. To either end, a word of 0 means open, since an end never sees its own `GONE`. Read `reader` next, which draws
-//! the conclusions.
+//! `ring::state` defines the word and its edge, END: an end that sees a bit, and then loads the position, sees all bytes
+//! published before the bit was set. A word of 0 means open to either end, since an end never sees its own `GONE`.
 //!
 //! ```text
 //!   writer:  publish the last bytes ─▶ CLOSED, FAILED or PRODUCER_GONE ─▶ wake the reader
@@ -16,19 +15,19 @@ pub(super) const CLOSED: u32 = FIRST_FREE;
 /// Either end has set an error.
 pub(super) const FAILED: u32 = FIRST_FREE << 1;
 
-/// Why no byte comes after those in the stream.
+/// Why no more bytes follow those in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The writer closed it: all is there.
+    /// The writer closed it: the content is complete.
     Closed,
     /// Either end called `set_error`.
     Failed,
-    /// The writer was dropped without a word, as by a panic: something may be missing.
+    /// The writer was dropped without closing, for example by a panic: data may be missing.
     WriterGone,
 }
 
 impl End {
-    /// What the reader makes of the word. An error outweighs a close, and that a writer gone.
+    /// The reader's interpretation of the word. An error takes precedence over a close, and a close over a dropped writer.
     pub(super) fn of(state: &State) -> Option<End> {
         let bits = state.bits();
         let ends = [

@@ -1,5 +1,5 @@
-//! What users rely on in one thread: every behaviour of a bounded stream of bytes, by example and against an oracle.
-//! `thread_tests` has those of two threads.
+//! Behaviour in one thread: every operation of a bounded stream of bytes, by example and against an oracle.
+//! Tests with two threads are in `thread_tests`.
 
 use super::*;
 use crate::{
@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-/// A stream of `capacity_bytes`.
+/// A stream with this capacity.
 pub(super) fn made<W: Wait>(capacity_bytes: usize) -> (Writer<W>, Reader<W>) {
     stream_with(&Config {
         capacity_bytes,
@@ -23,7 +23,7 @@ pub(super) fn made<W: Wait>(capacity_bytes: usize) -> (Writer<W>, Reader<W>) {
     .unwrap()
 }
 
-/// The content byte by byte in order, also where a slice ends at the seam.
+/// Checks the content byte by byte, even if a slice ends at the seam.
 #[track_caller]
 fn holds<W: Wait>(reader: &mut Reader<W>, content: &[u8]) {
     assert_eq!(reader.bytes_buffered(), content.len());
@@ -32,7 +32,7 @@ fn holds<W: Wait>(reader: &mut Reader<W>, content: &[u8]) {
     assert!(ONE_VIEW && !slice.is_empty() || slice.len() == content.len());
 }
 
-/// What can be asked of a stream of which `pushed` bytes went in and `popped` came out.
+/// Checks the counts of a stream after `pushed` bytes went in and `popped` bytes came out.
 #[track_caller]
 fn counts<W: Wait>(writer: &Writer<W>, reader: &Reader<W>, pushed: u64, popped: u64) {
     let buffered = (pushed - popped) as usize;
@@ -183,12 +183,12 @@ fn a_stream_of_no_bytes_is_an_error_that_says_what_to_do() {
     assert!(error.contains("smaller"), "{error}");
 }
 
-/// One step at either end; numbers are bytes.
+/// One step of either end; numbers are bytes.
 #[derive(Clone, Debug)]
 enum Step {
     Push(usize),
     Write(usize),
-    /// Reserve, write everything, commit only so many.
+    /// Reserve the first number of bytes, write all of them, commit the second number.
     Commit(usize, usize),
     Pop(usize),
     PopSlice(usize),
@@ -209,7 +209,7 @@ fn step(most: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Walks a stream and the oracle through the same steps, then closes and empties it.
+/// Runs a stream and the oracle through the same steps, then closes and empties it.
 fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
     let (mut writer, mut reader) = made::<W>(capacity);
     let mut oracle = VecDeque::new();
@@ -237,7 +237,7 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
                 let len = room.len();
                 room.copy_from_slice(&bytes(pushed, len));
                 oracle.extend(&room[..k]);
-                room[k..].fill(0xff); // must not show
+                room[k..].fill(0xff); // must not become visible
                 room.commit(k);
             }
             Step::Pop(n) => {
@@ -383,7 +383,7 @@ fn an_error_is_seen_by_both_ends_behind_the_content() {
     assert_eq!((all, error.kind()), (b"abc".to_vec(), ErrorKind::Other));
     assert_eq!(reader.end(), Some(End::Failed));
     assert!(reader.is_finished());
-    writer.close(); // an error stays one
+    writer.close(); // the error remains
     assert_eq!(reader.end(), Some(End::Failed));
 
     let (mut writer, mut reader) = stream(8).unwrap();

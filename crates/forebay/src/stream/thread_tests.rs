@@ -1,4 +1,4 @@
-//! What users rely on in two threads: order through stalls, early ends of either side, no wake-up lost.
+//! Behaviour in two threads: order through stalls, early ends of either side, no lost wake-up.
 
 use super::{tests::made, *};
 use crate::{
@@ -39,8 +39,8 @@ fn time_limits_end_every_way_of_waiting() {
     time_limits_end::<Task>();
 }
 
-/// Sends numbered bytes through a stream in random steps with stalls; either side may leave early, and the reader
-/// requires that what it gets is the start of what was sent.
+/// Sends numbered bytes through a stream in random steps with stalls. Either side may leave early. The reader requires
+/// that the bytes it gets are the start of the bytes that were sent.
 fn through_a_stream<W: Wait + 'static>(
     seed: u64,
     capacity: usize,
@@ -151,18 +151,22 @@ fn a_side_that_leaves_early_is_noticed_by_the_other() {
     }
 }
 
-/// Says `n` bytes that count on from `first`: where they are more than the capacity, it waits for room.
+/// Sends `n` bytes that count up from `first`, waiting for room if they are more than the capacity.
 fn say<W: Wait>(writer: &mut Writer<W>, first: u8, n: usize) {
     let mut bytes = [0; LONGEST];
     (0..n).for_each(|i| bytes[i] = first.wrapping_add(i as u8));
-    assert_eq!(writer.push_wait(&bytes[..n], FOR_EVER), n, "never woken");
+    assert_eq!(
+        writer.push_wait(&bytes[..n], FOR_EVER),
+        n,
+        "was never woken"
+    );
 }
 
-/// Hears what was said so.
+/// Receives and checks such bytes.
 fn hear<W: Wait>(reader: &mut Reader<W>, first: u8, n: usize) {
     let (mut bytes, mut heard) = ([0; LONGEST], 0);
     while heard < n {
-        assert!(!reader.peek_wait(1, FOR_EVER).is_empty(), "never woken");
+        assert!(!reader.peek_wait(1, FOR_EVER).is_empty(), "was never woken");
         heard += reader.pop_slice(&mut bytes[heard..n]);
     }
     assert!((0..n).all(|i| bytes[i] == first.wrapping_add(i as u8)));
@@ -170,12 +174,12 @@ fn hear<W: Wait>(reader: &mut Reader<W>, first: u8, n: usize) {
 
 const LONGEST: usize = 40;
 
-/// So that a wake-up that is lost fails a test and does not hang it.
+/// A limit, so that a lost wake-up fails a test instead of hanging it.
 const FOR_EVER: Option<Duration> = Some(Duration::from_secs(100));
 
 #[test]
 fn no_wake_up_is_lost_in_a_million_random_handshakes() {
-    /// About as long as an end looks before it sleeps, sometimes: these are the moments at which one could be lost.
+    /// Sometimes waits about as long as an end checks before it sleeps: at these moments a wake-up could be lost.
     fn stall(dice: &mut Dice) {
         if dice.below(32) == 0 {
             (0..dice.below(600)).for_each(|_| std::hint::spin_loop());
@@ -185,7 +189,7 @@ fn no_wake_up_is_lost_in_a_million_random_handshakes() {
     fn handshakes<W: Wait + 'static>(seed: u64, n: u32) {
         let (mut question, mut questions) = made::<W>(32);
         let (mut answer, mut answers) = made::<W>(32);
-        // Both roll the same lengths, and stalls of their own.
+        // Both sides use the same random lengths, but different stalls.
         let length = |lengths: &mut Dice| 1 + lengths.below(LONGEST);
         let echo = thread::spawn(move || {
             let (mut lengths, mut dice) = (Dice(seed), Dice(seed + 1));
@@ -243,7 +247,7 @@ fn a_poll_loop_over_both_ends_moves_every_byte() {
         received.extend_from_slice(reader.peek());
         reader.pop(received.len() - reader.bytes_popped() as usize);
         let wants_room = !rest.is_empty();
-        // Both are armed before either is polled for, and each arming looked again.
+        // Both are armed before either is polled, and each `arm` checks again.
         if reader.arm() && (!wants_room || writer.arm()) {
             let mut fds = vec![PollFd::new(&reader, PollFlags::IN)];
             if wants_room {

@@ -1,11 +1,10 @@
-//! The ends as tokio's traits see them (cargo feature `tokio`).
+//! The ends as tokio's traits (cargo feature `tokio`).
 //!
-//! What `io` does by waiting, these do by being polled again. Nothing here needs a tokio runtime: only the traits are
-//! tokio's. Read `ready` for what they are made of.
+//! These wait by being polled again, where `io` blocks. They need only tokio's traits, not its runtime.
 //!
 //! ```text
-//!   AsyncWrite:  at least one byte gets in     shutdown = close     over? BrokenPipe, or the error that was set
-//!   AsyncRead:   content ─▶ then: closed? nothing   error set? that   writer vanished? UnexpectedEof
+//!   AsyncWrite:  puts in at least one byte     shutdown = close     ended? BrokenPipe, or the error that was set
+//!   AsyncRead:   content ─▶ then: closed? nothing   error set? that error   writer dropped? UnexpectedEof
 //! ```
 
 use super::{Reader, Writer};

@@ -1,9 +1,7 @@
-//! The writer's end: push what fits, or write in place and commit.
-//!
-//! It imports `ring`, `memory` and `sync`. Read `reader` next.
+//! The writer's end: pushes bytes, or reserves room, writes it in place and commits.
 //!
 //! ```text
-//!  reserve(5) ─▶ │ _ _ _ _ _ │ ─▶ write three ─▶ commit(3) ─▶ │ a b c │ to the reader at once; the rest stays vacant
+//!  reserve(5) ─▶ │ _ _ _ _ _ │ ─▶ write three ─▶ commit(3) ─▶ │ a b c │ visible at once; the rest stays vacant
 //! ```
 #![allow(unsafe_code)]
 
@@ -24,8 +22,9 @@ use std::{
 
 /// The end that puts bytes in. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
-/// It takes nothing any more once it was closed, either end has set an error, or the reader is gone. Dropped without
-/// [`close`](Writer::close), the reader is told that something may be missing.
+/// It accepts no more bytes after it was closed, after either end has set an error, or after the reader was dropped. If it is
+/// dropped without [`close`](Writer::close) and without an error, the reader sees [`End::WriterGone`](super::End::WriterGone):
+/// data may be missing.
 ///
 /// ```
 /// let (mut writer, mut reader) = forebay::stream::stream(8)?;
@@ -53,7 +52,7 @@ impl<W: Wait> Writer<W> {
         Writer { producer }
     }
 
-    /// Puts the start of `bytes` in, as much as fits, visible to the reader at once; returns how many bytes that were.
+    /// Puts in as much of the start of `bytes` as fits, visible to the reader at once; returns how many bytes.
     /// Never waits.
     ///
     /// ```
@@ -71,10 +70,10 @@ impl<W: Wait> Writer<W> {
         self.producer.put(bytes)
     }
 
-    /// Puts all of `bytes` in, waiting for room up to `limit` in all (`None`: for ever); returns how many bytes got in:
-    /// fewer if the time was up or the stream [takes nothing any more](Writer::is_over).
+    /// Puts all of `bytes` in, waiting for room up to `limit` in total (`None`: forever); returns how many bytes it put in.
+    /// That is fewer if the limit expired, or if the stream [accepts no more bytes](Writer::is_over).
     ///
-    /// It fills the stream again whenever there is room for a byte, so it ends as soon as the last byte fits.
+    /// It fills the stream whenever there is room for a byte, so it returns as soon as the last byte fits.
     ///
     /// ```
     /// use std::time::Duration;
@@ -96,8 +95,8 @@ impl<W: Wait> Writer<W> {
         pushed
     }
 
-    /// Waits until `n` bytes (at most the capacity) are vacant, up to `limit` (`None`: for ever); says how many bytes a
-    /// push would take now, 0 if the stream takes nothing any more.
+    /// Waits until `n` bytes (at most the capacity) are vacant, up to `limit` (`None`: forever). Returns how many bytes a
+    /// push would accept now: 0 if the stream accepts no more bytes.
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
@@ -120,10 +119,10 @@ impl<W: Wait> Writer<W> {
         if over { 0 } else { self.producer.vacant() }
     }
 
-    /// Up to `n` vacant bytes in one piece, to be written in place and then [committed](Reserved::commit). It may be
-    /// fewer, also none.
+    /// Reserves up to `n` contiguous vacant bytes, to be written in place and then [committed](Reserved::commit): as many as
+    /// are vacant, possibly none.
     ///
-    /// They hold what was there before, or zeros. Dropped without a commit it changes nothing.
+    /// They contain earlier data, or zeros. Dropping the reservation without a commit changes nothing.
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(8)?;
@@ -140,12 +139,12 @@ impl<W: Wait> Writer<W> {
         Reserved(self.producer.reserve_now(n))
     }
 
-    /// Ends the stream: what is in it is all there is. It cannot be taken back; twice is as good as once.
+    /// Ends the stream: its content is complete. This cannot be undone; closing it again has no effect.
     pub fn close(&mut self) {
         self.end(CLOSED);
     }
 
-    /// Ends the stream with an error, which the reader meets behind the content.
+    /// Ends the stream with an error, which the reader gets after the content.
     pub fn set_error(&mut self) {
         self.end(FAILED);
     }
@@ -160,38 +159,38 @@ impl<W: Wait> Writer<W> {
         self.producer.state().has(FAILED)
     }
 
-    /// Whether the reader was dropped: nobody will read what is in the stream.
+    /// Whether the reader was dropped: nothing will read the bytes in the stream.
     pub fn reader_is_gone(&self) -> bool {
         self.producer.state().has(CONSUMER_GONE)
     }
 
-    /// Whether the stream takes nothing any more: it is closed, has an error, or lost its reader.
+    /// Whether the stream accepts no more bytes: it is closed, has an error, or lost its reader.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.producer.state().bits() != 0
     }
 
-    /// Bytes vacant now, 0 to the capacity, also when the stream takes none any more. It can only grow until this end
-    /// puts something in.
+    /// Number of bytes vacant now, 0 to the capacity, even if the stream accepts no more bytes. It can only grow until this end
+    /// puts bytes in.
     #[inline]
     pub fn available_capacity(&self) -> usize {
         self.producer.vacant()
     }
 
-    /// Bytes put in since the stream was made.
+    /// Number of bytes put in since the stream was made.
     #[inline]
     pub fn bytes_pushed(&self) -> u64 {
         self.producer.position() as u64
     }
 
-    /// Most bytes in the stream at once: exactly what was asked for.
+    /// Maximum bytes in the stream at once: exactly the requested capacity.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.producer.capacity()
     }
 
-    /// Makes these bytes of the memory present, `0..capacity` in all, where [`populate`](super::Config::populate) left that for
-    /// later: for one who begins at once, and has idle moments soon. What is there already is only looked at.
+    /// Faults in the pages of these bytes of the memory, `0..capacity` in total, if [`populate`](super::Config::populate) was
+    /// false: for programs that start at once and have idle time soon after. Pages that are present stay as they are.
     ///
     /// ```
     /// use forebay::{stream::{Config, stream_with}, sync::Park};
@@ -203,7 +202,7 @@ impl<W: Wait> Writer<W> {
     /// ```
     ///
     /// # Errors
-    /// No memory is left.
+    /// Not enough memory.
     ///
     /// # Panics
     /// If the range is not within the capacity.
@@ -216,7 +215,7 @@ impl<W: Wait> Writer<W> {
         self.producer.populate(bytes)
     }
 
-    /// Which huge pages the stream has. Reads `/proc/self/smaps`: not for a hot path.
+    /// Which huge pages the stream has. Reads `/proc/self/smaps`, so it is not for a hot path.
     pub fn huge_pages(&self) -> HugePages {
         self.producer.huge_pages()
     }
@@ -240,7 +239,7 @@ impl<W: Wait> fmt::Debug for Writer<W> {
     }
 }
 
-/// Vacant bytes in one piece, as a slice to write in; a written prefix is published by [`commit`](Reserved::commit).
+/// Contiguous vacant bytes, as a slice to write to. [`commit`](Reserved::commit) publishes a written prefix.
 #[derive(Debug)]
 #[must_use = "bytes are only published when they are committed"]
 pub struct Reserved<'a, W: Wait = Park>(spsc::Reserved<'a, u8, W>);
@@ -249,7 +248,7 @@ impl<W: Wait> Reserved<'_, W> {
     /// Publishes the first `k` bytes.
     ///
     /// # Panics
-    /// If `k` is more than there are.
+    /// If `k` is larger than the number of reserved bytes.
     #[inline]
     pub fn commit(self, k: usize) {
         // SAFETY: the slots hold bytes, written or not: see `deref`.
@@ -262,8 +261,8 @@ impl<W: Wait> Deref for Reserved<'_, W> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the slots are ours through the borrow of the writer, in one piece. They hold bytes: the memory was zeroed
-        // when it was made, and since then a stream has written only bytes into it.
+        // SAFETY: the slots are ours through the borrow of the writer, and contiguous. They hold bytes: the memory was zeroed
+        // when it was made, and since then the stream has written only bytes into it.
         unsafe { slice::from_raw_parts(self.0.first(), self.0.len()) }
     }
 }
@@ -272,7 +271,7 @@ impl<W: Wait> DerefMut for Reserved<'_, W> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let slots: *mut [MaybeUninit<u8>] = self.0.as_uninit();
-        // SAFETY: as in `deref`; what is written through it are bytes again.
+        // SAFETY: as in `deref`; only bytes are written through it.
         unsafe { &mut *(slots as *mut [u8]) }
     }
 }

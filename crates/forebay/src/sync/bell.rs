@@ -1,23 +1,24 @@
-//! A bell that a sleeper hangs up and another thread rings: the one protocol by which this crate sleeps.
+//! A bell that a sleeper arms and another thread rings: the only protocol by which this crate sleeps.
 //!
-//! It sleeps on a futex word through `sys`. Read `wait` next, which uses it.
+//! The sleeper sleeps on a futex word, through `sys`.
 //!
 //! ```text
-//!   sleeper:  arm ─▶ (fence) ─▶ look again ─▶ sleep while armed
-//!   ringer:   publish ─▶ (fence) ─▶ armed? ─▶ quiet it, wake
+//!   sleeper:  arm ─▶ (fence) ─▶ check again ─▶ sleep while armed
+//!   ringer:   publish ─▶ (fence) ─▶ armed? ─▶ disarm, wake
 //! ```
 //!
-//! | Edge | One side | Other side | What it gives |
+//! | Edge | One side | Other side | Guarantee |
 //! |---|---|---|---|
-//! | WAKE | `arm`: store `ARMED`, SeqCst fence, then the second look | `ring`: after the publishing store, SeqCst fence, load | One of the two sees the other: the ringer sees `ARMED` and wakes, or the second look sees what was published. Never neither |
+//! | WAKE | `arm`: store `ARMED`, SeqCst fence, then the second check | `ring`: after the publishing store, SeqCst fence, load | At least one side sees the other: the ringer sees `ARMED` and wakes, or the second check sees the published value. |
 //!
-//! Ringers pass often and sleepers seldom. So where the kernel can make every thread fence (`membarrier`), the sleeper
-//! has it done, some 0.5 µs before a sleep, and the ringer has only to keep the compiler from moving its load. It
-//! interrupts every thread of the process that runs on another processor then, also those that have nothing to do with
-//! this bell. Elsewhere, and in models, both fence; the word says so itself, so that a ringer asks one question.
+//! Rings are frequent and sleeps are rare. So if the kernel can make every thread execute a fence (`membarrier`), the sleeper
+//! requests that, about 0.5 µs before a sleep, and the ringer only keeps the compiler from moving its load. `membarrier`
+//! interrupts every thread of the process that is running on another processor, including threads that do not use this bell.
+//! On other kernels, and in models, both sides fence. The word itself records which way applies, so a ringer checks only the
+//! word.
 //!
-//! A ringer that wakes a sleeper also records the processor that it runs on. If the sleeper runs on the same one when it next
-//! waits, the ringer cannot publish anything until the sleeper gives the processor away, so looking again is in vain.
+//! A ringer that wakes a sleeper also records the processor that it runs on. If the sleeper runs on the same processor at its
+//! next wait, the ringer cannot publish anything until the sleeper yields the processor, so checking repeatedly is useless.
 
 use super::atomic::{
     AtomicU32,
@@ -29,32 +30,32 @@ use super::planted;
 use crate::sys::membarrier;
 use std::{sync::atomic::compiler_fence, time::Duration};
 
-/// Nobody is to be woken, and no ringer need fence to know that.
+/// No thread is to be woken, and ringers need no fence to know that.
 const QUIET: u32 = 0;
-/// Somebody sleeps, or is about to.
+/// A thread sleeps, or is about to.
 const ARMED: u32 = 1;
-/// Ringers fence before they ask whether the bell is armed. Never changes.
+/// Ringers must fence before they check whether the bell is armed. This bit never changes.
 const RINGERS_FENCE: u32 = 2;
 
-/// Whether all bells are such, known to the compiler: for models, which have no kernel.
+/// Whether all bells have `RINGERS_FENCE`, known at compile time: for models, which have no kernel.
 const BOTH_FENCE: bool = cfg!(any(loom, miri));
 
 /// One sleeper, any number of ringers.
 ///
-/// The sleeper arms, **looks once more at what it waits for**, and only then sleeps; whatever is published after
-/// that look rings. Without the second look the wake-up that came between look and arming would be lost.
+/// The sleeper arms, **checks its condition once more**, and only then sleeps. Everything published after that check rings
+/// the bell. Without the second check, a wake-up between the first check and the arming would be lost.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    /// Armed by the sleeper, disarmed by both, read by both and by the kernel: `idle`, with or without `ARMED`.
+    /// Armed by the sleeper, disarmed by both, loaded by both and by the kernel: `idle`, with or without `ARMED`.
     word: AtomicU32,
-    /// The word while nobody sleeps: `QUIET` or `RINGERS_FENCE`.
+    /// The word while no thread sleeps: `QUIET` or `RINGERS_FENCE`.
     idle: u32,
     /// The processor of the ringer that last woke the sleeper, or `NOWHERE`. Written by ringers, read by the sleeper.
     #[cfg(not(any(loom, miri)))]
     ringer_cpu: AtomicU32,
 }
 
-/// No ringer has woken anybody yet.
+/// No ringer has woken a sleeper yet.
 #[cfg(not(any(loom, miri)))]
 const NOWHERE: u32 = u32::MAX;
 
@@ -81,48 +82,48 @@ impl Bell {
         }
     }
 
-    /// Whether the ringer that last woke us ran on the processor that we run on now. Then it probably waits for it.
+    /// Whether the ringer of our last wake-up ran on our current processor. Then it is probably waiting for that processor.
     pub(crate) fn ringer_is_here(&self) -> bool {
         #[cfg(not(any(loom, miri)))]
-        // Relaxed: it only decides how to wait.
+        // Relaxed: the value only decides how to wait.
         return self.ringer_cpu.load(Relaxed) == crate::sys::current_cpu();
         #[cfg(any(loom, miri))]
         false
     }
 
-    /// Hangs the bell up; the caller looks again before it sleeps.
+    /// Arms the bell; the caller checks its condition again before it sleeps.
     pub(crate) fn arm(&self) {
-        // AcqRel, as below: the word publishes nothing, and on hardware each of its values follows the last. But loom takes
-        // that for granted only where one is known to the other.
+        // AcqRel, as below. The word publishes nothing, and on hardware its values are totally ordered. But loom assumes an order
+        // of two values only if the thread that stores one has seen the other.
         self.word.swap(self.idle | ARMED, AcqRel);
         if planted("bell-arm-without-fence") {
             return;
         }
         #[cfg(not(any(loom, miri)))]
         if self.idle == QUIET {
-            return membarrier::fence_all_threads(); // WAKE, both sides
+            return membarrier::fence_all_threads(); // WAKE, for both sides
         }
         fence(SeqCst); // WAKE, the sleeper's side
     }
 
-    /// Takes the bell down: the second look found something, or the time is up.
+    /// Disarms the bell: the second check found something, or the limit expired.
     pub(crate) fn disarm(&self) {
-        // Relaxed: a ringer that still sees it armed wakes nobody, which harms nobody.
+        // Relaxed: a ringer that still sees the bell armed wakes no thread, which is harmless.
         self.word.store(self.idle, Relaxed);
     }
 
-    /// As [`disarm`](Bell::disarm); says whether it was up: of this and a ringer, one takes it down.
+    /// Like [`disarm`](Bell::disarm); returns whether the bell was armed. Either this call or one ringer disarms it.
     pub(crate) fn take_down(&self) -> bool {
         self.word.swap(self.idle, AcqRel) != self.idle // AcqRel: as in `arm`
     }
 
-    /// Sleeps until the bell rings or `limit` is over; true unless the time was up. It may return early: look again.
+    /// Sleeps until the bell rings or `limit` expires; false if it expired. May return early: check the condition again.
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
         #[cfg(not(loom))]
         return crate::sys::futex_wait(&self.word, self.idle | ARMED, limit);
         #[cfg(loom)]
         {
-            // A model has no clock: every limit is over at once. Who is never woken stays in this loop, and loom
+            // A model has no clock: every limit expires at once. A sleeper that is never woken stays in this loop, and loom
             // reports that the model does not end.
             while limit.is_none() && self.word.load(Relaxed) != self.idle {
                 super::thread::yield_now();
@@ -131,17 +132,17 @@ impl Bell {
         }
     }
 
-    /// Wakes the sleeper if there is one; call it after what was published.
+    /// Wakes the sleeper if there is one. Call it after publishing.
     #[inline(always)]
     pub(crate) fn ring(&self) {
         self.ring_by(|| self.wake());
     }
 
-    /// As [`ring`](Bell::ring), for a sleeper who sleeps elsewhere than in [`sleep`](Bell::sleep): `wake` wakes it.
+    /// Like [`ring`](Bell::ring), for a sleeper that does not sleep in [`sleep`](Bell::sleep): `wake` wakes it.
     #[inline(always)]
     pub(crate) fn ring_by(&self, wake: impl FnOnce()) {
-        compiler_fence(SeqCst); // WAKE: the publishing store stays before the load
-        // Relaxed: ordered by the sleeper's fence; or it says that the sleeper has none for us.
+        compiler_fence(SeqCst); // WAKE: keeps the publishing store before the load
+        // Relaxed: ordered by the sleeper's fence, unless the word requires the ringer to fence.
         if BOTH_FENCE || self.word.load(Relaxed) != QUIET {
             self.ring_if_armed(wake);
         }
@@ -156,15 +157,15 @@ impl Bell {
         if self.word.load(Relaxed) == self.idle {
             return;
         }
-        // Not for the sleeper, who looks at what was published with that value's own Acquire; of two ringers one wakes.
+        // AcqRel is not for the sleeper, which loads the published value with Acquire. Of two ringers, one wakes.
         if self.word.swap(self.idle, AcqRel) != self.idle {
             #[cfg(not(any(loom, miri)))]
-            self.ringer_cpu.store(crate::sys::current_cpu(), Relaxed); // Relaxed: as where it is read
+            self.ringer_cpu.store(crate::sys::current_cpu(), Relaxed); // Relaxed: as for the load
             wake();
         }
     }
 
-    /// Wakes who is in [`sleep`](Bell::sleep); a model's sleeper sees the quiet bell instead.
+    /// Wakes the thread in [`sleep`](Bell::sleep); a model's sleeper sees the disarmed bell instead.
     pub(crate) fn wake(&self) {
         #[cfg(not(loom))]
         crate::sys::futex_wake(&self.word);
@@ -206,7 +207,7 @@ mod tests {
         });
     }
 
-    /// Runs this binary again with each bug planted and requires the model above to fail.
+    /// Runs this binary again with each planted bug, and requires the model above to fail.
     #[cfg(loom)]
     #[test]
     fn planted_bugs_are_found() {
@@ -220,24 +221,24 @@ mod tests {
         }
     }
 
-    /// Models fence on both sides: this is for the way that is taken on the machine, where only the sleeper does.
+    /// Models fence on both sides. This tests the way used on the machine, where only the sleeper does.
     #[test]
     #[cfg(not(loom))]
     fn on_the_machine_too_one_of_the_two_sees_the_other() {
         const ROUNDS: u32 = if cfg!(miri) { 10 } else { 10_000 };
         for bell in both_kinds() {
             let missed = missed_by_both(&bell, ROUNDS);
-            assert_eq!(missed, 0, "neither saw the other: {bell:?}");
+            assert_eq!(missed, 0, "neither side saw the other: {bell:?}");
         }
     }
 
-    /// What this machine has, and what others have.
+    /// Bells as this machine has them, and as other machines have them.
     #[cfg(not(loom))]
     fn both_kinds() -> [Bell; 2] {
         [Bell::default(), Bell::idling(RINGERS_FENCE)]
     }
 
-    /// How often neither saw the other.
+    /// How often neither side saw the other.
     #[cfg(not(loom))]
     fn missed_by_both(bell: &Bell, rounds: u32) -> u32 {
         let round = CachePadded(AtomicU32::new(0));
@@ -289,10 +290,10 @@ mod tests {
             };
             bell.arm();
             assert!(bell.take_down());
-            assert!(!bell.take_down() && !rings(), "it was down: {bell:?}");
+            assert!(!bell.take_down() && !rings(), "it was not armed: {bell:?}");
             bell.arm();
             assert!(rings());
-            assert!(!bell.take_down() && !rings(), "it was down: {bell:?}");
+            assert!(!bell.take_down() && !rings(), "it was not armed: {bell:?}");
             assert_eq!(bell.word.load(Relaxed), bell.idle);
         }
     }
@@ -304,7 +305,10 @@ mod tests {
             bell.arm();
             assert!(!bell.sleep(Some(Duration::from_millis(1))));
             bell.ring();
-            assert!(bell.sleep(None), "a quiet bell does not let anyone sleep");
+            assert!(
+                bell.sleep(None),
+                "sleep returns at once if the bell is not armed"
+            );
         }
     }
 }

@@ -1,13 +1,11 @@
-//! Waiting by a descriptor, so that a thread can wait for a ring or a stream beside sockets, timers and signals.
-//!
-//! It builds on `bell` and sleeps through `sys`. Read `stream` next, where it is used.
+//! Waiting by a descriptor, so that a thread can wait for a ring or a stream together with sockets, timers and signals.
 //!
 //! ```text
-//!   sleeper:  drain ─▶ arm ─▶ look again ─▶ poll(this descriptor and others)
-//!   ringer:   publish ─▶ armed? ─▶ quiet the bell, make the descriptor readable
+//!   sleeper:  drain ─▶ arm ─▶ check again ─▶ poll(this descriptor and others)
+//!   ringer:   publish ─▶ armed? ─▶ disarm the bell, make the descriptor readable
 //! ```
 //!
-//! Drained before the look, a signal is never taken for something that was not looked at.
+//! The sleeper drains the descriptor before it checks. So a drained signal never belongs to a publication that the check missed.
 
 use super::{Bell, Wait, wait::wait_asleep};
 use crate::{Error, Result};
@@ -15,16 +13,16 @@ use crate::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Looks for about six microseconds, then sleeps in `poll(2)`. The descriptor is there for poll loops of your own.
+/// Checks for about 6 µs, then sleeps in `poll(2)`. The descriptor can also be used in your own poll loop.
 ///
-/// The other end pays what [`Park`](super::Park) costs: a load a publication, and a system call only when somebody has
+/// The other end's cost is that of [`Park`](super::Park): one load per publication, and a system call only if this end has
 /// armed. Each end of a ring or stream has one descriptor.
 ///
 /// ```
 /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
 /// use std::os::fd::AsFd;
 /// let (mut writer, mut reader) = stream_with::<Eventfd>(&Config::default())?;
-/// assert!(reader.arm()); // nothing there: poll for reader.as_fd(), beside others
+/// assert!(reader.arm()); // empty: poll reader.as_fd() together with others
 /// writer.push(b"x");     // makes it readable
 /// assert!(!reader.arm()); // there is something: look instead
 /// assert_eq!(reader.peek(), b"x");
@@ -38,23 +36,23 @@ pub struct Eventfd {
 }
 
 impl Eventfd {
-    /// Takes back what was signalled, and asks for a signal at the next publication; the caller looks again.
+    /// Clears the signal, and requests one at the next publication. The caller checks again.
     pub(crate) fn arm(&self) {
         self.signal.drain();
         self.bell.arm();
     }
 
-    /// Wants no signal any more; one may come all the same.
+    /// Cancels the request for a signal; one may still be sent.
     pub(crate) fn disarm(&self) {
         self.bell.disarm();
     }
 
-    /// As [`disarm`](Eventfd::disarm); says whether a signal was still to come, which now will not.
+    /// Like [`disarm`](Eventfd::disarm); returns whether a signal was pending, which now will not be sent.
     pub(crate) fn take_down(&self) -> bool {
         self.bell.take_down()
     }
 
-    /// As [`wake`](Wait::wake), and calls `also` if it signals.
+    /// Like [`wake`](Wait::wake), and calls `also` if it signals.
     pub(crate) fn wake_and(&self, also: impl FnOnce()) {
         self.bell.ring_by(|| {
             also();
@@ -62,7 +60,7 @@ impl Eventfd {
         });
     }
 
-    /// Sleeps until the signal, as a poll loop does; it may come back early.
+    /// Sleeps until the signal, like a poll loop; may return early.
     #[cfg(test)]
     pub(crate) fn sleep(&self) {
         self.signal.wait(None);
@@ -105,7 +103,7 @@ use crate::sys::eventfd::Signal;
 #[cfg(loom)]
 use modelled::Signal;
 
-/// What the kernel does: a counter behind a lock, and sleepers on it.
+/// A model of the kernel: a counter under a lock, and its sleepers.
 #[cfg(loom)]
 mod modelled {
     use loom::sync::{Condvar, Mutex};
@@ -131,7 +129,7 @@ mod modelled {
             *self.is_raised.lock().unwrap() = false;
         }
 
-        /// Every limit is over at once, as in `bell`.
+        /// Every limit expires at once, as in `bell`.
         pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
             let mut is_raised = self.is_raised.lock().unwrap();
             while limit.is_none() && !*is_raised {

@@ -1,12 +1,11 @@
-//! What threads share: atomics, padding, and ways to wait.
+//! Synchronisation: atomics, padding, and ways to wait.
 //!
-//! The shim below is the only place where this crate takes atomics and threads from, so that the same code runs on
-//! the machine and under loom, which tries every order that the memory model allows. It imports `sys` and `time`.
-//! Read [`Wait`] next, then `bell`.
+//! This crate takes atomics and threads only from the shim below. The same code therefore runs on the machine and under
+//! loom, which tries every order that the memory model allows.
 //!
 //! ```text
 //!   producer                 bell                 consumer
-//!   publish ──▶ fence ──▶ armed? ◀── fence ◀── arm ──▶ look again ──▶ sleep
+//!   publish ──▶ fence ──▶ armed? ◀── fence ◀── arm ──▶ check again ──▶ sleep
 //!                            └──────── wake ────────────────────────────▶
 //! ```
 
@@ -40,7 +39,7 @@ pub(crate) use std::{
     thread,
 };
 
-/// A value alone on its 128 bytes: two cache lines, since x86-64 fetches lines in pairs and some aarch64 lines are 128.
+/// Aligns a value to its own 128 bytes: two cache lines, since x86-64 fetches lines in pairs and some aarch64 lines are 128.
 ///
 /// ```
 /// use forebay::sync::CachePadded;
@@ -65,9 +64,9 @@ impl<T> DerefMut for CachePadded<T> {
     }
 }
 
-/// Locks, also behind a thread that panicked: what this crate's locks guard is whole between any two steps.
+/// Locks, even after a thread panicked with the lock: data under this crate's locks is consistent between any two steps.
 pub(crate) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // ThreadSanitizer does not see who hands a lock to one that sleeps for it, inside the standard library.
+    // ThreadSanitizer does not see the hand-over of a lock to a sleeping waiter, which is inside the standard library.
     while cfg!(forebay_one_view) {
         match lock.try_lock() {
             Ok(guard) => return guard,
@@ -78,7 +77,7 @@ pub(crate) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the bug of this name is to be committed, so that a test can prove that it would be found.
+/// Whether the bug of this name is active, so that a test can prove that it would be found.
 ///
 /// Bugs are planted only in builds for checkers (loom, one-view slots), by `FOREBAY_PLANT=name`.
 #[cfg(any(loom, forebay_one_view))]
@@ -90,21 +89,21 @@ pub(crate) fn planted(bug: &str) -> bool {
         == Some(bug)
 }
 
-/// Never, here: only builds for checkers plant bugs.
+/// Always false: only builds for checkers plant bugs.
 #[cfg(not(any(loom, forebay_one_view)))]
 #[inline(always)]
 pub(crate) const fn planted(_bug: &str) -> bool {
     false
 }
 
-/// Runs `body` in every order that loom finds, or once where loom is not.
+/// Runs `body` in every order that loom finds; once in builds without loom.
 #[cfg(test)]
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
-    // Bugs of two threads show within a few preemptions; five keep most models within seconds.
+    // Bugs between two threads show within a few preemptions; with five, most models take seconds.
     model_of(5, body);
 }
 
-/// Runs `body` in every order with so many `preemptions`, or once where loom is not: for models of many steps.
+/// Runs `body` in every order with up to `preemptions` preemptions, or once without loom: for models of many steps.
 #[cfg(test)]
 pub(crate) fn model_of(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     #[cfg(loom)]
@@ -121,7 +120,7 @@ pub(crate) fn model_of(preemptions: usize, body: impl Fn() + Send + Sync + 'stat
     }
 }
 
-/// Runs `test` of this binary again with `bug` planted, and requires it to fail; gives what it said.
+/// Runs `test` of this binary again with the planted `bug`, and requires it to fail; returns its output.
 #[cfg(all(test, any(loom, forebay_one_view)))]
 pub(crate) fn planted_bug_is_found(bug: &str, test: &str) -> std::process::Output {
     let child = std::process::Command::new(std::env::current_exe().unwrap())

@@ -1,8 +1,7 @@
-//! Words between whose stores a thread of a model may die, as a process may between any two instructions.
+//! Atomics that can kill a thread of a model between any two stores, as a process may die between any two instructions.
 //!
-//! On the machine they are the plain atomics. In a model a thread that runs in `dies` is gone before a store of its
-//! that is one too many: it unwinds, and whatever it would still do on the way out, such as giving a lock back, does not
-//! happen. It imports nothing of the crate. Read `queue::recovery_models` next.
+//! On the machine they are plain atomics. In a model, a thread that runs in `dies` unwinds before the first store beyond its
+//! limit. All later stores of that thread, such as the release of a lock while it unwinds, have no effect.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -22,15 +21,15 @@ mod modelled {
     };
 
     std::thread_local! {
-        /// The mortal thread of the execution that runs, which loom keeps on one thread of the system; and how many
-        /// stores it has left: `None` when it is dead.
+        /// The mortal thread of the current execution, which loom runs on one thread of the system; and how many stores it
+        /// has left: `None` if it is dead.
         static MORTAL: Cell<Option<(ThreadId, Option<u32>)>> = const { Cell::new(None) };
     }
 
-    /// What a dying thread unwinds with.
+    /// The payload that a dying thread unwinds with.
     struct Died;
 
-    /// Runs `life` as a thread that dies after so many stores; says whether it did.
+    /// Runs `life` as a thread that dies after `stores` stores; returns whether it died.
     pub(crate) fn dies(stores: u32, life: impl FnOnce()) -> bool {
         MORTAL.set(Some((thread::current().id(), Some(stores))));
         let lived = catch_unwind(AssertUnwindSafe(life));
@@ -42,7 +41,7 @@ mod modelled {
         }
     }
 
-    /// Whether this thread may still store something. It dies here if it has used up what it had.
+    /// Whether this thread may store. It dies here if it has no stores left.
     fn may_store() -> bool {
         let Some((mortal, left)) = MORTAL.get() else {
             return true;
@@ -65,11 +64,11 @@ mod modelled {
 
     macro_rules! words {
         ($($name:ident: $of:ty)*) => {$(
-            /// An atomic that the dead no longer change.
+            /// An atomic that dead threads no longer change.
             #[derive(Debug, Default)]
             pub(crate) struct $name(atomic::$name);
 
-            #[allow(dead_code)] // not every width is used in every way
+            #[allow(dead_code)] // not every width uses all methods
             impl $name {
                 pub(crate) fn load(&self, order: Ordering) -> $of {
                     self.0.load(order)

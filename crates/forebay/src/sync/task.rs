@@ -1,10 +1,8 @@
-//! Waiting as a task of an async runtime: what sleeps is a [`Waker`] in a place of its own, whatever the runtime.
-//!
-//! It builds on `bell`. Read `stream` next, where it is used.
+//! Waiting as a task of any async runtime: the end stores the task's [`Waker`].
 //!
 //! ```text
-//!   task:     look ─▶ store waker ─▶ arm ─▶ look again ─▶ Pending
-//!   ringer:   publish ─▶ armed? ─▶ quiet the bell, take the waker, wake
+//!   task:     check ─▶ store waker ─▶ arm ─▶ check again ─▶ Pending
+//!   ringer:   publish ─▶ armed? ─▶ disarm the bell, take the waker, wake
 //! ```
 
 use super::{Bell, Wait, held, planted, wait::wait_asleep};
@@ -15,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-/// Wakes the task that waits, and a thread that waits as [`Park`](super::Park) does: an end in a task and an end in a
-/// thread can share a stream.
+/// Wakes the waiting task, or a thread that waits as with [`Park`](super::Park): an end in a task and an end in a thread
+/// can share a stream.
 ///
-/// The other end pays what [`Park`](super::Park) costs.
+/// The other end's cost is that of [`Park`](super::Park).
 ///
 /// ```
 /// use forebay::{stream::{stream_with, Config}, sync::Task};
@@ -33,19 +31,19 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Task {
     bell: Bell,
-    /// Stored by the task before it arms, taken by the ringer that quiets the bell. Neither does anything else while
-    /// it holds the lock.
+    /// Stored by the task before it arms, taken by the ringer that disarms the bell. Neither does anything else while it holds
+    /// the lock.
     waker: Mutex<Option<Waker>>,
 }
 
 impl Task {
-    /// What `ready` says; if that is false, the task of `context` is woken at the next publication.
+    /// Returns the result of `ready`. If that is false, the task of `context` is woken at the next publication.
     pub(crate) fn poll(&self, context: &mut Context<'_>, ready: &mut dyn FnMut() -> bool) -> bool {
         if ready() {
             return true;
         }
         let waker = context.waker().clone();
-        // What it replaces is dropped behind the lock: dropping a waker may run anything.
+        // The replaced waker is dropped after the lock: dropping a waker may run any code.
         let _replaced = self.replace(Some(waker));
         self.bell.arm();
         if !planted("task-without-second-look") && ready() {

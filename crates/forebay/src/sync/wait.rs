@@ -1,6 +1,6 @@
-//! How an end of a ring waits: a type parameter, so that who only spins pays nothing for sleeping.
+//! How an end of a ring waits: a type parameter, so that ends that only spin pay nothing for sleeping.
 //!
-//! It builds on `bell`. `eventfd` and `task` have two more ways. Read `ring::spsc` next, where it is used.
+//! `eventfd` and `task` have two more ways.
 
 use super::{Bell, hint, planted, thread};
 use crate::Result;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A way to wait for the other end.
 ///
-/// Each end of a ring owns one; the other end calls [`wake`](Wait::wake) after everything it publishes.
+/// Each end of a ring owns one. The other end calls [`wake`](Wait::wake) after everything it publishes.
 ///
 /// ```
 /// use forebay::sync::{Park, Spin, Wait};
@@ -19,22 +19,22 @@ use std::time::{Duration, Instant};
 /// assert!(!Park::default().wait(Some(Duration::from_millis(1)), &mut || false));
 /// ```
 pub trait Wait: Sized + Send + Sync {
-    /// Makes one on which nobody waits yet.
+    /// Makes one without waiters.
     ///
     /// # Errors
-    /// What it needs of the system could not be had: a descriptor, for [`Eventfd`](super::Eventfd).
+    /// A system resource that it needs is not available: a descriptor, for [`Eventfd`](super::Eventfd).
     fn new() -> Result<Self>;
 
-    /// Wakes whoever waits here. Called after each publication and when the other end is dropped: keep it cheap.
+    /// Wakes the thread or task that waits here. Called after each publication and when the other end is dropped: keep it cheap.
     fn wake(&self);
 
-    /// Waits until `ready` says true or `limit` is over (`None`: for ever), and returns the last answer of `ready`.
+    /// Waits until `ready` returns true or `limit` expires (`None`: forever), and returns the last result of `ready`.
     ///
-    /// What is published before the call of [`wake`](Wait::wake) that belongs to it must not be slept over.
+    /// After a publication and its call of [`wake`](Wait::wake), this must call `ready` again instead of sleeping on.
     fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
 }
 
-/// Looks again and again, giving the processor away after some looks. No fence, no system call on the other end.
+/// Checks in a loop, and yields the processor after some checks. The other end needs no fence and no system call.
 ///
 /// ```
 /// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u8>(8)?; // spins
@@ -45,15 +45,17 @@ pub trait Wait: Sized + Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin;
 
-/// Looks for about six microseconds, then sleeps in the kernel until woken.
+/// Checks for about 6 µs, then sleeps in the kernel until woken.
 ///
-/// Where the other end last ran on the same processor, it gives that processor away instead of looking. If other threads want
-/// that processor too, they may keep it for a time slice.
+/// If the other end last ran on the same processor, it yields that processor instead of checking. Other threads that are ready
+/// to run there may then keep it for a time slice.
 ///
-/// The other end pays a load a publication, and a system call only when somebody really sleeps. (Where the kernel has no
-/// `membarrier`, or a sandbox forbids it from the start, also a full fence, some 20 cycles on x86-64. Forbidding it later
-/// makes a waiting end panic.) No wake-up is lost: after arming, the sleeper looks once more. Arming interrupts every
-/// thread of the process that runs then, for a moment: where threads must not be disturbed, have ends [`Spin`].
+/// The other end pays one load per publication, and a system call only if this end sleeps. If the kernel has no `membarrier`, or
+/// a sandbox forbids it from the start, the other end also pays a full fence per publication, some 20 cycles on x86-64. If a
+/// sandbox forbids `membarrier` later, a waiting end panics.
+///
+/// No wake-up is lost: after arming, the sleeper checks once more. Arming briefly interrupts every running thread of the
+/// process. If threads must not be disturbed, use [`Spin`].
 ///
 /// ```
 /// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
@@ -68,15 +70,15 @@ pub struct Park {
     bell: Bell,
 }
 
-/// Looks before each yield; a pause instruction is 25 ns or so.
+/// Checks before each yield; a pause instruction takes about 25 ns.
 const LOOKS_BEFORE_YIELD: u32 = if cfg!(loom) { 1 } else { 64 };
 
-/// Looks before the first sleep: about as long as a sleep and its wake-up cost, so that waiting never costs more than
-/// twice what the better of both would have.
+/// Checks before the first sleep. They take about as long as a sleep and its wake-up, so that waiting never costs more than
+/// twice the cheaper of the two.
 const LOOKS_BEFORE_SLEEP: u32 = if cfg!(loom) { 1 } else { 256 };
 
-/// Times the processor is given away before the first sleep, where the other end needs that one too. Once is enough for an end
-/// that can run; a second time serves one that another thread has overtaken.
+/// Yields before the first sleep, if the other end needs the same processor. One is enough for an end that can run; the second
+/// helps if another thread was scheduled first.
 const YIELDS_BEFORE_SLEEP: u32 = 2;
 
 impl Wait for Spin {
@@ -120,8 +122,8 @@ impl Wait for Park {
     }
 }
 
-/// Looks some times, then arms `bell` by `arm`, looks once more and sleeps by `sleep` (true unless the time was up),
-/// again and again. Between looks it pauses, or gives the processor away where the other end needs the same one.
+/// Checks some times, then in a loop: arms `bell` by `arm`, checks once more and sleeps by `sleep` (true unless the limit
+/// expired). Between checks it pauses, or yields the processor if the other end needs the same one.
 pub(super) fn wait_asleep(
     limit: Option<Duration>,
     ready: &mut dyn FnMut() -> bool,
@@ -157,7 +159,7 @@ pub(super) fn wait_asleep(
     }
 }
 
-/// The end of a time limit; one beyond the clock's range is none.
+/// The end of a time limit. A limit beyond the clock's range is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<Instant>);
 
@@ -166,7 +168,7 @@ impl Deadline {
         Deadline(limit.and_then(|limit| Instant::now().checked_add(limit)))
     }
 
-    /// What is left: `None` for ever, zero when it is over.
+    /// The remaining time: `None` is forever, zero is expired.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.0
             .map(|end| end.saturating_duration_since(Instant::now()))
@@ -199,7 +201,7 @@ mod tests {
         sched_setaffinity(None, &set).unwrap();
     }
 
-    /// How often each of `rounds` waits on `sleeps` looks, for a thread on `waker` that wakes it every time it sleeps.
+    /// The number of checks in each of `rounds` waits on processor `sleeps`. A thread on `waker` wakes each wait late.
     fn looks<W: Wait + 'static>(sleeps: usize, waker: usize, rounds: u32) -> Vec<u32> {
         let shared = Arc::new((W::new().unwrap(), AtomicU32::new(0), AtomicU32::new(0)));
         let theirs = shared.clone();
@@ -207,7 +209,7 @@ mod tests {
             stay_on(waker);
             let (wait, asked, published) = &*theirs;
             for round in 1..=rounds {
-                // Late enough that the other thread sleeps: it has long looked for the last time.
+                // Wake late, when the other thread has long made its last check and sleeps.
                 while asked.load(Acquire) < round {
                     thread::sleep(Duration::from_micros(100));
                 }
@@ -239,7 +241,7 @@ mod tests {
     fn an_end_does_not_look_again_and_again_while_it_holds_the_processor_of_the_other() {
         fn few<W: Wait + 'static>(cpu: usize) {
             let looks = looks::<W>(cpu, cpu, 8);
-            // Nothing is known before the first wake-up; and now and then a thread sleeps twice.
+            // Before the first wake-up nothing is known; and now and then a thread sleeps twice.
             let few = looks[1..].iter().filter(|&&looks| looks < 16).count();
             assert!(few >= 6, "{looks:?}");
         }
@@ -255,7 +257,7 @@ mod tests {
             return eprintln!("skipped: needs two processors");
         };
         let looks = looks::<Park>(first, second, 8);
-        // Some waits may begin late, when there is something already.
+        // Some waits may begin late, when there is already something.
         let long = looks[1..].iter().any(|&looks| looks > LOOKS_BEFORE_SLEEP);
         assert!(long, "{looks:?}");
     }

@@ -1,4 +1,4 @@
-//! Children of tests: this program again in a role, gone when its test is, or another program on a small disk of its own.
+//! Child processes of tests: this program again in a role, killed when its test ends, or another program with a small disk.
 #![allow(dead_code)] // each test program uses a part
 
 use std::{
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Says where a child is to work.
+/// The variable with the folder in which a child works.
 pub const FOLDER: &str = "FOREBAY_FOLDER";
 
-/// This program again, as the ignored test of that name.
+/// This program again, running the ignored test of that name.
 pub fn role(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -30,14 +30,17 @@ impl Mortal {
         self.0.try_wait().unwrap().is_some()
     }
 
-    /// Waits until it has ended by itself, and requires that it found nothing wrong.
+    /// Waits until it has exited, and requires that it exited with success.
     pub fn ends_well(&mut self) {
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = self.0.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "a child hangs");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "a child did not exit within a minute"
+            );
             thread::sleep(Duration::from_millis(1));
         };
         assert!(status.success(), "{status}");
@@ -45,7 +48,7 @@ impl Mortal {
 
     #[allow(unsafe_code)]
     pub fn signal(&self, signal: libc::c_int) {
-        // SAFETY: a child of ours, which nobody has waited for.
+        // SAFETY: a child of ours that was not waited for, so the id is still its own.
         assert_eq!(unsafe { libc::kill(self.0.id() as libc::pid_t, signal) }, 0);
     }
 }
@@ -57,7 +60,7 @@ impl Drop for Mortal {
     }
 }
 
-/// How many moments of each kind to try: as many as `FOREBAY_MOMENTS` says, `few` if nobody says.
+/// Number of moments of each kind to try: `FOREBAY_MOMENTS`, or `few` if that is not set.
 pub fn moments(few: u64) -> u64 {
     let said = env::var("FOREBAY_MOMENTS").ok();
     said.map_or(few, |text| {
@@ -65,14 +68,15 @@ pub fn moments(few: u64) -> u64 {
     })
 }
 
-/// Says that a test did not run, and why. The checks (CI) have everything, so there it is a failure.
+/// Reports that a test did not run, and why. CI has everything that tests need, so there it is a failure.
 pub fn skip(what: &str) {
-    assert!(env::var_os("CI").is_none(), "CI has {what}");
+    assert!(env::var_os("CI").is_none(), "CI should have {what}");
     println!("skipped: needs {what}");
 }
 
-/// Runs a program and its arguments (nothing else of `program` counts) with `folder`, which [`FOLDER`] tells it, on a disk of `size`, as `mount` reads it: in a mount namespace of
-/// its own, which goes away with it. What came of it is for [`on_small_disk`].
+/// Runs a program with its arguments (other settings of `program` are ignored) on a disk of `size`, in the format of `mount`.
+/// The disk is mounted at `folder`, which the variable [`FOLDER`] names, in a mount namespace that ends with the program. Pass
+/// the result to [`on_small_disk`].
 pub fn with_small_disk(folder: &Path, size: &str, program: &Command) -> Command {
     fs::create_dir_all(folder).unwrap();
     let script =
@@ -87,7 +91,7 @@ pub fn with_small_disk(folder: &Path, size: &str, program: &Command) -> Command 
     command
 }
 
-/// What the program said; `None`, said aloud, where it could have no disk.
+/// The output of the program; `None`, with a message, if it could have no disk.
 pub fn on_small_disk(output: io::Result<Output>) -> Option<Output> {
     let Ok(output) = output else {
         skip("unshare");

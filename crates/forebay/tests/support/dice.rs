@@ -1,10 +1,10 @@
-//! Numbers for tests that look random and are not: the seed says which, so that a failure repeats. The tests of all crates
-//! roll these.
+//! Pseudo-random numbers for tests: the seed determines them, so a failure is reproducible. The tests of all crates use
+//! these.
 #![allow(dead_code)] // each test program uses a part
 
 use std::{thread, time::Duration};
 
-/// SplitMix64, for which any seed will do, 0 and neighbours included.
+/// SplitMix64. Any seed is good, including 0 and consecutive numbers.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -39,7 +39,7 @@ impl Dice {
         bytes
     }
 
-    /// Holds this thread up now and then: of so many calls one sleeps, and 19 give the processor to others.
+    /// Delays this thread now and then: of `calls` calls, one sleeps and 19 yield, on average.
     pub fn stall(&mut self, calls: u64) {
         match self.below(calls) {
             0 => thread::sleep(Duration::from_micros(50)),
@@ -49,7 +49,7 @@ impl Dice {
     }
 }
 
-/// Bytes that are the same in every run and in no two places, the first ones of any longer noise.
+/// Bytes that look random but are the same in every run. A shorter noise is a prefix of a longer one.
 pub fn noise(len: usize) -> Vec<u8> {
     Dice(0).bytes(len)
 }

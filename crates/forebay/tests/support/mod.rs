@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Code shared by the tests.
 
 pub mod children;
 pub mod dice;

@@ -1,8 +1,8 @@
-//! What fuzzing has grown, read again by the checks of its targets.
+//! Inputs found by fuzzing, replayed by the checks of their fuzz targets.
 
 use std::path::Path;
 
-/// Checks each input of a file in `tests/corpus` of a crate, one a line in hexadecimal; there have to be more than `few`.
+/// Checks each input of a file in `tests/corpus` of a crate: one per line, in hexadecimal. There must be more than `few`.
 pub fn replay(krate: &str, name: &str, few: usize, check: fn(&[u8])) {
     let file = Path::new(krate).join("tests/corpus").join(name);
     let lines = std::fs::read_to_string(file).unwrap();

@@ -8,13 +8,13 @@ unsafe extern "C" {
     fn mmap(at: *mut u8, len: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut u8;
 }
 
-/// A page on every machine that Forebay knows: 4096, 16384 or 65536 divide it.
+/// A multiple of the page size of every supported machine: 4096, 16384 or 65536.
 const LEN: usize = 65536;
 
-/// Both pointers are to the same byte of memory, 64 KiB apart in addresses.
+/// Both pointers are to the same byte of memory; their addresses differ by 64 KiB.
 #[inline(never)]
 fn without(base: *mut u8) -> u8 {
-    // SAFETY: `main` mapped both places.
+    // SAFETY: `main` mapped both addresses.
     unsafe {
         *base = 1;
         *base.add(LEN) = 2;
@@ -25,7 +25,7 @@ fn without(base: *mut u8) -> u8 {
 /// The same with the barrier that `forebay::memory` uses after a write and before a read.
 #[inline(never)]
 fn settled(base: *mut u8) -> u8 {
-    // SAFETY: `main` mapped both places; the assembly has no instruction.
+    // SAFETY: `main` mapped both addresses; the assembly has no instruction.
     unsafe {
         *base = 1;
         *base.add(LEN) = 2;
@@ -39,7 +39,7 @@ fn main() {
     const SHARED: c_int = 1;
     const FIXED: c_int = 16;
     const PRIVATE_ANONYMOUS: c_int = 2 | 32;
-    // SAFETY: two views inside a fresh reservation of our own.
+    // SAFETY: two views within a new reservation of our own.
     let base = unsafe {
         let file = memfd_create(c"two views".as_ptr().cast(), 0);
         assert_eq!(ftruncate(file, LEN as i64), 0);

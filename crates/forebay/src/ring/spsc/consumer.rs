@@ -1,6 +1,6 @@
-//! The consumer's end: one pop, or a burst looked at where it lies and released.
+//! The consumer's end: pops one element, or reads a burst in place and releases it.
 //!
-//! It reads filled slots and empties them. Read `ring::cursor` next, for the orderings.
+//! It reads filled slots and empties them. The orderings are in `ring::cursor`.
 //!
 //! ```text
 //!  peek(5) ─▶ │ 4 5 6 7 8 │ one slice ─▶ release(3) drops 4, 5, 6 in place; 7 and 8 stay
@@ -38,8 +38,8 @@ pub struct Consumer<T, W: Wait = Spin> {
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
-// SAFETY: only the consumer touches filled slots, and touches what it has learned, and it moves as a whole; the elements it moves
-// or drops are Send.
+// SAFETY: only the consumer touches filled slots and its own learned state, and it moves as a whole. The elements that it moves
+// out or drops are Send.
 unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 
 impl<T, W: Wait> Consumer<T, W> {
@@ -53,7 +53,7 @@ impl<T, W: Wait> Consumer<T, W> {
         }
     }
 
-    /// Takes the oldest element out; `None` if there is none.
+    /// Takes the oldest element out; `None` if the ring is empty.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -67,14 +67,14 @@ impl<T, W: Wait> Consumer<T, W> {
             return None;
         }
         self.shared.slots.will_write(self.cursor.position(), 1);
-        // SAFETY: the slot is filled (the cursor may go on), lies in the memory (`Place::step`) and is ours until we release it;
-        // releasing it below makes it vacant, so the element is moved out exactly once.
+        // SAFETY: the slot is filled (the cursor may advance), lies in the memory (`Place::step`) and is ours until we release
+        // it. The release below makes it vacant, so the element is moved out exactly once.
         let value = unsafe { self.place.slot().read() };
         self.release(1);
         Some(value)
     }
 
-    /// Copies out as many elements as there are, up to the length of `target`, in one burst; returns how many.
+    /// Copies up to `target.len()` elements out, as many as are available, in one burst; returns how many.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -97,7 +97,7 @@ impl<T, W: Wait> Consumer<T, W> {
         popped
     }
 
-    /// Up to `n` elements as one slice, where they lie. It may be fewer, also none.
+    /// Returns up to `n` elements in place, as one slice: as many as are available, possibly none.
     ///
     /// They stay in the ring until released; dropping the burst releases nothing.
     ///
@@ -120,20 +120,20 @@ impl<T, W: Wait> Consumer<T, W> {
         self.lend(n.min(known))
     }
 
-    /// The next `n` elements, which are known to be there, as far as they lie in one piece.
+    /// The next `n` elements, which are known to be there, as far as they are contiguous.
     #[inline(always)]
     fn lend(&mut self, n: usize) -> Peeked<'_, T, W> {
         let n = self.place.run(n);
-        // On the cached path no Acquire load stands between a write through the other view and the slice.
+        // On the cached path no Acquire load is between a write through the other view and the slice.
         self.place.settle();
         self.shared.slots.will_read(self.cursor.position(), n);
         Peeked { consumer: self, n }
     }
 
-    /// Takes the oldest element out, waiting for it up to `limit` (`None`: for ever).
+    /// Takes the oldest element out, waiting for it up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// The time was up, or the ring is empty and the producer is gone.
+    /// The time limit expired, or the ring is empty and the producer is gone.
     ///
     /// ```
     /// use forebay::ring::spsc::PopError;
@@ -150,12 +150,12 @@ impl<T, W: Wait> Consumer<T, W> {
         if let Some(value) = self.pop() {
             return Ok(value);
         }
-        self.place.come_back(); // as in `look`: the closure may learn of more
+        self.place.come_back(); // as in `look`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         let mut gone = false;
         shared.tail.waits.wait(limit, &mut || {
-            // END; read first, so that elements published before it are seen by the glance.
+            // END; loaded first, so that the load of the position below sees the elements published before it.
             gone = shared.state.has(PRODUCER_GONE);
             cursor.glance(theirs, 0) > 0 || gone
         });
@@ -169,21 +169,21 @@ impl<T, W: Wait> Consumer<T, W> {
         self.pop().ok_or(PopError::TimedOut)
     }
 
-    /// All the elements there are now, as one slice; never pauses before it looks.
+    /// All available elements, as one slice; never pauses.
     #[inline]
     pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
         let known = self.glance();
         self.lend(known)
     }
 
-    /// As [`peek`](Consumer::peek), but never pauses before it looks.
+    /// Like [`peek`](Consumer::peek), but never pauses.
     #[inline]
     pub(crate) fn peek_now(&mut self, n: usize) -> Peeked<'_, T, W> {
         let known = self.glance_for(n);
         self.lend(n.min(known))
     }
 
-    /// Takes up to `n` elements out without a look at them; returns how many.
+    /// Removes up to `n` elements without reading them; returns how many.
     #[inline]
     pub(crate) fn skip(&mut self, n: usize) -> usize
     where
@@ -197,7 +197,7 @@ impl<T, W: Wait> Consumer<T, W> {
         n
     }
 
-    /// How many elements there are, looked at only if fewer than `n` are known.
+    /// The number of elements. Loads the producer's position only if fewer than `n` are known.
     #[inline]
     fn glance_for(&mut self, n: usize) -> usize {
         match self.cursor.known() {
@@ -206,7 +206,7 @@ impl<T, W: Wait> Consumer<T, W> {
         }
     }
 
-    /// Elements known to be there, without a look.
+    /// The number of elements known to be there, without a load.
     #[inline]
     pub(crate) fn known(&self) -> usize {
         self.cursor.known()
@@ -218,26 +218,26 @@ impl<T, W: Wait> Consumer<T, W> {
         self.cursor.position()
     }
 
-    /// How the ring ends.
+    /// The state word of the ring's end.
     #[inline]
     pub(crate) fn state(&self) -> &State {
         &self.shared.state
     }
 
-    /// Where this end waits.
+    /// The object on which this end waits.
     #[inline]
     pub(crate) fn waits_at(&self) -> &W {
         &self.shared.tail.waits
     }
 
-    /// Wakes the producer, for a reason that is not the ring's.
+    /// Wakes the producer, for a reason outside the ring.
     pub(crate) fn wake_producer(&self) {
         self.shared.head.waits.wake();
     }
 
-    /// Waits up to `limit` (`None`: for ever) until there is an element; says whether there is one.
+    /// Waits up to `limit` (`None`: forever) until there is an element; returns whether there is one.
     ///
-    /// It gives up early where the producer is gone.
+    /// It returns early if the producer is gone.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -256,48 +256,48 @@ impl<T, W: Wait> Consumer<T, W> {
         if limit == Some(Duration::ZERO) {
             return false;
         }
-        self.place.come_back(); // as in `look`: the closure may learn of more
+        self.place.come_back(); // as in `look`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         shared.tail.waits.wait(limit, &mut || {
-            // END; read first, so that elements published before it are seen by the glance.
+            // END; loaded first, so that the load of the position below sees the elements published before it.
             let gone = shared.state.has(PRODUCER_GONE);
             cursor.glance(theirs, 0) > 0 || gone
         });
         self.cursor.known() > 0
     }
 
-    /// Elements in the ring now, 0 to the capacity. It can only grow until this end takes something out.
+    /// Number of elements in the ring now, 0 to the capacity. It can only grow until this end takes an element out.
     pub fn len(&self) -> usize {
         self.cursor.peer_distance(&self.shared.tail.position, 0)
     }
 
-    /// Whether there is no element now.
+    /// Whether the ring is empty now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Slots in all, filled or not: exactly what was asked for.
+    /// Number of slots, filled or not: exactly the requested capacity.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Whether the producer was dropped. Elements may be left: ask this first, then look once more.
+    /// Whether the producer was dropped. Elements may be left: check this first, then check for elements once more.
     pub fn producer_is_gone(&self) -> bool {
         self.shared.state.has(PRODUCER_GONE)
     }
 
-    /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
+    /// Which huge pages the ring has. Reads `/proc/self/smaps`, so it is not for a hot path.
     pub fn huge_pages(&self) -> HugePages {
         self.shared.slots.huge_pages()
     }
 
-    /// Looks at the producer's position and says how many elements there are. What was read may be evicted then.
+    /// Loads the producer's position and returns the number of elements. May evict lines that were read.
     #[inline]
     fn look(&mut self) -> usize {
-        self.place.come_back(); // before there may be more: see `Place::step`
+        self.place.come_back(); // before there may be more elements: see `Place::step`
         let (shared, place) = (&*self.shared, &self.place);
-        // SAFETY: the consumer's alone, of which this is the only borrow.
+        // SAFETY: the consumer's alone, and this is the only borrow.
         let learned = unsafe { &mut *shared.consumers.get() };
         let known = self.cursor.look(&shared.tail.position, 0, |newly, come| {
             learned.found(newly, come, place.stand())
@@ -308,12 +308,12 @@ impl<T, W: Wait> Consumer<T, W> {
         known
     }
 
-    /// As [`look`](Consumer::look), but at once.
+    /// Like [`look`](Consumer::look), without a pause.
     #[inline]
     fn glance(&mut self) -> usize {
         self.place.come_back(); // as in `look`
         let known = self.cursor.glance(&self.shared.tail.position, 0); // PUBLISH
-        // SAFETY: the consumer's alone, of which this is the only borrow.
+        // SAFETY: the consumer's alone, and this is the only borrow.
         let evictor = unsafe { &mut (*self.shared.consumers.get()).evictor };
         let come = self.cursor.limit();
         if evictor.is_due(come) {
@@ -325,21 +325,21 @@ impl<T, W: Wait> Consumer<T, W> {
         known
     }
 
-    /// Gives `n` emptied slots back to the producer.
+    /// Returns `n` emptied slots to the producer.
     #[inline(always)]
     fn release(&mut self, n: usize) {
         self.step(n);
         self.credit();
     }
 
-    /// Goes `n` slots further; the producer does not know yet.
+    /// Advances by `n` slots without publishing that.
     #[inline(always)]
     fn step(&mut self, n: usize) {
         self.place.step(n);
         self.cursor.step(n);
     }
 
-    /// Gives the slots that a forgotten [`Drain`] emptied back to the producer, which otherwise might wait for them for ever.
+    /// Returns the slots that a forgotten [`Drain`] emptied to the producer, which might otherwise wait for them forever.
     #[inline(always)]
     fn credit_forgotten(&mut self) {
         // Relaxed: only this end stores it.
@@ -349,7 +349,7 @@ impl<T, W: Wait> Consumer<T, W> {
         }
     }
 
-    /// Gives all slots behind us back to the producer.
+    /// Returns all slots before our position to the producer.
     #[inline(always)]
     fn credit(&mut self) {
         self.place.settle();
@@ -362,10 +362,10 @@ impl<T, W: Wait> Consumer<T, W> {
 impl<T, W: Wait> Drop for Consumer<T, W> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
+        // SAFETY: taken once, and not used afterwards. By value, so that it is dropped even if a waker panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
-        // The last place and the last position must belong together, also after a drain was forgotten: `Shared` drops
-        // the elements from there on.
+        // The last place and the last position must match, even after a drain was forgotten: `Shared` drops the elements from
+        // there on.
         self.place.settle();
         self.cursor.publish(&shared.head.position, Edge::Credit);
         leave(shared, CONSUMER_GONE, self.place.offset());
@@ -382,7 +382,7 @@ impl<T, W: Wait> fmt::Debug for Consumer<T, W> {
     }
 }
 
-/// The oldest elements, as one slice; they stay until released.
+/// The oldest elements, as one slice. They stay in the ring until they are released.
 #[derive(Debug)]
 pub struct Peeked<'a, T, W: Wait = Spin> {
     consumer: &'a mut Consumer<T, W>,
@@ -390,15 +390,15 @@ pub struct Peeked<'a, T, W: Wait = Spin> {
 }
 
 impl<'a, T, W: Wait> Peeked<'a, T, W> {
-    /// Drops the first `k` elements in place and gives their slots back to the producer.
+    /// Drops the first `k` elements in place and returns their slots to the producer.
     ///
-    /// If a Drop panics, the other elements of the `k` are dropped all the same and the slots are given back.
+    /// If a Drop panics, the other elements of the `k` are still dropped, and the slots are returned.
     ///
     /// # Panics
-    /// If `k` is more than there are in this burst.
+    /// If `k` is larger than the number of elements in this burst.
     #[inline]
     pub fn release(self, k: usize) {
-        /// Declared before the elements, so that it comes after them, also when one of them panics.
+        /// Declared before the elements, so that it is dropped after them, even if one of them panics.
         struct Credit<'a, T, W: Wait>(&'a mut Consumer<T, W>, usize);
         impl<T, W: Wait> Drop for Credit<'_, T, W> {
             #[inline(always)]
@@ -419,7 +419,7 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
         drop(DropRun(elements));
     }
 
-    /// The elements for as long as the consumer stays borrowed; they stay in the ring.
+    /// The elements, borrowed for as long as the consumer; they stay in the ring.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -430,11 +430,11 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
     /// ```
     #[inline]
     pub fn into_slice(self) -> &'a [T] {
-        // SAFETY: as in `deref`; releasing them needs the consumer, which stays borrowed for `'a`.
+        // SAFETY: as in `deref`. Releasing them needs the consumer, which stays borrowed for `'a`.
         unsafe { slice::from_raw_parts(self.consumer.place.slot(), self.n) }
     }
 
-    /// Copies elements into `target`, up to the lesser of both lengths, and releases them; returns how many.
+    /// Copies elements into `target`, up to the smaller of both lengths, and releases them; returns how many.
     #[inline]
     pub fn copy_to_slice(self, target: &mut [T]) -> usize
     where
@@ -442,8 +442,8 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
     {
         let k = self.n.min(target.len());
         let filled = self.consumer.place.slot();
-        // SAFETY: `k` of our filled slots, in one piece, and as many places of `target`, which cannot be them: whoever has a
-        // slot's elements by reference has borrowed the consumer.
+        // SAFETY: `k` of our filled slots, contiguous, and the same number of elements of `target`. They cannot overlap: a
+        // reference to an element in a slot borrows the consumer.
         unsafe { copy_out(filled, target.as_mut_ptr(), k) };
         self.release(k);
         k
@@ -451,11 +451,11 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
 }
 
 impl<'a, T: Copy, W: Wait> Peeked<'a, T, W> {
-    /// Takes all of the elements at once, to look at them where they lie.
+    /// Takes all of the elements at once, to read them in place.
     #[inline(always)]
     pub(crate) fn take(self) -> Taken<'a, T, W> {
         let (first, n) = (self.consumer.place.slot(), self.n);
-        // The consumer steps on at once, so that a forgotten burst is not taken twice.
+        // The consumer advances at once, so that a forgotten burst is not taken twice.
         self.consumer.step(n);
         Taken {
             consumer: self.consumer,
@@ -465,8 +465,8 @@ impl<'a, T: Copy, W: Wait> Peeked<'a, T, W> {
     }
 }
 
-/// Elements that were taken and still lie in their slots; the producer gets the slots when this is dropped. If it is forgotten,
-/// as in [`Drain`].
+/// Elements that were taken but are still in their slots. Dropping it returns the slots to the producer; forgetting it has the
+/// same effect as forgetting a [`Drain`].
 #[derive(Debug)]
 pub(crate) struct Taken<'a, T: Copy, W: Wait> {
     consumer: &'a mut Consumer<T, W>,
@@ -479,7 +479,7 @@ impl<T: Copy, W: Wait> Deref for Taken<'_, T, W> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `n` filled slots, in one piece; they are the consumer's until `drop` credits them, and we have it borrowed.
+        // SAFETY: `n` filled slots, contiguous. They are the consumer's until `drop` returns them, and we borrow the consumer.
         unsafe { slice::from_raw_parts(self.first, self.n) }
     }
 }
@@ -500,7 +500,7 @@ impl<T, W: Wait> Deref for Peeked<'_, T, W> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `n` filled slots, in one piece, which stay ours until released, and that needs this burst by value.
+        // SAFETY: `n` filled slots, contiguous. They stay ours until they are released, which needs this burst by value.
         unsafe { slice::from_raw_parts(self.consumer.place.slot(), self.n) }
     }
 }
@@ -509,7 +509,7 @@ impl<'a, T, W: Wait> IntoIterator for Peeked<'a, T, W> {
     type Item = T;
     type IntoIter = Drain<'a, T, W>;
 
-    /// Moves the elements out one by one; those not taken stay in the ring.
+    /// Moves the elements out one by one; the elements that are not taken stay in the ring.
     #[inline]
     fn into_iter(self) -> Drain<'a, T, W> {
         self.consumer
@@ -523,10 +523,10 @@ impl<'a, T, W: Wait> IntoIterator for Peeked<'a, T, W> {
     }
 }
 
-/// Moves the elements of a burst out; when dropped, gives the slots of those taken back to the producer, at once.
+/// Moves the elements of a burst out. Dropping it returns the slots of the taken elements to the producer at once.
 ///
-/// If it is forgotten ([`std::mem::forget`]), the elements that it gave are still taken. The producer gets their slots back
-/// later: when the consumer takes something else out, finds the ring empty, or is dropped.
+/// If it is forgotten ([`std::mem::forget`]), the elements that it returned are still taken. The producer gets their slots back
+/// later: when the consumer takes another element out, finds the ring empty, or is dropped.
 ///
 /// ```
 /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -551,11 +551,11 @@ impl<T, W: Wait> Iterator for Drain<'_, T, W> {
             return None;
         }
         let slot = self.consumer.place.slot();
-        // The consumer steps on at once, so that a forgotten Drain cannot make it move this element out again.
+        // The consumer advances at once, so that a forgotten Drain cannot make it move this element out again.
         self.consumer.step(1);
         self.left -= 1;
-        // SAFETY: the slot was one of the burst's filled ones and has been stepped over: it is read this once, and not
-        // given back to the producer before the drain, or a later release, says so.
+        // SAFETY: the slot was one of the burst's filled slots, and the consumer has advanced past it. It is read this once,
+        // and not returned to the producer before the drain is dropped, or a later release.
         Some(unsafe { slot.read() })
     }
 
@@ -575,19 +575,19 @@ impl<T, W: Wait> Drop for Drain<'_, T, W> {
     }
 }
 
-/// Why [`Consumer::pop_wait`] has no element.
+/// Why [`Consumer::pop_wait`] returned no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PopError {
-    /// None came within the time limit.
+    /// No element arrived within the time limit.
     TimedOut,
-    /// The ring is empty and the producer is gone: none will ever come.
+    /// The ring is empty and the producer is gone: no element will ever arrive.
     Closed,
 }
 
 impl fmt::Display for PopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PopError::TimedOut => "no element came within the time limit",
+            PopError::TimedOut => "no element arrived within the time limit",
             PopError::Closed => "the ring is empty and its producer is gone",
         })
     }

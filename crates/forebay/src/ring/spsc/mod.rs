@@ -1,8 +1,7 @@
 //! A bounded ring of elements from one producer to one consumer: bursts in one slice, every slot usable.
 //!
-//! [`ring`] makes the two ends; a [`Producer`] reserves and commits, a [`Consumer`] peeks and releases. This room
-//! touches slots; orderings are in `ring::cursor`, memory in `ring::slots`. It imports `memory` and `sync`. Read
-//! `producer` next, then `consumer`.
+//! [`ring`] makes the two ends. A [`Producer`] reserves and commits; a [`Consumer`] peeks and releases. This module accesses the
+//! slots; the orderings are in `ring::cursor`, the memory in `ring::slots`.
 //!
 //! ```text
 //!  Producer                     slots (mirror)                       Consumer
@@ -12,13 +11,15 @@
 //!         ◀──── CREDIT: head ────────┘◀───────────────────────┘
 //! ```
 //!
-//! Every push and every burst is published at once: nothing waits for a flush. Each end keeps a private copy of the
-//! other's position and looks again only when it seems full or empty; such a look may pause for up to 1.6 µs where
-//! that lets more come together, and the consumer evicts the lines that it has read where that lets the producer write faster
-//! (`latency: true` does neither).
+//! Every push and every burst is published at once; there is no flush. Each end keeps a private copy of the other's position
+//! and loads it again only when the ring seems full or empty. Two optimisations raise the throughput (`latency: true`
+//! disables both):
 //!
-//! Who pushes or pops in a loop should have the end in a local variable of the function with the loop: the compiler keeps it in
-//! registers there, where behind a reference, or among what a closure captured, it is loaded and stored for each element.
+//! - Such a load may be preceded by a pause of up to 1.6 µs, if that lets more elements arrive together.
+//! - The consumer evicts the cache lines that it has read, if that lets the producer write faster.
+//!
+//! In a tight loop, keep the end in a local variable of the function that contains the loop. The compiler then keeps it in
+//! registers. Accessed through a reference, or captured by a closure, it is loaded and stored for each element.
 //!
 //! ```
 //! let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u32>(1024)?;
@@ -33,16 +34,16 @@
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. The elements that a forgotten [`Drain`]
-//!   gave are taken, once; the producer gets their slots back later. A forgotten end leaks the ring and its elements, and the
-//!   other end never learns that it is gone.
-//! - **Panics**: [`Reserved::fill`] publishes what its source gave before it panicked. If the `Drop` of an element panics, the
-//!   other elements of the burst are dropped all the same, each once. An end can be used after a caught panic.
-//! - **Lies**: nothing relies on `size_hint` or `ExactSizeIterator::len` of a source, nor on what an own
-//!   [`Wait`] reports: the ring looks at its positions.
-//! - **`fork`**: the slots are not mapped in a forked child. A child that touches one gets `SIGSEGV`, and one that drops both ends
-//!   may unmap what it mapped there since. Between `fork` and `exec` leave both ends alone.
-//! - **Signal handlers**: no call here is async-signal-safe. A handler may have interrupted a call of the same end.
+//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. The elements that a forgotten
+//!   [`Drain`] returned are taken, once; the producer gets their slots back later. A forgotten end leaks the ring and its
+//!   elements, and the other end never learns that it is gone.
+//! - **Panics**: [`Reserved::fill`] publishes the elements that its source returned before it panicked. If the `Drop` of an
+//!   element panics, the other elements of the burst are still dropped, each once. An end can be used after a caught panic.
+//! - **Wrong implementations**: the ring does not rely on `size_hint` or `ExactSizeIterator::len` of a source, nor on the result
+//!   of a user-defined [`Wait`]. It always checks its positions.
+//! - **`fork`**: the slots are not mapped in a forked child. A child that touches one gets `SIGSEGV`. A child that drops both
+//!   ends may unmap memory that it mapped there later. Do not use or drop either end between `fork` and `exec`.
+//! - **Signal handlers**: no call here is async-signal-safe. The handler may have interrupted a call of the same end.
 #![allow(unsafe_code)]
 
 mod consumer;
@@ -73,7 +74,7 @@ use crate::{
 };
 use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 
-/// What a ring is to be like.
+/// Settings of a ring.
 ///
 /// ```
 /// use forebay::{ring::spsc::{ring_with, Config}, sync::Spin};
@@ -84,14 +85,14 @@ use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Slots, all of them usable: 1 or more; 1024 by default.
+    /// Number of slots, all usable: 1 or more; 1024 by default.
     pub capacity: usize,
-    /// Make the memory present when the ring is made (the default), so that no first touch stops a thread later, in either view.
+    /// Fault the memory in when the ring is made (the default), in both views, so that no thread pays for it later.
     pub populate: bool,
-    /// Ask for pages of 2 MiB where the ring is that large; [`Producer::huge_pages`] says what was got.
+    /// Ask for pages of 2 MiB if the ring is that large; [`Producer::huge_pages`] reports what it got.
     pub huge_pages: bool,
-    /// Never pause before looking at the other end's position, nor evict what was read: shortest way for a single item, fewer
-    /// items a second.
+    /// Never pause before loading the other end's position, and never evict. This is the lowest latency for single items, but
+    /// fewer items per second.
     pub latency: bool,
 }
 
@@ -107,7 +108,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks what can be checked without the kernel.
+    /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
     /// A capacity of 0.
@@ -120,7 +121,7 @@ impl Config {
     }
 }
 
-/// Makes a ring of exactly `capacity` slots whose ends spin when they wait.
+/// Makes a ring of exactly `capacity` slots. Its ends spin while they wait.
 ///
 /// Elements may have any size; their alignment is at most 4096 bytes, which the compiler checks:
 ///
@@ -134,13 +135,13 @@ impl Config {
 /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(2)?;
 /// producer.push("a").unwrap();
 /// producer.push("b").unwrap();
-/// assert_eq!(producer.push("c").unwrap_err().0, "c"); // full: it comes back
+/// assert_eq!(producer.push("c").unwrap_err().0, "c"); // full: `Full` returns it
 /// assert_eq!(consumer.pop(), Some("a"));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
 /// # Errors
-/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+/// Capacity 0, or not enough memory or memory maps: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>)> {
     ring_with::<T, Spin>(&Config {
         capacity,
@@ -148,7 +149,7 @@ pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>)> {
     })
 }
 
-/// Makes a ring as `config` says, whose ends wait by `W`.
+/// Makes a ring with the settings `config`. Its ends wait by `W`.
 ///
 /// ```
 /// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
@@ -160,7 +161,7 @@ pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>)> {
 /// ```
 ///
 /// # Errors
-/// As [`ring`].
+/// Those of [`ring`].
 pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, Consumer<T, W>)> {
     config.validate()?;
     let memory = MapConfig {
@@ -183,17 +184,17 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
     Ok((producer, consumer))
 }
 
-/// What one end tells the other: its position.
+/// The data that one end shares with the other: its position.
 ///
-/// Where the other end waits for it lies on the same cache lines, since whoever stores a position then asks whether
-/// anybody waits for that: a publication touches one line beside the slots.
+/// The other end's `W`, on which it waits for this position, is on the same cache lines. After storing a position an end
+/// checks whether the other end waits for it, so a publication touches one line beside the slots.
 #[derive(Debug)]
 struct Side<W> {
     /// Written by this end, read by the other: free-running.
     position: AtomicUsize,
-    /// Written by this end when it is dropped, read by whoever drops the ring: its place's offset, in bytes.
+    /// Written by this end when it is dropped, read by the end that drops the ring: the byte offset of its place.
     offset: AtomicUsize,
-    /// Where the other end waits; woken by this end.
+    /// Here the other end waits; this end wakes it.
     waits: W,
 }
 
@@ -207,25 +208,25 @@ impl<W: Wait> Side<W> {
     }
 }
 
-/// What both ends own; whoever goes last drops it, and with it the elements that are left.
+/// The data that both ends own. The end that is dropped last drops it, and with it the remaining elements.
 #[derive(Debug)]
 struct Shared<T, W> {
     /// The producer's side: edge PUBLISH. The consumer waits here.
     tail: CachePadded<Side<W>>,
     /// The consumer's side: edge CREDIT. The producer waits here.
     head: CachePadded<Side<W>>,
-    /// Written by an end that ends something, read by the other: edge END.
+    /// Written by an end that ends the ring, read by the other: edge END.
     state: CachePadded<State>,
-    /// What the producer has learned from its looks: touched by it alone. It lies here so that an end is small, and may live in
-    /// registers.
+    /// What the producer has learned from its looks; used by the producer only. It is kept here so that an end is small enough
+    /// to stay in registers.
     producers: CachePadded<UnsafeCell<Looker>>,
-    /// What the consumer has learned: touched by it alone.
+    /// What the consumer has learned; used by the consumer only.
     consumers: CachePadded<UnsafeCell<Learned>>,
     capacity: usize,
     slots: Slots<T>,
 }
 
-// What is in the cells only tells when to look: whatever it is, a caught panic leaves the ring as whole as it was.
+// The cells only decide when to load a position. Whatever they contain, the ring is intact after a caught panic.
 impl<T, W: RefUnwindSafe> RefUnwindSafe for Shared<T, W> where Slots<T>: RefUnwindSafe {}
 
 /// What a consumer has learned from its looks.
@@ -236,7 +237,7 @@ struct Learned {
 }
 
 impl Learned {
-    /// A look found `newly`, so that `come` have come in all; those before where the consumer stands were read.
+    /// Handles a look that found `newly` elements, `come` in all. The elements before the consumer's place were read.
     #[inline(never)]
     fn found(&mut self, newly: usize, come: usize, stand: Stand) -> Pauses {
         if self.evictor.is_due(come) {
@@ -246,9 +247,10 @@ impl Learned {
     }
 }
 
-/// The last word of an end, whose bit is `gone` and whose place stands at `offset`.
+/// The last step of an end whose bit is `gone` and whose place is at `offset`.
 ///
-/// A call, and of values: an end of which no function is handed a pointer can live in registers, in a loop too.
+/// A separate function that takes values: an end whose address is never passed to a function can stay in registers, even in
+/// a loop.
 #[inline(never)]
 fn leave<T, W: Wait>(shared: Arc<Shared<T, W>>, gone: u32, offset: usize) {
     let side = match gone {
@@ -262,7 +264,7 @@ fn leave<T, W: Wait>(shared: Arc<Shared<T, W>>, gone: u32, offset: usize) {
 
 impl<T, W> Drop for Shared<T, W> {
     fn drop(&mut self) {
-        // Relaxed: both ends are gone, and the reference count has ordered what they did before us.
+        // Relaxed: both ends are gone, and the reference count has ordered their accesses before ours.
         let head = self.head.position.load(Relaxed);
         let left = self.tail.position.load(Relaxed).wrapping_sub(head);
         let mut place = self.slots.place(self.head.offset.load(Relaxed));
@@ -271,18 +273,18 @@ impl<T, W> Drop for Shared<T, W> {
         let run = place.run(left);
         let first = ptr::slice_from_raw_parts_mut(place.slot(), run);
         place.advance(run);
-        // The rest is dropped also when a Drop in the first run panics. It is empty with a mirror.
+        // The rest is dropped even if a Drop in the first run panics. With a mirror it is empty.
         let _rest = DropRun(ptr::slice_from_raw_parts_mut(place.slot(), left - run));
         drop(DropRun(first));
     }
 }
 
-/// Elements to drop in place, exactly once; those behind one whose Drop panics are dropped too.
+/// Elements to drop in place, exactly once. If one Drop panics, the elements after it are still dropped.
 struct DropRun<T>(*mut [T]);
 
 impl<T> Drop for DropRun<T> {
     fn drop(&mut self) {
-        // SAFETY: whoever makes one owns the elements and never touches them again.
+        // SAFETY: the creator owns the elements and never touches them again.
         unsafe { ptr::drop_in_place(self.0) }
     }
 }

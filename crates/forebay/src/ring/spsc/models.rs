@@ -1,7 +1,7 @@
-//! Every order of a few steps: under loom all of them, elsewhere one.
+//! Models of a few steps: loom runs every order of them, other builds run one.
 //!
-//! Capacity 2, three elements. `planted_bugs_are_found` is the test of these tests: it runs this binary again with a
-//! bug planted and requires the model to fail.
+//! Capacity 2, three elements. `planted_bugs_are_found` tests these tests: it runs this binary again with a planted bug and
+//! requires the model to fail.
 
 use super::*;
 use crate::sync::{
@@ -9,7 +9,7 @@ use crate::sync::{
     atomic::Ordering::{Acquire, Release},
     model, thread,
 };
-use std::sync::atomic::AtomicUsize as Count; // counts what models do; no part of them
+use std::sync::atomic::AtomicUsize as Count; // counts model events; not part of the models
 
 fn pair<T: Send, W: Wait>() -> (Producer<T, W>, Consumer<T, W>) {
     ring_with(&Config {
@@ -19,7 +19,7 @@ fn pair<T: Send, W: Wait>() -> (Producer<T, W>, Consumer<T, W>) {
     .unwrap()
 }
 
-/// An element that counts its drops.
+/// An element that records its drop.
 struct Counted(std::sync::Arc<Count>);
 
 impl Drop for Counted {
@@ -80,7 +80,7 @@ fn bursts_arrive_whole_and_in_order() {
     });
 }
 
-/// Whoever hears from elsewhere that a push has returned finds its element at the first look, and its slots' credit too.
+/// A thread that learns elsewhere that a push has returned finds the element at the first load; the same holds for vacant slots.
 #[test]
 fn an_element_is_there_when_its_push_has_returned() {
     model(|| {
@@ -92,7 +92,7 @@ fn an_element_is_there_when_its_push_has_returned() {
             tell.store(1, Release);
             assert_eq!(producer.push_slice(&[2]), 1);
             tell.store(2, Release);
-            // Relaxed would do for a number; with Acquire, what came before it must be seen.
+            // For a number Relaxed would be enough; with Acquire, everything before it must be visible.
             heard.load(Acquire) == 0 || producer.push(3).is_ok()
         });
         let told = pushed.load(Acquire);
@@ -112,7 +112,7 @@ fn elements_left_behind_are_dropped_once_whoever_goes_last() {
         let counted = drops.clone();
         let sender = thread::spawn(move || {
             for _ in 0..3 {
-                // A full ring gives it back, and it is dropped here.
+                // If the ring is full, it returns the element, which is dropped here.
                 let _ = producer.push(Counted(counted.clone()));
             }
         });
@@ -153,7 +153,7 @@ fn a_sleeping_producer_is_woken_by_credit_and_by_the_end() {
     });
 }
 
-/// The checker under which this build plants bugs finds them: loom by a failed model, ThreadSanitizer by its report.
+/// The checker of this build finds the planted bugs: loom by a failed model, ThreadSanitizer by its report.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
 fn planted_bugs_are_found() {
@@ -177,7 +177,7 @@ fn planted_bugs_are_found() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");
         return;
     } else {
-        // The models are too short to meet by chance on the machine; this one is not.
+        // The models are too short for threads to overlap on the machine; this test is not.
         plants = vec![
             (
                 "publish-relaxed",

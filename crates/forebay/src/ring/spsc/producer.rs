@@ -1,6 +1,6 @@
-//! The producer's end: one push, or a burst reserved, filled in place and committed.
+//! The producer's end: pushes one element, or reserves a burst, fills it in place and commits it.
 //!
-//! It writes vacant slots and nothing else. Read `consumer` next.
+//! It writes only vacant slots.
 //!
 //! ```text
 //!  reserve(5) ─▶ │ u u u u u │ ─▶ fill three ─▶ │ 7 8 9 │ published at once; the other two stay vacant
@@ -42,8 +42,8 @@ pub struct Producer<T, W: Wait = Spin> {
     shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
-// SAFETY: only the producer writes vacant slots, and touches what it has learned, and it moves as a whole; the elements it moves
-// are Send.
+// SAFETY: only the producer writes vacant slots and touches its own learned state, and it moves as a whole. The elements that it
+// moves in are Send.
 unsafe impl<T: Send, W: Wait> Send for Producer<T, W> {}
 
 impl<T, W: Wait> Producer<T, W> {
@@ -57,10 +57,10 @@ impl<T, W: Wait> Producer<T, W> {
         }
     }
 
-    /// Puts one element in, visible to the consumer at once.
+    /// Puts one element into the ring. The consumer can see it at once.
     ///
     /// # Errors
-    /// [`Full`] gives it back.
+    /// [`Full`] returns the element.
     ///
     /// ```
     /// let (mut producer, _consumer) = forebay::ring::spsc::ring(1)?;
@@ -85,14 +85,14 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline(always)]
     fn put_in(&mut self, value: T) {
         self.shared.slots.will_write(self.cursor.position(), 1);
-        // SAFETY: the slot is vacant (the cursor may go on), so it is ours until we publish it, and it holds nothing.
+        // SAFETY: the slot is vacant (the cursor may advance), so it is ours until we publish it, and it holds no element.
         unsafe { self.place.slot().write(value) };
         self.place.advance_one();
         self.cursor.step(1);
         self.tell();
     }
 
-    /// Puts in as many elements of `source` as there are vacant slots, in one burst; returns how many.
+    /// Puts elements of `source` into all vacant slots, in one burst, until either ends; returns how many.
     /// It takes no element from `source` that has no slot.
     ///
     /// ```
@@ -113,14 +113,14 @@ impl<T, W: Wait> Producer<T, W> {
                 0
             };
             pushed += filled;
-            // With a mirror the burst had all the room there was; with one view the rest may lie behind the seam.
+            // With a mirror the burst had all the room there was. With one view the rest may follow the seam.
             if !ONE_VIEW || filled < room || pushed == 0 || self.cursor.known() == 0 {
                 return pushed;
             }
         }
     }
 
-    /// Puts in as many elements of `source` as there are vacant slots, in one burst; returns how many.
+    /// Copies the start of `source` into the vacant slots, as far as they suffice, in one burst; returns how many elements.
     ///
     /// ```
     /// let (mut producer, _consumer) = forebay::ring::spsc::ring(3)?;
@@ -140,9 +140,9 @@ impl<T, W: Wait> Producer<T, W> {
         pushed
     }
 
-    /// Up to `n` vacant slots in one piece, to be filled in place. It may be fewer, also none.
+    /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none.
     ///
-    /// Dropped without a commit it changes nothing.
+    /// Dropping it without a commit changes nothing.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(8)?;
@@ -162,20 +162,20 @@ impl<T, W: Wait> Producer<T, W> {
         self.lend(n.min(known))
     }
 
-    /// The next `n` slots, which are known to be vacant, as far as they lie in one piece.
+    /// The next `n` slots, which are known to be vacant, as far as they are contiguous.
     #[inline(always)]
     fn lend(&mut self, n: usize) -> Reserved<'_, T, W> {
         let n = self.place.run(n);
-        // What an abandoned reservation wrote through the second view must not pass what is written now.
+        // Earlier writes of an abandoned reservation through the second view must not be reordered after the writes below.
         self.place.settle();
         self.shared.slots.will_write(self.cursor.position(), n);
         Reserved { producer: self, n }
     }
 
-    /// Puts one element in, waiting for a vacant slot up to `limit` (`None`: for ever).
+    /// Puts one element in, waiting for a vacant slot up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// The element comes back: the time was up, or the ring is full and the consumer is gone.
+    /// Returns the element: the time limit expired, or the ring is full and the consumer is gone.
     ///
     /// ```
     /// use forebay::ring::spsc::PushError;
@@ -195,7 +195,7 @@ impl<T, W: Wait> Producer<T, W> {
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.head.position;
         shared.head.waits.wait(limit, &mut || {
-            // END; read first, so that a head stored before it is seen by the glance.
+            // END; loaded first, so that the load of the position below sees a head stored before it.
             let gone = shared.state.has(CONSUMER_GONE);
             cursor.glance(theirs, shared.capacity) > 0 || gone
         });
@@ -209,7 +209,7 @@ impl<T, W: Wait> Producer<T, W> {
             .map_err(|Full(value)| PushError::TimedOut(value))
     }
 
-    /// As [`push_slice`](Producer::push_slice), without its pauses and its fetching ahead.
+    /// Like [`push_slice`](Producer::push_slice), without pauses and prefetching.
     #[inline]
     pub(crate) fn put(&mut self, source: &[T]) -> usize
     where
@@ -230,14 +230,14 @@ impl<T, W: Wait> Producer<T, W> {
         all
     }
 
-    /// As [`reserve`](Producer::reserve), but never pauses before it looks.
+    /// Like [`reserve`](Producer::reserve), but never pauses.
     #[inline]
     pub(crate) fn reserve_now(&mut self, n: usize) -> Reserved<'_, T, W> {
         let known = self.glance_for(n);
         self.lend(n.min(known))
     }
 
-    /// How many slots are vacant, looked at only if fewer than `n` are known to be.
+    /// The number of vacant slots. Loads the consumer's position only if fewer than `n` are known.
     #[inline]
     fn glance_for(&mut self, n: usize) -> usize {
         match self.cursor.known() {
@@ -248,32 +248,32 @@ impl<T, W: Wait> Producer<T, W> {
         }
     }
 
-    /// Elements put in so far.
+    /// Number of elements put in so far.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.cursor.position()
     }
 
-    /// How the ring ends.
+    /// The state word of the ring's end.
     #[inline]
     pub(crate) fn state(&self) -> &State {
         &self.shared.state
     }
 
-    /// Where this end waits.
+    /// The object on which this end waits.
     #[inline]
     pub(crate) fn waits_at(&self) -> &W {
         &self.shared.head.waits
     }
 
-    /// Wakes the consumer, for a reason that is not the ring's.
+    /// Wakes the consumer, for a reason outside the ring.
     pub(crate) fn wake_consumer(&self) {
         self.shared.tail.waits.wake();
     }
 
-    /// Waits up to `limit` (`None`: for ever) until `n` slots are vacant; says whether they are.
+    /// Waits up to `limit` (`None`: forever) until `n` slots are vacant; returns whether they are.
     ///
-    /// It gives up early where the consumer is gone, or where `n` is more than the capacity.
+    /// It returns early if the consumer is gone, or if `n` is more than the capacity.
     ///
     /// ```
     /// use std::time::Duration;
@@ -295,50 +295,50 @@ impl<T, W: Wait> Producer<T, W> {
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.head.position;
         shared.head.waits.wait(limit, &mut || {
-            // END; read first, so that a head stored before it is seen by the glance.
+            // END; loaded first, so that the load of the position below sees a head stored before it.
             let gone = shared.state.has(CONSUMER_GONE);
             cursor.glance(theirs, shared.capacity) >= n || gone
         });
         self.cursor.known() >= n
     }
 
-    /// Vacant slots now, 0 to the capacity. It can only grow until this end puts something in.
+    /// Number of vacant slots now, 0 to the capacity. It can only grow until this end puts an element in.
     pub fn vacant(&self) -> usize {
         self.cursor
             .peer_distance(&self.shared.head.position, self.capacity)
     }
 
-    /// Slots in all, filled or not: exactly what was asked for.
+    /// Number of slots, filled or not: exactly the requested capacity.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Whether the consumer was dropped: what is put in now will be dropped with the ring.
+    /// Whether the consumer was dropped. Elements put in after that are dropped with the ring.
     pub fn consumer_is_gone(&self) -> bool {
         self.shared.state.has(CONSUMER_GONE)
     }
 
-    /// Makes the pages of these bytes of the memory present, where that was left for later.
+    /// Faults in the pages of these bytes of the memory, if that was not done at creation.
     pub(crate) fn populate(&self, bytes: Range<usize>) -> crate::Result<()> {
         self.shared.slots.populate(bytes)
     }
 
-    /// Which huge pages the ring has. Reads `/proc/self/smaps`: not for a hot path.
+    /// Which huge pages the ring has. Reads `/proc/self/smaps`, so it is not for a hot path.
     pub fn huge_pages(&self) -> HugePages {
         self.shared.slots.huge_pages()
     }
 
-    /// Looks at the consumer's position and says how many slots are vacant.
+    /// Loads the consumer's position and returns the number of vacant slots.
     #[inline]
     fn look(&mut self) -> usize {
         let theirs = &self.shared.head.position;
-        // SAFETY: the producer's alone, of which this is the only borrow.
+        // SAFETY: the producer's alone, and this is the only borrow.
         let looker = unsafe { &mut *self.shared.producers.get() };
         self.cursor
             .look(theirs, self.capacity, |newly, _| looker.learned(newly)) // CREDIT
     }
 
-    /// Hands a burst of `n` filled slots to the consumer.
+    /// Publishes a burst of `n` filled slots to the consumer.
     #[inline(always)]
     fn publish_burst(&mut self, n: usize) {
         if n > 0 {
@@ -347,7 +347,7 @@ impl<T, W: Wait> Producer<T, W> {
         }
     }
 
-    /// Hands `n` filled slots to the consumer.
+    /// Publishes `n` filled slots to the consumer.
     #[inline(always)]
     fn publish(&mut self, n: usize) {
         self.place.advance(n);
@@ -355,7 +355,7 @@ impl<T, W: Wait> Producer<T, W> {
         self.tell();
     }
 
-    /// Lets the consumer know how far we are.
+    /// Publishes our position.
     #[inline(always)]
     fn tell(&self) {
         self.place.settle();
@@ -368,7 +368,7 @@ impl<T, W: Wait> Producer<T, W> {
 impl<T, W: Wait> Drop for Producer<T, W> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken once, and not used any more. By value, so that it is dropped also when whoever is woken panics.
+        // SAFETY: taken once, and not used afterwards. By value, so that it is dropped even if a waker panics.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
         leave(shared, PRODUCER_GONE, self.place.offset());
     }
@@ -384,7 +384,7 @@ impl<T, W: Wait> fmt::Debug for Producer<T, W> {
     }
 }
 
-/// Vacant slots in one piece; a filled prefix is published by `fill`, `copy_from_slice` or `commit`.
+/// Contiguous vacant slots. `fill`, `copy_from_slice` or `commit` publishes a filled prefix.
 #[derive(Debug)]
 #[must_use = "slots are only published when they are filled or committed"]
 pub struct Reserved<'a, T, W: Wait = Spin> {
@@ -393,7 +393,7 @@ pub struct Reserved<'a, T, W: Wait = Spin> {
 }
 
 impl<T, W: Wait> Reserved<'_, T, W> {
-    /// Slots in this burst; 0 where the ring is full.
+    /// Number of slots in this burst; 0 if the ring is full.
     pub fn len(&self) -> usize {
         self.n
     }
@@ -405,7 +405,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
 
     /// Fills slots from `source` until either ends, and publishes them; returns how many.
     ///
-    /// If `source` panics, what it gave before is published.
+    /// If `source` panics, the elements that it returned before are published.
     #[inline]
     pub fn fill(self, source: impl IntoIterator<Item = T>) -> usize {
         struct Publish<'a, T, W: Wait>(&'a mut Producer<T, W>, usize);
@@ -418,16 +418,16 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         let first = self.producer.place.slot();
         let mut filled = Publish(self.producer, 0);
         for value in source.into_iter().take(self.n) {
-            // SAFETY: slot number `filled.1` is one of our `n` vacant slots: it lies in the memory, all in one piece.
+            // SAFETY: slot number `filled.1` is one of our `n` vacant slots: it lies in the memory, and they are contiguous.
             let slot = unsafe { first.add(filled.1) };
-            // SAFETY: it is ours until published, and it holds nothing.
+            // SAFETY: it is ours until published, and it holds no element.
             unsafe { slot.write(value) };
             filled.1 += 1;
         }
         filled.1
     }
 
-    /// Copies the start of `source` into the slots and publishes them; returns how many, the lesser of both lengths.
+    /// Copies the start of `source` into the slots and publishes them; returns how many, the smaller of both lengths.
     #[inline]
     pub fn copy_from_slice(self, source: &[T]) -> usize
     where
@@ -435,21 +435,21 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     {
         let k = self.n.min(source.len());
         let vacant = self.producer.place.slot();
-        // SAFETY: `k` of our vacant slots, in one piece; the exclusive borrow of the producer keeps `source`, which a
-        // consumer may have lent, from being these slots: it lends only published ones.
+        // SAFETY: `k` of our vacant slots, contiguous. `source`, which may be borrowed from a consumer, cannot overlap them: we
+        // borrow the producer exclusively, and a consumer lends only published slots.
         unsafe { copy_in(source.as_ptr(), vacant, k) };
         self.producer.publish_burst(k);
         k
     }
 
-    /// The slots themselves, to write in any order before [`commit`](Reserved::commit).
+    /// The slots, to write in any order before [`commit`](Reserved::commit).
     #[inline]
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
-        // SAFETY: our `n` vacant slots, in one piece, ours alone through the exclusive borrow; they need hold nothing.
+        // SAFETY: our `n` vacant slots, contiguous, ours alone through the exclusive borrow; they may be uninitialised.
         unsafe { slice::from_raw_parts_mut(self.producer.place.slot().cast(), self.n) }
     }
 
-    /// The first slot; `len()` of them lie in one piece.
+    /// The first slot; `len()` slots from there are contiguous.
     #[inline]
     pub(crate) fn first(&self) -> *const T {
         self.producer.place.slot()
@@ -461,7 +461,7 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     /// The first `k` slots have been written through [`as_uninit`](Reserved::as_uninit).
     ///
     /// # Panics
-    /// If `k` is more than [`len`](Reserved::len).
+    /// If `k` is larger than [`len`](Reserved::len).
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u16>(8)?;
@@ -480,11 +480,11 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     }
 }
 
-/// The ring was full; here is the element.
+/// The ring was full; contains the element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 
-/// Why [`Producer::push_wait`] gave the element back.
+/// Why [`Producer::push_wait`] returned the element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PushError<T> {
     /// No slot became vacant within the time limit.

@@ -1,4 +1,4 @@
-//! The ring against a `VecDeque`, with elements of every shape, in one thread and in two.
+//! The ring against a `VecDeque`, with elements of every kind, in one thread and in two.
 
 use super::*;
 use crate::{dice::Dice, sync::Park};
@@ -14,14 +14,14 @@ use std::{
     time::Duration,
 };
 
-/// One step at either end; numbers are burst lengths.
+/// One step of either end; numbers are burst lengths.
 #[derive(Clone, Debug)]
 enum Step {
     Push,
     PushBurst(usize),
     PushSlice(usize),
     Fill(usize),
-    /// Reserve, write everything, commit only so many.
+    /// Reserve the first number of slots, write all of them, commit the second number.
     Commit(usize, usize),
     Pop,
     PopSlice(usize),
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Walks the ring and the oracle through the same steps; `make` turns a number into an element.
+/// Runs the ring and the oracle through the same steps; `make` converts a number to an element.
 fn agrees_with_the_oracle<T, W>(capacity: usize, steps: &[Step], make: impl Fn(u64) -> T)
 where
     T: Copy + Send + PartialEq + std::fmt::Debug,
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// An element of `N` bytes, every one of which depends on the number.
+/// An element of `N` bytes that all depend on the number.
 fn bytes<const N: usize>(number: u64) -> [u8; N] {
     std::array::from_fn(|i| (number as u8).wrapping_add(i as u8))
 }
@@ -249,7 +249,7 @@ fn one_slot_is_a_ring() {
     }
 }
 
-/// Counts its drops in a list and panics on demand.
+/// Records its drops in a list and panics on request.
 struct Fragile<'a> {
     number: usize,
     drops: &'a Mutex<Vec<usize>>,
@@ -364,7 +364,7 @@ fn a_forgotten_drain_moves_no_element_out_twice() {
     assert_eq!(sorted(&drops), [0, 1, 2, 3]);
 }
 
-/// A ring whose consumer has forgotten a drain that gave `taken` of 8 elements, in the middle of the memory.
+/// A ring in the middle of its memory, whose consumer has forgotten a drain after it returned `taken` of 8 elements.
 fn with_a_forgotten_drain(
     drops: &Mutex<Vec<usize>>,
     taken: usize,
@@ -379,7 +379,7 @@ fn with_a_forgotten_drain(
     let mut left = taken;
     while left > 0 {
         let Some(element) = drain.next() else {
-            std::mem::forget(drain); // one view: the seam is in between
+            std::mem::forget(drain); // one view: the burst ended at the seam
             drain = consumer.peek(8).into_iter();
             continue;
         };
@@ -429,7 +429,7 @@ fn a_consumer_that_finds_nothing_more_gives_back_what_a_forgotten_drain_took() {
 }
 
 #[test]
-#[allow(clippy::forget_non_drop)] // that they need no Drop is the point
+#[allow(clippy::forget_non_drop)] // the test is that they need no Drop
 fn forgotten_bursts_change_nothing() {
     let drops = Mutex::default();
     let (mut producer, mut consumer) = ring(8).unwrap();
@@ -445,7 +445,7 @@ fn forgotten_bursts_change_nothing() {
 
 #[test]
 fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
-    // Of a size that crosses the seam: 24 bytes, in memory of three pages, 512 of them. And 16, of which a page holds 256.
+    // 24 bytes, a size that crosses the seam: three pages hold 512. And 16 bytes: a page holds 256.
     fn through<const EXTRA: usize>(capacity: usize) {
         struct Large<'a, const EXTRA: usize>(Fragile<'a>, [u64; EXTRA]);
         let drops = Mutex::default();
@@ -454,7 +454,7 @@ fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
             each.map(|each| Large(each, [7; EXTRA]))
         };
         let (mut producer, mut consumer) = ring(capacity).unwrap();
-        // The second look shows all from three quarters on, and most of that leads into the second view.
+        // The second load makes a full capacity known, starting at three quarters; most of it is in the second view.
         let first = capacity / 4 * 3;
         assert_eq!(producer.push_burst(&mut many(0..first)), first);
         consumer.peek(first).release(first);
@@ -466,7 +466,7 @@ fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
             let popped = consumer.pop().unwrap();
             assert_eq!((popped.0.number, popped.1), (number, [7; EXTRA]));
         }
-        // What comes now is learned from there.
+        // The next elements become known from a position there.
         let more = first + capacity..2 * first + capacity;
         assert_eq!(producer.push_burst(&mut many(more)), first);
         assert_eq!(consumer.peek_all().first().unwrap().0.number, 2 * first);
@@ -549,7 +549,7 @@ fn releasing_more_than_was_peeked_panics() {
     consumer.peek(4).release(3);
 }
 
-/// Sends `elements` numbers through a ring in random steps with stalls; the receiver stops after `taken`.
+/// Sends `elements` numbers through a ring in random steps with stalls. The receiver stops after `taken`.
 fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, taken: u64) {
     let config = Config {
         capacity,
@@ -620,12 +620,12 @@ fn two_threads_agree_with_the_order_through_stalls() {
     }
 }
 
-/// A consumer tries early on whether to evict what it has read: by the fifth lap it has done so, whatever it settles for.
+/// A consumer tries early whether to evict the lines that it has read. By the fifth lap it has tried both ways.
 #[cfg(not(any(loom, miri)))]
 #[test]
 fn elements_arrive_whole_and_in_order_while_lines_are_evicted() {
     let laps: u64 = if crate::ring::ONE_VIEW { 2 } else { 40 };
-    let capacity = 10_000; // 24 bytes each: they straddle lines, and the seam
+    let capacity = 10_000; // 24 bytes each: they straddle cache lines and the seam
     let (producer, consumer) = ring::<[u64; 3]>(capacity).unwrap();
     let elements = laps * capacity as u64;
     thread::scope(|scope| {
