@@ -1,13 +1,13 @@
 //! `forebay queue`: messages between shells, over a queue in shared memory.
 //!
-//! It maps lines, or records that follow their length, to messages of [`forebay::queue::shared`] and back.
+//! It converts lines, or records with a length prefix, to messages of [`forebay::queue::shared`] and back.
 //!
 //! ```text
 //!  stdin ─▶ send NAME ─▶ /dev/shm/forebay.NAME ─▶ recv NAME ─▶ stdout        stat NAME: counts
 //! ```
 //!
-//! `recv` releases messages only after it has written them. If its reader leaves, or if it is killed, the next receiver
-//! gets them, including those that were written and not released yet: delivery is at least once.
+//! `recv` releases messages only after it has written them. If the reader of its output leaves, or if it is killed, the next
+//! receiver gets them, including those that were written and not released yet: delivery is at least once.
 
 use crate::{
     args::{Queue as Flags, QueueCommand, Recv, Remove, Send, Stat},
@@ -33,16 +33,16 @@ const SCHEMA: u32 = 1;
 /// Messages that `recv` takes, writes and releases at a time.
 const BURST: u64 = 64;
 
-/// Bytes that one write puts into a pipe completely or not at all, even if the writer is killed meanwhile (`pipe(7)`).
+/// The largest write that a pipe accepts as a whole or not at all, even if the writer is killed meanwhile (`pipe(7)`).
 const ATOMIC_WRITE: usize = 4096;
 
 /// How long `stat` waits for a process that holds the queue's locks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Sends, receives, counts or removes.
+/// Runs `send`, `recv`, `stat` or `remove`.
 ///
 /// # Errors
-/// A name that no queue can have; no queue, or no memory for one; input or output fail.
+/// The name is not valid, the queue does not exist, there is not enough memory for one, or input or output fails.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let name = match &flags.command {
         QueueCommand::Send(Send { name, .. })
@@ -62,19 +62,19 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The queue of that name; a new one if there is none and `creates`.
+/// Attaches to the queue with this name. If there is none and `creates` is set, makes one.
 fn attach(name: &str, creates: bool) -> Result<Shared> {
     let is = |error: &forebay::Error, kind| error.cause().is_some_and(|cause| cause.kind() == kind);
     match shared::attach(name) {
         Err(error) if is(&error, ErrorKind::NotFound) && creates => {}
         Err(error) if is(&error, ErrorKind::NotFound) => bail!(
             "there is no queue `{name}`: `forebay queue send {name}` makes one, and so does \
-             `forebay queue recv --create {name}`; `ls /dev/shm/forebay.*` lists those there are"
+             `forebay queue recv --create {name}`; `ls /dev/shm/forebay.*` lists the existing ones"
         ),
         answer => return Ok(answer?),
     }
     match shared::create(name, &Config::default()) {
-        // Another process was faster.
+        // Another process made it in the meantime.
         Err(error) if is(&error, ErrorKind::AlreadyExists) => Ok(shared::attach(name)?),
         answer => {
             let queue = answer?;
@@ -102,7 +102,7 @@ fn send(flags: &Send) -> Result<()> {
     Ok(())
 }
 
-/// Reads the next message; false at the end.
+/// Reads the next message; false at the end of the input.
 fn read_message(
     input: &mut impl BufRead,
     framed: bool,
@@ -112,7 +112,7 @@ fn read_message(
     const FAILED: &str = "standard input cannot be read";
     message.clear();
     if !framed {
-        // One more than fits, and its end, so that nothing longer is held in memory.
+        // One byte more than fits, and the newline: a longer line is never held in memory.
         let most = largest as u64 + 2;
         let read = input
             .take(most)
@@ -132,13 +132,15 @@ fn read_message(
     let mut len = [0; 4];
     input
         .read_exact(&mut len)
-        .context("a record's length is cut off")?;
+        .context("the last record's length is incomplete")?;
     let len = u32::from_be_bytes(len) as usize;
     if len > largest {
-        bail!("a record says {len} bytes: this queue holds messages of up to {largest}");
+        bail!("a record has {len} bytes: this queue holds messages of up to {largest}");
     }
     message.resize(len, 0);
-    input.read_exact(message).context("a record is cut off")?;
+    input
+        .read_exact(message)
+        .context("the last record is incomplete")?;
     Ok(true)
 }
 
@@ -146,7 +148,7 @@ fn recv(flags: &Recv) -> Result<()> {
     let queue = attach(&flags.name, flags.create)?;
     let receiver = queue.receiver();
     let mut left = flags.count.unwrap_or(u64::MAX);
-    // Without the buffer of `Stdout`, which ends its writes at line ends: records hold those, too.
+    // Without the buffer of `Stdout`, which flushes at newlines: records may contain newlines.
     let mut out = standard::output()?;
     while left > 0 {
         let burst = match receiver.take_burst(left.min(BURST) as usize, None) {
@@ -166,7 +168,7 @@ fn recv(flags: &Recv) -> Result<()> {
     Ok(())
 }
 
-/// Writes whole messages, as many at once as a pipe takes completely or not at all; a longer one has a write of its own.
+/// Writes whole messages. One write has as many as a pipe accepts atomically; a longer message has a separate write.
 fn write(burst: &Burst<'_>, framed: bool, out: &mut impl Write) -> io::Result<()> {
     let mut text = Vec::with_capacity(ATOMIC_WRITE);
     for (_, message) in burst.iter() {
@@ -190,7 +192,7 @@ fn write(burst: &Burst<'_>, framed: bool, out: &mut impl Write) -> io::Result<()
 fn stat(flags: &Stat) -> Result<()> {
     let receiver = attach(&flags.name, false)?.receiver();
     let stats = (receiver.stats(Some(PATIENCE)))
-        .with_context(|| format!("the queue `{}` cannot be counted", flags.name))?;
+        .with_context(|| format!("the counts of the queue `{}` are not available", flags.name))?;
     let capacity = receiver.capacity_bytes();
     let text = match flags.json {
         true => output::json(&as_json(&flags.name, &stats, capacity)) + "\n",
@@ -198,7 +200,7 @@ fn stat(flags: &Stat) -> Result<()> {
     };
     answer(&text)?;
     if !stats.adds_up() {
-        bail!("these counts do not add up: something has written into the queue's memory");
+        bail!("these counts do not add up: another process has overwritten the queue's memory");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `forebay queue`, as two shells use it.
+//! Tests of `forebay queue`, used as from two shells.
 
 mod support;
 
@@ -15,7 +15,7 @@ use std::{
 };
 use support::text;
 
-/// A queue's name of its own for each test, removed at its end.
+/// A queue name for one test. The queue is removed at the end of the test.
 struct Name(String);
 
 impl Name {
@@ -82,8 +82,8 @@ fn records_behind_their_length_carry_any_bytes() {
     let got = name.run("recv", &["--framed", "-c", "3"], b"");
     assert_eq!(got.stdout, records);
     for (torn, says) in [
-        (&b"\0\0\0\x03ab"[..], "a record is cut off"),
-        (b"\0\0", "a record's length is cut off"),
+        (&b"\0\0\0\x03ab"[..], "the last record is incomplete"),
+        (b"\0\0", "the last record's length is incomplete"),
         (b"\xff\0\0\0", "this queue holds messages of up to"),
     ] {
         let refused = name.run("send", &["--framed"], torn);
@@ -124,7 +124,7 @@ fn a_reader_that_goes_away_leaves_its_messages_to_the_next_receiver() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let first = receiver.stdout(writer).spawn().unwrap();
-    end(first); // a broken pipe is no failure
+    end(first); // a closed pipe is not a failure
     let second = name.run("recv", &["-c", "2"], b"");
     assert_eq!(text(&second.stdout), "1\n2\n");
 }
@@ -222,7 +222,7 @@ fn a_queue_of_another_user_is_refused_and_gets_nothing() {
 fn each_write_is_of_whole_messages() {
     for (flags, end) in [(&["-c", "600"][..], 0), (&["-c", "600", "--framed"], 4)] {
         let name = Name::new(if end == 0 { "writes" } else { "framed-writes" });
-        // Most are short, some longer than a pipe takes at once.
+        // Most are short, some longer than a pipe accepts atomically.
         let messages: Vec<Vec<u8>> = (0..600_usize)
             .map(|number| {
                 format!("{number} ")
@@ -248,7 +248,7 @@ fn each_write_is_of_whole_messages() {
             }
         }
         assert!(name.run("send", &flags[2..], &input).status.success());
-        // What one write brings is one datagram.
+        // One write is one datagram.
         let (mine, theirs) = UnixDatagram::pair().unwrap();
         let mut receiver = name.command("recv", flags);
         let mut receiver = receiver.stdout(OwnedFd::from(theirs)).spawn().unwrap();
@@ -314,7 +314,7 @@ fn killed_receivers_leave_whole_lines_and_lose_none() {
     sending.join().unwrap();
     end(sender);
     end(first);
-    end(receiver(&[])); // what the last one killed held
+    end(receiver(&[])); // the messages that the last killed receiver held
     drop(writer);
     let mut counts = vec![0; LINES];
     for got in reading.join().unwrap() {
@@ -324,5 +324,5 @@ fn killed_receivers_leave_whole_lines_and_lose_none() {
     }
     assert!(counts.iter().all(|&count| count > 0));
     let twice = counts.iter().filter(|&&count| count > 1).count() as u64;
-    assert!(twice <= KILLS * 64, "{twice} lines more than once");
+    assert!(twice <= KILLS * 64, "{twice} lines received more than once");
 }

@@ -1,21 +1,20 @@
-//! The only system calls of this crate: mapping memory, sleeping on a word, asking how much memory is left.
+//! The system calls of this crate: mapping memory, sleeping on a word, and reading how much memory is left.
 //!
-//! It imports nothing of the crate but the error. [`Mapping`] owns address space and gives it back; everything above
-//! it works with that type and never with `mmap`. Read `memory::mirror` next.
+//! [`Mapping`] owns address space and unmaps it when dropped. All other code uses that type instead of `mmap`.
 //!
 //! ```text
-//!  reserve (PROT_NONE, 2 × len, aligned)   ┌─────────────────────────────┐  one map
-//!  first view  (MAP_FIXED, memfd at 0)     ┌──────────────┬ ─ ─ ─ ─ ─ ─ ─┐  two maps
-//!  second view (MAP_FIXED, memfd at 0)     ┌──────────────┬──────────────┐  two maps, both on the same pages
+//!  reserve (PROT_NONE, 2 × len, aligned)   ┌─────────────────────────────┐  one mapping
+//!  first view  (MAP_FIXED, memfd at 0)     ┌──────────────┬ ─ ─ ─ ─ ─ ─ ─┐  two mappings
+//!  second view (MAP_FIXED, memfd at 0)     ┌──────────────┬──────────────┐  two mappings, both of the same pages
 //! ```
 #![allow(unsafe_code)]
 
-#[cfg(not(loom))] // models signal otherwise
+#[cfg(not(loom))] // models have their own signals
 pub(crate) mod eventfd;
 pub(crate) mod file;
 #[cfg(not(any(loom, miri)))] // models fence on both sides
 pub(crate) mod membarrier;
-#[cfg(not(loom))] // models are of one process
+#[cfg(not(loom))] // a model is one process
 pub(crate) mod passing;
 #[cfg(not(loom))]
 pub(crate) mod sealed;
@@ -38,7 +37,7 @@ use rustix::{
     thread::futex,
 };
 
-/// What the x86-64 and aarch64 kernels use for one entry of the second page-table level.
+/// The bytes that one entry of the second page-table level maps on x86-64 and aarch64.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// The size of a page, read at run time: 4096 on x86-64, up to 65536 on aarch64.
@@ -46,15 +45,15 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// The processor that this thread runs on; the scheduler may move the thread at any time.
+/// The processor on which this thread runs; the scheduler may move the thread at any time.
 #[cfg(not(any(loom, miri)))]
 pub(crate) fn current_cpu() -> u32 {
     rustix::thread::sched_getcpu() as u32
 }
 
-/// Closes `file`, and reports what the kernel says to that: an error of a write that it had put off.
+/// Closes `file` and reports errors of `close`, such as one of a delayed write.
 pub(crate) fn close(file: fs::File) -> io::Result<()> {
-    // SAFETY: the descriptor was ours alone, and is given up here: it is closed once. It is free on Linux also after an error.
+    // SAFETY: the descriptor is owned and given up here, so it is closed once. On Linux it is free even after an error.
     let answer = unsafe { libc::close(file.into_raw_fd()) };
     match answer {
         0 => Ok(()),
@@ -65,32 +64,32 @@ pub(crate) fn close(file: fs::File) -> io::Result<()> {
     }
 }
 
-/// What can be asked for a part of a [`Mapping`]; none of it changes a byte.
+/// Requests for a part of a [`Mapping`]. None of them changes a byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Advice {
-    /// Make every page present and writable now, and say so where memory is missing.
+    /// Make every page present and writable now, and return an error if there is not enough memory.
     Populate,
-    /// Map every page that is there now, to read: for memory that is mapped to read only.
-    #[cfg_attr(loom, allow(dead_code))] // nobody hands any over
+    /// Map every page that is present now for reading: for read-only mappings.
+    #[cfg_attr(loom, allow(dead_code))] // in models, no memory is handed over
     PopulateRead,
-    /// Leave it out of children made by fork.
+    /// Exclude it from children made by fork.
     DontFork,
     /// Use huge pages when a page is first touched.
     Huge,
-    /// Gather the pages into huge ones now.
+    /// Collapse the pages into huge ones now.
     Collapse,
 }
 
-/// Address space that we own, readable and writable, given back when dropped.
+/// Address space that this value owns, readable and writable, unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping is plain memory that no thread has a claim on; `Mapping` itself never touches its bytes.
+// SAFETY: a mapping is plain memory without ties to a thread; `Mapping` itself never accesses its bytes.
 unsafe impl Send for Mapping {}
-// SAFETY: the shared methods only read the two fields or ask the kernel about the range.
+// SAFETY: the methods with `&self` only read the two fields or make system calls on the range.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -99,7 +98,7 @@ impl Mapping {
         Mapping::aligned(len, align, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// `len` bytes (whole pages) of zeroed memory seen twice, back to back: `2 * len` bytes, two maps.
+    /// `len` bytes (whole pages) of zeroed memory mapped twice, back to back: `2 * len` bytes, two mappings.
     pub(crate) fn mirrored(len: usize, align: usize) -> io::Result<Mapping> {
         let file =
             rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -108,7 +107,7 @@ impl Mapping {
         Mapping::mirrored_file(&file, 0, len, align)
     }
 
-    /// `len` bytes of `file` from byte `from` on (whole pages, both) seen twice, back to back.
+    /// `len` bytes of `file` from byte `from` on (whole pages, both) mapped twice, back to back.
     fn mirrored_file(
         file: &impl AsRawFd,
         from: u64,
@@ -122,7 +121,7 @@ impl Mapping {
             let at = mapping.start.as_ptr().wrapping_add(view);
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-            // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and nobody uses yet.
+            // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and which are not in use yet.
             let got = unsafe {
                 libc::mmap(
                     at.cast(),
@@ -140,12 +139,12 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps with slack, then gives back what lies before and behind the aligned part: one map remains.
+    /// Maps more than needed, then unmaps the parts before and after the aligned range: one mapping remains.
     fn aligned(len: usize, align: usize, protection: i32) -> io::Result<Mapping> {
         let slack = align - page_size();
         let whole = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
         let start = unsafe { libc::mmap(ptr::null_mut(), whole, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -162,10 +161,10 @@ impl Mapping {
     fn trim(&mut self, before: usize, len: usize) -> io::Result<()> {
         let start = self.start.as_ptr();
         let behind = self.len - before - len;
-        // SAFETY: the tail of our own fresh mapping, which nobody uses.
+        // SAFETY: the end of our own fresh mapping, which is not in use yet.
         unsafe { unmap(start.wrapping_add(before + len), behind) }?;
         self.len -= behind;
-        // SAFETY: the head of our own fresh mapping, which nobody uses.
+        // SAFETY: the beginning of our own fresh mapping, which is not in use yet.
         unsafe { unmap(start, before) }?;
         // SAFETY: `before` is less than the length, so the sum stays inside the mapping.
         self.start = unsafe { self.start.add(before) };
@@ -173,7 +172,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The first byte.
+    /// Address of the first byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -183,7 +182,7 @@ impl Mapping {
         self.len
     }
 
-    /// Asks the kernel something for `part` (bytes from the start, on page boundaries).
+    /// Advises the kernel about `part` (bytes from the start, on page boundaries).
     pub(crate) fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
         assert!(part.start <= part.end && part.end <= self.len);
         /// From linux/include/uapi/asm-generic/mman-common.h; since Linux 6.1, not yet in libc.
@@ -196,7 +195,7 @@ impl Mapping {
             Advice::Collapse => MADV_COLLAPSE,
         };
         let at = self.start.as_ptr().wrapping_add(part.start);
-        // SAFETY: the range is ours (asserted above), and none of these changes what its bytes hold.
+        // SAFETY: the range is ours (asserted above), and no advice changes the contents of its bytes.
         let answer = unsafe { libc::madvise(at.cast(), part.end - part.start, advice) };
         match answer {
             0 => Ok(()),
@@ -204,10 +203,10 @@ impl Mapping {
         }
     }
 
-    /// How many bytes of `part` the kernel maps by huge pages now, by its own word (`/proc/self/smaps`).
+    /// How many bytes of `part` the kernel maps by huge pages now, according to `/proc/self/smaps`.
     ///
-    /// The kernel joins neighbouring maps of one kind. Then this is the part that is certain: the joint map's huge
-    /// pages less what may belong to the neighbours.
+    /// The kernel merges neighbouring mappings of one kind. The result is then a lower bound: the huge pages of the merged
+    /// mapping less those that may belong to the neighbours.
     pub(crate) fn huge_bytes(&self, part: Range<usize>) -> usize {
         let start = self.start.as_ptr() as usize;
         let (first, last) = (start + part.start, start + part.end);
@@ -215,7 +214,7 @@ impl Mapping {
             return 0;
         };
         let (mut overlap, mut foreign, mut huge) = (0, 0, 0);
-        // The kernel walks each map that it tells of, and they are in the order of their addresses.
+        // The kernel walks each mapping before it prints it, in the order of addresses; a small buffer allows stopping early.
         let smaps = io::BufReader::with_capacity(4096, smaps);
         for line in smaps.lines().map_while(Result::ok) {
             if let Some((from, to)) = address_range(&line) {
@@ -238,18 +237,18 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: we own the range, and whoever holds a pointer into it lives no longer than we do.
+        // SAFETY: we own the range, and pointers into it do not outlive this value.
         let answer = unsafe { unmap(self.start.as_ptr(), self.len) };
         debug_assert!(answer.is_ok(), "{answer:?}");
     }
 }
 
-/// Gives addresses back; nothing where `len` is 0.
+/// Unmaps addresses; does nothing if `len` is 0.
 ///
-/// By libc like all mapping here, not by rustix's own system calls: sanitizers watch libc's.
+/// By libc, like all mapping here, instead of rustix's own system calls: sanitizers intercept libc's functions.
 ///
 /// # Safety
-/// The range is whole pages of a mapping of ours that nobody uses any more.
+/// The range consists of whole pages of one of our mappings that are no longer in use.
 unsafe fn unmap(at: *mut u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
     if len > 0 && unsafe { libc::munmap(at.cast(), len) } != 0 {
@@ -258,8 +257,8 @@ unsafe fn unmap(at: *mut u8, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the device start on `len` bytes of a file from `from` on, as far as they lie in the page cache only; with `wait`, until it
-/// has them. The length and the file's other metadata need a sync all the same.
+/// Starts writing `len` bytes of a file from `from` on to the device, as far as they are only in the page cache. With `wait`,
+/// returns when they are written. The file's length and other metadata still need a sync.
 pub(crate) fn write_back(file: &fs::File, from: u64, len: u64, wait: bool) -> io::Result<()> {
     let start = libc::SYNC_FILE_RANGE_WRITE;
     let flags = match wait {
@@ -274,22 +273,22 @@ pub(crate) fn write_back(file: &fs::File, from: u64, len: u64, wait: bool) -> io
     }
 }
 
-/// The header of a map in smaps: `7f0000000000-7f0000200000 rw-s …`.
+/// Parses the header of a mapping in smaps: `7f0000000000-7f0000200000 rw-s …`.
 fn address_range(line: &str) -> Option<(usize, usize)> {
     let (from, to) = line.split_whitespace().next()?.split_once('-')?;
     let hexadecimal = |text| usize::from_str_radix(text, 16).ok();
     Some((hexadecimal(from)?, hexadecimal(to)?))
 }
 
-/// The first number in `Name:   123 kB`, 0 where there is none.
+/// The first number in `Name:   123 kB`, or 0 if there is none.
 fn number(line: &str) -> usize {
     let word = line.split_whitespace().find_map(|word| word.parse().ok());
     word.unwrap_or(0)
 }
 
-/// Bytes of memory that can still be had: the machine's, or what the cgroup leaves if that is less.
+/// Bytes of available memory: the machine's, or what the cgroup's limits leave if that is less.
 ///
-/// `None` where the kernel does not say.
+/// `None` if the kernel does not report it.
 pub(crate) fn available_memory() -> Option<usize> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo
@@ -303,11 +302,11 @@ pub(crate) fn available_memory() -> Option<usize> {
     Some(rest.fold(machine, usize::min))
 }
 
-/// What one line of `/proc/self/cgroup` leaves: its group's limits and those of all groups above it.
+/// Memory that one line of `/proc/self/cgroup` leaves, under the limits of its group and of all groups above it.
 fn cgroup_rest(line: &str, root: &Path) -> Option<usize> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);
-    // Version 2 has one hierarchy without a name; version 1 has one for memory, in a folder of its own.
+    // Version 2 has one hierarchy without a name; version 1 has one for memory, in a separate folder.
     let (root, limit, usage) = match controllers {
         "" => (root.to_path_buf(), "memory.max", "memory.current"),
         names if names.split(',').any(|name| name == "memory") => (
@@ -317,7 +316,7 @@ fn cgroup_rest(line: &str, root: &Path) -> Option<usize> {
         ),
         _ => return None,
     };
-    // In a container the path may be the host's and not exist here; then only the root of the mount counts.
+    // In a container the path may be the host's and not exist here. Then only the root of the mount counts.
     let group: PathBuf = root.join(group.trim_start_matches('/'));
     group
         .ancestors()
@@ -326,7 +325,7 @@ fn cgroup_rest(line: &str, root: &Path) -> Option<usize> {
             let limit: usize = read_word(&folder.join(limit))?;
             let usage: usize = read_word(&folder.join(usage))?;
             let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-            // File pages are charged too, but the kernel takes them back when memory is wanted.
+            // Pages of files are charged, too, but the kernel reclaims them when memory is needed.
             let lists = stat.lines().filter(|line| {
                 line.starts_with("inactive_file ") || line.starts_with("active_file ")
             });
@@ -336,26 +335,26 @@ fn cgroup_rest(line: &str, root: &Path) -> Option<usize> {
         .min()
 }
 
-/// The number that a file consists of; `None` for "max" or no such file.
+/// The number in a file; `None` for "max" or if there is no such file.
 fn read_word(path: &Path) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Sleeps while `word` holds `expected`, until [`futex_wake`] or the time limit; true unless the time was up.
+/// Sleeps while `word` holds `expected`, until [`futex_wake`] or the time limit; false only after the time limit.
 ///
-/// It may also return early for no reason: the caller looks again.
-#[cfg_attr(loom, allow(dead_code))] // models sleep otherwise
+/// It may also return early without a reason, so the caller must check again.
+#[cfg_attr(loom, allow(dead_code))] // models have their own sleep
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
-    // A limit beyond the kernel's range is none.
+    // A limit beyond the kernel's range means no limit.
     let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
     let answer = futex::wait(word, futex::Flags::PRIVATE, expected, limit.as_ref());
     answer != Err(rustix::io::Errno::TIMEDOUT)
 }
 
 /// Wakes one sleeper of `word`.
-#[cfg_attr(loom, allow(dead_code))] // models sleep otherwise
+#[cfg_attr(loom, allow(dead_code))] // models have their own sleep
 pub(crate) fn futex_wake(word: &AtomicU32) {
-    // It can only fail for a bad address, and a reference is none.
+    // It fails only for a bad address, which a reference never is.
     let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
 }
 

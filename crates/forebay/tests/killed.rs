@@ -1,6 +1,6 @@
-//! Processes killed with `kill -9` in the middle of whatever they do with a queue: the others lose nothing of it.
+//! Processes killed with `kill -9` at any point of using a queue: the other processes lose no message.
 //!
-//! Each test runs this program again as its children, and says by the environment what they are to be.
+//! Each test runs this program again as its children, and selects their role by the environment.
 
 use forebay::queue::{
     RecvError,
@@ -22,7 +22,7 @@ use support::{
 
 mod support;
 
-/// Kills in each test: as many as `FOREBAY_KILLS` says, else 300.
+/// Kills in each test: `FOREBAY_KILLS`, or 300 by default.
 fn rounds() -> u32 {
     let said = env::var("FOREBAY_KILLS").ok();
     said.map_or(300, |said| said.parse().expect("FOREBAY_KILLS is a number"))
@@ -30,7 +30,7 @@ fn rounds() -> u32 {
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
 
-/// A queue and a folder for a test, both gone at its end.
+/// A queue and a folder for a test, both removed at its end.
 struct Lab {
     name: String,
     folder: PathBuf,
@@ -44,7 +44,7 @@ impl Lab {
         Lab { name, folder }
     }
 
-    /// This program again, as `role` number `number`.
+    /// Starts this program again, as `role` number `number`.
     fn child(&self, role: &str, number: u32) -> Mortal {
         let child = children::role("child")
             .env("FOREBAY_ROLE", role)
@@ -75,7 +75,7 @@ fn message(sender: u32, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Sender and number; the message is checked to the last byte.
+/// The sender and the number of a message, which is checked to the last byte.
 fn check(bytes: &[u8]) -> (u32, u64) {
     let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
     let (sender, number) = (word(0) as u32, word(8));
@@ -83,7 +83,7 @@ fn check(bytes: &[u8]) -> (u32, u64) {
     (sender, number)
 }
 
-/// What a child does until it is killed. A test of its own only so that the program can be run as one.
+/// Runs a child until it is killed. It is a test only so that the program can be run as a child.
 #[test]
 #[ignore = "it is what the other tests run as a child"]
 fn child() {
@@ -121,10 +121,10 @@ fn child() {
                 let mut place = sender.reserve(message.len(), None).unwrap();
                 for (place, byte) in place.iter_mut().zip(message) {
                     *place = byte;
-                    std::hint::spin_loop(); // slowly, so that many die here
+                    std::hint::spin_loop(); // slow, so that many children die here
                 }
                 place.commit();
-                // How many were sent for certain.
+                // How many messages were certainly sent.
                 file.write_all_at(&(number + 1_u64).to_ne_bytes(), 0)
                     .unwrap();
             }
@@ -207,7 +207,7 @@ fn wait_for_queue(lab: &Lab) -> Shared {
     }
 }
 
-/// Kills receivers while numbers are sent; gives for each number how often it was received, at first and again.
+/// Kills receivers while numbers are sent. Returns how often each number was received, at first and again.
 fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)>) {
     let queue = create(&lab.name, &small(after_death)).unwrap();
     let mut dice = Dice(0xABCD_EF01);
@@ -284,7 +284,7 @@ fn a_queue_is_never_broken_by_deaths_while_other_processes_are_stopped() {
     let receiver = queue.receiver();
     let (mut received, rounds) = (0, rounds() / 3);
     for round in 0..rounds {
-        // The one that dies may hold one lock, and the one that is stopped the other.
+        // The process that dies may hold one lock, and the stopped one the other.
         let stopped = dice.below(4);
         children[stopped].signal(libc::SIGSTOP);
         let dies = (stopped + 1 + dice.below(3)) % 4;
@@ -326,7 +326,7 @@ fn a_stopped_process_is_alive_and_costs_a_time_limit() {
     child.signal(libc::SIGSTOP);
     let limit = Some(Duration::from_millis(200));
     let mut next = 100;
-    // What it had sent, and then nothing more, within the limit, and nothing is taken from it.
+    // The messages that it had sent, and then none, within the limit. None of them is lost.
     while let Ok(message) = receiver.take(limit) {
         assert_eq!(check(&message), (0, next));
         next += 1;

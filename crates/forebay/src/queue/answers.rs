@@ -1,9 +1,9 @@
-//! What sends and receives answer when there is nothing to do: full, empty, over. It imports nothing. Read `sender` next.
+//! The errors of a queue: why nothing was sent, received or counted.
 
 use super::core::No;
 use std::{error, fmt};
 
-/// Why a message was not sent. The queue is as if nobody had tried.
+/// Why a message was not sent. A failed send does not change the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// There is no room now, and the call or the queue's policy does not wait.
@@ -12,12 +12,12 @@ pub enum SendError {
     TimedOut,
     /// The queue is closed.
     Closed,
-    /// No message is that long in this queue.
+    /// The message is longer than this queue can hold.
     TooLong {
-        /// Bytes of the longest message that it can hold.
+        /// Length in bytes of the longest message that fits.
         largest: usize,
     },
-    /// The shared memory holds no queue any more: a process has overwritten it.
+    /// A process has overwritten the shared memory, which therefore no longer holds a queue.
     Broken,
 }
 
@@ -26,25 +26,25 @@ pub enum SendError {
 pub enum RecvError {
     /// There is no message now, and the call does not wait.
     Empty,
-    /// No message came within the time limit.
+    /// No message arrived within the time limit.
     TimedOut,
-    /// The queue is closed, and nothing is left in it.
+    /// The queue is closed and empty.
     Closed,
-    /// The next message is longer than the buffer. It stays where it is, for whoever takes it.
+    /// The next message is longer than the buffer. It stays in the queue for the next receive call.
     TooSmall {
-        /// Bytes of that message.
+        /// Length of that message in bytes.
         needed: usize,
     },
-    /// The shared memory holds no queue any more: a process has overwritten it.
+    /// A process has overwritten the shared memory, which therefore no longer holds a queue.
     Broken,
 }
 
-/// Why there are no counts of a queue between processes.
+/// Why the counts of a shared queue are not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsError {
-    /// A process that is stopped, or very slow, held a lock of the queue for the whole time limit.
+    /// A stopped or very slow process held a lock of the queue for the whole time limit.
     Held,
-    /// The shared memory holds no queue any more: a process has overwritten it.
+    /// A process has overwritten the shared memory, which therefore no longer holds a queue.
     Broken,
 }
 
@@ -58,7 +58,7 @@ impl StatsError {
 }
 
 impl SendError {
-    /// `waited`: whether the call was allowed to.
+    /// `waited`: whether the call was allowed to wait.
     pub(super) fn from_no(no: No, waited: bool) -> SendError {
         match no {
             No::Broken => SendError::Broken,
@@ -70,7 +70,7 @@ impl SendError {
 }
 
 impl RecvError {
-    /// `waited`: whether the call was allowed to.
+    /// `waited`: whether the call was allowed to wait.
     pub(super) fn from_no(no: No, waited: bool) -> RecvError {
         match no {
             No::Broken => RecvError::Broken,
@@ -100,7 +100,7 @@ impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecvError::Empty => f.write_str("the queue is empty"),
-            RecvError::TimedOut => f.write_str("no message came within the time limit"),
+            RecvError::TimedOut => f.write_str("no message arrived within the time limit"),
             RecvError::Closed => f.write_str("the queue is closed and empty"),
             RecvError::Broken => f.write_str("the queue's memory was overwritten"),
             RecvError::TooSmall { needed } => {
@@ -117,7 +117,7 @@ impl fmt::Display for StatsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StatsError::Held => f.write_str(
-                "a process that is stopped or very slow held the queue's lock for the whole time limit",
+                "a stopped or very slow process held the queue's lock for the whole time limit",
             ),
             StatsError::Broken => f.write_str("the queue's memory was overwritten"),
         }

@@ -1,7 +1,6 @@
-//! Questions to a queue that change nothing in its messages: is there a message, or room, where the frames are, and what
-//! happened so far.
+//! Read-only queries on a queue: whether there is a message or room, where the frames are, and the counts.
 //!
-//! They look at the words of `core` under the locks that guard them, and cite its edges.
+//! Each query reads the shared words under the locks that guard them. Edge names refer to the table in `core`.
 
 use super::{
     Stats,
@@ -12,17 +11,17 @@ use super::{
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl Core {
-    /// Whether a receiver would get an answer now: a message, or the end.
+    /// Whether a receive call would return at once, with a message or with the end of the queue.
     pub(super) fn has_message(&self, limit: &Limit) -> Answer<bool> {
         let _held = self.hold_head(limit)?;
         let position = self.control.head.position.load(Relaxed); // LOCK
         Ok(match self.at_head(position) {
             None => self.is_closed() && self.has_no_more(position),
-            Some(kind) => kind != Kind::Busy, // whoever fills it rings
+            Some(kind) => kind != Kind::Busy, // the sender that fills it rings
         })
     }
 
-    /// Whether the next message is still longer than `fits`, and if so, that we want to be told when it is taken.
+    /// Whether the next message is still longer than `fits`. If so, also requests a wake-up when another receiver takes it.
     pub(super) fn wants_pass(&self, fits: usize, limit: &Limit) -> Answer<bool> {
         let head = &self.control.head;
         let _held = self.hold_head(limit)?;
@@ -36,7 +35,7 @@ impl Core {
         Ok(is_long)
     }
 
-    /// Whether a sender would get an answer now: room for `len` bytes, or that the queue is closed.
+    /// Whether a send call would return at once: there is room for `len` bytes, or the queue is closed.
     pub(super) fn has_room(&self, len: usize, limit: &Limit) -> Answer<bool> {
         let _held = self.hold_tail(limit)?;
         let tail = self.control.tail.position.load(Relaxed); // LOCK
@@ -45,8 +44,8 @@ impl Core {
         Ok(has_room || self.is_closed())
     }
 
-    /// Shows the frames between `from` and `to` in order, each by its position and the bytes of its message. Under the tail's
-    /// lock, so that none of them goes away.
+    /// Calls `see` for each frame between `from` and `to`, in order, with its position and the length of its message. The
+    /// tail's lock is held meanwhile, so that no frame is freed.
     pub(super) fn walk(&self, from: u64, to: u64, mut see: impl FnMut(u64, usize)) -> Answer<()> {
         let mut left = to.wrapping_sub(from);
         if left > self.capacity() as u64 {
@@ -61,7 +60,7 @@ impl Core {
         Ok(())
     }
 
-    /// What happened so far, at one moment of the receivers' side.
+    /// The counts so far, all read at one moment of the receivers' side.
     pub(super) fn stats(&self, limit: &Limit) -> Answer<Stats> {
         let (head, tail) = (&self.control.head, &self.control.tail);
         let _head = self.hold_head(limit)?;
@@ -70,7 +69,7 @@ impl Core {
         let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
         let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));
         let (end, position) = (tail.position.load(Relaxed), head.position.load(Relaxed));
-        // Senders free what was read when they need its room; here it counts as free already.
+        // Senders free bytes that were read only when they need the room; this counts them as free already.
         let (mut first_used, mut is_free) = (tail.free.load(Relaxed), true);
         self.walk(first_used, position, |frame, len| {
             is_free &= self.kind(frame).is_over();

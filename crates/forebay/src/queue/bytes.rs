@@ -1,16 +1,15 @@
-//! The memory in which frames lie: where a frame's header and its message are, whatever the position.
+//! The memory that holds the frames: finds a frame's header and message from its position.
 //!
-//! It owns a mirror and knows no protocol: `core` says who may touch what. It imports `memory`, `sync` and `sys`. Read `core`
-//! next.
+//! It owns the mirrored mapping and knows nothing of the protocol: `core` defines which thread may touch which bytes.
 //!
 //! ```text
 //!  mirror:      │ 6 7 │ 3 . . │ 4 5 6 │ 6 7 │ 3 . . │ 4 5 6 │   frame 6…7 begins in the first view and ends in the second
 //!  for checkers:│ 7 . │ 3 . . │ 4 5 6 │ 6 7 │ . . . │ . . . │   plain memory of twice the capacity
 //! ```
 //!
-//! Checkers (loom, miri, ThreadSanitizer) cannot see that two addresses are one byte. Since every access to a frame
-//! starts at its header, and that lies below the capacity, plain memory of twice the capacity does for them: a frame
-//! that begins in the first half and ends in the second is found again there.
+//! Checkers (loom, Miri, ThreadSanitizer) cannot see that two addresses name the same byte. Each access to a frame starts at
+//! its header, which lies below the capacity. Plain memory of twice the capacity therefore works for them: a frame that
+//! begins in the first half and ends in the second is found at the same address again.
 #![allow(unsafe_code)]
 
 use super::frame::{ALIGN, HEADER, largest};
@@ -21,16 +20,16 @@ use crate::{
 };
 use std::{ptr::NonNull, slice};
 
-/// What stands in front of a message. All three are written by the frame's sender before the tail passes the frame;
-/// after that only the state changes.
+/// The header before a message. The frame's sender writes all three fields before the tail passes the frame. After that
+/// only the state changes.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Header {
-    /// A [`Kind`](super::frame::Kind); who writes it next is said in `core`.
+    /// A [`Kind`](super::frame::Kind) and its owner; `core` defines which thread writes it next.
     pub(super) state: AtomicU32,
     /// Bytes of the message.
     pub(super) len: AtomicU32,
-    /// Number of the message among all that were reserved, from 0.
+    /// Number of the message, counting all reserved messages from 0.
     pub(super) sequence: AtomicU64,
 }
 
@@ -42,9 +41,9 @@ const _: () = assert!(size_of::<Header>() == HEADER && align_of::<Header>() == A
 pub(super) struct Bytes {
     base: NonNull<u8>,
     capacity: usize,
-    /// Bytes of the longest message.
+    /// Length in bytes of the longest message.
     largest: usize,
-    /// Masks a position to an aligned offset, where the capacity is a power of two; else 0.
+    /// The mask that turns a position into an aligned offset if the capacity is a power of two; otherwise 0.
     mask: u64,
     #[allow(dead_code)] // held to be dropped
     memory: Memory,
@@ -56,7 +55,7 @@ pub(super) struct Bytes {
 #[allow(dead_code)] // held to be dropped
 enum Memory {
     Own(OwnMemory),
-    /// Seen twice, and by other processes.
+    /// Mapped twice, and shared with other processes.
     #[cfg(not(loom))]
     Shared(crate::sys::Mapping),
 }
@@ -74,13 +73,13 @@ fn mask(capacity: usize) -> u64 {
     }
 }
 
-// SAFETY: it is memory; who touches which bytes is `core`'s to say, which every unsafe method here asks for.
+// SAFETY: it is plain memory. Every unsafe method here requires that the caller follows `core` on which bytes it touches.
 unsafe impl Send for Bytes {}
 // SAFETY: as above; headers are atomics.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// Memory of `capacity` bytes, rounded up to whole pages (not for checkers, whose models are small).
+    /// Allocates `capacity` bytes, rounded up to whole pages. Checkers get the exact size, because their models are small.
     pub(super) fn new(capacity: usize, config: &MapConfig) -> Result<Bytes> {
         #[cfg(not(any(loom, miri, forebay_one_view)))]
         let (memory, capacity) = {
@@ -113,10 +112,10 @@ impl Bytes {
         })
     }
 
-    /// Memory of `capacity` bytes that `mapping` shows twice.
+    /// Uses `capacity` bytes that `mapping` maps twice.
     ///
     /// # Panics
-    /// If it is not twice as long.
+    /// If `mapping` is not twice as long as `capacity`.
     #[cfg(not(loom))]
     pub(super) fn shared(mapping: crate::sys::Mapping, capacity: usize) -> Bytes {
         assert_eq!(mapping.len(), 2 * capacity);
@@ -129,22 +128,22 @@ impl Bytes {
         }
     }
 
-    /// Bytes of the longest message.
+    /// Length in bytes of the longest message.
     #[inline(always)]
     pub(super) fn largest(&self) -> usize {
         self.largest
     }
 
-    /// Bytes in all.
+    /// The capacity in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// A multiple of [`ALIGN`] below the capacity, whatever the position: it may come from memory that another process
-    /// writes.
+    /// The offset of `position`: a multiple of [`ALIGN`] below the capacity for any `position`, since another process may
+    /// have written it.
     #[inline(always)]
     fn offset(&self, position: u64) -> usize {
-        // A division takes as long as much of the rest of taking a message.
+        // A division would take as long as a large part of the rest of taking a message.
         match self.mask {
             0 => (position % self.capacity as u64) as usize & !(ALIGN - 1),
             mask => (position & mask) as usize,
@@ -154,7 +153,7 @@ impl Bytes {
     /// The header of the frame at `position`.
     ///
     /// # Safety
-    /// A frame begins there, or the caller may begin one there: nobody uses these bytes for a message.
+    /// A frame begins there, or the caller may begin one there: no thread uses these bytes for a message.
     #[inline(always)]
     pub(super) unsafe fn header(&self, position: u64) -> &Header {
         let offset = self.offset(position);
@@ -163,16 +162,16 @@ impl Bytes {
         #[cfg(not(loom))]
         {
             let at = self.base.as_ptr().wrapping_add(offset).cast::<Header>();
-            // SAFETY: below the capacity, so with its header inside the two views; 8-aligned, as `offset` and the base are,
-            // for every position; zeroed memory and whatever was written are valid atomics; the caller keeps messages out.
+            // SAFETY: the address is below the capacity, so the header lies inside the two views. It is 8-aligned for every
+            // position, as `offset` and the base are. Any bytes are valid atomics. The caller ensures that no message overlaps.
             unsafe { &*at }
         }
     }
 
-    /// The message of `len` bytes in the frame at `position`, to read.
+    /// The message of `len` bytes in the frame at `position`, for reading.
     ///
     /// # Safety
-    /// `len` is at most [`largest`](Bytes::largest). A frame of that length begins there, and nobody
+    /// `len` is at most [`largest`](Bytes::largest). A frame of that length begins at `position`, and no thread
     /// writes to its message while the slice lives.
     #[inline(always)]
     pub(super) unsafe fn message(&self, position: u64, len: usize) -> &[u8] {
@@ -180,24 +179,24 @@ impl Bytes {
         self.frame_cells(position, len)
             .for_each(|cell| cell.with(|_| ()));
         let at = self.at(position);
-        // SAFETY: inside the two views: it begins in the first one, and the caller promises a length that makes the frame
-        // no longer than one view; initialised (zeroed when made); the caller keeps writers out.
+        // SAFETY: the slice is inside the two views: it begins in the first one, and the caller promises a length that makes the
+        // frame no longer than one view. The memory is initialised (zeroed when made). The caller ensures that no thread writes.
         unsafe { slice::from_raw_parts(at, len) }
     }
 
-    /// The message of `len` bytes in the frame at `position`, to write.
+    /// The message of `len` bytes in the frame at `position`, for writing.
     ///
     /// # Safety
-    /// `len` is at most [`largest`](Bytes::largest). A frame of that length begins there, and nobody
-    /// else touches its message while the slice lives.
+    /// `len` is at most [`largest`](Bytes::largest). A frame of that length begins at `position`, and no other thread
+    /// touches its message while the slice lives.
     #[inline(always)]
-    #[allow(clippy::mut_from_ref)] // the caller's promise stands for the borrow
+    #[allow(clippy::mut_from_ref)] // the caller's promise replaces the borrow
     pub(super) unsafe fn message_mut(&self, position: u64, len: usize) -> &mut [u8] {
         #[cfg(loom)]
         self.frame_cells(position, len)
             .for_each(|cell| cell.with_mut(|_| ()));
         let at = self.at(position);
-        // SAFETY: as in `message`, and the caller keeps everybody else out.
+        // SAFETY: as in `message`, and the caller ensures that no other thread accesses these bytes.
         unsafe { slice::from_raw_parts_mut(at, len) }
     }
 
@@ -207,7 +206,7 @@ impl Bytes {
         self.base.as_ptr().wrapping_add(offset)
     }
 
-    /// What loom watches for the message of the frame at `position`: a cell for each 8 bytes of its frame.
+    /// The loom cells that stand for the frame at `position`: one for each 8 bytes.
     #[cfg(loom)]
     fn frame_cells(
         &self,
@@ -219,7 +218,7 @@ impl Bytes {
         (first..first + cells).map(|cell| &self.shadow[cell % self.shadow.len()].1)
     }
 
-    /// The point at which writes through one view show in the other.
+    /// Makes writes through one view visible in the other.
     #[inline(always)]
     pub(super) fn settle(&self) {
         if !cfg!(any(loom, miri)) {

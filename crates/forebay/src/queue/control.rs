@@ -1,7 +1,7 @@
-//! The words that the ends of a queue share: positions, counts, locks, events. No logic.
+//! The words that all ends of a queue share: positions, counts, locks and events. No logic.
 //!
-//! Each side's words lie together, since one lock guards them and one cache line brings them. It imports `sync`. Read
-//! `core` next, which says who writes what when.
+//! Each side's words are adjacent: one lock guards them, and one cache line holds them. `core` defines which thread writes
+//! which word at what time.
 
 use super::{
     event::{Event, Passing},
@@ -12,75 +12,75 @@ use crate::sync::{
     mortal::{AtomicU32, AtomicU64},
 };
 
-/// All shared words of a queue. Between processes it lies in the shared memory, where zeros are a new one, and any bytes
-/// are one.
+/// All shared words of a queue. A queue between processes keeps them in the shared memory. All zeros are a new queue, and any
+/// bytes are valid values.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Control {
     pub(super) tail: CachePadded<Tail>,
     pub(super) head: CachePadded<Head>,
-    /// Receivers wait for a message, or for the end. Rung by whoever commits, aborts or closes.
+    /// Receivers wait here for a message or the end. Rung by commits, aborts and `close`.
     pub(super) arrived: CachePadded<Event>,
-    /// One sender waits for room, or for the end: the one whose turn it is. Rung by whoever releases a message, drops one,
-    /// passes over one or closes.
+    /// One sender, the holder of `turn`, waits here for room or the end. Rung when a message is released, dropped or passed
+    /// over, and by `close`.
     pub(super) room: CachePadded<Event>,
-    /// Who waits for room waits in turn: only the holder sleeps on `room`.
+    /// Senders that wait for room queue up here: only the holder sleeps on `room`.
     pub(super) turn: CachePadded<Lock>,
     pub(super) rare: CachePadded<Rare>,
 }
 
-/// The senders' side. All but the lock is written only under the lock.
+/// The senders' side. All words except the lock are written only under the lock.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Tail {
     pub(super) lock: Lock,
-    /// First position behind all frames. Read by receivers: edge RESERVE.
+    /// First position after all frames. Read by receivers: edge RESERVE.
     pub(super) position: AtomicU64,
-    /// First position whose bytes are in use: all frames below it are over.
+    /// First position whose bytes are in use: all frames below it are finished.
     pub(super) free: AtomicU64,
-    /// Sequence number of the next message: how many were reserved.
+    /// Sequence number of the next message, which is the number of messages reserved so far.
     pub(super) next: AtomicU64,
 }
 
-/// The receivers' side. All but the lock is written only under the lock.
+/// The receivers' side. All words except the lock are written only under the lock.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Head {
     pub(super) lock: Lock,
-    /// The frame that is to be taken next. Read by senders: edge PASS.
+    /// The frame to take next. Read by senders: edge PASS.
     pub(super) position: AtomicU64,
-    /// The tail as last seen: never too large.
+    /// The tail as last loaded: never larger than the true tail.
     pub(super) known_tail: AtomicU64,
     /// Frames that receivers have taken.
     pub(super) received: AtomicU64,
     /// Frames that senders dropped as the oldest.
     pub(super) dropped: AtomicU64,
-    /// Frames passed over, since their senders gave them up.
+    /// Frames passed over because their senders aborted them.
     pub(super) aborted: AtomicU64,
-    /// Frames passed over, since their senders died.
+    /// Frames passed over because their senders died.
     pub(super) torn: AtomicU64,
-    /// Frames below the head that wait for another receiver, since theirs died.
+    /// Frames below the head that wait for another receiver because theirs died.
     pub(super) returned: AtomicU64,
-    /// Frames that were taken again.
+    /// Frames that were delivered a second time.
     pub(super) redelivered: AtomicU64,
-    /// Frames that were left at that when their receivers died.
+    /// Frames whose receivers died, and that are not delivered again.
     pub(super) abandoned: AtomicU64,
-    /// The frame that is being abandoned (its position and 1), or 0; and how many there will be with it.
+    /// The frame being abandoned (its position + 1), or 0. The next word holds what `abandoned` will be afterwards.
     pub(super) abandoning: AtomicU64,
     pub(super) abandoned_then: AtomicU64,
 }
 
-/// What changes hardly ever, so that looking at it is cheap.
+/// Words that rarely change, so that reading them is cheap.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Rare {
-    /// Written once (1) under the tail's lock, read by all: edge CLOSE.
+    /// Set to 1 once, under the tail's lock; read by all sides: edge CLOSE.
     pub(super) closed: AtomicU32,
-    /// 1 while a sender has waited for room in vain again and again: all others then wait behind it. Written by the
+    /// 1 while a sender has repeatedly waited for room in vain: all other senders then queue up after it. Written by the
     /// holder of the turn.
     pub(super) starving: AtomicU32,
-    /// Receivers wait until another one takes a message that is too long for them.
+    /// Receivers whose buffer is too short for the next message wait here until another receiver takes it.
     pub(super) passed: Passing,
-    /// How many processes ever joined; each takes its number from it.
+    /// Number of processes that have ever joined; each takes its own number from it.
     pub(super) joined: AtomicU32,
 }

@@ -1,18 +1,18 @@
-//! Copying messages, of which most are short. It imports nothing. Read `sender` next.
+//! Copies messages. Most messages are short.
 
 const WORD: usize = 8;
 
-/// Copies all of `from`, which is as long as `to`. What fits into two registers is copied here: a call of the C library's
-/// function takes as long as all the rest of sending a word.
+/// Copies all of `from` into `to`, which has the same length. Up to two words are copied here, through registers: a call of
+/// the C library's function takes as long as all the rest of sending a word.
 ///
 /// # Panics
-/// If it is not.
+/// If the lengths differ.
 #[inline(always)]
 pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     match (from.first_chunk::<WORD>(), from.last_chunk::<WORD>()) {
         (Some(first), Some(last)) if from.len() <= 2 * WORD && to.len() == from.len() => {
             to[..WORD].copy_from_slice(first);
-            to[from.len() - WORD..].copy_from_slice(last); // over the first ones, where it is shorter than both
+            to[from.len() - WORD..].copy_from_slice(last); // overlaps the first word if the message is shorter than two words
         }
         _ => to.copy_from_slice(from),
     }

@@ -1,7 +1,7 @@
-//! The protocol of the queue: which frame is whose, and every ordering that says so.
+//! The protocol of the queue: the states of a frame, which thread may move it from one to the next, and all memory orderings.
 //!
-//! It knows no handles and no time limits but those of its locks; `waiting` sleeps, `sender` and `receiver` are what
-//! users hold. It imports `sync`. Read `waiting` next.
+//! It has no handles, and no time limits except those of its locks. `waiting` adds sleeping; `sender` and `receiver` are the
+//! public ends.
 //!
 //! ```text
 //!      free                        head                          tail
@@ -15,22 +15,27 @@
 //!                                            └─ drop oldest ▶ Dropped ──────────┘
 //! ```
 //!
-//! Between processes there are three states more, for what the dead leave behind; `recover` has them.
+//! Queues between processes have three more states, for frames that dead processes leave; see `recover`.
 //!
-//! Who may move what: under the tail's lock a sender writes a header beyond the tail and moves the tail over it, so a
-//! frame has its state before anybody can see it; it also moves `free` over frames that are over. Under the head's lock
-//! a receiver (or a sender that drops the oldest) takes the frame at the head and moves the head over it. Without any
-//! lock, a frame's own sender moves it from Busy, and its own receiver from Taken. The order of delivery is that of the
-//! reservations: while the frame at the head is Busy, receivers wait for its sender.
+//! Permissions:
 //!
-//! The head's lock may be held when the tail's is taken, never the other way round.
+//! - Under the tail's lock, a sender writes a header beyond the tail and then moves the tail over it, so a frame has its
+//!   state before any other thread can see it. It also moves `free` over finished frames.
+//! - Under the head's lock, a receiver (or a sender that drops the oldest) takes the frame at the head and moves the head
+//!   over it.
+//! - Without a lock, a frame's own sender moves it out of Busy, and its own receiver out of Taken.
+//!
+//! Messages are delivered in the order of their reservations: while the frame at the head is Busy, receivers wait for its
+//! sender.
+//!
+//! A thread that holds the head's lock may take the tail's, but not the other way round.
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
 //! | RESERVE | `reserve` stores tail | `take` loads tail | the headers before tail |
 //! | READY | `commit`, `abort` store the state | `take` loads it | the message |
-//! | OVER | `release` stores the state | `reserve` loads it, before it moves `free` | that the receiver is done with the bytes |
-//! | PASS | `take`, `drop_oldest` store head | `reserve` loads head, before it moves `free` | which frames were passed over, and that nobody looks at their headers any more |
+//! | OVER | `release` stores the state | `reserve` loads it, before it moves `free` | that the receiver has finished with the bytes |
+//! | PASS | `take`, `drop_oldest` store head | `reserve` loads head, before it moves `free` | which frames were passed over, and that their headers are no longer read |
 //! | CLOSE | `close` stores `closed`, after the last tail | `take` loads it, before the tail | that the tail moves no more |
 //! | LOCK | `lock` | `lock` | all words that the lock guards |
 //! | RING | `event` | `event` | that a sleeper needs waking |
@@ -54,54 +59,54 @@ use crate::{
     },
 };
 
-/// A queue's memory and words.
+/// A queue's memory and its shared words.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) control: Home,
     pub(super) bytes: Bytes,
     pub(super) peers: Peers,
-    /// Whether what a dead receiver held is given to another one.
+    /// Whether a message that a dead receiver held is delivered to another one.
     pub(super) redelivers: bool,
-    /// When we last looked after dead peers.
+    /// When this process last searched for the frames of dead peers.
     pub(super) last_burial: LastTime,
-    /// Poll loops that wait as `arrived` and `room` have it.
+    /// Poll loops that wait for `arrived`; the next field has those for `room`.
     pub(super) arrived_watchers: Watchers,
     pub(super) room_watchers: Watchers,
 }
 
-/// A frame that is ours alone: to fill (Busy) or to read (Taken). Its holder owes it a `commit` or `abort`, or a
+/// Exclusive access to one frame: to fill it (Busy) or to read it (Taken). Its holder must call `commit` or `abort`, or
 /// `release`. It is neither `Clone` nor `Copy`, only this file makes one, and its length is at most [`Core::largest`].
 ///
-/// It has no `Drop`: one that is lost before `reserve` has moved the tail over it never happened.
+/// It has no `Drop`: a frame that is lost before `reserve` has moved the tail over it was never reserved.
 #[derive(Debug)]
 pub(super) struct Frame {
     position: u64,
     pub(super) len: usize,
     pub(super) sequence: u64,
-    /// Another receiver had it before, and died.
+    /// Another receiver held it before, and died.
     pub(super) again: bool,
 }
 
-/// Why there is no frame.
+/// Why a call got no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum No {
-    /// Not enough room. `dropping_helps`: nothing but unread messages is in the way.
+    /// Not enough room. `dropping_helps`: only unread messages occupy the room.
     Room { dropping_helps: bool },
-    /// Nothing to take now.
+    /// There is no message to take now.
     Message,
-    /// The next message has so many bytes, which is more than was asked for.
+    /// The next message has this many bytes, more than the caller accepts.
     Fit(usize),
-    /// Nothing will come any more, or be taken in.
+    /// The queue is closed: no more messages will arrive, or be accepted.
     Closed,
-    /// A lock was not to be had in time.
+    /// A lock was not available in time.
     Time,
-    /// The shared memory does not hold a queue any more.
+    /// The shared memory no longer holds a queue.
     Broken,
 }
 
 pub(super) type Answer<T> = Result<T, No>;
 
-/// One of the two sides' locks, held.
+/// The lock of one side, held until dropped.
 pub(super) struct Held<'a>(&'a Lock);
 
 impl Drop for Held<'_> {
@@ -110,18 +115,18 @@ impl Drop for Held<'_> {
     }
 }
 
-/// `order`, or Relaxed where that bug is planted.
+/// `order`, or Relaxed if this bug is planted.
 fn unless_planted(bug: &str, order: Ordering) -> Ordering {
     if planted(bug) { Relaxed } else { order }
 }
 
-/// Adds to a count that the caller's lock guards; so no read-modify-write. Release: see `pass`.
+/// Increments a count that the caller's lock guards, which therefore needs no read-modify-write. Release: see `pass`.
 pub(super) fn add_one(count: &AtomicU64) {
     count.store(count.load(Relaxed).wrapping_add(1), Release);
 }
 
-/// Holds a lock that a dead process left, and does what that left half done. Where `mend` fails, for want of time or by bad
-/// memory, the lock is the dead owner's again, and the next one tries.
+/// Completes the work of a dead lock holder with `mend`, and returns the lock held. If `mend` fails, because time ran out or
+/// the memory is corrupt, the lock goes back to the dead owner, and the next caller tries again.
 #[cold]
 fn inherit(lock: &Lock, dead: Owner, mend: impl FnOnce() -> Answer<()>) -> Answer<Held<'_>> {
     if planted("queue-heir-mends-nothing") {
@@ -152,27 +157,27 @@ impl Core {
         })
     }
 
-    /// Wakes a receiver, if any waits; call it after what was published.
+    /// Wakes a receiver, if one waits. Call it after publishing a frame.
     #[inline(always)]
     pub(super) fn ring_arrived(&self) {
         let event = &self.control.arrived;
         event.ring(|| self.arrived_watchers.signal(event));
     }
 
-    /// Wakes the sender whose turn it is, if it waits; call it after what was published.
+    /// Wakes the sender whose turn it is, if it waits. Call it after publishing the room.
     #[inline(always)]
     pub(super) fn ring_room(&self) {
         let event = &self.control.room;
         event.ring(|| self.room_watchers.signal(event));
     }
 
-    /// Holds the tail's lock; what a dead holder left half done is done.
+    /// Takes the tail's lock, and completes the work of a holder that died.
     #[inline]
     pub(super) fn hold_tail(&self, limit: &Limit) -> Answer<Held<'_>> {
         self.hold(&self.control.tail.lock, limit, || self.mend_tail())
     }
 
-    /// Holds the head's lock; what a dead holder left half done is done.
+    /// Takes the head's lock, and completes the work of a holder that died.
     #[inline]
     pub(super) fn hold_head(&self, limit: &Limit) -> Answer<Held<'_>> {
         self.hold(&self.control.head.lock, limit, || self.mend_head(limit))
@@ -192,21 +197,21 @@ impl Core {
         }
     }
 
-    /// Bytes of memory, headers included.
+    /// The memory's size in bytes, headers included.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Bytes of the longest message.
+    /// Length in bytes of the longest message.
     pub(super) fn largest(&self) -> usize {
         self.bytes.largest()
     }
 
-    /// The header of a frame between free and tail, or at the tail under its lock.
+    /// The header of a frame between `free` and the tail, or at the tail under its lock.
     #[inline(always)]
     pub(super) fn header(&self, position: u64) -> &Header {
-        // SAFETY: a frame begins there: positions come from the shared words and from frames, by their spans. Where another
-        // process has overwritten those, it is still inside the memory and aligned, and read and written by atomics only.
+        // SAFETY: a frame begins there: positions come from the shared words and from frames, advanced by their spans. If another
+        // process has overwritten those, the address is still inside the memory and aligned, and only atomics access it.
         unsafe { self.bytes.header(position) }
     }
 
@@ -215,7 +220,7 @@ impl Core {
         Kind::of(self.header(position).state.load(Acquire)) // READY, or OVER
     }
 
-    /// Bytes of the message of the frame at `position`: loaded once, and never more than the memory holds.
+    /// Length of the message in the frame at `position`: loaded once, and never more than the memory holds.
     #[inline(always)]
     pub(super) fn len_at(&self, position: u64) -> Answer<usize> {
         // Relaxed: written before the tail passed it, so RESERVE or a lock made it visible.
@@ -226,10 +231,10 @@ impl Core {
         }
     }
 
-    /// Reserves a frame for each length of `lens` that finds room, in one piece of the order; `each` gets them.
-    /// At most [`largest`](Core::largest) bytes each.
+    /// Reserves one frame for each length in `lens` while there is room, as consecutive frames, and passes each to `each`.
+    /// Each length is at most [`largest`](Core::largest).
     ///
-    /// Fails only if there is not even one.
+    /// Fails only if there is no room even for the first one.
     #[inline]
     pub(super) fn reserve(
         &self,
@@ -251,8 +256,8 @@ impl Core {
                 break;
             }
             let header = self.header(position);
-            // Relaxed: RESERVE publishes them.
-            // Release on the state: whoever mends what we leave never finds an older `free` than this header.
+            // Relaxed: RESERVE publishes the length and the sequence number. Release on the state: a repair after this process
+            // dies must not see this header together with an older `free`.
             let state = Kind::Busy.of_owner(self.peers.me());
             header.state.store(state, Release);
             header.len.store(len as u32, Relaxed);
@@ -276,31 +281,31 @@ impl Core {
         self.bytes.settle();
         let order = unless_planted("queue-reserve-relaxed", Release);
         tail.position.store(position, order); // RESERVE
-        // Release: behind the tail also for whoever mends what we leave.
+        // Release: the repair after a death must not see the new `next` without the new tail.
         tail.next.store(sequence, Release);
         Ok(())
     }
 
-    /// Bytes behind `position`, at or beyond the tail, that are free as far as we know. Under the tail's lock.
+    /// Bytes known to be free after `position`, which is at or beyond the tail. Under the tail's lock.
     #[inline(always)]
     pub(super) fn vacant(&self, position: u64) -> u64 {
         let used = position.wrapping_sub(self.control.tail.free.load(Relaxed));
-        (self.capacity() as u64).saturating_sub(used) // nothing where the words make no sense
+        (self.capacity() as u64).saturating_sub(used) // nothing if the words are corrupt
     }
 
-    /// Moves `free` over frames that are over, until `needed` bytes are vacant and a little more; says whether they
+    /// Moves `free` over finished frames until `needed` bytes or a little more are vacant. Returns whether `needed` bytes
     /// are. Under the tail's lock.
     #[cold]
     pub(super) fn make_room(&self, position: u64, needed: u64) -> Answer<bool> {
         let capacity = self.capacity() as u64;
-        // So much more that this is seldom called, and not so much that the headers read here grow cold before their
-        // bytes are written again.
+        // Freeing more than needed makes this call rare. Freeing at most an eighth keeps the headers read here in the cache
+        // until their bytes are written again.
         let aim = needed.max(capacity / 8);
         let tail = &self.control.tail;
         let head = self.control.head.position.load(Acquire); // PASS
         let mut free = tail.free.load(Relaxed); // LOCK
         let mut used = position.wrapping_sub(free);
-        // Frames that this call has reserved lie behind the tail, and the head is at most there.
+        // The head is never beyond the tail, while frames that this call has reserved lie after it.
         let mut passed = head.wrapping_sub(free);
         if used > capacity || passed > used {
             return Err(No::Broken);
@@ -315,23 +320,23 @@ impl Core {
         Ok(capacity - used >= needed)
     }
 
-    /// The message of a frame, to fill.
+    /// The message of a frame, for filling.
     #[inline(always)]
     pub(super) fn fill<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
-        // SAFETY: a frame of this length, at most the largest, begins there, and it is Busy: its one `Frame`, exclusively
-        // borrowed, says that nobody else touches it.
+        // SAFETY: a frame of this length, at most the largest, begins there, and it is Busy. The exclusive borrow of its only
+        // `Frame` proves that no other thread touches it.
         unsafe { self.bytes.message_mut(frame.position, frame.len) }
     }
 
-    /// The message of a frame.
+    /// The message of a frame, for reading.
     #[inline(always)]
     pub(super) fn read<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
-        // SAFETY: a frame of this length, at most the largest, begins there, and it is Taken or Busy: nobody but its one
-        // `Frame`'s holder writes to it, which takes an exclusive borrow of that, or the frame itself.
+        // SAFETY: a frame of this length, at most the largest, begins there, and it is Taken or Busy. Only the holder of its one
+        // `Frame` may write to it, which takes an exclusive borrow of that, or the frame itself.
         unsafe { self.bytes.message(frame.position, frame.len) }
     }
 
-    /// Lets receivers have a frame that was filled.
+    /// Publishes a filled frame to the receivers.
     #[inline]
     pub(super) fn commit(&self, frame: Frame) {
         self.bytes.settle();
@@ -340,16 +345,16 @@ impl Core {
         state.store(Kind::Ready.word(), order); // READY
     }
 
-    /// Gives a reserved frame up: receivers pass over it.
+    /// Discards a reserved frame: receivers pass over it.
     pub(super) fn abort(&self, frame: Frame) {
         self.bytes.settle();
         let state = &self.header(frame.position).state;
         state.store(Kind::Aborted.word(), Release); // READY
     }
 
-    /// Takes up to `most` messages that are next, in order, none longer than `fits`; `each` gets them.
+    /// Takes up to `most` of the next messages, in order, none longer than `fits`, and passes each frame to `each`.
     ///
-    /// Fails only if there is not even one.
+    /// Fails only if there is not a single one.
     #[inline]
     pub(super) fn take(
         &self,
@@ -395,7 +400,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes the message that is next if it is there and no longer than `fits`; `None`: [`take`](Core::take) knows more.
+    /// Takes the next message if it is there and no longer than `fits`. After `None`, [`take`](Core::take) finds out why.
     #[inline]
     pub(super) fn take_next(&self, fits: usize, limit: &Limit) -> Answer<Option<Frame>> {
         let head = &self.control.head;
@@ -430,12 +435,12 @@ impl Core {
         Ok(frame)
     }
 
-    /// Takes the frame of a dead receiver, whose message has `len` bytes. Under both locks.
+    /// Takes over the frame of a dead receiver, whose message has `len` bytes. Under both locks.
     #[cold]
     pub(super) fn take_again(&self, position: u64, len: usize) -> Frame {
         debug_assert!(len <= self.largest());
         let (header, head) = (self.header(position), &self.control.head);
-        // Release, like the count behind it: see `pass`.
+        // Release, like the count after it: see `pass`.
         let state = Kind::Taken.of_owner(self.peers.me());
         header.state.store(state, Release);
         let returned = head.returned.load(Relaxed); // LOCK
@@ -467,12 +472,12 @@ impl Core {
         }
     }
 
-    /// Moves the head over the frame there, of a message of `len` bytes, which gets this `state` and is counted. Under the
-    /// head's lock.
+    /// Gives the frame at the head, of a message of `len` bytes, this `state`, counts it, and moves the head over it. Under
+    /// the head's lock.
     #[inline(always)]
     fn pass(&self, position: u64, len: usize, state: u32, count: &AtomicU64) {
         let beyond = position.wrapping_add(span(len));
-        // Relaxed: PASS publishes it, and the count behind it is a Release for whoever mends what we leave.
+        // Relaxed: PASS publishes it. The count after it is a Release, for a repair after this process dies.
         self.header(position).state.store(state, Relaxed);
         add_one(count);
         let order = unless_planted("queue-pass-relaxed", Release);
@@ -482,7 +487,7 @@ impl Core {
         }
     }
 
-    /// Moves the head over a frame that nobody is to receive.
+    /// Moves the head over a frame that is not to be received.
     fn pass_over(&self, position: u64, kind: Kind) -> Answer<()> {
         let head = &self.control.head;
         let count = match kind {
@@ -495,7 +500,7 @@ impl Core {
         Ok(())
     }
 
-    /// Gives the bytes of a taken frame back.
+    /// Returns the bytes of a taken frame.
     #[inline]
     pub(super) fn release(&self, frame: Frame) {
         self.bytes.settle();
@@ -504,7 +509,7 @@ impl Core {
         state.store(Kind::Done.word(), order); // OVER
     }
 
-    /// Drops the message that would be taken next; says whether that made a difference.
+    /// Drops the message at the head; returns whether that changed anything.
     pub(super) fn drop_oldest(&self, limit: &Limit) -> Answer<bool> {
         let head = &self.control.head;
         let _held = self.hold_head(limit)?;
@@ -514,11 +519,11 @@ impl Core {
             Some(kind @ (Kind::Aborted | Kind::Torn)) => self.pass_over(position, kind)?,
             _ => return Ok(false),
         }
-        self.ring_room(); // it may be more than we need
+        self.ring_room(); // it may free more than this sender needs
         Ok(true)
     }
 
-    /// Takes nothing in from now on. What was reserved before may still be committed.
+    /// Closes the queue: it accepts no new message. Frames that are already reserved may still be committed.
     pub(super) fn close(&self) {
         let held = self.hold_tail(&Limit::new(None));
         self.control.rare.closed.store(1, Release); // CLOSE
@@ -532,15 +537,15 @@ impl Core {
         self.control.rare.closed.load(Acquire) != 0 // CLOSE
     }
 
-    /// Whether the tail is still at `position`; asked after CLOSE, it stays there.
+    /// Whether the tail is still at `position`. If called after CLOSE, the tail then stays there.
     pub(super) fn has_no_more(&self, position: u64) -> bool {
         self.control.tail.position.load(Acquire) == position // RESERVE
     }
 
-    /// Whether any frame lies between head and tail, committed or not, as far as one can say without a lock.
+    /// Whether any frame lies between head and tail, committed or not: a hint, read without a lock.
     #[inline]
     pub(super) fn has_frames(&self) -> bool {
-        // Relaxed: a hint; whoever takes looks again under the lock. Sleepers have fences in front of it.
+        // Relaxed: a hint, which receivers check again under the lock. Sleepers execute a fence before it.
         let head = self.control.head.position.load(Relaxed);
         head != self.control.tail.position.load(Relaxed)
     }

@@ -1,20 +1,21 @@
-//! What sleepers of a queue wait for: any number of them, woken one at a time, and at most one on its way at once.
+//! What the sleepers of a queue wait for. Any number may sleep; they are woken one at a time, and no second one is woken until
+//! the first has arrived.
 //!
-//! A queue has two such events: a message may be there, and room may be there. It imports `sync`. Read `core` next.
+//! A queue has two such events: a message may be there, and room may be there.
 //!
 //! ```text
-//!   sleeper:  join ─▶ (fence) ─▶ look ─▶ sleep while quiet ─▶ quiet it ─▶ (fence) ─▶ look … leave ─▶ ring if there is more
+//!   sleeper:  join ─▶ (fence) ─▶ check ─▶ sleep while quiet ─▶ quiet it ─▶ (fence) ─▶ check … leave ─▶ ring if there is more
 //!   ringer:   publish ─▶ (fence) ─▶ sleepers, and quiet? ─▶ signal it, wake one
 //! ```
 //!
-//! While one sleeper is on its way nobody else is woken, however much is published: a system call each would cost
-//! more than all the rest. So **whoever has slept, or was about to, passes the signal on if it leaves more behind than
-//! it takes**. Then this holds: where there is something to take and somebody asleep, somebody is awake who will see
-//! to it.
+//! While one woken sleeper has not yet arrived, no other is woken, no matter how much is published: a system call for each
+//! would cost more than all the rest. So **a thread that has slept, or was about to, passes the signal on if it leaves more
+//! than it takes**. Invariant: if there is something to take and a thread is asleep, then some thread is awake that will
+//! take it or pass the signal on.
 //!
 //! | Edge | One side | Other side | What it gives |
 //! |---|---|---|---|
-//! | RING | `join` and `sleep`: adding to `sleepers`, quieting `signal`, SeqCst fence, then a look | `ring`: after the publishing store, SeqCst fence, load of both | One of the two sees the other: the ringer sees a sleeper and no signal, or the look sees what was published. Never neither |
+//! | RING | `join` and `sleep`: adding to `sleepers`, quieting `signal`, SeqCst fence, then a check | `ring`: after the publishing store, SeqCst fence, load of both | At least one of the two sees the other: the ringer sees a sleeper and no signal, or the check sees what was published |
 
 use super::futex::Futex;
 use crate::sync::{
@@ -30,40 +31,40 @@ use std::time::Duration;
 const QUIET: u32 = 0;
 const SIGNALLED: u32 = 1;
 
-/// Something that may happen, and those who sleep until it does.
+/// An event, and the threads that sleep until it happens.
 #[derive(Debug, Default)]
 pub(super) struct Event {
-    /// Written by those who join and leave, read by ringers: how many may be asleep.
+    /// How many may be asleep. Written by threads that join and leave, read by ringers.
     sleepers: AtomicU32,
-    /// Written by ringers (1) and by the one that was woken (0), read by the kernel: nobody falls asleep while it is 1.
+    /// Set to 1 by ringers and to 0 by the woken thread, read by the kernel: no thread falls asleep while it is 1.
     signal: Futex,
 }
 
 impl Event {
-    /// Says that we are about to sleep; the caller looks again before it does.
+    /// Announces that this thread is about to sleep. The caller must check once more before it does.
     pub(super) fn join(&self) {
         self.sleepers.fetch_add(1, Relaxed); // Relaxed: the fence orders it
         fence(SeqCst); // RING, the sleeper's side
     }
 
-    /// Sleeps until a ring, or for `limit` at most, and then looks are due: what it was rung for may be ours.
-    /// It may also return early.
+    /// Sleeps until a ring, or for up to `limit`. The caller must check afterwards, since the ring may have been for it. It may
+    /// also return early.
     pub(super) fn sleep(&self, limit: Option<Duration>) {
         self.signal.sleep(QUIET, limit);
-        // Relaxed: the fence orders it. A swap and not a store, for models only: see the last test below.
+        // Relaxed: the fence orders it. A swap instead of a store only because of loom: see the last test below.
         self.signal.swap(QUIET, Relaxed);
         if !planted("queue-sleep-without-fence") {
             fence(SeqCst); // RING, the sleeper's side
         }
     }
 
-    /// Ends what [`join`](Event::join) began. The caller rings if it leaves anything behind for others.
+    /// Ends what [`join`](Event::join) began. The caller rings if it leaves anything for others.
     pub(super) fn leave(&self) {
-        self.sleepers.fetch_sub(1, Relaxed); // Relaxed: a ringer that still counts us wakes nobody, or somebody early
+        self.sleepers.fetch_sub(1, Relaxed); // Relaxed: a ringer that still counts this thread wakes none, or one too early
     }
 
-    /// Wakes one sleeper, if there is any and none is on its way, and `others`, who sleep elsewhere but have joined; call it
-    /// after what was published.
+    /// Wakes one sleeper, if there is one and no woken one is still to arrive, and runs `others` for sleepers that joined but
+    /// sleep elsewhere. Call it after publishing.
     #[inline(always)]
     pub(super) fn ring(&self, others: impl FnOnce()) {
         if !planted("queue-ring-without-fence") {
@@ -78,39 +79,39 @@ impl Event {
 
     #[cold]
     fn wake(&self) {
-        // Relaxed: ordered by the fence in `ring`; what was published has edges of its own.
+        // Relaxed: ordered by the fence in `ring`; the published data has its own edges.
         if self.signal.load(Relaxed) == QUIET && self.signal.swap(SIGNALLED, Relaxed) == QUIET {
             self.signal.wake_one();
         }
     }
 }
 
-/// That the head has passed a message: all who wait for it are told at once, which is rare. No count of sleepers: the
-/// head's lock orders both sides.
+/// The event that the head has passed a message. It is rare, so all waiting threads are woken at once. It needs no count of
+/// sleepers: the head's lock orders both sides.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
-    /// Written under the head's lock, read by the kernel: 1 while somebody waits.
+    /// 1 while a thread waits. Written under the head's lock, read by the kernel.
     word: Futex,
 }
 
 impl Passing {
-    /// Says that we wait; the caller holds the head's lock, and sleeps when it has given it back.
+    /// Announces that this thread waits. The caller holds the head's lock, and sleeps after releasing it.
     pub(super) fn wait_for(&self) {
         self.word.store(1, Relaxed); // Relaxed: the head's lock orders it
     }
 
-    /// Sleeps until told, or for `limit` at most; it may return early.
+    /// Sleeps until woken, or for up to `limit`; it may return early.
     pub(super) fn sleep(&self, limit: Option<Duration>) {
         self.word.sleep(1, limit);
     }
 
-    /// Whether anybody waits; the caller holds the head's lock.
+    /// Whether any thread waits; the caller holds the head's lock.
     #[inline(always)]
     pub(super) fn has_waiters(&self) -> bool {
         self.word.load(Relaxed) == 1 // Relaxed: the head's lock orders it
     }
 
-    /// Tells them; the caller holds the head's lock.
+    /// Wakes all waiting threads; the caller holds the head's lock.
     #[cold]
     pub(super) fn tell(&self) {
         self.word.store(0, Relaxed); // Relaxed: the head's lock orders it
@@ -155,8 +156,8 @@ mod tests {
         });
     }
 
-    /// Why `sleep` swaps: loom lets a store slip in between the two halves of another thread's swap (its issue 254), and so
-    /// a ringer see a signal that was quieted long before. No processor does that. Once this fails, a store will do.
+    /// Why `sleep` swaps: loom lets a store slip in between the two halves of another thread's swap (loom's issue 254), so that a
+    /// ringer sees a signal that was quieted long before. No processor does that. Once this test fails, a store will do.
     #[cfg(loom)]
     #[test]
     fn loom_lets_a_store_slip_into_a_swap() {
@@ -167,7 +168,7 @@ mod tests {
             let swapping = word.clone();
             let thread = thread::spawn(move || swapping.swap(2, Relaxed));
             word.store(1, Relaxed);
-            // 0, then 1, then 2: or 0, then 2, then 1. But not what the swap did not see, and yet is gone behind it.
+            // Correct orders are 0, 1, 2 (the swap returns 1) and 0, 2, 1. A swap that returns 0 while 2 stays missed the store.
             if thread.join().unwrap() == 0 && word.load(Relaxed) == 2 {
                 SLIPPED.store(true, Relaxed);
             }

@@ -1,23 +1,23 @@
-//! The record layout of a message in the queue's memory: pure arithmetic, no memory.
+//! The record layout of a message in the queue's memory. Only arithmetic; it accesses no memory.
 //!
-//! It imports nothing. Read `bytes` next, where such frames lie, then `core`, which moves them from state to state.
+//! `bytes` places such frames in memory, and `core` moves them from state to state.
 //!
 //! ```text
 //!  position (a multiple of 8)                                            position + span(len)
 //!    │ state u32 │ len u32 │ sequence u64 │ len bytes of the message │ 0–7 unused │ next frame
-//!    │  who moves it: core                │  8-aligned               │
+//!    │ moved as in `core`                 │  8-aligned               │
 //! ```
 //!
-//! Positions count bytes since the queue was made and never wrap: at 100 GB/s that would take 5 years. A frame may
-//! lie across the end of the memory; in the mirror it is in one piece all the same.
+//! Positions count bytes since the queue was made and never wrap: at 100 GB/s that would take 5 years. A frame may cross the
+//! end of the memory; in the mirrored mapping it is contiguous nevertheless.
 
-/// Bytes in front of every message.
+/// Bytes of header before every message.
 pub(super) const HEADER: usize = 16;
 
-/// Every frame begins at a multiple of this, so that state and length never lie across the end of the memory.
+/// Every frame begins at a multiple of this, so that the state and the length never cross the end of the memory.
 pub(super) const ALIGN: usize = 8;
 
-/// Bytes that a message of `len` bytes takes up in the memory.
+/// Bytes of memory that a message of `len` bytes occupies, header included.
 pub(super) const fn span(len: usize) -> u64 {
     (HEADER + len.next_multiple_of(ALIGN)) as u64
 }
@@ -25,15 +25,15 @@ pub(super) const fn span(len: usize) -> u64 {
 /// The longest message that `capacity` bytes (a multiple of 8) can hold.
 pub(super) const fn largest(capacity: usize) -> usize {
     let room = capacity - HEADER;
-    let sayable = (u32::MAX as usize) / ALIGN * ALIGN; // what `len` can say
+    let sayable = (u32::MAX as usize) / ALIGN * ALIGN; // the largest value that `len` can hold
     if room < sayable { room } else { sayable }
 }
 
-/// Where a frame stands in its life; the edges between are those of `core`'s picture.
+/// The state of a frame. `core` has the diagram of the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
-    /// No state of ours: the memory was overwritten.
+    /// Not a valid state: the memory was overwritten.
     Alien = 0,
     /// Reserved: a sender is filling it.
     Busy = 1,
@@ -41,31 +41,31 @@ pub(super) enum Kind {
     Ready = 2,
     /// A receiver is reading it.
     Taken = 3,
-    /// Read: its bytes are free once those before it are.
+    /// Read: its bytes are free as soon as all bytes before them are.
     Done = 4,
-    /// Given up by its sender; whoever comes to it passes over it.
+    /// Given up by its sender; receivers pass over it.
     Aborted = 5,
     /// Dropped as the oldest in a full queue.
     Dropped = 6,
-    /// Its sender died before it committed; whoever comes to it passes over it.
+    /// Its sender died before it committed; receivers pass over it.
     Torn = 7,
-    /// Its receiver died; it is there for another one.
+    /// Its receiver died; another receiver may take it.
     Returned = 8,
-    /// Its receiver died, and the queue is to leave it at that.
+    /// Its receiver died, and the queue does not deliver it again.
     Abandoned = 9,
 }
 
-/// Who holds a lock or a frame: the number of a peer; [`Owner::NOBODY`] in a queue of one process, where nobody dies
+/// The number of the peer that holds a lock or a frame. [`Owner::NOBODY`] in a queue of one process, where no thread dies
 /// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner(u32);
 
 impl Owner {
     pub(super) const NOBODY: Owner = Owner(0);
-    /// Bits of an owner, in words that say more.
+    /// Bits of an owner in a word that also holds other fields.
     pub(super) const BITS: u32 = 28;
 
-    /// The `number`th peer, from 1 on; numbers repeat after 268 million.
+    /// The `number`th peer, counted from 1. Numbers repeat after 268 million.
     pub(super) fn new(number: u32) -> Owner {
         Owner(number & ((1 << Self::BITS) - 1))
     }
@@ -75,17 +75,17 @@ impl Owner {
     }
 }
 
-/// The bits of a state word that say the kind; the others say the owner.
+/// The low bits of a state word hold the kind, the others the owner.
 const KIND_BITS: u32 = 4;
 const _: () = assert!(KIND_BITS + Owner::BITS == u32::BITS);
 
-/// Who owns a frame with this state word.
+/// The owner of a frame with this state word.
 pub(super) fn owner(word: u32) -> Owner {
     Owner(word >> KIND_BITS)
 }
 
 impl Kind {
-    /// What a state word says.
+    /// The kind in a state word.
     pub(super) fn of(word: u32) -> Kind {
         match word & ((1 << KIND_BITS) - 1) {
             1 => Kind::Busy,
@@ -101,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// The state word of a frame that nobody owns.
+    /// The state word of a frame without an owner.
     pub(super) fn word(self) -> u32 {
         self as u32
     }
@@ -111,7 +111,7 @@ impl Kind {
         self as u32 | owner.0 << KIND_BITS
     }
 
-    /// Whether a frame below the head is over and done with, so that its bytes may be used again.
+    /// Whether a frame below the head is finished, so that its bytes may be used again.
     pub(super) fn is_over(self) -> bool {
         matches!(
             self,

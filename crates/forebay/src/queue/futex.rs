@@ -1,13 +1,13 @@
-//! A word that threads can sleep on: while it holds a value, until they are woken.
+//! A word that threads can sleep on: while it holds a given value, until they are woken.
 //!
-//! On the machine it is the kernel's futex, through `sys`, of the kind that works between processes too. For loom it is a lock and a condition, which do what the
-//! kernel does: nobody falls asleep on a value that has changed, and whoever sleeps takes no steps, so that loom sees a
-//! lost wake-up at once as a deadlock. It imports `sync` and `sys`. Read `lock` next, then `event`.
+//! Normally it is the kernel's futex, through `sys`, in the variant that works between processes. For loom it is a lock and a
+//! condition variable that behave as the kernel does: no thread falls asleep on a value that has changed, and a sleeping
+//! thread takes no steps, so that loom reports a lost wake-up at once as a deadlock.
 
 use crate::sync::mortal::AtomicU32;
 use std::{ops::Deref, time::Duration};
 
-/// The word; it orders nothing by itself.
+/// The word. It gives no ordering by itself.
 #[derive(Debug, Default)]
 pub(super) struct Futex {
     word: AtomicU32,
@@ -25,17 +25,17 @@ impl Deref for Futex {
 
 #[cfg(not(loom))]
 impl Futex {
-    /// Sleeps while the word holds `expected`, until woken or for `limit` at most; it may return early.
+    /// Sleeps while the word holds `expected`, until woken or for up to `limit`; it may return early.
     pub(super) fn sleep(&self, expected: u32, limit: Option<Duration>) {
         crate::sys::shared::futex_wait(&self.word, expected, limit);
     }
 
-    /// Wakes one sleeper; call it after the word was changed.
+    /// Wakes one sleeper. Call it after changing the word.
     pub(super) fn wake_one(&self) {
         crate::sys::shared::futex_wake(&self.word);
     }
 
-    /// Wakes all sleepers; call it after the word was changed.
+    /// Wakes all sleepers. Call it after changing the word.
     pub(super) fn wake_all(&self) {
         crate::sys::shared::futex_wake_all(&self.word);
     }
@@ -60,10 +60,10 @@ impl Default for Asleep {
 
 #[cfg(loom)]
 impl Futex {
-    /// A model has no clock: every limit is over at once, or as soon as all others had their turn.
+    /// A model has no clock: every limit expires at once, or as soon as all other threads had a turn.
     pub(super) fn sleep(&self, expected: u32, limit: Option<Duration>) {
         let held = self.asleep.lock.lock().unwrap();
-        // Relaxed: as the kernel's look.
+        // Relaxed: like the kernel's own check.
         if limit.is_some() {
             drop(held);
             loom::thread::yield_now();

@@ -1,4 +1,4 @@
-//! What all handles of a queue in this process share, and when it ends. It imports `sync`. Read `sender` next.
+//! The state that all handles of a queue in this process share, and the rule for closing it.
 
 use super::{Config, WhenFull, core::Core};
 use crate::{
@@ -6,14 +6,14 @@ use crate::{
     sync::atomic::{AtomicUsize, Ordering::AcqRel},
 };
 
-/// A queue and how many hold which end of it.
+/// A queue, and the number of handles of each of its ends.
 #[derive(Debug)]
 pub(super) struct Handles {
     pub(super) core: Core,
     pub(super) when_full: WhenFull,
     pub(super) senders: Count,
     pub(super) receivers: Count,
-    /// Whether the queue ends with the last handle of a kind: not where other processes may have some.
+    /// Whether the queue closes with the last handle of a kind. Not if other processes may hold handles.
     closes: bool,
 }
 
@@ -29,7 +29,7 @@ impl Handles {
         })
     }
 
-    /// A queue that others have, too, without any handle yet.
+    /// A queue that other processes share, without any handle yet.
     #[cfg(not(loom))]
     pub(super) fn shared(core: Core, when_full: WhenFull) -> Handles {
         Handles {
@@ -41,7 +41,7 @@ impl Handles {
         }
     }
 
-    /// One handle fewer of those that `count` counts; closes the queue with the last one.
+    /// Removes one of the handles that `count` counts, and closes the queue with the last one.
     pub(super) fn leave(&self, count: &Count) {
         if count.0.fetch_sub(1, AcqRel) == 1 && self.closes {
             self.core.close();
@@ -49,12 +49,12 @@ impl Handles {
     }
 }
 
-/// Handles of one kind.
+/// The number of handles of one kind.
 #[derive(Debug)]
 pub(super) struct Count(AtomicUsize);
 
 impl Count {
-    /// One more; whoever asks holds one.
+    /// Adds one; the caller already holds one.
     pub(super) fn join(&self) {
         self.0.fetch_add(1, AcqRel);
     }

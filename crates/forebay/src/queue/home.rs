@@ -1,13 +1,11 @@
-//! Where the shared words of a queue lie: on the heap of one process, or in memory that several have mapped.
-//!
-//! It imports `sync` and `sys`. Read `core` next.
+//! Where the shared words of a queue are: on the heap of one process, or in memory that several processes have mapped.
 #![allow(unsafe_code)]
 
 use super::control::Control;
 use crate::sys::Mapping;
 use std::{ops::Deref, ptr::NonNull};
 
-/// The words, and what keeps them there.
+/// The words, and the owner of their memory.
 #[derive(Debug)]
 pub(super) struct Home {
     control: NonNull<Control>,
@@ -21,7 +19,7 @@ enum Keeper {
     Mapped(Mapping),
 }
 
-// SAFETY: the words are atomics, which any thread may use; the keeper never touches them.
+// SAFETY: the words are atomics, which any thread may use; `keeper` never touches them.
 unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}
@@ -40,12 +38,12 @@ impl Home {
     /// The words at byte `at` of `mapping`, a multiple of 128.
     ///
     /// # Panics
-    /// If they do not lie inside.
+    /// If the words do not fit inside the mapping.
     #[cfg(not(loom))]
     pub(super) fn mapped(mapping: Mapping, at: usize) -> Home {
         assert!(at.is_multiple_of(align_of::<Control>()));
         assert!(at + size_of::<Control>() <= mapping.len());
-        // SAFETY: it stays inside the mapping, as asserted.
+        // SAFETY: the address stays inside the mapping, as asserted.
         let control = unsafe { mapping.start().add(at) };
         Home {
             control: control.cast(),
@@ -58,7 +56,7 @@ impl Deref for Home {
     type Target = Control;
     #[inline(always)]
     fn deref(&self) -> &Control {
-        // SAFETY: there as long as we are, aligned, and made of atomic integers, for which all bytes are values.
+        // SAFETY: the words live as long as `self`, are aligned, and consist of atomic integers, for which all bytes are valid.
         unsafe { self.control.as_ref() }
     }
 }
@@ -66,7 +64,7 @@ impl Deref for Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if let Keeper::Heap = self.keeper {
-            // SAFETY: it came out of a box in `default`, and is dropped once.
+            // SAFETY: the pointer came out of a box in `default`, and is dropped once.
             drop(unsafe { Box::from_raw(self.control.as_ptr()) });
         }
     }

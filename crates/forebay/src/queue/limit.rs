@@ -1,7 +1,6 @@
-//! A time limit that costs nothing until somebody waits.
+//! A time limit that costs nothing until a call has to wait.
 //!
-//! Asking the clock takes as long as sending a message; so the limit begins with the first wait. It imports nothing.
-//! Read `lock` next.
+//! Reading the clock takes as long as sending a message, so the limit starts with the first wait.
 
 use std::{
     cell::Cell,
@@ -9,25 +8,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a lock may be waited for where the call itself may not wait: its holder may have lost the processor.
+/// How long a call that may not wait itself still waits for a lock: the lock's holder may be preempted.
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// The limit by which a thread of a model gives up waiting for a lock, too. Any other waits for it: a model has no clock, and
-/// its threads give their locks back.
+/// The limit with which a thread of a model gives up waiting for a lock, too. With any other it waits until it gets the lock:
+/// a model has no clock, and its threads always release their locks.
 #[cfg(loom)]
 pub(super) const HASTY: Duration = Duration::from_nanos(1);
 
 /// How long one call may wait.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
-    /// `None`: for ever.
+    /// `None`: no limit.
     limit: Option<Duration>,
     begun: Cell<Option<Instant>>,
 }
 
 impl Limit {
-    /// `None`: for ever; zero: not at all.
+    /// `None`: no limit; zero: do not wait.
     pub(super) fn new(limit: Option<Duration>) -> Limit {
         Limit {
             limit,
@@ -35,7 +34,7 @@ impl Limit {
         }
     }
 
-    /// What is left: `None` for ever, zero when it is over.
+    /// The time left: `None` without a limit, zero once it has expired.
     pub(super) fn left(&self) -> Option<Duration> {
         let limit = self.limit?;
         if limit.is_zero() {
@@ -47,12 +46,12 @@ impl Limit {
         Some(limit.saturating_sub(now - begun))
     }
 
-    /// Whether nothing is left.
+    /// Whether no time is left.
     pub(super) fn is_over(&self) -> bool {
         self.left() == Some(Duration::ZERO)
     }
 
-    /// This limit, or a moment from now where that is more: for locks.
+    /// This limit, or a moment from now if that is later. Used for locks.
     pub(super) fn or_a_moment(&self) -> Limit {
         #[cfg(loom)]
         return Limit::new((self.limit == Some(HASTY)).then_some(Duration::ZERO));
@@ -61,7 +60,7 @@ impl Limit {
     }
 }
 
-/// When something was last done.
+/// The time at which something was last done.
 #[derive(Debug)]
 pub(super) struct LastTime(Mutex<Instant>);
 
@@ -72,7 +71,7 @@ impl Default for LastTime {
 }
 
 impl LastTime {
-    /// Whether that is longer ago than `time`; if so, it is now. Of several threads only one is told so.
+    /// Whether that time is more than `time` ago. If so, sets it to now. Of several threads, only one gets true.
     pub(super) fn is_over_a(&self, time: Duration) -> bool {
         if cfg!(loom) {
             return true; // a model has no clock

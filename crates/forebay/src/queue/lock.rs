@@ -1,17 +1,17 @@
-//! A lock that waits no longer than it may, and that survives the death of its holder: one word.
+//! A lock of one word with a time limit, which survives the death of its holder.
 //!
-//! A queue has three (its tail, its head, the turn of senders that wait for room). It imports `sync`. Read `event` next.
+//! A queue has three: its tail, its head, and the turn of senders that wait for room.
 //!
 //! ```text
-//!   0 free ──▶ owner, HELD ──▶ owner, HELD and WAITED ──▶ 0, wake one; the woken one takes it as WAITED, for there may be more
-//!                    └── the owner is dead: a waiter puts itself in its place (CAS), and repairs what it was doing;
-//!                        where it cannot, it puts the dead one back, for the next waiter
+//!   0 free ──▶ owner, HELD ──▶ owner, HELD and WAITED ──▶ 0, wake one; it takes the lock as WAITED, since more may wait
+//!                    └── the owner is dead: a waiter replaces it (CAS), and repairs what it left half done;
+//!                        if it cannot, it puts the dead owner back, for the next waiter
 //! ```
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
 //! | LOCK | `release`: the swap to 0; `hand_back`: the swap to the dead owner | `acquire`: the CAS from 0; the CAS from the dead owner | everything done under the lock before |
-//! | INHERIT | death: the kernel drops the byte lock after the last store | `is_dead`: the kernel is asked, before the CAS | everything the dead owner did |
+//! | INHERIT | death: the kernel drops the byte lock after the last store | `is_dead`: asks the kernel, before the CAS | everything the dead owner did |
 
 use super::{frame::Owner, futex::Futex, limit::Limit, peers::Peers};
 use crate::sync::{
@@ -23,36 +23,36 @@ use std::time::Duration;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const WAITED: u32 = 2;
-/// Bits of the two above; the owner's are behind them.
+/// Number of flag bits above; the owner is stored in the bits over them.
 const BITS: u32 = 2;
 const _: () = assert!(BITS + Owner::BITS <= u32::BITS);
 
-/// Looks before the first sleep, behind pauses: the locks of a queue are held for some tens of nanoseconds. Then some behind
-/// giving the processor away: a holder that takes longer has lost its own, and may get this one.
+/// Checks before the first sleep. The first ones pause in between: the locks of a queue are held for some tens of nanoseconds.
+/// The later ones yield the processor: a holder that takes longer has been preempted, and may continue on this processor.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
 
-/// How long a sleep may last before the owner's life is looked into, where owners may die.
+/// How long a sleep may last before the waiter checks whether the owner is alive, if owners may die.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// How a lock was got.
+/// How a lock was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Got {
-    /// From nobody, or from an owner that gave it back.
+    /// It was free, or its owner released it.
     Free,
-    /// From this one, which died with it: what the lock guards may be half done.
+    /// Its owner, given here, died holding it: the data under the lock may be half written.
     Inherited(Owner),
 }
 
-/// The word of the lock. It guards nothing by itself: who holds it is a matter of the protocol.
+/// The word of the lock. It owns no data: the protocol defines what it guards.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
-    /// Written by whoever takes, waits for or gives back the lock, and read by the kernel.
+    /// Written by threads that take, wait for or release the lock, and read by the kernel.
     word: Futex,
 }
 
 impl Lock {
-    /// Takes the lock if that is possible within `limit` or a moment; `None` if it is not.
+    /// Takes the lock within `limit`, or within a moment if that is longer; `None` if it was not available.
     #[inline]
     #[must_use]
     pub(super) fn acquire(&self, peers: &Peers, limit: &Limit) -> Option<Got> {
@@ -71,11 +71,11 @@ impl Lock {
             if look < LOOKS {
                 hint::spin_loop();
             } else if moment.is_over() {
-                break; // whoever got the processor may have kept it for long
+                break; // the thread that got the processor may have kept it for long
             } else {
                 thread::yield_now();
             }
-            // Relaxed: a look that saves the CAS, which is the LOCK edge.
+            // Relaxed: a check that saves the CAS, which is the LOCK edge.
             if self.word.load(Relaxed) == FREE
                 && (self.word)
                     .compare_exchange(FREE, mine, Acquire, Relaxed)
@@ -87,7 +87,7 @@ impl Lock {
         loop {
             // Relaxed: a guess, which each CAS checks.
             let seen = self.word.load(Relaxed);
-            // Having slept, or being about to, we cannot know that nobody else sleeps: so WAITED from now on.
+            // After sleeping, or before it, this thread cannot know whether others sleep, so it sets WAITED from now on.
             let wanted = match seen {
                 FREE => mine | WAITED,
                 seen => seen | WAITED,
@@ -116,14 +116,14 @@ impl Lock {
         }
     }
 
-    /// Gives the lock back to the `dead` owner from whom the caller inherited it, so that the next one inherits it as well.
+    /// Returns the lock to the `dead` owner from which the caller inherited it, so that the next caller inherits it, too.
     #[cold]
     pub(super) fn hand_back(&self, dead: Owner) {
         self.word.swap(dead.bits() << BITS | HELD | WAITED, Release); // LOCK
         self.word.wake_one();
     }
 
-    /// Gives the lock back; the caller holds it.
+    /// Releases the lock; the caller holds it.
     #[inline]
     pub(super) fn release(&self) {
         let order = if planted("queue-lock-relaxed") {

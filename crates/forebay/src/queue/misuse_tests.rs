@@ -1,4 +1,4 @@
-//! Callers that lie or panic, memory that another process has overwritten, and files that belong to somebody else.
+//! Callers with a misbehaving `AsRef` or a panic, memory that another process has overwritten, and other users' files.
 
 use super::{
     core::Core,
@@ -24,7 +24,7 @@ const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
 const LATER: Option<Duration> = Some(Duration::from_secs(10));
 
-/// A text that uses the queue whenever somebody asks for it, is longer each time, and panics at the last call.
+/// A text that sends to the queue on each `as_ref`, is longer each time, and panics at call number `last`.
 struct Liar<'a> {
     sender: &'a Sender,
     calls: Cell<usize>,
@@ -36,7 +36,7 @@ impl AsRef<[u8]> for Liar<'_> {
         let calls = self.calls.get() + 1;
         self.calls.set(calls);
         if calls >= self.last {
-            resume_unwind(Box::new(())); // a panic, without its text
+            resume_unwind(Box::new(())); // a panic without a message
         }
         assert_eq!(self.sender.try_send(b"from as_ref"), Ok(()));
         &[b'x'; 4096][..calls * 100]
@@ -58,7 +58,7 @@ fn a_burst_asks_each_text_once_and_never_under_a_lock() {
     assert_eq!(lens, [11, 11, 100, 100]);
 }
 
-/// A text that panics when all texts of its burst together were asked for often enough.
+/// A text that panics once `as_ref` was called a given number of times on all texts of its burst together.
 struct Bomb<'a>(&'a Cell<usize>);
 
 impl AsRef<[u8]> for Bomb<'_> {
@@ -104,7 +104,7 @@ fn a_burst_that_panics_takes_nothing_from_other_senders() {
                 break;
             };
             let Ok(number) = <[u8; 8]>::try_from(&*message) else {
-                continue; // a quiet one
+                continue; // the text of a `Bomb`, which is not a number
             };
             if u64::from_ne_bytes(number) != next {
                 break;
@@ -134,7 +134,7 @@ fn other(queue: &Shared) -> Shared {
 fn a_returned_message_of_an_absurd_length_is_an_error() {
     let queue = page(AfterDeath::Redeliver);
     queue.sender().send(b"0123", None).unwrap();
-    mem::forget(other(&queue).receiver().take(None).unwrap()); // and it dies
+    mem::forget(other(&queue).receiver().take(None).unwrap()); // and the peer dies
     let header = queue.core().header(0);
     header.state.store(Kind::Returned.word(), Relaxed);
     header.len.store(1 << 30, Relaxed);
@@ -143,7 +143,7 @@ fn a_returned_message_of_an_absurd_length_is_an_error() {
     assert_eq!(taken, Err(RecvError::Broken));
 }
 
-/// The words of a queue's memory that say where something is, or how much of it there is.
+/// The words of a queue's memory that hold positions or counts.
 fn words(core: &Core) -> Vec<(&'static str, &mortal::AtomicU64)> {
     let (head, tail) = (&core.control.head, &core.control.tail);
     vec![
@@ -162,7 +162,7 @@ fn words(core: &Core) -> Vec<(&'static str, &mortal::AtomicU64)> {
     ]
 }
 
-/// Everything that can be done with a queue; only that it comes back counts.
+/// Makes all calls that a queue has; the test is that each of them returns.
 fn use_it(queue: &Shared) {
     let (sender, receiver) = (queue.sender(), queue.receiver());
     let see = |bytes: &[u8]| drop(std::hint::black_box(bytes.to_vec()));
@@ -212,7 +212,7 @@ fn no_word_that_a_peer_may_write_leads_outside_the_memory_or_to_a_panic() {
             mem::forget(receiver.take(None).unwrap());
             drop(receiver.take(None).unwrap());
             mem::forget(peer.sender().reserve(4, None).unwrap());
-            drop((receiver, peer)); // dead
+            drop((receiver, peer)); // the peer is dead
             spoil(queue.core());
             use_it(&queue);
         };
@@ -268,7 +268,7 @@ fn a_queue_whose_words_are_all_noise_is_an_error_and_nothing_worse() {
     }
 }
 
-/// A queue under a name, gone at the end of its test.
+/// A named queue, removed at the end of its test.
 struct Named(String);
 
 impl Named {

@@ -1,18 +1,21 @@
 //! A bounded queue of messages of any size, from many senders to many receivers, each delivered to one of them, in order.
 //!
-//! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. [`spsc`] is the faster one,
-//! without locks, for exactly one of each; [`shared`] has queues between processes that trust each other, and [`lanes`]
-//! those between processes that do not; poll loops [`Watch`] a queue. This room holds the protocol; memory is `memory`'s.
-//! It imports `memory`, `ring`, `sync` and `sys`. Read `frame` next, then `core`, where the protocol is written down.
+//! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. There are more kinds:
+//!
+//! - [`spsc`]: the faster one, without locks, for exactly one sender and one receiver.
+//! - [`shared`]: between processes that trust each other.
+//! - [`lanes`]: between processes that do not trust each other.
+//!
+//! Poll loops can wait for a queue with a [`Watch`]. The protocol is documented in `core`.
 //!
 //! ```text
 //!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
-//!  Sender ─┼─▶ │ vacant │ read │ being read │ 5 bytes │ being filled │ … ┼─▶ take() ─▶ where it lies, Receiver
-//!  Sender ─┘            free              head                       tail └─▶     released on drop    Receiver
+//!  Sender ─┼─▶ │ vacant │ read │ being read │ 5 bytes │ being filled │ … ┼─▶ take() ─▶ borrowed,    Receiver
+//!  Sender ─┘            free              head                       tail └─▶  released on drop      Receiver
 //! ```
 //!
-//! Every message lies in one piece in [mirrored memory](crate::memory), behind 16 bytes of header, and can be filled
-//! and read there. Room is given back in order: a receiver that keeps a message for long keeps all room behind it.
+//! Every message is contiguous in [mirrored memory](crate::memory), after a header of 16 bytes, and can be filled and read in
+//! place. Room is freed in order: a receiver that keeps a message also keeps all room after it from being reused.
 //!
 //! ```
 //! let (sender, receiver) = forebay::queue::queue(4096)?;
@@ -22,7 +25,7 @@
 //!         std::thread::spawn(move || {
 //!             let mut bytes = 0;
 //!             while let Ok(message) = receiver.take(None) {
-//!                 bytes += message.len(); // read where it lies
+//!                 bytes += message.len(); // read in place
 //!             }
 //!             bytes
 //!         })
@@ -38,17 +41,17 @@
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a [`Reserved`] stops all receivers at its place. A [`Message`] or [`Burst`] keeps its room and
-//!   all room after it, so that the queue fills up. A [`Sender`] or [`Receiver`] keeps the queue open, and a [`Watch`] its
-//!   descriptor. Nothing is unsafe, and nothing is delivered twice.
-//! - **Panics** between a reservation and its commit give the message up; receivers pass over it. A panic while a message is
-//!   held gives its room back. No lock is ever poisoned: code of the caller never runs under one.
-//! - **Lies**: [`Sender::try_send_burst`] calls `as_ref` once on each message, before it locks anything.
+//! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] stops all receivers at its place. A [`Message`] or [`Burst`] keeps
+//!   its room and all room after it, so that the queue fills up. A [`Sender`] or [`Receiver`] keeps the queue open, and a
+//!   [`Watch`] its descriptor. Nothing is unsafe, and no message is delivered twice.
+//! - **Panics** between a reservation and its commit abort the message; receivers pass over it. A panic while a message is
+//!   held releases its room. No lock is ever poisoned: code of the caller never runs under one.
+//! - **Inconsistent `AsRef`**: [`Sender::try_send_burst`] calls `as_ref` once on each message, before it locks anything.
 //! - **From a `Drop`** or another destructor, all calls work as elsewhere, also while the thread panics.
 //! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock, and a call
-//!   without a time limit would then wait for ever. Write to a pipe or an eventfd, and send from a thread that reads it.
-//! - **In a forked child**, the memory of messages is missing: do not use or drop what it inherited from this module. It would
-//!   die of `SIGSEGV`, or unmap what lies at those addresses since. Call `exec` or `_exit`, and make queues after the fork.
+//!   without a time limit would then wait forever. Write to a pipe or an eventfd, and send from a thread that reads it.
+//! - **In a forked child**, the memory of messages is missing: do not use or drop inherited values of this module. The child
+//!   would die of `SIGSEGV`, or unmap what has been mapped there since. Call `exec` or `_exit`, and make queues after the fork.
 
 mod answers;
 mod asking;
@@ -93,16 +96,16 @@ pub use watch::Watch;
 use crate::{Error, Result, memory::MapConfig, sync::Arc};
 use handles::Handles;
 
-/// What a sender does that finds the queue full.
+/// What a sender does when the queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It waits for room, within its time limit, in turn with other senders.
+    /// It waits for room, within its time limit, in a line with other senders.
     #[default]
     Wait,
-    /// It gives the message back at once, whatever its time limit: [`SendError::Full`].
+    /// It returns [`SendError::Full`] at once, whatever its time limit.
     Refuse,
-    /// It drops the messages that would be received next, as many as it needs room for, and counts them:
-    /// [`Stats::dropped`]. What a receiver is reading, or a sender filling, cannot be dropped; for that it waits.
+    /// It drops the messages that would be received next, until there is room, and counts them: [`Stats::dropped`]. A message
+    /// that is being read or filled cannot be dropped; for that it waits.
     DropOldest,
 }
 
@@ -113,7 +116,7 @@ impl WhenFull {
     }
 }
 
-/// What a queue is to be like.
+/// Settings of a queue.
 ///
 /// ```
 /// use forebay::queue::{Config, WhenFull, queue_with};
@@ -132,13 +135,13 @@ impl WhenFull {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of memory, rounded up to whole pages: at least 1; 1 MiB by default. A message takes its length, rounded
-    /// up to a multiple of 8, and 16 more.
+    /// up to a multiple of 8, plus 16.
     pub capacity_bytes: usize,
-    /// What senders do that find the queue full; they wait by default.
+    /// What senders do when the queue is full; they wait by default.
     pub when_full: WhenFull,
-    /// Make the memory present when the queue is made (the default), so that no first touch stops a thread later.
+    /// Fault the memory in when the queue is made (the default), so that no thread pays for it later.
     pub populate: bool,
-    /// Ask for pages of 2 MiB where the queue is that large.
+    /// Ask for pages of 2 MiB if the queue is that large.
     pub huge_pages: bool,
 }
 
@@ -154,7 +157,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks what can be checked without the kernel.
+    /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
     /// A capacity of 0.
@@ -188,7 +191,7 @@ impl Config {
 /// ```
 ///
 /// # Errors
-/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+/// Capacity 0, or not enough memory or mappings: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn queue(capacity_bytes: usize) -> Result<(Sender, Receiver)> {
     queue_with(&Config {
         capacity_bytes,
@@ -196,7 +199,7 @@ pub fn queue(capacity_bytes: usize) -> Result<(Sender, Receiver)> {
     })
 }
 
-/// Makes a queue as `config` says.
+/// Makes a queue with these settings.
 ///
 /// # Errors
 /// As [`queue`].
@@ -206,33 +209,32 @@ pub fn queue_with(config: &Config) -> Result<(Sender, Receiver)> {
     Ok((Sender::new(handles.clone()), Receiver::new(handles)))
 }
 
-/// What happened in a queue so far. Each message that was reserved is in exactly one of `received`, `dropped`,
+/// Counts of a queue since it was made. Each reserved message is counted in exactly one of `received`, `dropped`,
 /// `aborted`, `torn` and `queued`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Messages that got a sequence number, whether they were committed or not.
     pub reserved: u64,
-    /// Messages that receivers took.
+    /// Messages that receivers have taken.
     pub received: u64,
-    /// Messages that senders dropped as the oldest, where the policy is [`WhenFull::DropOldest`].
+    /// Messages that senders dropped as the oldest, under the policy [`WhenFull::DropOldest`].
     pub dropped: u64,
-    /// Messages whose senders gave them up, as far as receivers have come to where they were.
+    /// Messages that their senders aborted, once receivers have passed over them.
     pub aborted: u64,
-    /// Messages whose senders died while filling them, as far as receivers have come to where they were; 0 in a queue of
-    /// one process.
+    /// Messages whose senders died while filling them, once receivers have passed over them; 0 in a queue of one process.
     pub torn: u64,
-    /// Messages in the queue, those being filled included.
+    /// Messages in the queue, including those being filled.
     pub queued: u64,
-    /// Of those received: how often one was given to another receiver, since the one that had it died.
+    /// How often a received message was delivered to another receiver because the first one died.
     pub redelivered: u64,
-    /// Of those received: whose receivers died while they held them, where the queue is to leave it at that.
+    /// Received messages whose receivers died while they held them, and that are not delivered again.
     pub abandoned: u64,
-    /// Bytes in use, headers included: from the oldest message that is not read yet, or is being read, to the newest.
+    /// Bytes in use, headers included: from the oldest message that is unread or being read to the newest.
     pub used_bytes: usize,
 }
 
 impl Stats {
-    /// Whether each message that was reserved is in exactly one column.
+    /// Whether each reserved message is counted exactly once.
     pub fn adds_up(&self) -> bool {
         let columns = [
             self.received,
@@ -241,7 +243,7 @@ impl Stats {
             self.torn,
             self.queued,
         ];
-        // In 128 bits: what another process has written into shared memory may be any numbers.
+        // In 128 bits: another process may have written any numbers into the shared memory.
         columns.map(u128::from).iter().sum::<u128>() == u128::from(self.reserved)
     }
 }

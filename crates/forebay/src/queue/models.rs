@@ -1,10 +1,10 @@
-//! Every order of a few steps: under loom all of them, elsewhere one.
+//! Models of a queue: loom runs every interleaving of a few steps; other builds run one.
 //!
-//! Memory for two messages of 8 bytes, so that the third one waits for room. `planted_bugs_are_found` is the test of
-//! these tests: it runs this binary again with a bug planted and requires the model to fail.
+//! The memory holds two messages of 8 bytes, so that the third one waits for room. `planted_bugs_are_found` tests these
+//! tests: it runs this binary again with a bug planted, and requires that the model fails.
 //!
-//! Two preemptions, since a send and a receive are some fifty steps, and three where two senders wake one receiver; all
-//! pass with `LOOM_MAX_PREEMPTIONS=3`, which takes a minute.
+//! Preemptions are limited to two, since a send and a receive are some fifty steps, and to three where two senders wake one
+//! receiver. All models pass with `LOOM_MAX_PREEMPTIONS=3`, which takes a minute.
 
 use super::*;
 use crate::sync::{model_of, thread};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
-/// Room for `messages` of 8 bytes (outside loom: for a page of them).
+/// Room for `messages` messages of 8 bytes. Outside loom it is rounded up to a page.
 fn room_for(messages: usize) -> (Sender, Receiver) {
     queue(messages * frame::span(8) as usize).unwrap()
 }
@@ -144,7 +144,7 @@ fn whoever_polls_is_told_of_room() {
     });
 }
 
-/// The checker under which this build plants bugs finds them: loom by a failed model, ThreadSanitizer by its report.
+/// The checker of this build finds each planted bug: loom by a failed model, ThreadSanitizer by its report.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
 fn planted_bugs_are_found() {
@@ -170,7 +170,7 @@ fn planted_bugs_are_found() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");
         return;
     } else if cfg!(not(loom)) {
-        // The models are too short to meet by chance on the machine; this one is not.
+        // Without loom, the models are too short for two threads to meet by chance; this test is long enough.
         const THREADS: &str =
             "tests::many_senders_and_receivers_lose_nothing_and_keep_each_senders_order";
         plants = vec![

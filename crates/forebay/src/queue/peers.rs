@@ -1,9 +1,9 @@
-//! Who else uses a queue, and whether they are alive.
+//! The processes that use a queue, and whether they are alive.
 //!
-//! Threads of one process die together. Processes die alone, at any instruction. So each gets a number that nobody had
-//! before, and holds a lock on the byte of the file with that number, which the kernel drops when it dies or leaves
-//! (process numbers would not do: they differ between namespaces, and come again). A stopped process holds its byte: it
-//! is alive. It imports `sync` and `sys`. Read `lock` next.
+//! Threads of one process die together. A process can die alone, at any instruction. Each process therefore gets a number
+//! that was never used before, and locks the byte of the file with that number. The kernel drops this lock when the process
+//! dies or detaches. A stopped process keeps its lock: it is alive. Process ids would not do, since they differ between
+//! namespaces and are reused.
 //!
 //! ```text
 //!   owner:      1    2    3     4    5         in every lock word and frame
@@ -19,34 +19,35 @@ use crate::{
 };
 use std::{fs::File, time::Duration};
 
-/// Ourselves among the others.
+/// This process among the peers.
 #[derive(Debug)]
-#[cfg_attr(loom, allow(dead_code))] // models are of one process
+#[cfg_attr(loom, allow(dead_code))] // a model has one process
 pub(super) enum Peers {
-    /// All are threads of this process.
+    /// All peers are threads of this process.
     Threads,
-    /// We are one of several processes.
+    /// This process is one of several.
     Processes {
         me: Owner,
-        /// A description of our own, with our byte locked.
+        /// This process's own open file description, with its byte locked.
         file: File,
     },
-    /// The threads of a model are the processes, and what the kernel knows of them is this.
+    /// The processes of a model are threads, and this stands for the kernel's knowledge of them.
     #[cfg(loom)]
     Modelled(modelled::Deaths),
 }
 
 impl Peers {
-    /// Joins the others; `file` is a description of our own, and `joined` counts all who ever joined.
+    /// Joins the other processes. `file` is an open file description of this process only, and `joined` counts all processes
+    /// that ever joined.
     #[cfg(not(loom))]
     pub(super) fn join(file: File, joined: &AtomicU32, on: &str) -> Result<Peers> {
-        // Relaxed: only the number matters, and nobody else gets it.
+        // Relaxed: only the number matters, and no other process gets the same one.
         let me = Owner::new(joined.fetch_add(1, Relaxed) + 1);
         let answer = sys::shared::lock_byte(&file, me.bits());
-        let failed = || Error::new(on, "locking our byte of the queue's file");
+        let failed = || Error::new(on, "locking this process's byte of the queue's file");
         match answer {
             Ok(true) => Ok(Peers::Processes { me, file }),
-            Ok(false) => Err(failed().advise("Try again: a very old peer has our number")),
+            Ok(false) => Err(failed().advise("Try again: a very old peer has the same number")),
             Err(error) => Err(failed().because(error).advise("Check `cat /proc/locks`")),
         }
     }
@@ -67,7 +68,7 @@ impl Peers {
         !matches!(self, Peers::Threads)
     }
 
-    /// Whether `owner` can do nothing any more.
+    /// Whether `owner` is dead, so that it will not touch the queue again.
     pub(super) fn is_dead(&self, owner: Owner) -> bool {
         match self {
             Peers::Threads => false,
@@ -79,7 +80,7 @@ impl Peers {
         }
     }
 
-    /// How long to sleep: what is `left`, but not longer than `slice` where peers may die.
+    /// How long to sleep: the time `left`, but no longer than `slice` if peers may die.
     pub(super) fn at_most(&self, slice: Duration, left: Option<Duration>) -> Option<Duration> {
         match (self.may_die(), left) {
             (false, left) => left,
@@ -105,7 +106,7 @@ pub(super) mod modelled {
         static ME: Cell<u32> = Cell::new(1);
     }
 
-    /// Makes this thread the `number`th process; else it is the first.
+    /// Makes this thread the `number`th process; without a call, it is the first.
     pub(crate) fn be(number: u32) {
         ME.with(|me| me.set(number));
     }
@@ -114,12 +115,12 @@ pub(super) mod modelled {
         Owner::new(ME.with(Cell::get))
     }
 
-    /// Who has died, of four.
+    /// Which of four processes have died.
     #[derive(Debug, Default)]
     pub(crate) struct Deaths([AtomicBool; 4]);
 
     impl Deaths {
-        /// The kernel learns that the `number`th is dead, behind all that it did.
+        /// Records the death of the `number`th process, ordered after everything that it did.
         pub(crate) fn tell(&self, number: u32) {
             self.0[number as usize].store(true, Release); // INHERIT
         }

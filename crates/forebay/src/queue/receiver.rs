@@ -1,10 +1,10 @@
-//! The receiving end: copies a message out, or lends it where it lies.
+//! The receiving end: copies messages out, or lends them in place.
 //!
-//! It says what users may do, and maps what `waiting` answers to what users read. It imports `sync`. Read `spsc` next.
+//! This is the public interface; `waiting` does the work, and its answers become [`RecvError`] here.
 //!
 //! ```text
-//!  take() ─▶ Message: &[u8] where it lies ── drop ─▶ its room can be used again, once all before it is given back
-//!  take_burst(n) ─▶ Burst of up to n of them
+//!  take() ─▶ Message: &[u8] in the queue ── drop ─▶ its room can be reused once all room before it is free
+//!  take_burst(n) ─▶ Burst of up to n messages
 //! ```
 
 use super::{
@@ -21,22 +21,21 @@ use std::{fmt, ops::Deref, time::Duration};
 /// Messages that [`Receiver::take_burst`] takes at a time.
 const BURST: usize = 64;
 
-/// Takes messages out of a queue. Clones are receivers of their own, and one may be shared by threads as well: each
-/// message goes to one receiver.
+/// Receives messages from a queue. It can be cloned, or shared by threads. Each message goes to one receiver.
 ///
 /// When the last one is dropped, the queue closes.
 pub struct Receiver {
     handles: Arc<Handles>,
 }
 
-/// What a message that was copied out was like.
+/// Length and number of a message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes of the message, at the start of the buffer.
+    /// Length of the message in bytes. It is at the start of the buffer.
     pub len: usize,
     /// Number of the message: how many were reserved before it, by all senders.
     pub sequence: u64,
-    /// Whether another receiver had it before, in a process that died. Never in a queue of one process.
+    /// Whether another process received it before, and died. Never true in a queue of one process.
     pub redelivered: bool,
 }
 
@@ -48,20 +47,23 @@ impl Receiver {
     /// Copies the next message into `buffer`, without waiting.
     ///
     /// # Errors
-    /// [`Empty`](RecvError::Empty), also while the next message is still being filled; [`Closed`](RecvError::Closed);
-    /// [`TooSmall`](RecvError::TooSmall); or [`TimedOut`](RecvError::TimedOut) if another thread holds a lock of the
-    /// queue for 10 ms, which only one does that has lost the processor.
+    /// - [`Empty`](RecvError::Empty), also while the next message is still being filled.
+    /// - [`Closed`](RecvError::Closed).
+    /// - [`TooSmall`](RecvError::TooSmall).
+    /// - [`TimedOut`](RecvError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that
+    ///   thread was preempted.
     #[inline]
     pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
         self.recv(buffer, Some(Duration::ZERO))
     }
 
-    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: for ever).
+    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut); [`Closed`](RecvError::Closed) once nothing is left; and if the message is
-    /// longer than `buffer`, [`TooSmall`](RecvError::TooSmall): it is still there for another receiver, or for this one
-    /// with a larger buffer.
+    /// - [`TimedOut`](RecvError::TimedOut).
+    /// - [`Closed`](RecvError::Closed) once the queue is empty.
+    /// - [`TooSmall`](RecvError::TooSmall) if the message is longer than `buffer`. It stays in the queue for another receiver,
+    ///   or for this one with a larger buffer.
     ///
     /// ```
     /// use forebay::queue::RecvError;
@@ -80,11 +82,11 @@ impl Receiver {
             .map_err(|no| RecvError::from_no(no, limit != Some(Duration::ZERO)))
     }
 
-    /// Copies the next message that fits into `buffer`, waiting for up to `limit`: while the next one is longer, it
-    /// waits until another receiver has taken that.
+    /// Copies the next message that fits into `buffer`, waiting for up to `limit`. While the next message is longer, it waits
+    /// until another receiver has taken that one.
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), and [`Closed`](RecvError::Closed) once nothing is left.
+    /// [`TimedOut`](RecvError::TimedOut), and [`Closed`](RecvError::Closed) once the queue is empty.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
@@ -118,18 +120,18 @@ impl Receiver {
         }
     }
 
-    /// Takes the next message where it lies, without waiting.
+    /// Takes the next message without copying it and without waiting.
     ///
     /// # Errors
-    /// As [`try_recv`](Receiver::try_recv), but nothing is too long.
+    /// Like [`try_recv`](Receiver::try_recv), but never `TooSmall`.
     pub fn try_take(&self) -> Result<Message<'_>, RecvError> {
         self.take(Some(Duration::ZERO))
     }
 
-    /// Takes the next message where it lies, waiting for one for up to `limit` (`None`: for ever).
+    /// Takes the next message without copying it, waiting for one for up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), and [`Closed`](RecvError::Closed) once nothing is left.
+    /// [`TimedOut`](RecvError::TimedOut), and [`Closed`](RecvError::Closed) once the queue is empty.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
@@ -144,11 +146,11 @@ impl Receiver {
             .map_err(|no| RecvError::from_no(no, limit != Some(Duration::ZERO)))
     }
 
-    /// Takes up to `most` messages where they lie, in order: at least one, for which it waits for up to `limit`, and of
-    /// the others what is there. The lock is taken once for up to 64 of them.
+    /// Takes up to `most` messages without copying them, in order. It waits for the first one for up to `limit`, and then adds
+    /// those that are already there. The lock is taken once for up to 64 messages.
     ///
     /// # Errors
-    /// As [`take`](Receiver::take).
+    /// Like [`take`](Receiver::take).
     ///
     /// # Panics
     /// If `most` is 0.
@@ -172,7 +174,7 @@ impl Receiver {
         let mut limit_now = Limit::new(limit);
         loop {
             let frames = &mut burst.frames;
-            // As many as need no allocation, which would happen under a lock.
+            // Only as many as need no allocation, which would happen under a lock.
             let some = frames.capacity().min(most) - frames.len();
             match core.take_within(some, usize::MAX, &limit_now, |frame| frames.push(frame)) {
                 Err(no) if frames.is_empty() => {
@@ -180,7 +182,7 @@ impl Receiver {
                 }
                 Ok(()) if frames.len() == frames.capacity() && frames.len() < most => {
                     frames.reserve(frames.len());
-                    limit_now = Limit::new(Some(Duration::ZERO)); // what is there
+                    limit_now = Limit::new(Some(Duration::ZERO)); // only messages that are already there
                 }
                 _ => return Ok(burst),
             }
@@ -197,37 +199,37 @@ impl Receiver {
         })
     }
 
-    /// A descriptor for poll loops that wait for a message, or for the end.
+    /// Returns a descriptor for poll loops that wait for a message, or for the end.
     ///
     /// # Errors
-    /// Too many files are open, or the queue is [shared](super::shared) with other processes: they have no descriptor to
+    /// Too many files are open, or the queue is [shared](super::shared) with other processes, which have no descriptor to
     /// signal.
     pub fn watch(&self) -> crate::Result<Watch> {
         Watch::new(&self.handles, For::Message)
     }
 
-    /// Accepts no message from now on, from any sender: receivers get what is left, and then the end.
+    /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.
     ///
-    /// Between processes, it waits while a stopped one holds the senders' lock.
+    /// Between processes, it waits while a stopped process holds the senders' lock.
     pub fn close(&self) {
         self.handles.core.close();
     }
 
-    /// Bytes of the longest message that the queue can hold: a buffer for all.
+    /// Length in bytes of the longest message that the queue can hold. A buffer of this size fits every message.
     pub fn largest(&self) -> usize {
         self.handles.core.largest()
     }
 
-    /// Bytes of the queue's memory, headers included: what was asked for, rounded up to whole pages.
+    /// The queue's memory in bytes, headers included: the requested capacity, rounded up to whole pages.
     pub fn capacity_bytes(&self) -> usize {
         self.handles.core.capacity()
     }
 
-    /// What happened so far, waiting for the queue's locks for up to `limit` (`None`: for ever). It stops senders and
-    /// receivers for as long as it takes to walk over the messages.
+    /// The counts of the queue so far. Waits for the queue's locks for up to `limit` (`None`: forever), and stops senders and
+    /// receivers while it walks over the messages.
     ///
     /// # Errors
-    /// In a queue of one process, none. Between processes, [`Held`](StatsError::Held) while a stopped one holds a lock, and
+    /// Never in a queue of one process. Between processes, [`Held`](StatsError::Held) while a stopped process holds a lock, and
     /// [`Broken`](StatsError::Broken).
     pub fn stats(&self, limit: Option<Duration>) -> Result<Stats, StatsError> {
         let stats = self.handles.core.stats(&Limit::new(limit));
@@ -256,12 +258,12 @@ impl fmt::Debug for Receiver {
     }
 }
 
-/// A message where it lies in the queue. Its room is given back when it is dropped.
+/// A received message, borrowed from the queue's memory. Dropping it releases its room.
 ///
-/// Room is used again in order, so the queue fills up behind a message that is kept for long (or forgotten).
+/// Room is reused in order, so the queue fills up if a message is kept for long or forgotten.
 pub struct Message<'a> {
     core: &'a Core,
-    /// There until dropped.
+    /// `Some` until dropped.
     frame: Option<Frame>,
 }
 
@@ -271,13 +273,15 @@ impl Message<'_> {
         self.frame().sequence
     }
 
-    /// Whether another receiver had it before, in a process that died. Never in a queue of one process.
+    /// Whether another process received it before, and died. Never true in a queue of one process.
     pub fn is_redelivered(&self) -> bool {
         self.frame().again
     }
 
     fn frame(&self) -> &Frame {
-        self.frame.as_ref().expect("it is there until the end")
+        self.frame
+            .as_ref()
+            .expect("the frame is there until dropped")
     }
 
     #[inline]
@@ -319,20 +323,20 @@ impl fmt::Debug for Message<'_> {
     }
 }
 
-/// Messages where they lie in the queue, in order; at least one. Their room is given back when the burst is dropped.
+/// Received messages, borrowed from the queue's memory, in order; at least one. Dropping the burst releases their room.
 pub struct Burst<'a> {
     core: &'a Core,
     frames: Vec<Frame>,
 }
 
 impl Burst<'_> {
-    /// Messages in the burst.
+    /// Number of messages in the burst.
     #[allow(clippy::len_without_is_empty)] // a burst is never empty
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// The messages in order, each behind its number.
+    /// The messages in order, each with its number.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.frames
             .iter()

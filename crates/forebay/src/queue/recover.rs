@@ -1,24 +1,23 @@
-//! What is done for the dead: their locks are taken over, their frames found.
+//! Repair after a process died: takes over its locks and finds its frames.
 //!
-//! It works on the words of `core`, under the locks that guard them. It imports `sync`. Read `shared` next.
+//! It works on the words of `core`, under the locks that guard them.
 //!
 //! ```text
-//!  died while                              what is left                         what the next one does
+//!  died while                              what is left                         what the next process does
 //!  it held the tail's lock, and had
-//!    written a header, not moved the tail  nothing that anybody sees            nothing
+//!    written a header, not moved the tail  nothing that is visible              nothing
 //!    moved the tail, not counted           a Busy frame; `next` is too small    counts on from the last frame
 //!  it held the head's lock, and had
 //!    marked the frame, not counted         Taken or Dropped at the head         counts it, moves the head
 //!    counted, not moved the head           counts ahead of the head's number    moves the head
-//!    abandoned a frame, not counted        `abandoning`, and how many then      counts it, if it is abandoned
+//!    abandoned a frame, not counted        `abandoning`, `abandoned_then`       counts it, if it is abandoned
 //!  it was filling                          Busy, owner dead                     Torn: passed over and counted
-//!  it was reading                          Taken, owner dead                    Returned: given to another one, marked;
+//!  it was reading                          Taken, owner dead                    Returned: delivered again, marked;
 //!                                                                               or Abandoned: counted
-//!  it had reserved or committed, not rung  sleepers that sleep on               they look every 50 ms by themselves
-//! ```
+//!  it had reserved or committed, not rung  sleepers that sleep on               they check every 50 ms by themselves
 //!
-//! Stores that such a repair reads are ordered by Release, so that what is left is always one of these lines. The last
-//! line is why nobody sleeps for ever where peers may die.
+//! The stores that such a repair reads are Release, so that the words are always in one of these states. Because of the last
+//! line, every sleep has a time limit where peers may die.
 
 use super::{
     core::{Answer, Core, Frame, add_one},
@@ -31,7 +30,7 @@ use crate::sync::{
 };
 
 impl Core {
-    /// Ends what the last holder of the tail's lock began. Under that lock.
+    /// Completes what the last holder of the tail's lock began. Under that lock.
     #[cold]
     pub(super) fn mend_tail(&self) -> Answer<()> {
         let tail = &self.control.tail;
@@ -46,7 +45,7 @@ impl Core {
         Ok(())
     }
 
-    /// Ends what the last holder of the head's lock began. Under that lock.
+    /// Completes what the last holder of the head's lock began. Under that lock.
     #[cold]
     pub(super) fn mend_head(&self, limit: &Limit) -> Answer<()> {
         let head = &self.control.head;
@@ -80,7 +79,7 @@ impl Core {
             }
         }
         if let Some(frame) = head.abandoning.load(Relaxed).checked_sub(1) {
-            // Only what is over can have been given back.
+            // Only a finished frame can have been freed.
             let is_freed = end.wrapping_sub(frame) > end.wrapping_sub(free);
             if is_freed || self.kind(frame) == Kind::Abandoned {
                 let then = head.abandoned_then.load(Relaxed); // LOCK, or INHERIT
@@ -96,7 +95,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes up to `most` frames that dead receivers held, and that fit; says how many. Under the head's lock.
+    /// Takes up to `most` frames that dead receivers held and that fit; returns how many. Under the head's lock.
     #[cold]
     pub(super) fn take_returned(
         &self,
@@ -119,11 +118,11 @@ impl Core {
         Ok(taken)
     }
 
-    /// Leaves a frame at that, and counts it, once, even if we die here. Under both locks.
+    /// Marks a frame as abandoned and counts it exactly once, even if this process dies on the way. Under both locks.
     fn abandon(&self, position: u64) {
         let head = &self.control.head;
         let then = head.abandoned.load(Relaxed).wrapping_add(1); // LOCK
-        // Release, all: whoever mends what we leave finds them in this order.
+        // All Release: a repair after this process dies sees the stores in this order.
         if !planted("queue-abandon-without-a-note") {
             head.abandoned_then.store(then, Release);
             head.abandoning.store(position.wrapping_add(1), Release);
@@ -134,7 +133,7 @@ impl Core {
         head.abandoning.store(0, Release);
     }
 
-    /// Finds the frames of dead owners: what they were filling is torn, what they were reading returned or abandoned.
+    /// Finds the frames of dead owners: those being filled become Torn, those being read become Returned or Abandoned.
     #[cold]
     pub(super) fn bury(&self, limit: &Limit) -> Answer<()> {
         let (head, tail) = (&self.control.head, &self.control.tail);
@@ -157,7 +156,7 @@ impl Core {
                     alive = Some(owner);
                     return;
                 }
-                // It may have gone on before it died.
+                // The owner may have continued before it died.
                 if state.load(Acquire) != word && !planted("queue-burial-at-first-sight") {
                     return;
                 }

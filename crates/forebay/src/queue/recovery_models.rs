@@ -1,7 +1,8 @@
-//! Recovery in every order of a few steps: one process dies before each of its stores in turn, and others go on.
+//! Models of recovery, in every interleaving of a few steps: one process dies before its first, second, … store, and others
+//! continue.
 //!
-//! The processes are threads of a model ([`mortal`](crate::sync::mortal)), the kernel's knowledge of who is dead is a word
-//! (`peers::modelled`). What one of them forgets when it dies, all that it stored before stays.
+//! The processes are threads of a model ([`mortal`](crate::sync::mortal)). A word (`peers::modelled`) stands for the kernel's
+//! list of the dead. A dying process forgets all local values; everything that it stored stays.
 
 use super::{
     core::{Core, No},
@@ -19,10 +20,10 @@ use std::{
     time::Duration,
 };
 
-/// What came: the message's number, what it says, and whether it is marked as redelivered.
+/// A received message: its number, its byte, and whether it is marked as redelivered.
 type Got = (u64, u8, bool);
 
-/// A queue for three messages of a byte each.
+/// A queue for three messages of one byte each.
 fn core(redelivers: bool) -> Arc<Core> {
     let config = MapConfig {
         populate: false,
@@ -53,7 +54,7 @@ fn send(core: &Core, byte: u8) {
     core.commit(frame);
 }
 
-/// Takes the next message, shows it, and gives it back.
+/// Takes the next message, passes it to `see`, and releases it.
 fn take(core: &Core, see: impl FnOnce(Got)) -> Result<(), No> {
     let mut taken = None;
     core.take_within(1, 1, &at_once(), |frame| taken = Some(frame))?;
@@ -63,12 +64,12 @@ fn take(core: &Core, see: impl FnOnce(Got)) -> Result<(), No> {
     Ok(())
 }
 
-/// Takes what there is.
+/// Takes all messages that are there.
 fn take_all(core: &Core, got: &mut Vec<Got>) {
     while let Ok(()) = take(core, |one| got.push(one)) {}
 }
 
-/// Runs `scene`, which is told after how many stores its mortal dies and says whether it did, for each such number.
+/// Runs `scene` with each number of stores after which its mortal process dies, until `scene` returns that it survived.
 fn wherever_it_dies(scene: impl Fn(u32) -> bool + Send + Sync + 'static) {
     let scene = std::sync::Arc::new(scene);
     for stores in 0.. {
@@ -76,13 +77,13 @@ fn wherever_it_dies(scene: impl Fn(u32) -> bool + Send + Sync + 'static) {
         let (scene, says) = (scene.clone(), died.clone());
         model_of(3, move || says.store(scene(stores), Relaxed));
         if !died.load(Relaxed) {
-            assert!(stores > 3, "it stores nothing");
+            assert!(stores > 3, "the mortal process stores nothing");
             return;
         }
     }
 }
 
-/// Starts process 2, which dies after so many stores of `life`, unless that is over first; says whether it did.
+/// Starts process 2, which dies after `stores` stores of `life`, unless `life` ends first; returns whether it died.
 fn mortal(
     core: &Arc<Core>,
     stores: u32,
@@ -92,12 +93,12 @@ fn mortal(
     thread::spawn(move || {
         be(2);
         let died = dies(stores, || life(&core));
-        tell_of_death(&core, 2); // or it leaves
+        tell_of_death(&core, 2); // also correct if it survived: then it leaves
         died
     })
 }
 
-/// What a mortal has done, as it says itself; no word of the model.
+/// What a mortal process reports about itself, outside the modelled memory.
 #[derive(Clone, Default)]
 struct Deeds(std::sync::Arc<(AtomicBool, std::sync::Mutex<Vec<Got>>)>);
 
@@ -144,7 +145,7 @@ fn dying_receiver(redelivers: bool) {
         assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
         assert_eq!(stats.received, 2);
         let seen = deeds.0.1.lock().unwrap().clone();
-        // It may have died between its release and saying so.
+        // It may have died between its release and its report.
         let has_released = deeds.0.0.load(Relaxed);
         let again = got.iter().filter(|got| got.2).count() as u64;
         assert_eq!(stats.redelivered, again);
@@ -161,7 +162,7 @@ fn dying_receiver(redelivers: bool) {
         let missing = 2 - got.len() as u64;
         match redelivers {
             true => assert_eq!(stats.abandoned, 0),
-            // What it released is not here either, and not abandoned.
+            // A released message is neither received here nor abandoned.
             false if has_released => assert_eq!((stats.abandoned, missing), (0, seen.len() as u64)),
             false => assert_eq!((stats.abandoned, again), (missing, 0)),
         }
@@ -213,8 +214,8 @@ fn whoever_looks_after_the_dead_may_die_too() {
     dying_recoverer(false);
 }
 
-/// Process 2 dies while it takes a message, and process 3 has stopped with the tail's lock. Process 1 then inherits the head's
-/// lock, and cannot mend what it guards before process 3 goes on.
+/// Process 2 dies while it takes a message, while process 3 is stopped and holds the tail's lock. Process 1 then inherits the
+/// head's lock, and cannot complete the repair before process 3 continues.
 #[test]
 fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
     wherever_it_dies(|stores| {
@@ -238,7 +239,7 @@ fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
             }
             Err(no) => assert_eq!(no, No::Time),
         }
-        drop(held); // it goes on
+        drop(held); // process 3 continues
         take_all(&core, &mut got);
         let died = receiver.join().unwrap();
         take_all(&core, &mut got);

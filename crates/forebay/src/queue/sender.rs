@@ -1,6 +1,6 @@
-//! The sending end: copies a message in, or lends its place to be filled.
+//! The sending end: copies messages in, or lends room in the queue to be filled.
 //!
-//! It says what users may do, and maps what `waiting` answers to what users read. It imports `sync`. Read `receiver` next.
+//! This is the public interface; `waiting` does the work, and its answers become [`SendError`] here.
 //!
 //! ```text
 //!  reserve(len) ─▶ Reserved: &mut [u8] of len bytes ─┬─ commit() ─▶ receivers get it, in the order of reservations
@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// Puts messages into a queue. Clones are senders of their own, and one may be shared by threads as well.
+/// Sends messages into a queue. It can be cloned, or shared by threads.
 ///
 /// When the last one is dropped, the queue closes.
 pub struct Sender {
@@ -37,9 +37,9 @@ impl Sender {
     /// Sends a copy of `message`, without waiting.
     ///
     /// # Errors
-    /// [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong); or
-    /// [`TimedOut`](SendError::TimedOut) if another thread holds a lock of the queue for 10 ms, which only one does
-    /// that has lost the processor.
+    /// - [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
+    /// - [`TimedOut`](SendError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that
+    ///   thread was preempted.
     ///
     /// ```
     /// use forebay::queue::SendError;
@@ -55,12 +55,11 @@ impl Sender {
         self.send(message, Some(Duration::ZERO))
     }
 
-    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: for ever) where the queue's policy is to
-    /// wait.
+    /// Sends a copy of `message`. If the queue's policy is to wait, it waits for room for up to `limit` (`None`: forever).
     ///
     /// # Errors
     /// [`TimedOut`](SendError::TimedOut), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong), and
-    /// [`Full`](SendError::Full) where the policy is to refuse.
+    /// [`Full`](SendError::Full) if the policy is to refuse.
     ///
     /// ```
     /// use forebay::queue::SendError;
@@ -80,13 +79,13 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends copies of as many of `messages` as there is room for, in order and with nothing in between, without
-    /// waiting; returns how many. The lock is taken once for all of them.
+    /// Sends copies of as many of `messages` as there is room for, without waiting; returns how many. They follow each other
+    /// without other messages in between. The lock is taken once for all of them.
     ///
     /// `as_ref` is called once on each message, before anything is reserved.
     ///
     /// # Errors
-    /// Not even the first one found room: as [`try_send`](Sender::try_send). `TooLong` where any of them is.
+    /// Like [`try_send`](Sender::try_send), if there is no room even for the first one. `TooLong` if any of them is too long.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
@@ -95,7 +94,7 @@ impl Sender {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn try_send_burst(&self, messages: &[impl AsRef<[u8]>]) -> Result<usize, SendError> {
-        // Each is asked once, before anything is locked: an `as_ref` may panic, use this queue, or answer differently next time.
+        // `as_ref` is called before anything is locked: it may panic, use this queue, or return something else next time.
         let messages: Vec<&[u8]> = messages.iter().map(AsRef::as_ref).collect();
         let lens = messages.iter().map(|message| message.len());
         let Some(longest) = lens.clone().max() else {
@@ -121,7 +120,7 @@ impl Sender {
     /// Reserves room for a message of `len` bytes in the queue's memory, without waiting.
     ///
     /// # Errors
-    /// As [`try_send`](Sender::try_send).
+    /// Like [`try_send`](Sender::try_send).
     pub fn try_reserve(&self, len: usize) -> Result<Reserved<'_>, SendError> {
         self.reserve(len, Some(Duration::ZERO))
     }
@@ -131,16 +130,16 @@ impl Sender {
     /// Receivers get messages in the order of reservations, so they wait for this one until it is committed or dropped.
     ///
     /// # Errors
-    /// As [`send`](Sender::send).
+    /// Like [`send`](Sender::send).
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
     /// let mut reserved = sender.reserve(3, None).unwrap();
     /// reserved.copy_from_slice(b"abc");
-    /// drop(sender.reserve(1000, None).unwrap()); // given up
+    /// drop(sender.reserve(1000, None).unwrap()); // aborted
     /// reserved.commit();
     /// assert_eq!(&*receiver.take(None).unwrap(), b"abc");
-    /// assert_eq!(receiver.stats(None).unwrap().queued, 1); // nobody has passed the other one yet
+    /// assert_eq!(receiver.stats(None).unwrap().queued, 1); // no receiver has passed over the other one yet
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
@@ -168,37 +167,37 @@ impl Sender {
         }
     }
 
-    /// A descriptor for poll loops that wait for room for a message of `len` bytes, or for the end.
+    /// Returns a descriptor for poll loops that wait for room for a message of `len` bytes, or for the end.
     ///
     /// # Errors
-    /// Too many files are open, or the queue is [shared](super::shared) with other processes: they have no descriptor to
+    /// Too many files are open, or the queue is [shared](super::shared) with other processes, which have no descriptor to
     /// signal.
     pub fn watch(&self, len: usize) -> crate::Result<Watch> {
         Watch::new(&self.handles, For::Room(len))
     }
 
-    /// Accepts no message from now on, from any sender: receivers get what is left, and then the end.
+    /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.
     ///
-    /// Between processes, it waits while a stopped one holds the senders' lock.
+    /// Between processes, it waits while a stopped process holds the senders' lock.
     pub fn close(&self) {
         self.handles.core.close();
     }
 
-    /// Bytes of the longest message that the queue can hold: its capacity less 16.
+    /// Length in bytes of the longest message that the queue can hold: its capacity less 16.
     pub fn largest(&self) -> usize {
         self.handles.core.largest()
     }
 
-    /// Bytes of the queue's memory, headers included: what was asked for, rounded up to whole pages.
+    /// The queue's memory in bytes, headers included: the requested capacity, rounded up to whole pages.
     pub fn capacity_bytes(&self) -> usize {
         self.handles.core.capacity()
     }
 
-    /// What happened so far, waiting for the queue's locks for up to `limit` (`None`: for ever). It stops senders and
-    /// receivers for as long as it takes to walk over the messages.
+    /// The counts of the queue so far. Waits for the queue's locks for up to `limit` (`None`: forever), and stops senders and
+    /// receivers while it walks over the messages.
     ///
     /// # Errors
-    /// In a queue of one process, none. Between processes, [`Held`](StatsError::Held) while a stopped one holds a lock, and
+    /// Never in a queue of one process. Between processes, [`Held`](StatsError::Held) while a stopped process holds a lock, and
     /// [`Broken`](StatsError::Broken).
     pub fn stats(&self, limit: Option<Duration>) -> Result<Stats, StatsError> {
         let stats = self.handles.core.stats(&Limit::new(limit));
@@ -227,14 +226,14 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// The place of a message in the queue: bytes to fill, in any order, and then to [commit](Reserved::commit).
+/// Reserved room for a message: bytes to fill in any order, and then to [commit](Reserved::commit).
 ///
-/// What they hold at first is left over from older messages. Dropped without a commit, the message does not happen.
-/// One that is forgotten (`mem::forget`) stops all receivers there: they wait for it.
+/// The bytes initially hold the remains of older messages. Dropping it without a commit aborts the message. A forgotten one
+/// (`mem::forget`) stops all receivers at its place: they wait for it.
 #[must_use = "a message is sent when it is committed"]
 pub struct Reserved<'a> {
     sender: &'a Sender,
-    /// There until committed or given up.
+    /// `Some` until committed or aborted.
     frame: Option<Frame>,
 }
 
@@ -255,7 +254,9 @@ impl Reserved<'_> {
     }
 
     fn frame(&self) -> &Frame {
-        self.frame.as_ref().expect("it is there until the end")
+        self.frame
+            .as_ref()
+            .expect("the frame is there until committed")
     }
 }
 
@@ -270,7 +271,10 @@ impl Deref for Reserved<'_> {
 impl DerefMut for Reserved<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        let frame = self.frame.as_mut().expect("it is there until the end");
+        let frame = self
+            .frame
+            .as_mut()
+            .expect("the frame is there until committed");
         self.sender.handles.core.fill(frame)
     }
 }

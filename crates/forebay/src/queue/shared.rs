@@ -1,47 +1,48 @@
-//! A queue between processes that trust each other: it survives the death of any of them at any instruction.
+//! A queue between processes that trust each other. It survives the death of any of them at any instruction.
 //!
-//! [`create`] makes one under a name and [`attach`] joins it; [`create_nameless`] and [`Shared::from_descriptor`] do so
-//! by a file descriptor that travels by `SCM_RIGHTS` or inheritance. The ends are the same [`Sender`] and [`Receiver`] as
-//! between threads. This file knows how the memory is laid out; it imports `memory`, `sync` and `sys`. Read `peers`
-//! next, then `recover`.
+//! [`create`] makes one under a name and [`attach`] joins it. [`create_nameless`] and [`Shared::from_descriptor`] do the same
+//! with a file descriptor, passed by `SCM_RIGHTS` or inheritance. The ends are the same [`Sender`] and [`Receiver`] as
+//! between threads. This file defines the layout of the memory.
 //!
 //! ```text
 //!  file:  │ magic, version, sizes, choices │ positions, counts, locks, events │ frames …                     │
 //!         0                                128                                whole pages   + capacity = end, mapped twice
-//!  bytes of the file that are locked: one for each process that is attached, by its number
+//!  locked bytes of the file: one for each attached process, at its number
 //! ```
 //!
-//! Peers that keep to the protocol may be killed or stopped at any point. Among them:
+//! Processes that follow the protocol may be killed or stopped at any point. Then:
 //!
-//! - Every message that was committed is delivered, in order, but for those that are delivered again.
+//! - Every committed message is delivered, and in order, except that some may be delivered a second time.
 //! - A message that was being filled is passed over and counted ([`Stats::torn`](super::Stats::torn)).
-//! - A message that a dead receiver held is given to another receiver and marked, or counted, as chosen ([`AfterDeath`]).
-//! - No call outlasts its time limit by more than 10 ms.
+//! - A message that a dead receiver held is either delivered to another receiver and marked, or only counted, as configured
+//!   ([`AfterDeath`]).
+//! - No call exceeds its time limit by more than 10 ms.
 //!
-//! **Delivery is at least once, without an acknowledgement.** A message counts as received when a receiver takes it, and it is
-//! done when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. A receiver that dies in between has it
-//! delivered again, even if its work was finished; work that must not be done twice needs a check of its own, such as the
-//! message's number. [`Receiver::recv`] copies the message and drops it before it returns: what dies with the receiver after
-//! that is not delivered again. With [`AfterDeath::Abandon`] delivery is at most once.
+//! **Delivery is at least once, without acknowledgements.** A message counts as received when a receiver takes it, and as
+//! processed when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. If a receiver dies in between, the
+//! message is delivered again, even if its work was finished. Work that must not be done twice needs a check in the
+//! application, such as one on the message's number. [`Receiver::recv`] copies the message and drops it before it returns, so
+//! a message that is lost after that is not delivered again. With [`AfterDeath::Abandon`], delivery is at most once.
 //!
-//! What the dead held is found when a process attaches, when a receiver finds the queue empty, and when a sender finds it
-//! full. If no other process was attached at that time, it waits for the next one that attaches: under a name until that is
-//! [removed](remove), without a name until the last descriptor is closed.
+//! Messages of the dead are found when a process attaches, when a receiver finds the queue empty, and when a sender finds it
+//! full. If no other process is attached at that time, they wait for the next one that attaches: to a named queue until the
+//! name is [removed](remove), to a nameless one until the last descriptor is closed.
 //!
-//! A process that writes into the memory at random can stop the queue and spoil messages. Every position and length is checked,
-//! so that it cannot make others touch memory outside the queue; they get `Broken`. The length of a nameless queue is sealed.
-//! **The file of a named queue must not be cut** while it is in use: a process that touches what is gone dies of `SIGBUS`. Only
-//! its owner can do that, since [`attach`] accepts no other file. The length is checked when a process attaches.
+//! A process that writes into the memory at random can stop the queue and corrupt messages. Every position and length is
+//! checked, so it cannot make other processes access memory outside the queue; they get `Broken`. The length of a nameless
+//! queue is sealed. **Do not truncate the file of a named queue** while it is in use: a process that touches the missing part
+//! dies of `SIGBUS`. Only the file's owner can do that, since [`attach`] accepts no other user's file. The length is checked
+//! when a process attaches.
 //!
-//! The ends cannot be [watched](super::Watch) by poll loops: a descriptor would have to reach every process that ever attaches.
+//! Poll loops cannot [watch](super::Watch) the ends: a descriptor would have to reach every process that ever attaches.
 //!
 //! # Misuse
 //!
-//! What the [queue's page](super#misuse) says holds here, too, and:
+//! The rules on the [queue's page](super#misuse) apply here, too, and these:
 //!
 //! - A forked child must not use or drop the ends, the messages or the [`Shared`] that it inherited. It may [`attach`] anew.
-//! - A peer counts as dead when its process and all children that it forked without `exec` have left or ended. A forked child
-//!   that lives on keeps what its dead parent held.
+//! - A peer counts as dead when its process, and all children that it forked without `exec`, have detached or ended. Whatever a
+//!   dead parent held stays held while such a child lives.
 //! - A forgotten (`mem::forget`) message or reservation is found when the process ends or has dropped all ends.
 //! - A forgotten end keeps the process attached until it ends.
 
@@ -72,38 +73,38 @@ use std::{
     time::Duration,
 };
 
-/// Where names are: a file system in memory.
+/// The directory of the named queues: a file system in memory.
 const FOLDER: &str = "/dev/shm";
 const MAGIC: [u8; 8] = *b"forebayQ";
 const VERSION: u32 = 2;
-/// Where the shared words begin.
+/// Offset of the shared words in the file.
 const CONTROL_AT: usize = 128;
-/// A file that is not, or no longer, what it should be.
+/// Advice for a file that is not a queue, or no longer one.
 const NO_QUEUE: &str = "Attach to a queue that this version of forebay has made, on this machine";
 
-/// What becomes of a message that a receiver held when it died.
+/// What happens to a message that a receiver held when it died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterDeath {
-    /// Another receiver gets it, marked by [`Message::is_redelivered`](super::Message::is_redelivered). So it may be worked on
+    /// Another receiver gets it, marked by [`Message::is_redelivered`](super::Message::is_redelivered). It may thus be processed
     /// twice.
     ///
-    /// It is delivered before all messages that nobody has taken yet when the death is found. That is at the latest when the
+    /// It is delivered before all messages that were not taken yet when the death is found. That is at the latest when the
     /// next process attaches, a receiver finds the queue empty, or a sender finds it full. Until then, receivers that are
-    /// attached already get later messages first.
+    /// already attached get later messages first.
     #[default]
     Redeliver,
-    /// Nobody gets it; it is counted: [`Stats::abandoned`](super::Stats::abandoned). So it may be half processed.
+    /// It is not delivered again, only counted: [`Stats::abandoned`](super::Stats::abandoned). It may thus be half processed.
     Abandon,
 }
 
-/// What a queue between processes is to be like. Who attaches finds it as it was made.
+/// Settings of a queue between processes. A process that attaches uses the settings with which the queue was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of memory for messages, rounded up to whole pages: at least 1; 1 MiB by default.
     pub capacity_bytes: usize,
-    /// What senders do that find the queue full; they wait by default.
+    /// What senders do when the queue is full; they wait by default.
     pub when_full: WhenFull,
-    /// What becomes of a message that a receiver held when it died.
+    /// What happens to a message that a receiver held when it died.
     pub after_death: AfterDeath,
 }
 
@@ -117,21 +118,21 @@ impl Default for Config {
     }
 }
 
-/// A queue that this process is attached to. Dropping it and all its ends detaches; the queue stays for the others, and a
-/// named one until it is [removed](remove).
+/// A queue that this process is attached to. Dropping it and all its ends detaches this process. The queue stays for the other
+/// processes, and a named one until it is [removed](remove).
 #[derive(Debug)]
 pub struct Shared {
     handles: Arc<Handles>,
-    /// A description without locks, to hand over.
+    /// An open file description without locks, to hand to other processes.
     file: File,
 }
 
 /// Makes a queue under `name`, readable and writable for this user only, and attaches to it.
 ///
-/// A name has 1 to 100 letters, digits, dots, dashes and underscores; its file is `/dev/shm/forebay.NAME`.
+/// A name has 1 to 100 ASCII letters, digits, dots, dashes and underscores; its file is `/dev/shm/forebay.NAME`.
 ///
 /// # Errors
-/// There is one of that name, or the name is none, or there is no memory for it.
+/// The name is taken or not valid, or there is not enough memory.
 ///
 /// ```
 /// use forebay::queue::shared::{self, Config};
@@ -150,7 +151,7 @@ pub fn create(name: &str, config: &Config) -> Result<Shared> {
     let file = make(&on, config, |len| {
         sys::shared::file_without_name_yet(Path::new(FOLDER), len)
     })?;
-    // Named only now, so that nobody finds half of it, and nothing stays if we are killed before.
+    // The file gets its name last. Other processes thus never find it half made, and nothing stays if this one dies before.
     sys::shared::name(&file, &path).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::AlreadyExists => "Attach to it, or remove it first",
@@ -161,22 +162,22 @@ pub fn create(name: &str, config: &Config) -> Result<Shared> {
     Shared::join(file, &on)
 }
 
-/// Makes a queue without a name, and attaches to it; others do by its [descriptor](Shared::descriptor).
+/// Makes a queue without a name, and attaches to it. Other processes attach by its [descriptor](Shared::descriptor).
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn create_nameless(config: &Config) -> Result<Shared> {
     const ON: &str = "queue";
     Shared::join(make(ON, config, sys::shared::nameless_file)?, ON)
 }
 
-/// Attaches to the queue of that name.
+/// Attaches to the queue with this name.
 ///
 /// # Errors
-/// - There is none: [`Error::cause`] is then `NotFound`.
-/// - It is not a regular file, it belongs to another user than the effective one, or its permissions let others open it. The
-///   error says whose it is.
-/// - It is not a queue of this version and machine, or the file was cut.
+/// - There is no such queue: [`Error::cause`] is then `NotFound`.
+/// - The file is not a regular one, belongs to a user other than the effective one, or has permissions that let other users
+///   open it. The error names the owner.
+/// - The file is not a queue of this version and machine, or was truncated.
 pub fn attach(name: &str) -> Result<Shared> {
     let path = path_of(name)?;
     let on = path.display().to_string();
@@ -188,7 +189,7 @@ pub fn attach(name: &str) -> Result<Shared> {
         .open(&path)
         .map_err(|error| {
             failed(error)
-                .advise("Create it first, as this user; `ls -l /dev/shm` shows those there are")
+                .advise("Create it first, as this user; `ls -l /dev/shm` lists the existing ones")
         })?;
     let answer = sys::shared::is_private(&file).map_err(|error| failed(error).advise(NO_QUEUE))?;
     answer.map_err(|foreign| {
@@ -198,10 +199,10 @@ pub fn attach(name: &str) -> Result<Shared> {
     Shared::join(file, &on)
 }
 
-/// Takes the name away from a queue. Those who are attached stay so; its memory goes with the last one.
+/// Removes the name of a queue. Processes that are attached stay attached; the memory is freed with the last one.
 ///
 /// # Errors
-/// There is none of that name, or it is another user's.
+/// There is no such queue, or it belongs to another user.
 pub fn remove(name: &str) -> Result<()> {
     let path = path_of(name)?;
     fs::remove_file(&path).map_err(|error| {
@@ -211,7 +212,7 @@ pub fn remove(name: &str) -> Result<()> {
     })
 }
 
-/// Whether a queue can be called so: 1 to 100 ASCII letters, digits, dots, dashes and underscores.
+/// Checks the name of a queue: 1 to 100 ASCII letters, digits, dots, dashes and underscores.
 ///
 /// ```
 /// use forebay::queue::shared;
@@ -220,7 +221,7 @@ pub fn remove(name: &str) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// It cannot.
+/// It is not a valid name.
 pub fn check_name(name: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
@@ -237,12 +238,12 @@ fn path_of(name: &str) -> Result<PathBuf> {
     Ok(Path::new(FOLDER).join(format!("forebay.{name}")))
 }
 
-/// Bytes in front of the frames.
+/// Bytes before the frames.
 fn front() -> usize {
     (CONTROL_AT + size_of::<Control>()).next_multiple_of(sys::page_size())
 }
 
-/// What the file says of itself, at its start.
+/// The description of the queue at the start of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Preamble {
     capacity: u64,
@@ -279,7 +280,7 @@ impl Preamble {
         bytes
     }
 
-    /// `None` where it is none of this version and machine.
+    /// `None` if it is not a queue of this version and machine.
     fn decode(bytes: &[u8; Preamble::BYTES], file_len: u64) -> Option<Preamble> {
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
         let capacity = u64::from_ne_bytes(bytes[32..].try_into().unwrap_or_default());
@@ -305,13 +306,13 @@ impl Preamble {
     }
 }
 
-/// Makes the file of a queue, by `file` of so many bytes.
+/// Makes the file of a queue. `file` makes one with the given number of bytes.
 fn make(on: &str, config: &Config, file: impl FnOnce(usize) -> io::Result<File>) -> Result<File> {
     memory::check_all(on, config.capacity_bytes)?;
     let capacity = config.capacity_bytes.next_multiple_of(sys::page_size());
     let failed = |error| {
         let failed = Error::new(on, format!("making a queue of {capacity} bytes")).because(error);
-        failed.advise("Ask for less, or make room in /dev/shm")
+        failed.advise("Ask for less, or free space in /dev/shm")
     };
     let file = file(front() + capacity).map_err(failed)?;
     let preamble = Preamble {
@@ -324,15 +325,15 @@ fn make(on: &str, config: &Config, file: impl FnOnce(usize) -> io::Result<File>)
 }
 
 impl Shared {
-    /// Attaches to a queue by its descriptor, which another process got from [`descriptor`](Shared::descriptor).
+    /// Attaches to a queue by a descriptor that another process got from [`descriptor`](Shared::descriptor).
     ///
     /// # Errors
-    /// It is no queue of this version.
+    /// It is not a queue of this version.
     ///
     /// ```
     /// use forebay::queue::shared::{self, Config, Shared};
     /// let queue = shared::create_nameless(&Config::default())?;
-    /// let descriptor = queue.descriptor().try_clone_to_owned().unwrap(); // sent, as it were
+    /// let descriptor = queue.descriptor().try_clone_to_owned().unwrap(); // as if sent to another process
     /// let other = Shared::from_descriptor(descriptor)?;
     /// other.sender().send(b"back", None).unwrap();
     /// assert_eq!(queue.receiver().take(None).unwrap().len(), 4);
@@ -342,7 +343,7 @@ impl Shared {
         Shared::join(descriptor.into(), "queue")
     }
 
-    /// `file` becomes the one to hand over; we work with a description of our own.
+    /// Attaches by `file`, which is kept to hand to other processes. This process locks its byte on a second description.
     fn join(file: File, on: &str) -> Result<Shared> {
         let failed = |error: io::Error| Error::new(on, "attaching to a queue").because(error);
         let no_queue = |error| failed(error).advise(NO_QUEUE);
@@ -374,31 +375,31 @@ impl Shared {
             arrived_watchers: Watchers::default(),
             room_watchers: Watchers::default(),
         };
-        // What the dead held comes first. Where a lock is not available, it comes later.
+        // Messages of the dead are delivered first. If a lock is not available, they are found later.
         let _ = core.bury(&Limit::new(Some(Duration::ZERO)));
         let handles = Arc::new(Handles::shared(core, preamble.when_full));
         Ok(Shared { handles, file })
     }
 
-    /// A sending end. The queue stays open when it is dropped.
+    /// Returns a sending end. Dropping it does not close the queue.
     pub fn sender(&self) -> Sender {
         self.handles.senders.join();
         Sender::new(self.handles.clone())
     }
 
-    /// A receiving end. The queue stays open when it is dropped.
+    /// Returns a receiving end. Dropping it does not close the queue.
     pub fn receiver(&self) -> Receiver {
         self.handles.receivers.join();
         Receiver::new(self.handles.clone())
     }
 
-    /// The protocol's side, for tests.
+    /// The protocol object, for tests.
     #[cfg(test)]
     pub(super) fn core(&self) -> &Core {
         &self.handles.core
     }
 
-    /// The queue's file, to hand over to another process.
+    /// The queue's file descriptor, to hand to another process.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

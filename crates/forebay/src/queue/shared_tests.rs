@@ -1,4 +1,4 @@
-//! Deaths at chosen points, without processes: whoever forgets what it holds and detaches is as dead as one killed.
+//! Deaths at chosen points, without processes: a peer that forgets what it holds and detaches is as dead as a killed process.
 
 use super::{
     core::Core,
@@ -17,7 +17,7 @@ use std::{
 };
 
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
-/// Longer than it takes until somebody looks after the dead.
+/// Longer than it takes until the dead are found.
 const LATER: Option<Duration> = Some(Duration::from_secs(10));
 
 fn page(after_death: AfterDeath) -> Shared {
@@ -33,7 +33,7 @@ fn other(queue: &Shared) -> Shared {
     Shared::from_descriptor(queue.descriptor().try_clone_to_owned().unwrap()).unwrap()
 }
 
-/// Does something as a peer that then dies: nothing is given back, but its byte of the file is free.
+/// Runs `last_act` as a peer that then dies: it releases nothing, but its byte of the file is unlocked.
 fn dies_after(queue: &Shared, last_act: impl FnOnce(&Shared)) {
     let peer = other(queue);
     last_act(&peer);
@@ -51,10 +51,10 @@ fn what_a_dead_sender_was_filling_is_passed_over_and_counted() {
         sender.send(b"whole", None).unwrap();
         mem::forget(sender.reserve(100, None).unwrap());
     });
-    queue.sender().send(b"behind", None).unwrap();
+    queue.sender().send(b"second", None).unwrap();
     let receiver = queue.receiver();
     assert_eq!(&*receiver.take(LATER).unwrap(), b"whole");
-    assert_eq!(&*receiver.take(LATER).unwrap(), b"behind");
+    assert_eq!(&*receiver.take(LATER).unwrap(), b"second");
     let stats = receiver.stats(None).unwrap();
     assert_eq!((stats.reserved, stats.received, stats.torn), (3, 2, 1));
 }
@@ -156,7 +156,7 @@ fn a_reservation_that_was_not_counted_is() {
     assert_eq!(receiver.take(LATER).unwrap().sequence(), 2);
 }
 
-/// A receiver takes the message at the head and dies after `stores` of the three stores that this takes.
+/// A receiver takes the message at the head and dies after `stores` of the three stores that taking needs.
 fn dies_taking(stores: u32) {
     let queue = page(AfterDeath::Redeliver);
     queue.sender().send(b"0", None).unwrap();
@@ -208,13 +208,13 @@ fn a_name_leads_to_the_same_queue_until_it_is_removed() {
     assert!(create("../etc", &config).is_err());
 }
 
-/// Maps and descriptors of this process that are of `file`.
+/// Number of mappings and descriptors of `file` in this process.
 fn traces(file: &fs::Metadata) -> usize {
     let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
     let in_maps = format!(" {major:02x}:{minor:02x} {} ", file.ino());
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let descriptors = fs::read_dir("/proc/self/fd").unwrap();
-    // Other tests close theirs meanwhile.
+    // Other tests may close their descriptors meanwhile.
     let files = descriptors.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
     let same = files.filter(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()));
     maps.lines().filter(|line| line.contains(&in_maps)).count() + same.count()
@@ -229,11 +229,11 @@ fn no_descriptor_no_map_and_no_name_is_left() {
     sender.send(b"x", None).unwrap();
     let message = receiver.take(None).unwrap();
     let file = fs::metadata(format!("/dev/shm/forebay.{name}")).unwrap();
-    // Each has a file to hand over and one with its lock, the front mapped once, and the frames twice.
+    // Each attachment has a descriptor to hand over, one with its lock, one mapping of the front and two of the frames.
     assert_eq!(traces(&file), 2 * 5);
     drop(message);
     drop((queue, other, receiver));
-    // A sender has nothing to hand over.
+    // A sender has no descriptor to hand over.
     assert_eq!(traces(&file), 4);
     drop(sender);
     assert_eq!(traces(&file), 0);

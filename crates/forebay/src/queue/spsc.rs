@@ -1,7 +1,7 @@
-//! The queue for exactly one sender and one receiver: no locks, no read-modify-write, the same calls.
+//! A queue for exactly one sender and one receiver: no locks, no read-modify-write, and the same calls as the general one.
 //!
-//! It is [`ring::spsc`](crate::ring::spsc) of 8-byte words with a header in front of each message; all orderings are
-//! the ring's. It imports `memory`, `ring` and `sync`.
+//! It is [`ring::spsc`](crate::ring::spsc) of 8-byte words with a header before each message. All memory orderings are the
+//! ring's.
 //!
 //! ```text
 //!  │ len u32, sequence's low u32 │ message, in whole words │ len, sequence │ message … │      one message, one publication
@@ -16,8 +16,8 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
-//! What holds when something is forgotten, panics, or is used in a forked child or a signal handler is said in
-//! [`ring::spsc`](crate::ring::spsc#misuse); a forgotten [`Reserved`] sends nothing, a forgotten [`Message`] was taken.
+//! For forgotten values, panics, forked children and signal handlers, see [`ring::spsc`](crate::ring::spsc#misuse). A forgotten
+//! [`Reserved`] sends nothing; a forgotten [`Message`] counts as taken.
 #![allow(unsafe_code)]
 
 use super::{Config, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
@@ -31,22 +31,23 @@ use crate::{
 };
 use std::{fmt, mem::MaybeUninit, ops::Deref, time::Duration};
 
-/// What the ring carries: plain bytes, 8 at a time.
+/// The items of the ring: plain bytes, 8 at a time.
 type Word = [u8; 8];
 const WORD: usize = size_of::<Word>();
 
-/// The length that says: no message, so many words to pass over, up to the end of the memory. Only with one view.
+/// A length that marks padding up to the end of the memory, and not a message. The other half of the header is the number of
+/// words to skip. Only used with one view.
 const PADDING: u32 = u32::MAX;
 
-/// Bytes that a header can say.
+/// The longest message that a header can describe, in bytes.
 const LONGEST: usize = PADDING as usize - WORD;
 
 /// Makes a queue of `capacity_bytes`, rounded up to a multiple of 8, between one sender and one receiver.
 ///
-/// It is closed when either end is dropped. A message takes its length, rounded up to a multiple of 8, and 8 more.
+/// It closes when either end is dropped. A message takes its length, rounded up to a multiple of 8, plus 8.
 ///
 /// # Errors
-/// Capacity 0, or no memory or maps for it: see [`Mirror::new`](crate::memory::Mirror::new).
+/// Capacity 0, or not enough memory or mappings: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
     queue_with(&Config {
         capacity_bytes,
@@ -54,10 +55,11 @@ pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
     })
 }
 
-/// Makes a queue as `config` says.
+/// Makes a queue with these settings.
 ///
 /// # Errors
-/// As [`queue`]; and [`WhenFull::DropOldest`], since a sender without locks cannot take what the receiver may be taking.
+/// As for [`queue`], and for [`WhenFull::DropOldest`]: without locks, a sender cannot remove a message that the receiver may
+/// be taking.
 ///
 /// ```
 /// use forebay::queue::{Config, SendError, WhenFull, spsc};
@@ -91,7 +93,7 @@ pub fn queue_with(config: &Config) -> crate::Result<(Sender, Receiver)> {
     Ok((sender, receiver))
 }
 
-/// Words of a message with its header.
+/// Words that a message occupies, header included.
 const fn words(len: usize) -> usize {
     1 + len.div_ceil(WORD)
 }
@@ -106,9 +108,9 @@ fn split(header: Word) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Puts messages into a queue; there is only one. The queue closes when it is dropped.
+/// The only sender of a queue. The queue closes when it is dropped.
 ///
-/// That the receiver is gone is noticed when the queue seems full: looking each time would cost more than sending.
+/// It notices that the receiver is gone only when the queue seems full: checking on each send would cost more than sending.
 pub struct Sender {
     producer: Producer<Word, Park>,
     waits: bool,
@@ -125,10 +127,10 @@ impl Sender {
         self.send(message, Some(Duration::ZERO))
     }
 
-    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: for ever) unless the policy is to refuse.
+    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: forever) unless the policy is to refuse.
     ///
     /// # Errors
-    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) where it does not wait;
+    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) if it does not wait;
     /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
@@ -143,7 +145,7 @@ impl Sender {
         self.send_later(message, limit)
     }
 
-    /// Sends where there was no room, or may be none in one piece.
+    /// Sends if there was no room, or perhaps no contiguous room.
     #[cold]
     fn send_later(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
         let mut reserved = self.reserve(message.len(), limit)?;
@@ -152,14 +154,14 @@ impl Sender {
         Ok(())
     }
 
-    /// Reserves room for a message of `len` bytes where it will lie, waiting for up to `limit`.
+    /// Reserves room for a message of `len` bytes in the queue's memory, waiting for up to `limit`.
     ///
     /// # Errors
-    /// As [`send`](Sender::send).
+    /// Like [`send`](Sender::send).
     ///
     /// ```
     /// let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
-    /// drop(sender.reserve(1000, None).unwrap()); // given up: nothing happened
+    /// drop(sender.reserve(1000, None).unwrap()); // aborted: nothing is sent
     /// let mut reserved = sender.reserve(3, None).unwrap();
     /// reserved.bytes().copy_from_slice(b"abc");
     /// reserved.commit();
@@ -187,13 +189,13 @@ impl Sender {
                 return Err(self.why_not(limit));
             }
             if !ONE_VIEW {
-                break; // seen twice, it always is in one piece
+                break; // mapped twice, the room is always contiguous
             }
             let in_one_piece = self.producer.reserve(n).len();
             if in_one_piece == n {
                 break;
             }
-            // The end of the memory: pass over what is left there.
+            // The end of the memory: fill the rest with padding.
             let padding = header(PADDING, in_one_piece as u32);
             let reserved = self.producer.reserve(in_one_piece);
             reserved.fill(std::iter::repeat_n(padding, in_one_piece));
@@ -216,7 +218,7 @@ impl Sender {
         }
     }
 
-    /// Bytes of the longest message that the queue can hold: its capacity less 8.
+    /// Length in bytes of the longest message that the queue can hold: its capacity less 8.
     #[inline]
     pub fn largest(&self) -> usize {
         ((self.producer.capacity() - 1) * WORD).min(LONGEST)
@@ -231,9 +233,9 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// The place of a message in the queue: [bytes](Reserved::bytes) to fill, and then to [commit](Reserved::commit).
+/// Reserved room for a message: [bytes](Reserved::bytes) to fill, and then to [commit](Reserved::commit).
 ///
-/// Dropped without that, nothing happened.
+/// Dropping it without a commit sends nothing.
 #[must_use = "a message is sent when it is committed"]
 pub struct Reserved<'a> {
     slots: spsc::Reserved<'a, Word, Park>,
@@ -243,12 +245,12 @@ pub struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    /// The message; what it holds at first is left over from older ones.
+    /// The bytes of the message, which initially hold the remains of older ones.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         let slots: *mut [MaybeUninit<Word>] = self.slots.as_uninit();
-        // SAFETY: they are ours alone as long as we are borrowed; and they are initialised, whatever the ring says:
-        // its memory is zeroed when it is made, and holds nothing but such words since.
+        // SAFETY: the slots are exclusively ours while `self` is borrowed. They are initialised, although the ring does not
+        // promise that: its memory is zeroed when it is made, and only such words are written to it.
         let words = unsafe { &mut *(slots as *mut [Word]) };
         &mut words.as_flattened_mut()[WORD..][..self.len]
     }
@@ -272,7 +274,7 @@ impl fmt::Debug for Reserved<'_> {
     }
 }
 
-/// Sends `message` in `slots`, which are as many as it needs.
+/// Sends `message` in `slots`, which has exactly the number of words it needs.
 #[inline(always)]
 fn send_in(slots: spsc::Reserved<'_, Word, Park>, next: &mut u64, message: &[u8]) {
     let (sequence, len) = (*next, message.len());
@@ -286,7 +288,7 @@ fn send_in(slots: spsc::Reserved<'_, Word, Park>, next: &mut u64, message: &[u8]
     reserved.commit();
 }
 
-/// Takes messages out of a queue; there is only one. The queue closes when it is dropped.
+/// The only receiver of a queue. The queue closes when it is dropped.
 pub struct Receiver {
     consumer: Consumer<Word, Park>,
     next: u64,
@@ -302,11 +304,11 @@ impl Receiver {
         self.recv(buffer, Some(Duration::ZERO))
     }
 
-    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: for ever).
+    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) where it does not wait;
-    /// [`Closed`](RecvError::Closed) once nothing is left; [`TooSmall`](RecvError::TooSmall): it stays.
+    /// [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) if it does not wait;
+    /// [`Closed`](RecvError::Closed) once the queue is empty; [`TooSmall`](RecvError::TooSmall): the message stays.
     #[inline]
     pub fn recv(
         &mut self,
@@ -326,17 +328,17 @@ impl Receiver {
         })
     }
 
-    /// Takes the next message where it lies, waiting for one for up to `limit` (`None`: for ever).
+    /// Takes the next message without copying it, waiting for one for up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// As [`recv`](Receiver::recv), but nothing is too long.
-    #[inline(always)] // a message that is returned through memory takes half as long again
+    /// Like [`recv`](Receiver::recv), but never `TooSmall`.
+    #[inline(always)] // returning the message through memory would take half as long again
     pub fn take(&mut self, limit: Option<Duration>) -> Result<Message<'_>, RecvError> {
         let len = self.next_len(limit)?;
         Ok(self.message(len))
     }
 
-    /// Waits for a message, and says how long it is.
+    /// Waits for a message, and returns its length.
     #[inline(always)]
     fn next_len(&mut self, limit: Option<Duration>) -> Result<usize, RecvError> {
         if let Some(&header) = self.consumer.peek(1).first() {
@@ -348,7 +350,7 @@ impl Receiver {
         self.next_len_later(limit)
     }
 
-    /// As [`next_len`](Receiver::next_len), where there is no message yet, or the end of the memory in front of it.
+    /// Like [`next_len`](Receiver::next_len), if there is no message yet, or padding before it.
     #[cold]
     fn next_len_later(&mut self, limit: Option<Duration>) -> Result<usize, RecvError> {
         loop {
@@ -397,9 +399,9 @@ impl fmt::Debug for Receiver {
     }
 }
 
-/// A message where it lies in the queue. Its room is given back when it is dropped.
+/// A received message, borrowed from the queue's memory. Dropping it releases its room.
 ///
-/// If it is forgotten ([`std::mem::forget`]), it has still been taken. Its room is given back later: with the room of the next
+/// A forgotten message ([`std::mem::forget`]) still counts as taken. Its room is released later: with that of the next
 /// message, or when the receiver finds the queue empty.
 pub struct Message<'a> {
     words: Taken<'a, Word, Park>,

@@ -1,4 +1,4 @@
-//! What users of a queue rely on, with real threads, and with an oracle.
+//! What users of a queue rely on, tested with real threads and against an oracle.
 
 use super::*;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ fn page(when_full: WhenFull) -> (Sender, Receiver) {
     .unwrap()
 }
 
-/// Text 000's program: a publisher, 8 consumers that each take two pages of messages, one page of buffer.
+/// A publisher and 8 consumers that each take `each` messages of `len` bytes, through one page of buffer.
 fn publisher_and_consumers(each: u64, len: usize) {
     const CONSUMERS: u64 = 8;
     let (sender, receiver) = page(WhenFull::Wait);
@@ -65,7 +65,7 @@ fn long_messages_pass_through_one_page_too() {
     publisher_and_consumers(50, 4096 - 16);
 }
 
-/// What a message of `sender` says: who sent it, which one it is, and a filling that both decide.
+/// Fills a message of `sender` with its sender, its number, and bytes that depend on both.
 fn compose(message: &mut [u8], sender: u64, number: u64) {
     message[..8].copy_from_slice(&sender.to_ne_bytes());
     message[8..16].copy_from_slice(&number.to_ne_bytes());
@@ -161,7 +161,7 @@ fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
     assert_eq!(stats.reserved, stats.received + stats.aborted);
 }
 
-/// What is done to a queue and to its oracle.
+/// A step to take with a queue and its oracle.
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize),
@@ -198,7 +198,7 @@ enum State {
     Over,
 }
 
-/// The same by a list: each message's length, filling and state, from the first one whose room is in use.
+/// The oracle: a list of each message's number, length and state, from the first one whose room is in use.
 #[derive(Default)]
 struct Oracle {
     frames: VecDeque<(u64, usize, State)>,
@@ -222,7 +222,7 @@ impl Oracle {
         let mut frames = self.frames.iter_mut();
         frames.find(|frame| frame.0 == sequence).unwrap().2 = state;
     }
-    /// The next message to take; passes over those that were given up.
+    /// The next message to take; passes over aborted ones.
     fn head(&mut self) -> Option<(u64, usize)> {
         for frame in &mut self.frames {
             match frame.2 {
@@ -278,7 +278,7 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
                 let numbered = lens.iter().zip(oracle.next..);
                 let texts: Vec<_> = numbered.map(|(&len, number)| text(number, len)).collect();
                 let sent = sender.try_send_burst(&texts);
-                // It drops for the first one only.
+                // A burst drops the oldest messages only for its first message.
                 let first = oracle.send(lens[0], State::Ready, drops);
                 let others = lens[1..]
                     .iter()
@@ -461,7 +461,7 @@ fn the_oldest_are_dropped_but_never_what_is_being_read_or_filled() {
     assert_eq!(
         sender.stats(None).unwrap().dropped,
         0,
-        "nothing for nothing"
+        "nothing is dropped in vain"
     );
     drop(held);
     let filling = sender.reserve(half, None).unwrap();
@@ -563,7 +563,7 @@ fn an_empty_queue_has_no_bytes_in_use() {
     let kept = receiver.take(None).unwrap();
     sender.send(&[7; 8], None).unwrap();
     drop(receiver.take(None).unwrap());
-    // What was read after the one that is still being read cannot be used yet.
+    // Room of messages that were read after the one still being read cannot be reused yet.
     assert_eq!(sender.stats(None).unwrap().used_bytes, 48);
     drop(kept);
     assert_eq!(sender.stats(None).unwrap().used_bytes, 0);
@@ -572,7 +572,7 @@ fn an_empty_queue_has_no_bytes_in_use() {
 #[test]
 fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
     let (mut sender, mut receiver) = spsc::queue(64).unwrap();
-    // More often than the queue has room, with one to three messages forgotten in turn.
+    // More often than the queue has room, with one, two and three forgotten messages by turns.
     for number in 0..100_u64 {
         let burst = 1 + number % 3;
         for i in 0..burst {
@@ -589,7 +589,7 @@ fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
             Some(RecvError::Empty)
         );
     }
-    // Without a look in between, the room comes back with the next message that is dropped.
+    // Unless the receiver finds the queue empty, the room is released with the next message that is dropped.
     sender.try_send(&[1; 20]).unwrap();
     sender.try_send(&[2; 20]).unwrap();
     std::mem::forget(receiver.take(None).unwrap());
@@ -601,7 +601,7 @@ fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
     assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
 }
 
-/// The number of message `i` of round `number`, where the rounds have one, two and three messages in turn.
+/// The number of message `i` of round `number`, where the rounds have one, two and three messages by turns.
 fn sent_before(number: u64, i: u64) -> u64 {
     (0..number).map(|round| 1 + round % 3).sum::<u64>() + i
 }

@@ -1,16 +1,15 @@
-//! How the ends of a queue wait: for room in turn, for a message all together.
+//! How the ends of a queue wait: senders for room, one at a time; receivers for a message, all together.
 //!
-//! It adds time limits and sleeping to `core`, and policies for a full queue. It imports `sync`. Read `sender` next,
-//! then `receiver`.
+//! It adds time limits, sleeping and the policies for a full queue to `core`.
 //!
 //! ```text
-//!  sender:    reserve ─ no room ─▶ [drop the oldest] ─▶ look a while ─▶ turn ─▶ sleep on `room`, first in line ─▶ reserve
-//!  receiver:  take ─ nothing ────▶ look a while ─▶ sleep on `arrived`, one woken for each signal ─▶ take
+//!  sender:    reserve ─ no room ─▶ [drop the oldest] ─▶ spin ─▶ turn ─▶ sleep on `room`, first in line ─▶ reserve
+//!  receiver:  take ─ nothing ────▶ spin ─▶ sleep on `arrived`, one woken for each signal ─▶ take
 //! ```
 //!
-//! Senders wait in turn because their messages differ in length: if any of them were woken for any room, a short one
-//! might sleep on although it fits. Newcomers may overtake, which keeps queues fast; but after some wake-ups in vain
-//! the first in line says so (`starving`), and they line up behind it.
+//! Senders wait in a line because their messages differ in length: if a ring woke any of them, it might wake one whose message
+//! does not fit, while one with a shorter message sleeps on. Newcomers may overtake the line, which keeps queues fast. After
+//! some wake-ups in vain, the first in line sets `starving`, and newcomers join the line.
 
 use super::{
     WhenFull,
@@ -22,20 +21,20 @@ use super::{
 use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
 use std::{iter, time::Duration};
 
-/// Looks before the first sleep: some behind a pause, then some behind giving the processor away. Where there are more
-/// threads than processors, it is those who have none that make room, or messages: given one, they do so for all, and a
-/// system call for each who would sleep is saved.
+/// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor. If there are more
+/// threads than processors, the threads without a processor are the ones that make room or messages. With one yield they can
+/// do so for all sleepers, which saves a system call for each of them.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 16 };
 
-/// How long a sleep lasts at most where peers may die, who then ring no more.
+/// The longest sleep if peers may die, since a dead peer rings no more.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Wake-ups in vain after which a sender is starving.
+/// Number of wake-ups in vain after which a sender is starving.
 const PATIENCE: u32 = 16;
 
 impl Core {
-    /// Reserves a frame for each of `lens`, up to where room ends but at least one, waiting within `limit`.
+    /// Reserves frames for as many of `lens` as there is room for, at least one, waiting within `limit`.
     #[inline]
     pub(super) fn reserve_within(
         &self,
@@ -44,7 +43,7 @@ impl Core {
         limit: &Limit,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
-        // Relaxed: a matter of manners, not of order.
+        // Relaxed: it affects only fairness, not correctness.
         let starving = self.control.rare.starving.load(Relaxed) != 0;
         if !starving || when_full != WhenFull::Wait {
             match self.reserve(lens.clone(), limit, &mut each) {
@@ -59,8 +58,7 @@ impl Core {
 
     /// Reserves a frame for one message, waiting within `limit`.
     ///
-    /// Apart from [`reserve_within`](Core::reserve_within), so that the frame need not pass through memory where there is
-    /// room.
+    /// Separate from [`reserve_within`](Core::reserve_within), so that the frame stays in registers if there is room.
     #[inline]
     pub(super) fn reserve_one(
         &self,
@@ -68,7 +66,7 @@ impl Core {
         when_full: WhenFull,
         limit: &Limit,
     ) -> Answer<Frame> {
-        // Relaxed: as there.
+        // Relaxed: as in `reserve_within`.
         if self.control.rare.starving.load(Relaxed) == 0 || when_full != WhenFull::Wait {
             let mut reserved = None;
             match self.reserve(iter::once(len), limit, |frame| reserved = Some(frame)) {
@@ -137,7 +135,7 @@ impl Core {
         answer.unwrap_or(Err(FULL))
     }
 
-    /// Reserves; where there is no room and `drops`, drops the oldest until there is, or until that does not help.
+    /// Reserves. If there is no room and `drops` is set, drops the oldest messages until there is, or until that does not help.
     fn reserve_or_drop(
         &self,
         lens: impl Iterator<Item = usize> + Clone,
@@ -175,7 +173,7 @@ impl Core {
             answer => answer,
         };
         let answer = match answer {
-            // Before it is over: has anybody died with a message that is to come again?
+            // Before the end is reported: has a receiver died with a message that is to be delivered again?
             Err(No::Closed) if self.peers.may_die() => self
                 .bury(limit)
                 .and_then(|()| self.take(most, fits, limit, &mut each)),
@@ -185,8 +183,8 @@ impl Core {
         answer
     }
 
-    /// Takes one message of up to `fits` bytes, waiting within `limit`; apart from [`take_within`](Core::take_within) as
-    /// [`reserve_one`](Core::reserve_one) is.
+    /// Takes one message of up to `fits` bytes, waiting within `limit`. Separate from [`take_within`](Core::take_within) for the
+    /// same reason as [`reserve_one`](Core::reserve_one).
     #[inline]
     pub(super) fn take_one(&self, fits: usize, limit: &Limit) -> Answer<Frame> {
         match self.take_next(fits, limit)? {
@@ -221,15 +219,15 @@ impl Core {
             return answer;
         }
         let answer = self.sleep_until(&self.control.arrived, limit, &mut attempt);
-        // The signal that woke us may have stood for more than we took.
+        // The signal that woke this thread may have stood for more than it took.
         if self.has_frames() && !planted("queue-signal-not-passed-on") {
             self.ring_arrived();
         }
         answer.unwrap_or(Err(No::Message))
     }
 
-    /// Looks, and sleeps until `event` rings, until a look finds something or `limit` is over. Where peers may die, it
-    /// sleeps a slice at a time and then looks after them.
+    /// Repeats `look` and sleeps until `event` rings, until `look` returns something, or until `limit` expires. If peers may die,
+    /// it sleeps for `SLICE` at a time and searches for dead peers in between.
     fn sleep_until<T>(
         &self,
         event: &Event,
@@ -249,15 +247,15 @@ impl Core {
         found
     }
 
-    /// Looks after dead peers, if we have not done so for a slice of time.
+    /// Searches for dead peers, if this process has not done so within the last `SLICE`.
     pub(super) fn bury_now_and_then(&self, limit: &Limit) {
         if self.peers.may_die() && self.last_burial.is_over_a(SLICE) {
-            // Where a lock is not to be had, somebody else looks, or we do next time.
+            // If a lock is not available, another process searches, or this one does next time.
             let _ = self.bury(limit);
         }
     }
 
-    /// Once the queue is closed, each receiver that sleeps has to hear that there is nothing left.
+    /// Once the queue is closed, wakes the next sleeping receiver, so that each of them learns that it is empty.
     #[inline]
     fn arrived_if_over(&self) {
         if self.is_closed() {
@@ -265,7 +263,7 @@ impl Core {
         }
     }
 
-    /// Sleeps until a receiver has taken the next message, if that is longer than `fits`, or until `limit` is over.
+    /// Sleeps while the next message is longer than `fits`, until a receiver has taken it or `limit` expires.
     pub(super) fn let_others_take(&self, fits: usize, limit: &Limit) -> Answer<()> {
         while self.wants_pass(fits, limit)? && !limit.is_over() {
             let left = limit.left();
@@ -279,8 +277,8 @@ impl Core {
     }
 }
 
-/// Looks for about a microsecond of pauses, then gives the processor away a few times, unless `limit` is over;
-/// `worth_it` is cheaper than a look.
+/// Calls `look` for about a microsecond with pauses in between, then a few times with yields, unless `limit` expires.
+/// `worth_it` is cheaper than `look`.
 fn look_a_while<T>(
     limit: &Limit,
     worth_it: impl Fn() -> bool,
@@ -290,7 +288,7 @@ fn look_a_while<T>(
         if round < LOOKS {
             hint::spin_loop();
         } else if limit.is_over() {
-            return None; // whoever got the processor may have kept it for long
+            return None; // the thread that got the processor may have kept it for long
         } else {
             thread::yield_now();
         }

@@ -1,16 +1,16 @@
-//! For those who wait for several things at once: a descriptor to poll for a queue, beside sockets, timers and signals.
+//! A descriptor to poll for a queue, for threads that also wait for sockets, timers or signals.
 //!
-//! It follows the poller's rule: arm, **look once more**, and only then sleep. Any number may watch a queue, each by a
-//! descriptor of its own; all that are armed are signalled at once. It imports `sync`. Read `sync::eventfd` next.
+//! The poll loop must arm, **check once more**, and only then sleep. A queue can have any number of watches, each with its own
+//! descriptor; all armed ones are signalled at once.
 //!
 //! ```text
-//!   loop {  arm() ── false ─▶ there is something: take it, begin again
-//!             └──── true ──▶ poll(this descriptor, others) ─▶ begin again  }
+//!   loop {  arm() ── false ─▶ there is something: take it, start over
+//!             └──── true ──▶ poll(this descriptor, others) ─▶ start over  }
 //! ```
 //!
-//! An armed watch counts as a sleeper of its [`event`](super::event), so whoever rings pays nothing for watches while
-//! nobody waits, and the edge is that event's, RING. Whoever takes the bell down, the ringer or the watch itself,
-//! takes it out of that count.
+//! An armed watch counts as a sleeper of its [`event`](super::event). Ringing therefore costs nothing extra while no watch is
+//! armed, and the ordering is that event's edge RING. The side that clears the armed flag, either the ringer or the watch
+//! itself, removes the watch from that count.
 
 use super::{event::Event, handles::Handles, limit::Limit};
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, sync::Mutex, time::Duration};
 
-/// Those who watch one event of a queue, in this process.
+/// The watches of one event of a queue in this process.
 #[derive(Debug, Default)]
 pub(super) struct Watchers(Mutex<Vec<Arc<Eventfd>>>);
 
@@ -30,7 +30,7 @@ impl Watchers {
         change(&mut held(&self.0));
     }
 
-    /// Signals all that are armed; for whoever rings `event`, behind its fence.
+    /// Signals all armed watches. `ring` of `event` calls it after its fence.
     #[cold]
     pub(super) fn signal(&self, event: &Event) {
         let mut all = Vec::new();
@@ -41,19 +41,19 @@ impl Watchers {
     }
 }
 
-/// What is waited for.
+/// What a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum For {
     /// A message.
     Message,
-    /// Room for a message of so many bytes.
+    /// Room for a message of this many bytes.
     Room(usize),
 }
 
-/// Tells a poll loop that a message may be there ([`Receiver::watch`](super::Receiver::watch)), or room for one
+/// Wakes a poll loop when a message may be there ([`Receiver::watch`](super::Receiver::watch)), or room for one
 /// ([`Sender::watch`](super::Sender::watch)).
 ///
-/// It keeps no queue open: whoever watches also learns that it was closed.
+/// It does not keep the queue open, and it is signalled when the queue closes.
 ///
 /// ```
 /// use rustix::event::{poll, PollFd, PollFlags};
@@ -79,7 +79,7 @@ impl Watch {
         if handles.core.peers.may_die() {
             let error = Error::new("queue", "watching a queue between processes");
             return Err(error.advise(
-                "Wait in a thread of its own: the other processes have no descriptor to signal",
+                "Wait in a separate thread: the other processes have no descriptor to signal",
             ));
         }
         let watch = Watch {
@@ -106,11 +106,13 @@ impl Watch {
         }
     }
 
-    /// Asks for a signal when what is watched for may be there, or the queue was closed; true if it is not there yet: then
-    /// poll [`as_fd`](AsFd::as_fd) **for input** (it is an eventfd), and arm again before the next poll. False: try, nothing
-    /// was armed.
+    /// Asks for a signal when the message or room may be there, or when the queue is closed.
     ///
-    /// A signal may come early or for nothing, and others may be faster. The descriptor stays readable until the next
+    /// - True: it is not there yet. Poll [`as_fd`](AsFd::as_fd) **for input** (it is an eventfd), and arm again before the next
+    ///   poll.
+    /// - False: try to receive or send; the watch was not armed.
+    ///
+    /// A signal may come early or without cause, and another thread may be faster. The descriptor stays readable until the next
     /// `arm`.
     ///
     /// ```
@@ -135,14 +137,14 @@ impl Watch {
         true
     }
 
-    /// Wants no signal any more; one may come all the same.
+    /// Cancels the request for a signal; one may still arrive.
     pub fn disarm(&mut self) {
         if self.signal.take_down() {
             self.event().leave();
         }
     }
 
-    /// Also where a lock is not to be had: then the caller, who tries, waits for it.
+    /// Also true if a lock is not available: the caller then tries the operation, which waits for the lock.
     fn is_there(&self) -> bool {
         let core = &self.handles.core;
         let limit = Limit::new(Some(Duration::ZERO));
@@ -170,7 +172,7 @@ impl Drop for Watch {
 
 #[cfg(not(loom))]
 impl AsFd for Watch {
-    /// Readable some time after [`arm`](Watch::arm) said true. To poll, not to read.
+    /// Becomes readable after [`arm`](Watch::arm) has returned true. Only poll it; do not read from it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.signal.as_fd()
     }
@@ -191,7 +193,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
     use std::thread;
 
-    /// As a poll loop that has nothing else to wait for.
+    /// Waits like a poll loop that has no other descriptors.
     fn wait_for(watch: &mut Watch) {
         while watch.arm() {
             poll(&mut [PollFd::new(&*watch, PollFlags::IN)], None).unwrap();

@@ -1,4 +1,4 @@
-//! A descriptor that one thread makes readable, and another waits on beside others.
+//! A descriptor that one thread makes readable, and another polls together with others.
 
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
@@ -6,7 +6,7 @@ use rustix::{
 };
 use std::{io, time::Duration};
 
-/// An eventfd: readable once raised, until drained.
+/// An eventfd: readable after `raise`, until `drain`.
 #[derive(Debug)]
 pub(crate) struct Signal(OwnedFd);
 
@@ -20,19 +20,19 @@ impl Signal {
 
     /// Makes it readable.
     pub(crate) fn raise(&self) {
-        // It can only fail where the counter is full, and then it is readable.
+        // It fails only if the counter is full, in which case the descriptor is readable anyway.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Makes it unreadable.
     pub(crate) fn drain(&self) {
-        // It can only fail where nothing was raised.
+        // It fails only if it was not raised.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
-    /// Waits until it is readable; true unless the time was up. It may return early: look again.
+    /// Waits until it is readable; false only after the time limit. It may return early, so the caller must check again.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> bool {
-        // A limit beyond the kernel's range is none.
+        // A limit beyond the kernel's range means no limit.
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         poll(&mut [PollFd::new(self, PollFlags::IN)], limit.as_ref()) != Ok(0)
     }

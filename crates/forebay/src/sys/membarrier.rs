@@ -1,16 +1,16 @@
-//! A fence on every running thread of the process at once, so that whoever passes often needs none of its own.
+//! A fence on every running thread of the process at once, so that the frequent side of a protocol needs no fence.
 
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Whether [`fence_all_threads`] works here; asks the kernel once (Linux 4.14, where no sandbox forbids it).
+/// Whether [`fence_all_threads`] works here; asks the kernel once (Linux 4.14, unless a sandbox forbids it).
 pub(crate) fn fences_all_threads() -> bool {
     const UNKNOWN: u8 = 0;
     const YES: u8 = 1;
     const NO: u8 = 2;
-    /// Written by whoever asks first, and the same by all who ask meanwhile.
+    /// Written by the first thread that asks. Threads that ask at the same time write the same value.
     static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
-    // Relaxed, both: it repeats what the kernel knows of the whole process, and publishes nothing of ours.
+    // Relaxed, both: it caches a property of the whole process that the kernel knows, and publishes no other data.
     match ANSWER.load(Relaxed) {
         UNKNOWN => {
             let works = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
@@ -22,10 +22,10 @@ pub(crate) fn fences_all_threads() -> bool {
     }
 }
 
-/// Every other thread of this process has passed a full fence between the call and the return, and so have we.
+/// Executes a full fence on this thread, and on every other thread of this process between the call and the return.
 ///
 /// # Panics
-/// If the kernel refuses what it granted before.
+/// If the kernel refuses although [`fences_all_threads`] returned true.
 pub(crate) fn fence_all_threads() {
     let answer = membarrier(MembarrierCommand::PrivateExpedited);
     assert!(

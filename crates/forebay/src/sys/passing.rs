@@ -1,9 +1,9 @@
-//! A Unix socket between processes that do not trust each other: bytes, descriptors that travel with them, and waiting.
+//! A Unix socket between processes that do not trust each other: bytes, descriptors sent with them, and waiting.
 //!
-//! Nothing here blocks but the two that wait, and these have time limits; each call says that by itself (`MSG_DONTWAIT`).
-//! Nothing that came is taken before it was looked at (`MSG_PEEK`): **taking a descriptor from the queue, or closing the socket
-//! with one in its queue, closes it where nobody else has it, and closing may take for ever** (a TCP socket that
-//! lingers, a file of FUSE).
+//! Only the two waiting functions block, and they have time limits; all others pass `MSG_DONTWAIT`. Data is inspected
+//! (`MSG_PEEK`) before it is received. The reason: **receiving a descriptor from the queue, or closing the socket while its
+//! queue holds one, closes that descriptor if no other copy is open, and closing may take forever** (a TCP socket that
+//! lingers, a FUSE file).
 
 use rustix::{
     event::{
@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// Sends `bytes` at once, with a descriptor; all of them or an error.
+/// Sends `bytes` with a descriptor, without waiting: all of them, or an error.
 pub(crate) fn send_with(
     socket: &impl AsFd,
     bytes: &[u8],
@@ -45,7 +45,7 @@ pub(crate) fn send_with(
     }
 }
 
-/// Sends one byte at once. A full socket will do: then there is something to read on the other side.
+/// Sends one byte without waiting. A full socket is not an error: then there is something to read on the other side.
 pub(crate) fn ring(socket: &impl AsFd) -> io::Result<()> {
     match send(socket, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
@@ -53,18 +53,18 @@ pub(crate) fn ring(socket: &impl AsFd) -> io::Result<()> {
     }
 }
 
-/// What lies at the front of a socket's queue, and stays there.
+/// The data at the front of a socket's queue, which stays there.
 #[derive(Debug)]
 pub(crate) struct Front {
-    /// Bytes, at the start of the buffer; 0: there will be no more.
+    /// Number of bytes at the start of the buffer. 0 means the end of the stream.
     pub(crate) len: usize,
-    /// Copies of the descriptors that came with them, a few at most.
+    /// Copies of the descriptors that came with them, up to a few.
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// Whether there were more of them.
+    /// Whether there were more descriptors.
     pub(crate) more: bool,
 }
 
-/// Looks at the front of the queue, without waiting.
+/// Inspects the front of the queue, without waiting and without removing anything.
 pub(crate) fn peek(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<Front> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -83,8 +83,8 @@ pub(crate) fn peek(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<Front> {
     })
 }
 
-/// How many bytes lie at the front of the queue, up to `bytes.len()`, and whether descriptors came with them, which are
-/// not touched.
+/// The number of bytes at the front of the queue, up to `bytes.len()`, and whether descriptors came with them. Leaves the
+/// descriptors in the queue.
 pub(crate) fn peek_bytes(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, bool)> {
     let mut none = RecvAncillaryBuffer::new(&mut []);
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -92,19 +92,19 @@ pub(crate) fn peek_bytes(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(us
     Ok((got.bytes, got.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Takes as many bytes from the queue as `bytes` has, which were looked at.
+/// Removes `bytes.len()` bytes from the queue. The caller has inspected them.
 pub(crate) fn take(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<()> {
     recv(socket, bytes, RecvFlags::DONTWAIT)?;
     Ok(())
 }
 
-/// Lets nothing in or out any more; what is in the queue stays there.
+/// Shuts down both directions; data in the queue stays there.
 pub(crate) fn shut_down(socket: &impl AsFd) {
-    let _ = rustix::net::shutdown(socket, Shutdown::Both); // it fails where the other end is gone
+    let _ = rustix::net::shutdown(socket, Shutdown::Both); // it fails if the other end is gone
 }
 
-/// Asks for nothing but bytes and descriptors, all in the order of the queue: no credentials, which would look like
-/// descriptors, and nothing out of band (Linux 5.15), which a look passes over, and taking what lies behind it closes.
+/// Disables credentials, which would look like descriptors, and receives out-of-band data inline (Linux 5.15). Otherwise
+/// `MSG_PEEK` would skip out-of-band data, and receiving bytes after it would close its descriptors.
 pub(crate) fn plainly(socket: &impl AsFd) -> io::Result<()> {
     rustix::net::sockopt::set_socket_passcred(socket, false)?;
     Ok(rustix::net::sockopt::set_socket_oobinline(socket, true)?)
@@ -116,16 +116,16 @@ pub(crate) fn wait_readable(socket: &impl AsFd, limit: Option<Duration>) {
     let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], limit.as_ref());
 }
 
-/// What happened to one of several descriptors that are waited for together.
+/// An event of one of several watched descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Happening {
-    /// The number it was added under.
+    /// The number under which the descriptor was added.
     pub(crate) number: u64,
-    /// Whether the other end is gone, or sends no more.
+    /// Whether the other end is gone, or will send no more.
     pub(crate) hung_up: bool,
 }
 
-/// Several descriptors to wait for together, until they are readable.
+/// A set of descriptors to wait for together, until one is readable.
 #[derive(Debug)]
 pub(crate) struct Watch(OwnedFd);
 
@@ -134,24 +134,24 @@ impl Watch {
         Ok(Watch(epoll::create(CreateFlags::CLOEXEC)?))
     }
 
-    /// Waits for this one, too; its happenings carry `number`.
+    /// Adds a descriptor; its events carry `number`.
     pub(crate) fn add(&self, descriptor: &impl AsFd, number: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::RDHUP;
         epoll::add(&self.0, descriptor, EventData::new_u64(number), flags)?;
         Ok(())
     }
 
-    /// Waits for this one no more.
+    /// Removes a descriptor.
     pub(crate) fn remove(&self, descriptor: &impl AsFd) {
-        let _ = epoll::delete(&self.0, descriptor); // it fails where it was removed before
+        let _ = epoll::delete(&self.0, descriptor); // it fails if the descriptor was removed before
     }
 
-    /// Waits for up to `limit` until something happens, and says what, 32 at most. It may return early, with nothing.
+    /// Waits for up to `limit` for events, and returns up to 32 of them. It may return early, with none.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> impl Iterator<Item = Happening> + use<> {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut events = Vec::with_capacity(32);
         let spare = rustix::buffer::spare_capacity(&mut events);
-        let _ = epoll::wait(&self.0, spare, limit.as_ref()); // interrupted: early
+        let _ = epoll::wait(&self.0, spare, limit.as_ref()); // if interrupted, it returns early
         events.into_iter().map(|event: epoll::Event| {
             let ends = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
             let flags = event.flags; // a packed field

@@ -1,16 +1,19 @@
-//! Memory that its maker writes and everybody else can only read, whoever they are: made here, and checked here by those who
-//! are handed it.
+//! Memory that only its maker can ever write, and other processes can only read. This file makes it, and checks memory from other
+//! processes.
 //!
 //! ```text
 //!  maker:  memfd ─▶ every page written ─▶ mapped writable ─▶ sealed ─▶ handed over
-//!                                           this mapping goes on, and there will never be another one to write by
-//!  other:  a descriptor of whatever it may be ─▶ sealed? ─▶ of that length? ─▶ every page there? ─▶ mapped read-only
+//!                                           this mapping stays, and no other writable one can ever be made
+//!  other:  a descriptor of any kind ─▶ sealed? ─▶ of that length? ─▶ every page there? ─▶ mapped read-only
 //! ```
 //!
-//! What the seals are for, as tried on Linux 6.18 and told in `fcntl(2)`: `SHRINK` keeps pages from going away, which would
-//! be `SIGBUS` for whoever touches them; `FUTURE_WRITE` (Linux 5.1) refuses `write`, new writable mappings and also holes
-//! (`FALLOC_FL_PUNCH_HOLE`, `MADV_REMOVE`: `EPERM`), which without it are allowed and give zeros, allocated by and charged to the one
-//! who reads, and `SIGBUS` where nothing can be allocated; `SEAL` makes that final.
+//! What the seals do (`fcntl(2)`, and tested on Linux 6.18):
+//!
+//! - `SHRINK` keeps pages from being removed, after which accesses would cause `SIGBUS`.
+//! - `FUTURE_WRITE` (Linux 5.1) refuses `write`, new writable mappings, and holes (`FALLOC_FL_PUNCH_HOLE`, `MADV_REMOVE`)
+//!   with `EPERM`. Without it, a peer could make holes. Reading a hole allocates zeroed pages, which are charged to the
+//!   reader, and causes `SIGBUS` if none can be allocated.
+//! - `SEAL` makes the set of seals final.
 #![allow(unsafe_code)]
 
 use super::Mapping;
@@ -24,7 +27,7 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// From linux/magic.h. Memory of huge pages has seals as well; its pages come from a pool that may be empty, which is `SIGBUS`.
+/// From linux/magic.h. Huge-page memory also has seals, but its pages come from a pool; if that is empty, access is `SIGBUS`.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 const SEALS: SealFlags = SealFlags::SHRINK
@@ -32,7 +35,7 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::FUTURE_WRITE)
     .union(SealFlags::SEAL);
 
-/// An empty file in memory that can be sealed, and that cannot be executed where the kernel knows how to say so (6.3).
+/// An empty memory file that can be sealed. If the kernel supports it (6.3), the file cannot be executed.
 pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -42,7 +45,7 @@ pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     Ok(file?)
 }
 
-/// Makes `len` bytes (whole pages) of zeroed memory that only the mapping returned can ever write.
+/// Makes `len` bytes (whole pages) of zeroed memory that only the returned mapping can ever write.
 pub(crate) fn make(len: usize) -> io::Result<(OwnedFd, Mapping)> {
     let file = create("forebay-lane")?;
     rustix::fs::ftruncate(&file, len as u64)?;
@@ -53,7 +56,7 @@ pub(crate) fn make(len: usize) -> io::Result<(OwnedFd, Mapping)> {
     Ok((file, mapping))
 }
 
-/// Writes zeros to every page: one that is only allocated still counts as a hole.
+/// Writes zeros to every page: a page that is only allocated still counts as a hole.
 fn fill(file: &OwnedFd, len: usize) -> io::Result<()> {
     let zeros = vec![0; len.min(1 << 16)];
     let mut at = 0;
@@ -72,37 +75,37 @@ fn fill(file: &OwnedFd, len: usize) -> io::Result<()> {
 /// Why a descriptor is not memory as [`make`] makes it.
 #[derive(Debug)]
 pub(crate) enum Unfit {
-    /// It is something else. Nothing is known of it, not even whether closing it returns.
+    /// It is of another kind. Nothing is known about it, not even whether closing it returns.
     Kind(io::Error),
-    /// It could still shrink, get holes, or be written by others.
+    /// It could still shrink, get holes, or be written by other processes.
     Seals,
-    /// It is of huge pages, or of a file system.
+    /// It consists of huge pages, or is on a file system.
     Pages,
-    /// It has another length than was said.
+    /// It does not have the announced length.
     Len(u64),
-    /// Not all of its pages are there.
+    /// Some of its pages are missing.
     Holes,
-    /// The kernel does not say.
+    /// The kernel does not report its size.
     Unknown(io::Error),
 }
 
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Kind(error) => write!(f, "it is no memory that can be sealed ({error})"),
+            Unfit::Kind(error) => write!(f, "it is not memory that can be sealed ({error})"),
             Unfit::Seals => f.write_str("it is not sealed against shrinking, growing and writing"),
-            Unfit::Pages => f.write_str("it is not of ordinary pages"),
+            Unfit::Pages => f.write_str("it does not consist of ordinary pages"),
             Unfit::Len(len) => write!(f, "it has {len} bytes"),
-            Unfit::Holes => f.write_str("not all of its pages are there"),
-            Unfit::Unknown(error) => write!(f, "the kernel does not tell its size ({error})"),
+            Unfit::Holes => f.write_str("some of its pages are missing"),
+            Unfit::Unknown(error) => write!(f, "the kernel does not report its size ({error})"),
         }
     }
 }
 
-/// Whether `file` is memory of `len` bytes as [`make`] makes it; then it stays so.
+/// Whether `file` is memory of `len` bytes as [`make`] makes it. If so, it stays that way.
 ///
-/// Seals are asked for first: that is answered without the file's own file system, which may be a process that never
-/// answers (FUSE), and only memory has any.
+/// Seals are checked first. Only memory files have them, and the kernel answers without asking the file's file system, which
+/// may be a process that never answers (FUSE).
 pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), Unfit> {
     let seals = rustix::fs::fcntl_get_seals(file).map_err(|error| Unfit::Kind(error.into()))?;
     if !seals.contains(SEALS) {
@@ -116,8 +119,8 @@ pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), Unfit> {
     if stat.st_size as u64 != len as u64 {
         return Err(Unfit::Len(stat.st_size as u64));
     }
-    // The number of blocks would not do: blocks beyond the end count as well. No hole can come later, so no touch will ever
-    // have to allocate.
+    // The number of blocks is not sufficient, because blocks beyond the end count as well. Holes cannot be made later, so no
+    // access will ever have to allocate.
     match rustix::fs::seek(file, SeekFrom::Hole(0)) {
         Ok(hole) if hole == len as u64 => Ok(()),
         Ok(_) | Err(Errno::NXIO) => Err(Unfit::Holes),
@@ -125,7 +128,7 @@ pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), Unfit> {
     }
 }
 
-/// Maps `len` bytes of memory that was [checked](check), to read only.
+/// Maps `len` bytes of memory that was [checked](check), read-only.
 pub(crate) fn map(file: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
     Mapping::shared(file, len, libc::PROT_READ)
 }
@@ -133,7 +136,7 @@ pub(crate) fn map(file: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
 impl Mapping {
     fn shared(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
         let (anywhere, flags) = (ptr::null_mut(), libc::MAP_SHARED);
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
         let start = unsafe { libc::mmap(anywhere, len, protection, flags, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -156,9 +159,9 @@ mod tests {
         let (file, mine) = make(LEN).unwrap();
         check(&file, LEN).unwrap();
         let theirs = map(&file, LEN).unwrap();
-        // SAFETY: the first byte of a mapping of ours, written by nobody else.
+        // SAFETY: the first byte of a mapping of ours; no other thread or process writes it.
         unsafe { mine.start().as_ptr().write_volatile(7) };
-        // SAFETY: the same byte, mapped to read.
+        // SAFETY: the same byte, mapped read-only.
         assert_eq!(unsafe { theirs.start().as_ptr().read_volatile() }, 7);
         assert!(Mapping::shared(&file, LEN, libc::PROT_READ | libc::PROT_WRITE).is_err());
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

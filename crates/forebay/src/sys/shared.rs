@@ -1,6 +1,6 @@
-//! What memory shared between processes needs: mapping a file, sleeping on its words, locks that end with a process.
+//! System calls for memory shared between processes: mapping a file, sleeping on its words, and locks that end with a process.
 #![allow(unsafe_code)]
-#![cfg_attr(loom, allow(dead_code))] // models are of one process, and sleep otherwise
+#![cfg_attr(loom, allow(dead_code))] // a model is one process, and has its own sleep
 
 use super::Mapping;
 #[cfg(not(loom))]
@@ -21,10 +21,10 @@ use std::{
 };
 
 impl Mapping {
-    /// The first `len` bytes of `file` (whole pages).
+    /// Maps the first `len` bytes of `file` (whole pages).
     pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Mapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -42,14 +42,14 @@ impl Mapping {
         Ok(Mapping { start, len })
     }
 
-    /// `len` bytes of `file` from byte `from` on (whole pages, both), seen twice, back to back.
+    /// Maps `len` bytes of `file` from byte `from` on (whole pages, both) twice, back to back.
     pub(crate) fn mirror_of_file(file: &File, from: usize, len: usize) -> io::Result<Mapping> {
         Mapping::mirrored_file(file, from as u64, len, super::page_size())
     }
 }
 
-/// A file in memory of `len` bytes, without a name, that keeps this length: its pages cannot go away under a process that has
-/// mapped it, which would be `SIGBUS`.
+/// Makes a memory file of `len` bytes without a name, whose length is sealed. Its pages therefore cannot be removed under a
+/// process that has mapped it, which would be `SIGBUS`.
 #[cfg(not(loom))]
 pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
     let file = super::sealed::create("forebay")?;
@@ -59,14 +59,14 @@ pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Why a file is not one that only this user can write.
+/// Why a file is not accessible to this user only.
 #[derive(Debug)]
 pub(crate) enum Foreign {
     /// It is not a regular file.
     Kind,
     /// It belongs to another user.
     Owner { theirs: u32, ours: u32, mode: u32 },
-    /// It is ours, and its permissions let others in.
+    /// It belongs to this user, but its permissions let other users open it.
     Open { mode: u32 },
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Whether `file` is a regular one that belongs to the effective user, and that nobody else may open.
+/// Whether `file` is a regular one that belongs to the effective user, and that no other user may open.
 pub(crate) fn is_private(file: &File) -> io::Result<Result<(), Foreign>> {
     let stat = rustix::fs::fstat(file)?;
     let (theirs, ours) = (stat.st_uid, rustix::process::geteuid().as_raw());
@@ -99,7 +99,7 @@ pub(crate) fn is_private(file: &File) -> io::Result<Result<(), Foreign>> {
     })
 }
 
-/// A file of `len` bytes in `folder` that gets its name later, by [`name`]; if that never happens it vanishes.
+/// Makes a file of `len` bytes in `folder` that [`name`] names later. If that never happens, the file vanishes.
 pub(crate) fn file_without_name_yet(folder: &Path, len: usize) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?;
@@ -107,14 +107,14 @@ pub(crate) fn file_without_name_yet(folder: &Path, len: usize) -> io::Result<Fil
     Ok(file.into())
 }
 
-/// Names a file; fails where the name is taken.
+/// Gives a file its name; fails if the name is taken.
 pub(crate) fn name(file: &File, path: &Path) -> io::Result<()> {
     let this = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(CWD, this, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
     Ok(())
 }
 
-/// The same file through a description of its own: locks belong to descriptions.
+/// Opens the same file through a new open file description, since locks belong to descriptions.
 pub(crate) fn reopen(file: &impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -122,7 +122,7 @@ pub(crate) fn reopen(file: &impl AsFd) -> io::Result<File> {
 }
 
 fn byte(at: u32) -> libc::flock {
-    // SAFETY: a plain C structure, for which zeros are values.
+    // SAFETY: a plain C structure, for which zeros are valid.
     let mut byte: libc::flock = unsafe { std::mem::zeroed() };
     byte.l_type = libc::F_WRLCK as i16;
     byte.l_whence = libc::SEEK_SET as i16;
@@ -131,8 +131,8 @@ fn byte(at: u32) -> libc::flock {
     byte
 }
 
-/// Locks byte `at` of `file` for this description until it is closed, as the kernel does when a process dies; says
-/// whether it was free.
+/// Locks byte `at` of `file` for this description until it is closed. The kernel closes it when the process dies. Returns
+/// whether the byte was free.
 pub(crate) fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
     // SAFETY: the structure lives as long as the call.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &byte(at)) };
@@ -145,7 +145,7 @@ pub(crate) fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
     }
 }
 
-/// Whether another description has locked byte `at` of `file`; also where the kernel does not say.
+/// Whether another description has locked byte `at` of `file`. Also true if the kernel does not report it.
 pub(crate) fn is_byte_locked(file: &File, at: u32) -> bool {
     let mut asked = byte(at);
     // SAFETY: the structure lives as long as the call, which may write to it.
@@ -153,16 +153,16 @@ pub(crate) fn is_byte_locked(file: &File, at: u32) -> bool {
     answer != 0 || asked.l_type != libc::F_UNLCK as i16
 }
 
-/// Sleeps while `word` holds `expected`, until woken from any process, for `limit` at most; it may return early.
+/// Sleeps while `word` holds `expected`, until woken from any process, or for up to `limit`; it may return early.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
-    // A limit beyond the kernel's range is none.
+    // A limit beyond the kernel's range means no limit.
     let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
     let _ = futex::wait(word, futex::Flags::empty(), expected, limit.as_ref());
 }
 
 /// Wakes one sleeper of `word`, in any process.
 pub(crate) fn futex_wake(word: &AtomicU32) {
-    // It can only fail for a bad address, and a reference is none.
+    // It fails only for a bad address, which a reference never is.
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! A lane's protocol done by hand, without any care: what `queue::lanes` writes, as a stranger would who has read it.
+//! The protocol of `queue::lanes` written by hand, without any checks, as an attacker would write it.
 #![allow(unsafe_code)]
 
 use rustix::{
@@ -20,7 +20,7 @@ use std::{
     ptr,
 };
 
-/// Pages of all machines on which the tests run are at most this long; the protocol asks for whole ones.
+/// An upper limit for the page size of all test machines; the protocol requires whole pages.
 pub const PAGE: usize = 1 << 16;
 pub const POSITION: usize = 0;
 pub const RINGS: usize = 16;
@@ -30,7 +30,7 @@ pub const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::FUTURE_WRITE)
     .union(SealFlags::SEAL);
 
-/// What either side says at first.
+/// The first message of either side.
 pub struct Note {
     /// 1 for a lane, 2 for a receipt.
     pub what: u32,
@@ -47,14 +47,14 @@ impl Note {
     }
 }
 
-/// Memory of `len` bytes, all there, with these seals.
+/// Memory of `len` bytes, all allocated, with these seals.
 pub fn memory(len: usize, flags: MemfdFlags, seals: SealFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("hostile", flags)?;
     rustix::fs::ftruncate(&file, len as u64)?;
     if !flags.contains(MemfdFlags::HUGETLB) {
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
-        rustix::io::pwrite(&file, &vec![0; len], 0)?; // pages that nobody wrote to are holes
+        rustix::io::pwrite(&file, &vec![0; len], 0)?; // pages that were never written are holes
     }
     rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(file)
@@ -76,7 +76,7 @@ pub fn gets_a_receipt(socket: &UnixStream) -> bool {
     receive(socket).is_some_and(|(note, _)| note[12..16] == 2_u32.to_ne_bytes())
 }
 
-/// Mapped memory, and the descriptor that most would have closed by now.
+/// Mapped memory and its descriptor, which most programs would have closed by now.
 pub struct Sheet {
     start: *mut u64,
     words: usize,
@@ -85,7 +85,7 @@ pub struct Sheet {
 
 impl Sheet {
     fn map(file: OwnedFd, len: usize, protection: ProtFlags) -> Result<Sheet, Errno> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
         let start = unsafe {
             rustix::mm::mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, &file, 0)
         };
@@ -96,10 +96,10 @@ impl Sheet {
         })
     }
 
-    /// Writes a word, wherever that is when one goes round and round.
+    /// Writes a word; `at` wraps around at the end of the memory.
     pub fn write(&self, at: usize, value: u64) {
         let word = self.start.wrapping_add(at % self.words);
-        // SAFETY: inside the mapping, which is there as long as we are, and aligned.
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned.
         unsafe { word.write_volatile(value) };
     }
 
@@ -111,12 +111,12 @@ impl Sheet {
 
 impl Drop for Sheet {
     fn drop(&mut self) {
-        // SAFETY: our mapping, of which no reference is ever made.
+        // SAFETY: our mapping, to which no references exist.
         let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.words * 8) };
     }
 }
 
-/// Both memories of a lane, seen from one side, and the socket.
+/// Both memories of a lane, as mapped by one side, and the socket.
 pub struct Paper {
     pub socket: UnixStream,
     pub mine: Sheet,
@@ -167,19 +167,19 @@ impl Paper {
         (self.mine.words - FRONT) as u64
     }
 
-    /// Sends the header of a message of no bytes that says something else.
+    /// Publishes a header with this length and number, for a message without bytes.
     pub fn send_header(&mut self, len: u64, number: u64) {
         self.mine.write(self.place(), (number << 32) | len);
         self.tail += 1;
         self.mine.write(POSITION, self.tail);
     }
 
-    /// The word where the next message's header is due.
+    /// The word at which the next message's header belongs.
     fn place(&self) -> usize {
         FRONT + (self.tail % self.capacity()) as usize
     }
 
-    /// Sends a message of `len` bytes as one should, with whatever lies there in it; false where there is no room.
+    /// Sends a correct message of `len` bytes, with its old contents; false if there is no room.
     pub fn send(&mut self, len: usize) -> bool {
         let span = 1 + len.div_ceil(8) as u64;
         if self.tail + span > self.theirs.read(POSITION) + self.capacity() {
@@ -201,7 +201,7 @@ fn own_sheet(len: usize) -> Sheet {
     sheet
 }
 
-/// That memory can neither shrink, nor get holes, nor be mapped for writing once more.
+/// Asserts that memory can neither shrink, nor get holes, nor be mapped for writing once more.
 pub fn cannot_change(sheet: &Sheet) {
     let len = sheet.words * 8;
     let holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -215,7 +215,7 @@ pub fn cannot_change(sheet: &Sheet) {
     assert!(Sheet::map(again, len, ProtFlags::READ | ProtFlags::WRITE).is_err());
 }
 
-/// Sends so many rings; false once the other end is gone.
+/// Sends `rings` rings; false once the other end is gone.
 pub fn ring(socket: &UnixStream, rings: u64) -> bool {
     rings == 0 || send(socket, &vec![1; rings as usize], &[])
 }
@@ -225,7 +225,7 @@ pub fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -
     send_flagged(socket, bytes, descriptors, SendFlags::empty())
 }
 
-/// As [`send`], and where the kernel does so, with the last byte out of band.
+/// Like [`send`], but with the last byte out of band if the kernel supports it.
 pub fn send_urgently(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
     send_flagged(socket, bytes, descriptors, SendFlags::OOB)
 }
@@ -262,7 +262,7 @@ fn receive(socket: &UnixStream) -> Option<([u8; 24], OwnedFd)> {
     Some((bytes, file))
 }
 
-/// Takes whatever the other side said; true once it is gone.
+/// Receives and discards data from the other side; true once it is gone.
 pub fn is_gone(socket: &UnixStream) -> bool {
     let mut bytes = [0; 4096];
     let got = recv(socket, &mut bytes[..], RecvFlags::DONTWAIT);

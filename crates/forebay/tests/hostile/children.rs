@@ -1,4 +1,4 @@
-//! What the children do, until it is time.
+//! The behaviour of the child processes, until their time is up.
 
 use crate::{
     by_hand::{self, Note, Paper},
@@ -20,20 +20,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long all this goes on.
+/// How long a test runs.
 pub fn seconds() -> Duration {
     let told = env::var("FOREBAY_HOSTILE_SECONDS").ok();
     Duration::from_secs_f64(told.map_or(1.0, |told| told.parse().unwrap()))
 }
 
-/// In which hostile senders and hubs go about it.
+/// Number of ways in which hostile senders and hubs misbehave.
 const WAYS: u64 = 10;
 const WAYS_OF_HUBS: u64 = 9;
 
-/// No hostile sender happens to say this.
+/// The first bytes of an honest message. A hostile sender does not send these by chance.
 const HONEST: [u8; 8] = *b"honestly";
 
-/// A message of an honest sender, as it says of itself.
+/// The contents of a message of an honest sender.
 #[derive(Debug)]
 pub struct Honest {
     pub sender: u64,
@@ -64,7 +64,7 @@ impl Honest {
     }
 }
 
-/// A child's whole life.
+/// Runs a child process.
 pub fn run() {
     let Ok(role) = env::var("FOREBAY_ROLE") else {
         return;
@@ -106,7 +106,7 @@ impl ChildOf {
         socket
     }
 
-    /// Sends what can be checked, as fast as it goes.
+    /// Sends messages that can be checked, as fast as possible.
     fn sends(self) {
         // The hub's time limit for accepting is short, and this process may be stopped meanwhile.
         let mut sender = loop {
@@ -130,16 +130,16 @@ impl ChildOf {
         self.lab.tell("sender", self.number, number);
     }
 
-    /// Has lanes accepted, and spoils them in one way after the other, each way a few times at least.
+    /// Attaches lanes and corrupts them in one way after another, each way at least a few times.
     fn scribbles(mut self) {
         let mut lanes = 0;
         while !self.is_over() || lanes < 3 * WAYS {
             let bytes = 4096 << self.dice.below(6); // some messages are longer than the hub's buffer
             let Some(mut paper) = Paper::attach(self.connect(), bytes) else {
-                continue; // all places are taken, or we were stopped for too long
+                continue; // the hub is full, or this process was stopped for too long
             };
             for _ in 0..self.dice.below(100) {
-                let _ = paper.send(self.dice.below(200)); // first it looks honest
+                let _ = paper.send(self.dice.below(200)); // it begins like an honest sender
             }
             for deed in 0..500 {
                 self.spoil(&mut paper, lanes % WAYS);
@@ -152,7 +152,7 @@ impl ChildOf {
         }
     }
 
-    /// One bad deed.
+    /// Misbehaves once.
     fn spoil(&mut self, paper: &mut Paper, way: u64) {
         let dice = &mut self.dice;
         match way {
@@ -184,7 +184,7 @@ impl ChildOf {
                 paper.mine.write(dice.any() as usize, dice.any());
             }
             7 => {
-                // What is being read changes all the time; the positions are fine.
+                // The bytes change while they are read; the positions are correct.
                 let _ = paper.send(dice.below(90_000));
                 for _ in 0..1000 {
                     let word = by_hand::FRONT + 1 + dice.below(100);
@@ -196,7 +196,7 @@ impl ChildOf {
         }
     }
 
-    /// Greets the hub with all that is no greeting.
+    /// Greets the hub with all kinds of invalid greetings.
     fn knocks(mut self) {
         let mut silent = Vec::new();
         while !self.is_over() {
@@ -243,7 +243,7 @@ impl ChildOf {
                     by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
                 }
                 7 => {
-                    // Not sealed, or not enough; then it shrinks under the hub's eyes.
+                    // Not sealed, or not completely; then it shrinks while the hub checks it.
                     let seals = SealFlags::from_bits_truncate(dice.below(32) as u32);
                     if seals.contains(by_hand::SEALS) {
                         continue;
@@ -255,14 +255,14 @@ impl ChildOf {
                     let _ = rustix::fs::ftruncate(&weak, 0);
                 }
                 8 => {
-                    // Sealed, with as many blocks as it should have, but beyond its end.
+                    // Sealed, with the right number of blocks, but beyond its end.
                     let hollow = by_hand::hollow_memory(page).unwrap();
                     by_hand::send(&socket, &note.bytes(), &[hollow.as_fd()]);
-                    // A lane that is accepted would be answered with a receipt.
+                    // If the hub accepted the lane, it would answer with a receipt.
                     assert!(!by_hand::gets_a_receipt(&socket));
                 }
                 _ => {
-                    // Right, and then it says too much before it was answered.
+                    // A correct greeting, followed by more bytes before the answer.
                     by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
                     by_hand::send(&socket, &junk, &[]);
                 }
@@ -273,7 +273,7 @@ impl ChildOf {
         }
     }
 
-    /// Writes over the words and messages of a shared queue.
+    /// Overwrites the words and messages of a shared queue.
     fn overwrites(mut self) {
         let name = env::var("FOREBAY_QUEUE").unwrap();
         let file = File::options()
@@ -282,7 +282,7 @@ impl ChildOf {
             .unwrap();
         while !self.is_over() {
             let dice = &mut self.dice;
-            // The first page has the words behind 128 bytes that nobody reads again; the second one has messages.
+            // The first page has the words, after 128 bytes that are not read again; the second one has messages.
             let word = 128 + 8 * dice.below(2 * 4096_u64 / 8 - 16);
             let value = match dice.below(3) {
                 0 => nasty(dice),
@@ -296,7 +296,7 @@ impl ChildOf {
         }
     }
 
-    /// A hub that is none.
+    /// Runs a hub that breaks the protocol.
     fn accepts_badly(mut self) {
         let listener = UnixListener::bind(self.lab.socket()).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -346,10 +346,10 @@ impl ChildOf {
         }
     }
 
-    /// Writes over a receipt, until the sender has had enough.
+    /// Overwrites a receipt until the sender gives up.
     fn spoil_receipt(&mut self, paper: &Paper, way: u64) {
         let begun = Instant::now();
-        // A sender that finds no room waits for 50 ms, and then goes.
+        // A sender that finds no room gives up after 50 ms.
         while begun.elapsed() < Duration::from_millis(200) && !by_hand::is_gone(&paper.socket) {
             let dice = &mut self.dice;
             match way {
@@ -364,7 +364,7 @@ impl ChildOf {
     }
 }
 
-/// A number near the edges of something as often as anywhere.
+/// A random number that is often near a boundary.
 fn nasty(dice: &mut Dice) -> u64 {
     match dice.below(4) {
         0 => dice.any(),
@@ -374,7 +374,7 @@ fn nasty(dice: &mut Dice) -> u64 {
     }
 }
 
-/// Something that is no memory, or the wrong one.
+/// A descriptor that is not memory, or wrong memory.
 fn wrong_descriptor(dice: &mut Dice) -> OwnedFd {
     match dice.below(6) {
         0 => File::open("/dev/null").unwrap().into(),

@@ -1,4 +1,4 @@
-//! What the tests need around them: a folder for them and their children, a watch over time and over what is open.
+//! Surroundings of the tests: a folder for a test and its children, time limits, and checks for leaked descriptors.
 
 use crate::support::children::{self, FOLDER, Mortal};
 use std::{
@@ -13,20 +13,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A hundredth of a second in which this process could run. So time in which somebody stopped the tests does not count.
+/// A hundredth of a second in which this process could run. Time in which the tests were stopped does not count.
 const TICK: Duration = Duration::from_millis(10);
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// Far more than any call may take, also on a machine that has much else to do: 5 s.
+/// A limit far above what any call may take, even on a busy machine: 5 s.
 const FAR_TOO_LONG: u64 = 500;
 
-/// One test at a time, since they count what this process has open; and none for ever.
+/// Runs one test at a time, since they count this process's descriptors, and limits its time.
 pub struct Alone {
     _turn: MutexGuard<'static, ()>,
     _ends: mpsc::Sender<()>,
 }
 
-/// Waits for the other test, and ends the process if this one outlasts `limit` by far: then a call did not come back.
+/// Waits for other tests. Aborts the process if this test outlasts `limit` by far, since then a call did not return.
 pub fn alone(limit: Duration) -> Alone {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ pub fn alone(limit: Duration) -> Alone {
             }
             TICKS.fetch_add(1, Relaxed);
         }
-        eprintln!("a call did not come back within {far_too_long:?}");
+        eprintln!("a call did not return within {far_too_long:?}");
         std::process::abort();
     });
     Alone {
@@ -48,7 +48,7 @@ pub fn alone(limit: Duration) -> Alone {
     }
 }
 
-/// Does something that has to come back soon.
+/// Makes a call that must return soon.
 pub fn promptly<T>(call: impl FnOnce() -> T) -> T {
     let begun = TICKS.load(Relaxed);
     let answer = call();
@@ -61,7 +61,7 @@ pub fn promptly<T>(call: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// A folder for a test and its children, gone at its end.
+/// A folder for a test and its children, removed at its end.
 pub struct Lab {
     folder: PathBuf,
 }
@@ -73,18 +73,18 @@ impl Lab {
         Lab { folder }
     }
 
-    /// The lab of this child.
+    /// The lab that this child belongs to.
     pub fn of_child() -> Lab {
         let folder = env::var_os(FOLDER).unwrap().into();
         Lab { folder }
     }
 
-    /// This program again, as `role` number `number`.
+    /// Starts this program again, as `role` number `number`.
     pub fn child(&self, role: &str, number: u64) -> Mortal {
         self.child_with(role, number, "FOREBAY_ROLE", role)
     }
 
-    /// As [`child`](Lab::child), with a variable more in its environment.
+    /// Like [`child`](Lab::child), with one more environment variable.
     pub fn child_with(&self, role: &str, number: u64, variable: &str, value: &str) -> Mortal {
         let child = children::role("child")
             .env(variable, value)
@@ -99,7 +99,7 @@ impl Lab {
         self.folder.join("socket")
     }
 
-    /// Leaves a number for the test.
+    /// Stores a number for the test.
     pub fn tell(&self, role: &str, number: u64, told: u64) {
         let file = self.folder.join(format!("{role}-{number}"));
         fs::write(file, told.to_string()).unwrap();
@@ -113,14 +113,14 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Not by children, which leave numbers there.
+        // Not in children, which store numbers there.
         if env::var_os(FOLDER).is_none() {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }
 
-/// What this process has open: descriptors, and maps of lanes.
+/// The open descriptors of this process, and its mappings of lanes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Descriptors {
     descriptors: usize,
@@ -136,7 +136,7 @@ impl Descriptors {
         }
     }
 
-    /// Requires that it is as it was; what is closed elsewhere gets some time.
+    /// Asserts that the numbers are the same as before. Descriptors that other threads close get some time.
     pub fn come_back(self) {
         let begun = Instant::now();
         while Descriptors::now() != self {

@@ -1,17 +1,17 @@
-//! Processes that do all they can to others by the memory, the descriptors and the socket of a lane: errors and time-outs.
+//! Hostile processes attack through the memory, descriptors and socket of a lane: they cause only errors and time-outs.
 //!
-//! Each test runs this program again as its children, and says by the environment what they are to be: honest ones use
-//! the library, hostile ones do it by hand ([`by_hand`]). `FOREBAY_HOSTILE_SECONDS` says for how long, 1 unless told.
+//! Each test runs this program again as its children, and selects their role by the environment. Honest children use the library,
+//! hostile ones use [`by_hand`]. `FOREBAY_HOSTILE_SECONDS` sets the duration; the default is 1.
 //!
 //! ```text
 //!  senders ─────▶ hub here        two that flood, one that is stopped again and again: every message arrives
-//!  scribbler ───▶                 a lane of its own, then random words, rings, descriptors, holes
-//!  knocker ─────▶                 greetings that are none
+//!  scribbler ───▶                 attaches a lane, then writes random words, rings, descriptors, holes
+//!  knocker ─────▶                 sends invalid greetings
 //!
-//!  sender here ─▶ hubs of the devil
+//!  sender here ─▶ hostile hubs
 //!  sender, receiver here ─▶ a shared queue that another process overwrites
 //! ```
-#![cfg(not(forebay_one_view))] // ThreadSanitizer does not see into the locks that the threads of a hub share
+#![cfg(not(forebay_one_view))] // ThreadSanitizer does not see the locks that the threads of a hub share
 
 mod by_hand;
 mod children;
@@ -37,13 +37,13 @@ use support::{children::Mortal, dice::Dice};
 /// The time limit of all calls.
 const LIMIT: Option<Duration> = Some(Duration::from_millis(50));
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
-/// Senders that keep to the protocol; the last one of them is stopped now and then.
+/// Number of senders that follow the protocol; the last one is stopped now and then.
 const HONEST: u64 = 3;
 
-/// What the receiving threads saw.
+/// The results of the receiving threads.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Of each honest sender.
+    /// Messages of each honest sender.
     messages: [u64; HONEST as usize],
     foreign: u64,
     too_long: u64,
@@ -65,7 +65,7 @@ impl Seen {
     }
 }
 
-/// Accepts whoever comes, until told; gives how many were refused, and how many accepted.
+/// Accepts all peers until `is_over`; returns how many were refused, and how many accepted.
 fn accept(hub: &Hub, listener: &UnixListener, is_over: &AtomicBool) -> [u64; 2] {
     let mut counts = [0, 0];
     while !is_over.load(Relaxed) {
@@ -74,13 +74,13 @@ fn accept(hub: &Hub, listener: &UnixListener, is_over: &AtomicBool) -> [u64; 2] 
                 let answer = promptly(|| hub.accept(socket, LIMIT));
                 counts[usize::from(answer.is_ok())] += 1;
             }
-            Err(_) => thread::sleep(Duration::from_millis(1)), // nobody knocks
+            Err(_) => thread::sleep(Duration::from_millis(1)), // no peer is waiting
         }
     }
     counts
 }
 
-/// Receives until the hub is closed; all that comes from honest senders is checked to the last byte.
+/// Receives until the hub is closed. Messages of honest senders are checked to the last byte.
 fn receive(hub: &Hub) -> Seen {
     let mut seen = Seen::default();
     let mut last = [None; HONEST as usize];
@@ -92,7 +92,7 @@ fn receive(hub: &Hub) -> Seen {
                     message.check(&buffer[..received.len]);
                     assert_eq!(message.number, received.sequence);
                     let last = &mut last[message.sender as usize];
-                    assert!(*last < Some(message.number), "{message:?} behind {last:?}");
+                    assert!(*last < Some(message.number), "{message:?} after {last:?}");
                     *last = Some(message.number);
                     seen.messages[message.sender as usize] += 1;
                 }
@@ -112,7 +112,9 @@ fn receive(hub: &Hub) -> Seen {
                 *seen.ends.entry(kind).or_default() += 1;
             }
             Err(RecvError::Closed) => return seen,
-            Err(RecvError::Empty) => panic!("a call that waits says it does not"),
+            Err(RecvError::Empty) => {
+                panic!("a call that waits returned the error of one that does not")
+            }
         }
     }
 }
@@ -140,7 +142,7 @@ fn hostile_senders_cost_a_hub_errors_and_honest_ones_nothing() {
         for child in honest.iter_mut().chain(&mut hostile) {
             child.ends_well();
         }
-        // What they sent last is still to be received.
+        // The last messages of the senders still have to be received.
         while promptly(|| hub.stats())
             .iter()
             .any(|lane| lane.queued_bytes > 0)
@@ -177,7 +179,7 @@ fn hostile_senders_cost_a_hub_errors_and_honest_ones_nothing() {
     before.come_back();
 }
 
-/// Stops processes and lets them go on, in turn, until it is time.
+/// Stops processes and lets them continue, one after another, until the time is up.
 fn stop_and_go(children: &[&Mortal]) {
     let end = Instant::now() + seconds();
     let mut dice = Dice(7);
@@ -202,7 +204,7 @@ fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
     let mut dice = Dice(3);
     while !hub.has_ended() {
         let Ok(socket) = UnixStream::connect(lab.socket()) else {
-            thread::sleep(Duration::from_millis(1)); // not there yet, or has not come round to us
+            thread::sleep(Duration::from_millis(1)); // the hub has not started yet, or its backlog is full
             continue;
         };
         let attached = promptly(|| Sender::attach(socket, 1 << 14, LIMIT));
@@ -234,7 +236,7 @@ fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
     before.come_back();
 }
 
-/// Does all that one can do with a queue, with time limits, until it is time. Only that it comes back counts.
+/// Makes all calls that a queue has, with time limits, until the time is up. The test is that they return.
 fn use_shared(queue: &Shared) -> BTreeMap<String, u64> {
     let (sender, receiver) = (queue.sender(), queue.receiver());
     let (mut seen, mut bytes, begun) = (BTreeMap::new(), 0, Instant::now());
@@ -248,7 +250,7 @@ fn use_shared(queue: &Shared) -> BTreeMap<String, u64> {
         let _ = promptly(|| sender.try_send_burst(&messages));
         match promptly(|| receiver.take_burst(100, SOON)) {
             Ok(burst) => {
-                // All of it is there to read, whatever it says.
+                // All bytes must be readable, whatever the header claims.
                 bytes += burst
                     .iter()
                     .map(|(_, message)| message.to_vec().len())
@@ -288,7 +290,7 @@ fn a_process_that_overwrites_a_shared_queue_costs_errors_and_time_limits() {
     assert!(broken, "{seen:?}");
 }
 
-/// What a child does. A test of its own only so that the program can be run as one.
+/// Runs a child. It is a test only so that the program can be run as a child.
 #[test]
 #[ignore = "it is what the other tests run as a child"]
 fn child() {

@@ -1,13 +1,13 @@
-//! What sends and receives answer when there is nothing to do, and how a lane ends. It imports nothing. Read `lane` next.
+//! The errors of a lane: why nothing was sent or received, and how a lane ended.
 
 use std::{error, fmt};
 
-/// One of a hub's senders: the how-manieth it accepted, from 0. Numbers do not come again.
+/// One of a hub's senders. Peers are numbered from 0 in the order in which they were accepted; numbers are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub(super) u64);
 
 impl Peer {
-    /// How many were accepted before it.
+    /// How many peers were accepted before it.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -19,53 +19,53 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What a peer did that none does who keeps to the protocol. Its lane is over; nothing else is touched by it.
+/// A violation of the protocol by a peer. It ends that peer's lane and affects nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Its position ran backwards, or further than there is memory, or than there are messages.
+    /// Its position moved backwards, or beyond the memory, or beyond the messages.
     Position,
-    /// A message ends behind the sender's position.
+    /// A message ends after the sender's position.
     Len {
-        /// Bytes of the message, by its header.
+        /// Length of the message in bytes, according to its header.
         len: usize,
-        /// The most it could have.
+        /// The largest possible length.
         most: usize,
     },
-    /// A message has another number than the next one.
+    /// A message does not have the next number.
     Number,
-    /// Its socket said more than it was asked to: each byte is a wake-up.
+    /// It sent more bytes over its socket than were requested. Each byte is a wake-up.
     Noise,
-    /// Descriptors came over its socket where none belong.
+    /// It sent descriptors over its socket where none are expected.
     Descriptors,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Position => f.write_str("its position cannot be"),
+            Fault::Position => f.write_str("its position is not possible"),
             Fault::Len { len, most } => {
                 write!(
                     f,
-                    "it sent a message of {len} bytes where at most {most} can be"
+                    "it sent a message of {len} bytes where at most {most} are possible"
                 )
             }
             Fault::Number => f.write_str("it sent a message with a wrong number"),
-            Fault::Noise => f.write_str("it rang without being asked"),
-            Fault::Descriptors => f.write_str("it sent descriptors with a ring"),
+            Fault::Noise => f.write_str("it sent wake-ups that were not requested"),
+            Fault::Descriptors => f.write_str("it sent descriptors with a wake-up"),
         }
     }
 }
 
 impl error::Error for Fault {}
 
-/// How a lane ended, as this side sees it.
+/// How a lane ended, as seen from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The other side dropped its end.
     Closed,
-    /// The other side's socket is closed and it had not said so: its process ended.
+    /// The other side's socket closed without notice: its process ended.
     Died,
-    /// The other side ended the lane, since we broke the protocol, or by [`Hub::expel`](super::Hub::expel).
+    /// The other side ended the lane, because this side broke the protocol or by [`Hub::expel`](super::Hub::expel).
     Expelled,
     /// The other side broke the protocol.
     Broken(Fault),
@@ -76,13 +76,13 @@ impl fmt::Display for Ending {
         match self {
             Ending::Closed => f.write_str("it closed its end"),
             Ending::Died => f.write_str("its process ended"),
-            Ending::Expelled => f.write_str("it expelled us"),
+            Ending::Expelled => f.write_str("it expelled this side"),
             Ending::Broken(fault) => fault.fmt(f),
         }
     }
 }
 
-/// What a side says in its memory when it leaves.
+/// The value that a side stores in its memory when it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Left {
@@ -100,7 +100,7 @@ impl Left {
         }
     }
 
-    /// What that means once the socket has ended.
+    /// The ending that this value means, once the socket has closed.
     #[cfg(not(loom))] // models have no sockets
     pub(super) fn ending(self) -> Ending {
         match self {
@@ -111,16 +111,16 @@ impl Left {
     }
 }
 
-/// What happened in a lane so far, by its receiver.
+/// Counts of a lane, kept by its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneStats {
-    /// Whose lane.
+    /// The sender of the lane.
     pub peer: Peer,
-    /// Messages that were received.
+    /// Messages received.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub received_bytes: u64,
-    /// Bytes that are there to receive, headers included, by the sender's word, as far as that can be.
+    /// Bytes ready to receive, headers included. It is based on the sender's position, limited to the lane's capacity.
     pub queued_bytes: usize,
 }
 
@@ -131,12 +131,12 @@ pub enum SendError {
     Full,
     /// There was no room within the time limit.
     TimedOut,
-    /// No message is that long in this lane.
+    /// The message is longer than this lane can hold.
     TooLong {
-        /// Bytes of the longest message that it can hold.
+        /// Length in bytes of the longest message that fits.
         largest: usize,
     },
-    /// The lane is over, and will stay so. What was sent before may have been received or not.
+    /// The lane has ended for good. Messages sent before may or may not have been received.
     Ended(Ending),
 }
 
@@ -160,23 +160,24 @@ impl error::Error for SendError {}
 pub enum RecvError {
     /// There is no message now, and the call does not wait.
     Empty,
-    /// No message came within the time limit.
+    /// No message arrived within the time limit.
     TimedOut,
-    /// The next message of a peer is longer than the buffer. It stays, and the next call looks at all other lanes first.
+    /// The next message of a peer is longer than the buffer. It stays, and the next call checks all other lanes first.
     TooSmall {
-        /// Whose message.
+        /// The sender of the message.
         peer: Peer,
-        /// Bytes of the message; at most the hub's [`most_lane_bytes`](super::Config::most_lane_bytes), rounded up to a page.
+        /// Length of the message in bytes. It is at most the hub's [`most_lane_bytes`](super::Config::most_lane_bytes),
+        /// rounded up to a page.
         needed: usize,
     },
-    /// A peer's lane is over; all that it sent was received before, unless it broke the protocol. Told once, to one
-    /// caller; the others go on.
+    /// A peer's lane has ended. All that the peer sent was received before, unless it broke the protocol. This is reported
+    /// once, to one caller; the other lanes continue.
     Ended {
-        /// Whose lane.
+        /// The peer.
         peer: Peer,
-        /// Why.
+        /// The reason.
         ending: Ending,
-        /// Its counts at the end.
+        /// The lane's counts at its end.
         stats: LaneStats,
     },
     /// The hub was closed.
@@ -187,7 +188,7 @@ impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecvError::Empty => f.write_str("all lanes are empty"),
-            RecvError::TimedOut => f.write_str("no message came within the time limit"),
+            RecvError::TimedOut => f.write_str("no message arrived within the time limit"),
             RecvError::TooSmall { peer, needed } => {
                 write!(
                     f,

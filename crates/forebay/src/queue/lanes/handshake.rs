@@ -1,13 +1,12 @@
 //! How a lane begins: each side makes the memory that it will write, and hands it to the other.
 //!
-//! Whatever comes is looked at before it is taken, and is refused with a reason. It imports `memory` and `sys`. Read `lane`
-//! next.
+//! Everything received is checked before it is used; a refusal carries a reason.
 //!
 //! ```text
 //!  sender                                                      hub
-//!  makes the lane, seals it ── note: lane, length + memfd ──▶  checks it, maps it to read
+//!  makes the lane, seals it ── note: lane, length + memfd ──▶  checks it, maps it read-only
 //!  checks it, maps it ◀── note: receipt, length + memfd ─────  makes the receipt, seals it
-//!                       ◀── note: refused, why ──────────────  or does not want it
+//!                       ◀── note: refused, reason ───────────  or refuses it
 //!
 //!  note:  │ "forebayL" │ version u32 │ what u32 │ length u64 │    in the machine's byte order, one message with one descriptor
 //! ```
@@ -30,22 +29,22 @@ use std::{
 const MAGIC: [u8; 8] = *b"forebayL";
 const VERSION: u32 = 1;
 
-/// What our errors are about.
+/// The subject of errors from this file.
 const ON: &str = "lane";
 
-/// What a note says.
+/// The kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum What {
-    /// With the sender's memory.
+    /// Comes with the sender's memory.
     Lane = 1,
-    /// With the hub's memory: the sender is accepted.
+    /// Comes with the hub's memory: the sender is accepted.
     Receipt = 2,
-    /// The hub has as many peers as it may.
+    /// The hub has its maximum number of peers.
     TooMany = 3,
-    /// The lane is longer than the hub allows: so many bytes.
+    /// The lane is longer than the hub allows. The length field holds the limit in bytes.
     TooLong = 4,
-    /// The hub does not take the lane's memory for what it should be.
+    /// The hub rejects the lane's memory, which is not sealed as required.
     Unfit = 5,
 }
 
@@ -67,7 +66,7 @@ impl Note {
         bytes
     }
 
-    /// `None` where it is none of this version.
+    /// `None` if it is not a note of this version.
     fn decode(bytes: &[u8; Note::BYTES]) -> Option<Note> {
         let kinds = [
             What::Lane,
@@ -82,29 +81,29 @@ impl Note {
     }
 }
 
-/// A descriptor of which we know nothing yet.
+/// A descriptor from the peer, not checked yet.
 struct Stranger(Option<OwnedFd>);
 
 impl Stranger {
-    /// Maps it to read, if it is sealed memory of `len` bytes.
+    /// Maps it read-only, if it is sealed memory of `len` bytes.
     fn map(mut self, len: usize) -> Result<Mapping> {
-        let taking = || Error::new(ON, format!("taking {len} bytes of memory from the peer"));
+        let taking = || Error::new(ON, format!("mapping {len} bytes of memory from the peer"));
         let Some(file) = &self.0 else {
-            return Err(
-                taking().advise("It handed over none; connect to a peer that uses forebay's lanes")
-            );
+            return Err(taking().advise(
+                "The peer sent no descriptor; connect to a peer that uses forebay's lanes",
+            ));
         };
         sealed::check(file, len).map_err(|unfit| {
             Error::new(
                 ON,
-                format!("taking {len} bytes of memory from the peer: {unfit}"),
+                format!("mapping {len} bytes of memory from the peer: {unfit}"),
             )
-            .advise("Do not trust that peer; it is not one of forebay's, of this version")
+            .advise("Do not trust that peer: it does not use this version of forebay's lanes")
         })?;
         let mapping = sealed::map(file, len).map_err(|error| memory::refused(ON, len, error))?;
-        // It is memory: closing it is quick.
+        // It is memory, so closing it is quick.
         self.0 = None;
-        // All pages are there; this also maps them, which saves faults later and finds pages that cannot be read.
+        // All pages exist already. This also maps them, which saves faults later and detects pages that cannot be read.
         memory::populate_by(ON, &mapping, 0..len, Advice::PopulateRead)?;
         Ok(mapping)
     }
@@ -118,12 +117,12 @@ impl Drop for Stranger {
     }
 }
 
-/// Makes memory of `len` bytes (whole pages) for us to write.
+/// Makes memory of `len` bytes (whole pages) for this side to write.
 fn make(len: usize) -> Result<(OwnedFd, Ours)> {
     let refused = |error| memory::refused(ON, len, error);
     let (file, mapping) = sealed::make(len).map_err(refused)?;
     mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
-    memory::populate(ON, &mapping, 0..len)?; // its pages are there; now this process has them mapped
+    memory::populate(ON, &mapping, 0..len)?; // the pages exist; now this process has them mapped
     Ok((file, Ours::new(mapping)))
 }
 
@@ -136,15 +135,15 @@ fn pages(words: usize, bytes: usize) -> usize {
 
 fn say(link: &Link, note: Note, file: Option<&OwnedFd>) -> Result<()> {
     passing::send_with(link, &note.encode(), file.map(AsFd::as_fd)).map_err(|error| {
-        Error::new(ON, "greeting the peer")
+        Error::new(ON, "sending a note to the peer")
             .because(error)
-            .advise("Hand over a socket that is connected and was not used before")
+            .advise("Use a connected socket that was not used before")
     })
 }
 
-/// Waits for the peer's note, and what came with it.
+/// Waits for the peer's note, and the descriptor that came with it.
 fn hear(link: &Link, limit: &Limit) -> Result<(Note, Stranger)> {
-    let failed = || Error::new(ON, "waiting for the peer's greeting");
+    let failed = || Error::new(ON, "waiting for the peer's note");
     let mut bytes = [0; Note::BYTES];
     let front = loop {
         match passing::peek(link, &mut bytes) {
@@ -152,7 +151,7 @@ fn hear(link: &Link, limit: &Limit) -> Result<(Note, Stranger)> {
             Err(error) if !is_nothing_yet(&error) => return Err(failed().because(error)),
             Err(_) if limit.is_over() => {
                 let error = failed().because(io::Error::from(ErrorKind::TimedOut));
-                return Err(error.advise("Give it more time, or look what it is doing"));
+                return Err(error.advise("Allow more time, or check what the peer is doing"));
             }
             Err(_) => link.sleep(limit.left()),
         }
@@ -160,20 +159,20 @@ fn hear(link: &Link, limit: &Limit) -> Result<(Note, Stranger)> {
     let mut strangers: Vec<_> = (front.descriptors.into_iter().map(Some).map(Stranger)).collect();
     if front.len == 0 {
         let error = failed().because(io::Error::from(ErrorKind::UnexpectedEof));
-        return Err(error.advise("It went away; look what it said"));
+        return Err(error.advise("The peer closed the connection; check its error messages"));
     }
-    // One message: a piece of one is as wrong as another text.
+    // It must be a single message: a partial one is as wrong as different bytes.
     let note = Note::decode(&bytes).filter(|_| front.len == Note::BYTES);
     let note = note.filter(|_| !front.more && strangers.len() <= 1).ok_or_else(|| {
-        failed().advise("It sent something else; connect to a peer that uses forebay's lanes, of this version")
+        failed().advise("The peer sent something else; connect to a peer that uses this version of forebay's lanes")
     })?;
     let stranger = strangers.pop().unwrap_or(Stranger(None));
-    // The queue's own copy of the descriptor goes with these bytes. Not the last one: we have ours.
+    // This removes the socket queue's own copy of the descriptor. It is not the last one: `strangers` held another.
     passing::take(link, &mut bytes).map_err(|error| failed().because(error))?;
     Ok((note, stranger))
 }
 
-/// The sender's part.
+/// The sender's part of the handshake.
 pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Result<Outlet> {
     memory::check_all(ON, capacity_bytes)?;
     let len = pages(FRONT, capacity_bytes);
@@ -191,24 +190,29 @@ pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Resul
             Ok(Outlet::new(lane, Theirs::new(receipt)))
         }
         What::TooMany => {
-            Err(refused("it has as many peers as it may").advise("Raise its `most_peers`"))
+            Err(refused("the hub has its maximum number of peers").advise("Raise its `most_peers`"))
         }
-        What::TooLong => Err(refused(&format!("it takes {} at most", note.len))
+        What::TooLong => Err(refused(&format!("the hub allows at most {}", note.len))
             .advise("Ask for a smaller capacity, or raise its `most_lane_bytes`")),
-        What::Unfit => Err(refused("it does not like the memory").advise("Look what it said")),
+        What::Unfit => {
+            Err(refused("the hub rejected the memory").advise("Check its error messages"))
+        }
         What::Lane | What::Receipt => {
-            Err(refused("it answered something else").advise("Hand the other end to a hub"))
+            Err(refused("the peer sent a wrong answer").advise("Connect the other end to a hub"))
         }
     }
 }
 
-/// The hub has no room for one more.
+/// The error if the hub already has its maximum number of peers.
 pub(super) fn too_many() -> Error {
-    Error::new(ON, "accepting a peer: there are as many as may be")
-        .advise("Raise `most_peers`, or expel some")
+    Error::new(
+        ON,
+        "accepting a peer: the hub has its maximum number of peers",
+    )
+    .advise("Raise `most_peers`, or expel some")
 }
 
-/// The hub's part, which has room for one peer more if `has_room` says so.
+/// The hub's part of the handshake. `has_room` returns whether the hub may have one more peer.
 pub(super) fn accept(
     link: &Link,
     most_bytes: usize,
@@ -216,7 +220,7 @@ pub(super) fn accept(
     limit: &Limit,
 ) -> Result<Inlet> {
     let refuse = |what, len: usize| {
-        // The reason for a refusal is ours to tell; that the peer does not hear it is no other error.
+        // The caller gets the reason for a refusal. It is no further error if the note does not reach the peer.
         let note = Note {
             what,
             len: len as u64,
@@ -231,7 +235,7 @@ pub(super) fn accept(
     }
     if note.what != What::Lane {
         refuse(What::Unfit, 0);
-        return Err(accepting("it offers no lane").advise("Hand the other end to a sender"));
+        return Err(accepting("it offers no lane").advise("Connect the other end to a sender"));
     }
     let most = pages(FRONT, most_bytes);
     let len = match usize::try_from(note.len) {
@@ -244,13 +248,13 @@ pub(super) fn accept(
     };
     if len == 0 || !len.is_multiple_of(sys::page_size()) {
         refuse(What::Unfit, 0);
-        return Err(accepting("its lane is not of whole pages")
-            .advise("Do not trust that peer; it is not one of forebay's, of this version"));
+        return Err(accepting("its lane does not consist of whole pages")
+            .advise("Do not trust that peer: it does not use this version of forebay's lanes"));
     }
     let lane = stranger.map(len).inspect_err(|_| refuse(What::Unfit, 0))?;
     let (file, receipt) = make(pages(RECEIPT, 0))?;
     let mut inlet = Inlet::new(Theirs::new(lane), receipt);
-    inlet.arm(); // so that its first message is rung for, whoever waits already
+    inlet.arm(); // so that its first message wakes a thread that already waits
     let note = Note {
         what: What::Receipt,
         len: pages(RECEIPT, 0) as u64,

@@ -1,9 +1,8 @@
-//! The receiving end of many lanes. It says what users may do, and looks at all lanes in turn. It imports nothing of other
-//! rooms. Read `waiting` next, where it sleeps.
+//! The receiving end of many lanes: the public interface, and the round over all lanes. `waiting` has the sleeping.
 //!
 //! ```text
 //!          next ▼
-//!   lanes: │ 0 │ 1 │ 2 │ 3 │      a look begins behind the lane that was served last: one message each, in turn,
+//!   lanes: │ 0 │ 1 │ 2 │ 3 │      a round begins after the lane that was served last and takes one message a lane,
 //!            ▲───────────┘        so a peer that floods its lane costs the others one copy a round
 //! ```
 
@@ -26,15 +25,15 @@ use std::{
     time::Duration,
 };
 
-/// Takes messages out of the lanes of any number of [`Sender`](super::Sender)s, none of which it need trust.
+/// Receives messages from the lanes of any number of [`Sender`](super::Sender)s, without trusting them.
 ///
-/// Threads may share it: each message goes to one of them, and those of one peer are taken in order. Dropped, or
-/// [closed](Hub::close), it says so to all senders.
+/// Threads may share it: each message goes to one thread, and the messages of one peer are taken in order. Dropping or
+/// [closing](Hub::close) it notifies all senders.
 #[derive(Debug)]
 pub struct Hub {
     config: Config,
     lanes: RwLock<Vec<Arc<Lane>>>,
-    /// Where the next look begins.
+    /// Where the next round begins.
     next: AtomicUsize,
     accepted: AtomicU64,
     pub(super) waiting: Waiting,
@@ -51,28 +50,28 @@ pub(super) struct Lane {
 pub(super) struct State {
     pub(super) inlet: Inlet,
     pub(super) link: Link,
-    /// What its socket was found to do wrong.
+    /// A violation of the protocol that was found on its socket.
     pub(super) fault: Option<Fault>,
     received_bytes: u64,
     is_over: bool,
 }
 
-/// A message that was copied out.
+/// Length, sender and number of a message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes of the message, at the start of the buffer.
+    /// Length of the message in bytes. It is at the start of the buffer.
     pub len: usize,
-    /// Who sent it.
+    /// The sender of the message.
     pub peer: Peer,
-    /// How many this peer sent before it.
+    /// How many messages this peer sent before it.
     pub sequence: u64,
 }
 
 impl Hub {
-    /// A hub without any peer yet.
+    /// Makes a hub without peers.
     ///
     /// # Errors
-    /// A config with a 0 in it; no descriptors left.
+    /// A 0 in `config`, or no file descriptors left.
     pub fn new(config: &Config) -> crate::Result<Hub> {
         config.validate()?;
         Ok(Hub {
@@ -84,23 +83,26 @@ impl Hub {
         })
     }
 
-    /// Accepts the sender that has the other end of `socket`, if it makes its lane within `limit` (`None`: for ever).
+    /// Accepts the sender at the other end of `socket`, if it makes its lane within `limit` (`None`: forever).
     ///
-    /// Other threads receive meanwhile, from this peer as soon as it is accepted. A peer can hold up this call for the time
-    /// limit, and no longer.
+    /// Other threads receive meanwhile, from the new peer as soon as it is accepted. A peer can delay this call for up to the
+    /// time limit, but not longer.
     ///
     /// # Errors
-    /// There are [as many peers](Config::most_peers) as may be; the peer is gone, wants [too long a
-    /// lane](Config::most_lane_bytes), sends anything but what a sender sends (such as memory that it could shrink), or does not do so in
-    /// time ([`Error::cause`] is then `TimedOut`); no descriptors, memory or maps left. The socket is closed, and all else is as
-    /// before.
+    /// After an error, the socket is closed and the hub is unchanged.
+    ///
+    /// - The hub has its [maximum number of peers](Config::most_peers), or is closed.
+    /// - The peer is gone, or wants [too long a lane](Config::most_lane_bytes).
+    /// - The peer does not follow the handshake, for example by sending memory that it could shrink.
+    /// - The peer does not answer in time: [`Error::cause`] is then `TimedOut`.
+    /// - There are no descriptors, memory or mappings left.
     pub fn accept(&self, socket: UnixStream, limit: Option<Duration>) -> crate::Result<Peer> {
         let closed =
             || Error::new("hub", "accepting a peer: it is closed").advise("Make a new one");
         let failed = |error| {
             Error::new("lane", "watching the socket")
                 .because(error)
-                .advise("Hand over a connected socket, and look at fs.epoll.max_user_watches")
+                .advise("Use a connected socket, and check fs.epoll.max_user_watches")
         };
         let mut link = Link::new(socket).map_err(failed)?;
         let has_room = || self.lanes().len() < self.config.most_peers;
@@ -119,10 +121,10 @@ impl Hub {
             return Err(closed());
         }
         if lanes.len() >= self.config.most_peers {
-            return Err(handshake::too_many()); // others were accepted meanwhile
+            return Err(handshake::too_many()); // other peers were accepted meanwhile
         }
         let peer = Peer(self.accepted.fetch_add(1, Relaxed)); // Relaxed: only the number matters
-        // Last: what is watched is watched until its lane is over, whenever its socket is closed.
+        // Last, because the socket then stays watched until its lane ends, even if it closes earlier.
         self.waiting.watch(&state.link, peer).map_err(failed)?;
         let state = Mutex::new(state);
         lanes.push(Arc::new(Lane { peer, state }));
@@ -151,12 +153,13 @@ impl Hub {
         self.recv(buffer, Some(Duration::ZERO))
     }
 
-    /// Copies the next message of any peer into `buffer`, waiting for one for up to `limit` (`None`: for ever).
+    /// Copies the next message of any peer into `buffer`, waiting for one for up to `limit` (`None`: forever).
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) where it does not wait;
-    /// [`TooSmall`](RecvError::TooSmall): the message stays; [`Ended`](RecvError::Ended): one of the lanes is over, the
-    /// others go on; [`Closed`](RecvError::Closed).
+    /// - [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) if it does not wait.
+    /// - [`TooSmall`](RecvError::TooSmall): the message stays.
+    /// - [`Ended`](RecvError::Ended): one of the lanes has ended; the others continue.
+    /// - [`Closed`](RecvError::Closed).
     ///
     /// ```
     /// use forebay::queue::lanes::{Config, Ending, Hub, RecvError, Sender};
@@ -183,11 +186,11 @@ impl Hub {
         }
     }
 
-    /// Looks at each lane once, from the one whose turn it is, up to the first that has something.
+    /// Checks each lane once, starting with the next one, until one has a message or an error.
     pub(super) fn look(&self, buffer: &mut [u8]) -> Option<Result<Received, RecvError>> {
         let lanes = self.lanes();
-        let first = self.next.load(Relaxed); // Relaxed: a hint, wherever it points to
-        // Lanes at which other threads are come last: they hold them for as long as a copy takes.
+        let first = self.next.load(Relaxed); // Relaxed: a hint; any value is valid
+        // Lanes that other threads hold come last: these threads hold them while they copy a message.
         for patient in [false, true] {
             let mut all_seen = true;
             for step in 0..lanes.len() {
@@ -217,7 +220,8 @@ impl Hub {
         None
     }
 
-    /// Ends the lane of `peer`, whatever is in it; the peer is told. Gives its counts, or nothing if it was over before.
+    /// Ends the lane of `peer`, even if it holds messages, and notifies the peer. Returns the lane's counts, or `None` if it
+    /// had already ended.
     pub fn expel(&self, peer: Peer) -> Option<LaneStats> {
         let lane = self.lane(peer)?;
         let mut state = held(&lane.state);
@@ -229,13 +233,13 @@ impl Hub {
         stats
     }
 
-    /// Counts of all lanes that are not over, in the order in which they were accepted.
+    /// The counts of all open lanes, in the order in which they were accepted.
     pub fn stats(&self) -> Vec<LaneStats> {
         let lanes = self.lanes();
         (lanes.iter().map(|lane| held(&lane.state).stats(lane.peer))).collect()
     }
 
-    /// Ends all lanes, and all calls that wait or come later: they get [`Closed`](RecvError::Closed).
+    /// Ends all lanes. Waiting and later calls return [`Closed`](RecvError::Closed).
     pub fn close(&self) {
         self.waiting.close();
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +249,7 @@ impl Hub {
     }
 }
 
-/// To wait in a poll loop: readable where [`arm`](Hub::arm) has promised so.
+/// For poll loops: readable after [`arm`](Hub::arm) has returned true.
 impl AsFd for Hub {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.waiting.as_fd()
@@ -253,7 +257,7 @@ impl AsFd for Hub {
 }
 
 impl Lane {
-    /// Its state, for us alone; `None` while another thread has it, unless we are patient.
+    /// Locks its state. If another thread holds it, waits if `patient`, and returns `None` otherwise.
     pub(super) fn hold(&self, patient: bool) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
@@ -264,7 +268,7 @@ impl Lane {
 }
 
 impl State {
-    /// What the lane has for a receiver; nothing where it is empty.
+    /// The next message or error of the lane; `None` if it is empty.
     fn take(&mut self, peer: Peer, buffer: &mut [u8]) -> Option<Result<Received, RecvError>> {
         if self.is_over {
             return None;
@@ -275,7 +279,7 @@ impl State {
             if !self.link.has_ended() {
                 return None;
             }
-            // What it sent before it left is there now, if it was not a moment ago.
+            // The peer may have sent messages just before it left: they are visible now.
             left = self.inlet.how_it_left();
             found = self.find(buffer);
         }
@@ -314,12 +318,12 @@ impl State {
         }
     }
 
-    /// Whether [`take`](State::take) would have something.
+    /// Whether [`take`](State::take) would return a message or an error.
     pub(super) fn has_something(&mut self) -> bool {
         self.fault.is_some() || self.link.has_ended() || self.inlet.filled() != Ok(0)
     }
 
-    /// Ends it, and tells the peer.
+    /// Ends the lane, and notifies the peer.
     fn end(&mut self, left: Left) {
         if !self.is_over {
             self.is_over = true;

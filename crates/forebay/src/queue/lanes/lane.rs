@@ -1,30 +1,29 @@
-//! The protocol of a lane: one sender's ring of messages, and the positions of the one who receives them.
+//! The protocol of a lane: a ring of messages from one sender, and the positions of its receiver.
 //!
-//! [`Outlet`] is the sender's half and [`Inlet`] the receiver's. Neither believes the other: what the other side wrote is
-//! loaded once, checked, and only then used; what a half needs to know of itself it keeps to itself. It imports `sync`. Read
-//! `sender` next.
+//! [`Outlet`] is the sender's half and [`Inlet`] the receiver's. Neither trusts the other: a word that the other side wrote is
+//! loaded once, checked, and only then used. Each half keeps its own state in private memory.
 //!
 //! ```text
 //!  lane, written by the sender     │ tail │ left │ … │ wanted │ … │ len, number │ message, in whole words │ len, number │ …
 //!                                   0      1          16         32   one word
 //!  receipt, written by the hub     │ head │ left │ … │ asleep │ …
-//!                                   0      1          16                both mapped by the other side to read only
+//!                                   0      1          16                each mapped read-only by the other side
 //! ```
 //!
-//! Positions count words since the lane was made and never turn back, so what may be is little: `head <= tail <= head + capacity`,
-//! and a message ends at or before the tail. Anything else is a [`Fault`], and the lane is over.
+//! Positions count words since the lane was made and never decrease. Valid positions fulfil `head <= tail <= head + capacity`,
+//! and a message ends at or before the tail. Anything else is a [`Fault`], which ends the lane.
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
 //! | PUBLISH | sender stores tail | receiver loads tail | the words before tail |
 //! | CREDIT | receiver stores head | sender loads head | that the receiver has copied the words before head |
 //! | LEAVE | either stores `left`, after its last position | the other loads it, when the socket has ended | that last position |
-//! | ARRIVED | receiver: `asleep` stored, SeqCst fence, a look at tail | sender: tail stored, SeqCst fence, `asleep` loaded | one of the two sees the other: never does the receiver sleep over a message that nobody rings for |
-//! | ROOM | sender: `wanted` stored, SeqCst fence, a look at head | receiver: head stored, SeqCst fence, `wanted` loaded | the same, for room |
+//! | ARRIVED | receiver: `asleep` stored, SeqCst fence, tail checked | sender: tail stored, SeqCst fence, `asleep` loaded | at least one of the two sees the other, so the receiver never sleeps over a message without a ring |
+//! | ROOM | sender: `wanted` stored, SeqCst fence, head checked | receiver: head stored, SeqCst fence, `wanted` loaded | the same, for room |
 //!
-//! `asleep` is a number that grows with each sleep, and the sender rings once for each; `wanted` is the head that makes room
-//! enough, and the receiver rings when it passes it. So a side never has more rings coming than it asked for, and knows how many
-//! that are (`link`).
+//! `asleep` is a number that grows with each sleep, and the sender rings once for each value. `wanted` is the head at which there
+//! is enough room, and the receiver rings when it passes that. A side therefore never receives more rings than it requested, and
+//! knows how many are still due (`link`).
 
 use super::{
     Fault, Left,
@@ -38,22 +37,22 @@ use crate::sync::{
     planted,
 };
 
-/// Words of a lane and of a receipt: the position of its writer, and how the writer left.
+/// Word of a lane or a receipt that holds the position of its writer. The next word says how the writer left.
 const POSITION: usize = 0;
 const LEFT: usize = 1;
-/// What its writer wants to be rung for: `wanted`, or `asleep`; 0 for nothing. 128 bytes behind the position.
+/// The word with which its writer requests a ring: `wanted` or `asleep`; 0 for none. 128 bytes after the position.
 const RINGS: usize = 16;
-/// Words of a lane in front of the messages.
+/// Words of a lane before the messages.
 pub(super) const FRONT: usize = 32;
-/// Words of a receipt, at least.
+/// Minimum number of words of a receipt.
 pub(super) const RECEIPT: usize = 32;
 
-/// Words of a message with its header.
+/// Words that a message occupies, header included.
 const fn span(len: usize) -> u64 {
     1 + len.div_ceil(WORD) as u64
 }
 
-/// Bytes of the longest message of a lane of `capacity` words; the header has 32 bits for it.
+/// Length in bytes of the longest message in a lane of `capacity` words; the header has 32 bits for it.
 fn largest(capacity: u64) -> usize {
     ((capacity as usize - 1) * WORD).min(u32::MAX as usize)
 }
@@ -73,7 +72,7 @@ fn look_behind(bug: &str) {
     }
 }
 
-/// Where the next message is, in words of the ring.
+/// The place of the next message, in words of the ring.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     capacity: u64,
@@ -81,7 +80,7 @@ struct Place {
 }
 
 impl Place {
-    /// The word of the lane where it is.
+    /// Index of this place in the words of the lane.
     fn word(self) -> usize {
         FRONT + self.offset as usize
     }
@@ -93,8 +92,8 @@ impl Place {
         }
     }
 
-    /// Where the message behind the header here begins, and how many of its bytes fit before the end of the memory; the others
-    /// begin at word [`FRONT`].
+    /// Where the message after this header begins, and how many bytes fit before the end of the memory. The rest begins at
+    /// word [`FRONT`].
     fn message(mut self) -> (usize, usize) {
         self.advance(1);
         (self.word(), (self.capacity - self.offset) as usize * WORD)
@@ -107,12 +106,12 @@ pub(super) struct Outlet {
     lane: Ours,
     receipt: Theirs,
     place: Place,
-    /// Our position; the lane has a copy.
+    /// This side's position; the lane has a copy.
     tail: u64,
-    /// Theirs, as last seen and found possible.
+    /// The other side's position, as last loaded and checked.
     head: u64,
     sent: u64,
-    /// The last sleep that we rang for.
+    /// The last sleep for which this side rang.
     rung: u64,
 }
 
@@ -146,7 +145,7 @@ impl Outlet {
         self.sent
     }
 
-    /// Bytes that were not taken yet as far as we know, headers included.
+    /// Bytes not known to be received yet, headers included.
     pub(super) fn used_bytes(&self) -> usize {
         (self.tail - self.head) as usize * WORD
     }
@@ -154,7 +153,7 @@ impl Outlet {
     /// Whether there is room for a message of `len` bytes, at most the largest.
     ///
     /// # Errors
-    /// The receiver says that it has taken what was never sent, or gives back what it took.
+    /// The receiver claims to have taken what was never sent, or moves its position backwards.
     #[inline]
     pub(super) fn has_room(&mut self, len: usize) -> Result<bool, Fault> {
         let wanted = self.wanted(len);
@@ -169,12 +168,12 @@ impl Outlet {
         Ok(head >= wanted)
     }
 
-    /// The head from which on there is room for `len` bytes.
+    /// The smallest head with which there is room for `len` bytes.
     fn wanted(&self, len: usize) -> u64 {
         (self.tail + span(len)).saturating_sub(self.place.capacity)
     }
 
-    /// Puts `message` into the room that is there for it; says whether the receiver wants to be rung.
+    /// Writes `message` into the room that is there for it; returns whether the receiver wants a ring.
     #[inline]
     pub(super) fn put(&mut self, message: &[u8]) -> bool {
         let (at, fits) = self.place.message();
@@ -197,13 +196,13 @@ impl Outlet {
         rings
     }
 
-    /// Asks for a ring when there is room for `len` bytes, and says whether there is now. If not, the caller may sleep.
+    /// Requests a ring when there is room for `len` bytes, and returns whether there is room now. If not, the caller may sleep.
     ///
-    /// `take_rings` takes those that came. They are taken before the look: behind it, the one that was asked for might be
-    /// among them, and nobody would come.
+    /// `take_rings` removes the rings that have arrived. This happens before the check. After it, the requested ring could be
+    /// among them, and no further ring would come.
     ///
     /// # Errors
-    /// As [`has_room`](Outlet::has_room), and those of `take_rings`.
+    /// As for [`has_room`](Outlet::has_room), and those of `take_rings`.
     pub(super) fn arm(
         &mut self,
         len: usize,
@@ -222,32 +221,32 @@ impl Outlet {
         Ok(has_room)
     }
 
-    /// Asks for no ring any more; one may come all the same.
+    /// Cancels the request for a ring; one may still arrive.
     pub(super) fn disarm(&self) {
-        self.lane.store(RINGS, 0, Relaxed); // Relaxed: a ring too many is harmless
+        self.lane.store(RINGS, 0, Relaxed); // Relaxed: an extra ring is harmless
     }
 
-    /// Says that no more will come.
+    /// Announces that no more messages will come.
     pub(super) fn leave(&self) {
         self.lane.store(LEFT, Left::Closed as u64, Release); // LEAVE
     }
 
-    /// What the receiver said when it left.
+    /// How the receiver left, by its own word.
     pub(super) fn how_it_left(&self) -> Left {
         Left::of(self.receipt.load_acquire(LEFT)) // LEAVE
     }
 }
 
-/// What an inlet found.
+/// The result of [`Inlet::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// A message of so many bytes, more than the buffer has.
+    /// A message of this many bytes, more than the buffer has.
     Longer(usize),
     Message {
         len: usize,
         number: u64,
-        /// Whether the sender wants to be rung, since it waits for the room.
+        /// Whether the sender wants a ring because it waits for the room.
         rings: bool,
     },
 }
@@ -258,12 +257,12 @@ pub(super) struct Inlet {
     lane: Theirs,
     receipt: Ours,
     place: Place,
-    /// Our position; the receipt has a copy.
+    /// This side's position; the receipt has a copy.
     head: u64,
-    /// Theirs, as last seen and found possible.
+    /// The other side's position, as last loaded and checked.
     tail: u64,
     received: u64,
-    /// How often we fell asleep.
+    /// How often this side fell asleep.
     sleeps: u64,
 }
 
@@ -289,10 +288,10 @@ impl Inlet {
         self.received
     }
 
-    /// Looks for the sender's tail, and gives how many words there are to take.
+    /// Refreshes the sender's tail if necessary, and returns how many words there are to take.
     ///
     /// # Errors
-    /// It takes back what it sent, or has sent more than fits.
+    /// The tail moved backwards, or further than the memory allows.
     #[inline]
     pub(super) fn filled(&mut self) -> Result<u64, Fault> {
         if self.tail == self.head {
@@ -310,7 +309,7 @@ impl Inlet {
         Ok(())
     }
 
-    /// Bytes that are there to take, headers included; the capacity where the sender's word is impossible.
+    /// Bytes that are there to take, headers included; the capacity if the sender's position is invalid.
     pub(super) fn filled_bytes(&mut self) -> usize {
         let words = self.look().map(|()| self.tail - self.head);
         words.unwrap_or(self.place.capacity) as usize * WORD
@@ -319,14 +318,14 @@ impl Inlet {
     /// Copies the next message to `buffer`, if there is one and it fits.
     ///
     /// # Errors
-    /// What the sender wrote cannot be.
+    /// The sender wrote an invalid position, length or number.
     #[inline]
     pub(super) fn take(&mut self, buffer: &mut [u8]) -> Result<Found, Fault> {
         let filled = self.filled()?;
         if filled == 0 {
             return Ok(Found::Nothing);
         }
-        // Loaded once: the sender may change it at any time, also behind the checks below.
+        // Loaded once: the sender may change it at any time, even after the checks below.
         let header = self.lane.load(self.place.word());
         let (len, number) = (header as u32 as usize, (header >> 32) as u32);
         if span(len) > filled {
@@ -352,35 +351,35 @@ impl Inlet {
         })
     }
 
-    /// Gives the room of `words` words back; says whether the sender wants to be rung.
+    /// Releases the room of `words` words; returns whether the sender wants a ring.
     fn advance(&mut self, words: u64) -> bool {
         self.place.advance(words);
         self.head += words;
         let release = release_unless("lane-credit-relaxed");
         self.receipt.store(POSITION, self.head, release); // CREDIT
         look_behind("lane-pass-without-fence"); // ROOM, the receiver's side
-        // Passed with this step, neither earlier nor not yet: then it rings once. 0, nothing wanted, was never passed.
+        // Ring once: only if this step passed `wanted`. A `wanted` of 0, for no request, is never passed.
         let wanted = self.lane.load(RINGS);
         (self.head - words < wanted) && wanted <= self.head
     }
 
-    /// Asks for a ring at the next message. The caller calls [`settle`] and looks again before it sleeps.
+    /// Requests a ring for the next message. The caller calls [`settle`] and checks again before it sleeps.
     pub(super) fn arm(&mut self) {
         self.sleeps += 1;
         self.receipt.store(RINGS, self.sleeps, Relaxed); // Relaxed: `settle` orders it
     }
 
-    /// Asks for no ring any more; one may come all the same.
+    /// Cancels the request for a ring; one may still arrive.
     pub(super) fn disarm(&self) {
-        self.receipt.store(RINGS, 0, Relaxed); // Relaxed: a ring too many is harmless
+        self.receipt.store(RINGS, 0, Relaxed); // Relaxed: an extra ring is harmless
     }
 
-    /// Says that no more will be taken, and why.
+    /// Announces that no more messages will be taken, and why.
     pub(super) fn leave(&self, left: Left) {
         self.receipt.store(LEFT, left as u64, Release); // LEAVE
     }
 
-    /// What the sender said when it left. Look for its tail once more behind that.
+    /// How the sender left, by its own word. The caller must load the tail once more after this call.
     pub(super) fn how_it_left(&self) -> Left {
         Left::of(match planted("lane-leave-relaxed") {
             true => self.lane.load(LEFT),
@@ -389,7 +388,7 @@ impl Inlet {
     }
 }
 
-/// The fence between arming any number of inlets and looking at them again: ARRIVED, the receiver's side.
+/// The fence between arming any number of inlets and checking them again: ARRIVED, the receiver's side.
 pub(super) fn settle() {
     look_behind("lane-arm-without-fence");
 }
@@ -467,7 +466,7 @@ mod tests {
         inlet.take(&mut []).unwrap();
         assert_eq!(inlet.filled_bytes(), WORD);
         outlet.lane.store(POSITION, 1, Relaxed);
-        inlet.take(&mut []).unwrap(); // it was there once, and is known
+        inlet.take(&mut []).unwrap(); // the tail was loaded when it was valid
         assert_eq!(inlet.take(&mut []), Err(Fault::Position));
 
         for head in [2, u64::MAX] {

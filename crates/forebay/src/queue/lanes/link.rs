@@ -1,10 +1,10 @@
-//! The socket beside a lane: it wakes the other side, tells of its end, and is closed with care.
+//! The socket of a lane: it carries wake-ups, signals the end of the other side, and is closed carefully.
 //!
-//! A byte over it is a ring. Sending one never blocks, whatever the other side does with its own end, which an eventfd that
-//! both hold could not promise: whoever holds it can make writes to it block. It imports `sys`. Read `handshake` next.
+//! A byte over it is a wake-up, called a ring. Sending one never blocks, whatever the other side does with its end. A shared
+//! eventfd could not guarantee that: any process that holds it can make writes to it block.
 //!
-//! A socket's queue may hold descriptors that the peer sent, and to close the last descriptor of a thing can take as
-//! long as its maker likes. So nothing that holds any is closed by a thread that has a time limit, but by [`close_elsewhere`].
+//! A socket's queue may hold descriptors that the peer sent. Closing the last descriptor of a file can take as long as the
+//! file's creator chooses. A thread with a time limit therefore never closes them itself; see [`close_elsewhere`].
 
 use super::Fault;
 use crate::{sync::held, sys::passing};
@@ -19,12 +19,12 @@ use std::{
     time::Duration,
 };
 
-/// Our end of the socket.
+/// This side's end of the socket.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// There until dropped.
+    /// `Some` until dropped.
     socket: Option<UnixStream>,
-    /// Rings that may still come.
+    /// Rings that may still arrive.
     due: u64,
     has_ended: bool,
 }
@@ -46,15 +46,15 @@ impl Link {
         !self.has_ended
     }
 
-    /// One ring more may come.
+    /// Allows for one more ring.
     pub(super) fn expect_ring(&mut self) {
         self.due += 1;
     }
 
-    /// Takes rings that have come, 64 at most, and notices when the other side is gone. Without waiting.
+    /// Removes up to 64 rings that have arrived, and detects whether the other side is gone. Never waits.
     ///
     /// # Errors
-    /// What came is more than was asked for.
+    /// More rings arrived than were requested, or descriptors.
     pub(super) fn hear(&mut self) -> Result<(), Fault> {
         let mut bytes = [0; 64];
         let len = match passing::peek_bytes(self, &mut bytes) {
@@ -65,28 +65,28 @@ impl Link {
         };
         self.has_ended |= len == 0;
         self.due = self.due.checked_sub(len as u64).ok_or(Fault::Noise)?;
-        // It was there just now, and nobody else takes it.
+        // The bytes were there just now, and no other thread takes them.
         let _ = passing::take(self, &mut bytes[..len]);
         Ok(())
     }
 
-    /// Sleeps until the other side rings or is gone, for `limit` at most; it may return early.
+    /// Sleeps until the other side rings or is gone, for up to `limit`; it may return early.
     pub(super) fn sleep(&self, limit: Option<Duration>) {
         passing::wait_readable(self, limit);
     }
 
-    /// Lets nothing in or out any more: for the other side, we are gone.
+    /// Shuts the socket down in both directions: the other side sees that this one is gone.
     pub(super) fn shut(&mut self) {
         self.has_ended = true;
         passing::shut_down(self);
     }
 
-    /// Whether the other side is gone, as far as was noticed.
+    /// Whether the other side is known to be gone.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Notes that the other side is gone.
+    /// Records that the other side is gone.
     pub(super) fn ends(&mut self) {
         self.has_ended = true;
     }
@@ -95,14 +95,14 @@ impl Link {
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         let socket = self.socket.as_ref();
-        socket.expect("it is there until the end").as_fd()
+        socket.expect("the socket is there until dropped").as_fd()
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
         passing::shut_down(self);
-        // Nothing comes in any more: what is in the queue now is all that closing would close.
+        // Nothing more arrives after this: closing closes only what is in the queue now.
         let is_empty = matches!(passing::peek_bytes(self, &mut [0]), Ok((0, false)));
         match self.socket.take() {
             Some(socket) if !is_empty => close_elsewhere(socket.into()),
@@ -111,15 +111,15 @@ impl Drop for Link {
     }
 }
 
-/// Whether a call on a socket only says that it would have to wait.
+/// Whether a socket call failed only because it would have to wait.
 pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Closes a descriptor of unknown kind without waiting for that: each in a thread of its own, so that one that never closes
-/// holds up no other.
+/// Closes a descriptor of unknown kind without waiting for it. Each one is closed by its own thread, so that one that never
+/// closes delays no other.
 pub(super) fn close_elsewhere(descriptor: OwnedFd) {
-    // Not handed over by the closure: where no thread can be made, it would be dropped, and so closed, here.
+    // Not moved into the closure: if no thread can be made, the closure is dropped here, which would close the descriptor.
     static DUE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     held(&DUE).push(descriptor);
     let close_what_is_due = || {
@@ -129,6 +129,6 @@ pub(super) fn close_elsewhere(descriptor: OwnedFd) {
         }
     };
     let closer = thread::Builder::new().name("forebay-closer".to_owned());
-    // What stays here for want of a thread, the next one closes.
+    // A descriptor that stays here for lack of a thread is closed by the next call.
     let _ = closer.spawn(close_what_is_due);
 }

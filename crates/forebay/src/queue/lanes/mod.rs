@@ -1,44 +1,56 @@
-//! Messages from processes that are not trusted: each sends through a lane of its own, which only it can write.
+//! Messages from untrusted processes. Each sends through its own lane, which only it can write.
 //!
-//! A [`Hub`] receives from any number of [`Sender`]s, connected by Unix sockets. Where peers can be trusted to keep to the
-//! protocol, [`shared`](super::shared) has one queue for all of them, and loses nothing when they die. This room holds the protocol and the suspicion;
-//! it imports `memory`, `queue::limit`, `sync` and `sys`. Read `lane` next, then `handshake`.
+//! A [`Hub`] receives from any number of [`Sender`]s, connected by Unix sockets. If peers can be trusted to follow the protocol,
+//! use [`shared`](super::shared): it has one queue for all of them, and loses no messages when they die.
 //!
 //! ```text
 //!  Sender ── writes ─▶ │ lane 0: tail, messages │ ─ read only ─▶ ┌─────┐
 //!         ◀─ read only ── │ receipt 0: head │ ◀──── writes ───── │     │
-//!                                                                │ Hub │ ─▶ recv(&mut buffer), lanes in turn
+//!                                                                │ Hub │ ─▶ recv(&mut buffer), one lane after another
 //!  Sender ── writes ─▶ │ lane 1: tail, messages │ ─ read only ─▶ │     │
 //!         ◀─ read only ── │ receipt 1: head │ ◀──── writes ───── └─────┘
-//!            a Unix socket each: rings that wake a sleeper, and the end
+//!            one Unix socket for each lane: rings that wake a sleeper, and the end
 //! ```
 //!
-//! **What is promised**, to either side, of a peer that does whatever it can: memory stays safe (no access outside, no
-//! signal, no `&[u8]` of bytes that change); every call comes back within its time limit; and other peers' messages are
-//! untouched. What is not: that this peer's own messages come, or are what it first wrote. A peer that is found to break
-//! the protocol loses its lane, with the reason ([`Ending::Broken`]); a stopped one costs time limits.
+//! **Guarantees** to either side, whatever a peer does:
 //!
-//! What that rests on: every memory has one writer, for good (`sys::sealed`: memfds sealed against shrinking, holes and other
-//! writers, all pages allocated; anything else is refused). What comes from the other side is loaded once, by atomics,
-//! checked, and then used; nothing is tried again because of it. Nothing is written to a descriptor that a peer
-//! could make block, and no descriptor from a peer is closed by a thread that is to come back: each has a thread of its own for that. What a peer still
-//! can do: have its rings cost us a system call a message, or each a wake-up; have [`Hub::accept`] take as long as it may, and two of
-//! our descriptors be in use while it does; and leave as many with us, each time that it comes, for as long as closing takes what it
-//! sent. Who accepts strangers limits how often one may come.
+//! - Memory stays safe: no access outside the memory, no signal, no `&[u8]` of bytes that change.
+//! - Every call returns within its time limit.
+//! - Messages of other peers are not affected.
+//!
+//! Not guaranteed: that the messages of a misbehaving peer arrive, or that they are what it first wrote. If a peer breaks the
+//! protocol, its lane ends with the reason ([`Ending::Broken`]). A stopped peer only costs time limits.
+//!
+//! These guarantees depend on the following:
+//!
+//! - Each memory has one writer, permanently. It is a memfd sealed against shrinking, holes and other writers, with all pages
+//!   allocated (`sys::sealed`). Any other file is refused.
+//! - Values from the other side are loaded once, by atomics, and checked before use. They never cause a retry.
+//! - A thread never writes to a descriptor that a peer could make block.
+//! - A thread with a time limit never closes a descriptor from a peer. A separate thread closes each of them.
+//!
+//! What a peer can still do:
+//!
+//! - Request a ring for each message, which costs this side a system call, or wake this side by sending rings.
+//! - Delay [`Hub::accept`] up to its time limit, and occupy two descriptors meanwhile.
+//! - With each connection, leave that many descriptors open in this process until closing them has finished. A program that
+//!   accepts untrusted peers must limit how often one may connect.
+//!
+//! A process counts as gone when all descriptors of its socket are closed, including those in children that it forked without
 //!
 //! A process counts as gone when all descriptors of its socket are closed, also those in children that it forked without
 //! `exec`.
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a [`Sender`] or [`Hub`] keeps its socket open, so that the other side believes it alive
-//!   until the process ends. Messages are copies, so there is nothing else to forget.
-//! - **Panics and lies**: no code of the caller runs inside a call, nor under a lock.
+//! - **Forgetting** (`mem::forget`): a forgotten [`Sender`] or [`Hub`] keeps its socket open, so the other side considers it
+//!   alive until the process ends. Messages are copies, so nothing else can be forgotten.
+//! - **Panics**: no code of the caller runs inside a call, nor under a lock.
 //! - **From a `Drop`**, all calls work as elsewhere. Dropping an end never waits for the other side.
 //! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock. Write to a
 //!   pipe or an eventfd instead.
-//! - **In a forked child**, the memory of lanes is missing: do not use or drop an inherited [`Sender`] or [`Hub`]. The child would
-//!   die of `SIGSEGV`. Call `exec` or `_exit`; until then the child keeps the sockets of its parent open.
+//! - **In a forked child**, the memory of lanes is missing: do not use or drop an inherited [`Sender`] or [`Hub`]. The child
+//!   would die of `SIGSEGV`. Call `exec` or `_exit`; until then the child keeps the sockets of its parent open.
 //!
 //! ```
 //! use forebay::queue::lanes::{Config, Ending, Hub, RecvError, Sender};
@@ -61,7 +73,7 @@
 //!     match hub.recv(&mut buffer, None) {
 //!         Ok(message) => bytes += message.len,
 //!         Err(RecvError::Ended { ending: Ending::Closed, .. }) => ended += 1,
-//!         Err(error) => panic!("{error}"), // such as: peer 1 is gone: its position cannot be
+//!         Err(error) => panic!("{error}"), // such as: peer 1 is gone: its position is not possible
 //!     }
 //! }
 //! assert_eq!(bytes, 9);
@@ -70,7 +82,7 @@
 //! ```
 
 mod answers;
-#[cfg(not(loom))] // models are of one process, without sockets
+#[cfg(not(loom))] // a model is one process, without sockets
 mod handshake;
 #[cfg(not(loom))]
 mod hub;
@@ -84,8 +96,8 @@ mod sender;
 mod waiting;
 mod words;
 
-// Not for ThreadSanitizer: what the two sides share are atomics, in which it finds no race, and the locks that threads of one
-// side share are the standard library's, into which it does not see.
+// Not for ThreadSanitizer: the two sides share only atomics, in which it finds no race. The threads of one side share locks of
+// the standard library, which it does not instrument.
 #[cfg(all(test, not(forebay_one_view)))]
 mod models;
 #[cfg(all(test, not(any(loom, forebay_one_view))))]
@@ -100,20 +112,20 @@ pub use sender::{Sender, SenderStats};
 
 use crate::{Error, Result};
 
-/// What a hub is to be like.
+/// Settings of a hub.
 ///
 /// ```
 /// use forebay::queue::lanes::{Config, Hub};
 /// let hub = Hub::new(&Config { most_peers: 8, ..Config::default() })?;
-/// assert!(hub.stats().is_empty()); // nobody yet
+/// assert!(hub.stats().is_empty()); // no peers yet
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Peers at once, at least 1; 64 by default.
+    /// Maximum number of peers at a time, at least 1; 64 by default.
     pub most_peers: usize,
-    /// The longest lane that a peer may have, in bytes, rounded up to whole pages with 256 more: at least 1; 1 MiB by default.
-    /// No message is longer than this. A lane is the peer's memory; here it takes addresses.
+    /// The longest lane that a peer may have, in bytes: at least 1; 1 MiB by default. With 256 bytes more, it is rounded up to
+    /// whole pages. No message is longer than this. A lane is the peer's memory; in this process it only takes address space.
     pub most_lane_bytes: usize,
 }
 
@@ -127,15 +139,15 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks what can be checked without the kernel.
+    /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
     /// No peers, or lanes of 0 bytes.
     pub fn validate(&self) -> Result<()> {
         match (self.most_peers, self.most_lane_bytes) {
-            (0, _) => Err(Error::new("hub", "making one for no peers")
+            (0, _) => Err(Error::new("hub", "making a hub for no peers")
                 .advise("Allow at least 1 in `most_peers`")),
-            (_, 0) => Err(Error::new("hub", "making one for lanes of 0 bytes")
+            (_, 0) => Err(Error::new("hub", "making a hub with lanes of 0 bytes")
                 .advise("Allow at least 1 in `most_lane_bytes`")),
             _ => Ok(()),
         }

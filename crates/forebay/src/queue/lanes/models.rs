@@ -1,7 +1,7 @@
-//! Every order of a few steps of a lane: under loom all of them, elsewhere one.
+//! Models of a lane: loom runs every interleaving of a few steps; other builds run one.
 //!
-//! Room for two messages of 8 bytes, and bells in the place of sockets. `planted_bugs_are_found` is the test of these
-//! tests: it runs this binary again with a bug planted and requires the model to fail.
+//! The lane has room for two messages of 8 bytes, and bells replace the sockets. `planted_bugs_are_found` tests these tests: it
+//! runs this binary again with a bug planted, and requires that the model fails.
 
 use super::{
     Left,
@@ -14,7 +14,7 @@ use loom::sync::{Condvar, Mutex};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex};
 
-/// What a socket does for rings: they stay until they are taken, and nobody sleeps while there are any.
+/// Models the rings of a socket: they stay until they are taken, and no thread sleeps while there are any.
 #[derive(Default)]
 struct Bell {
     is_rung: Mutex<bool>,
@@ -39,7 +39,7 @@ impl Bell {
     }
 }
 
-/// The halves of a lane for `messages` of 8 bytes (outside loom: for a page of them).
+/// The halves of a lane for `messages` messages of 8 bytes. Outside loom it is rounded up to a page.
 fn lane(messages: usize) -> (Outlet, Inlet) {
     let (lane, lane_read) = words::both(FRONT + 2 * messages);
     let (receipt, receipt_read) = words::both(RECEIPT);
@@ -49,7 +49,7 @@ fn lane(messages: usize) -> (Outlet, Inlet) {
     )
 }
 
-/// Sends as `Sender` does.
+/// Sends like `Sender`.
 fn send(outlet: &mut Outlet, number: u64, arrived: &Bell, room: &Bell) {
     if !outlet.has_room(8).unwrap() {
         let take_rings = || {
@@ -80,7 +80,7 @@ fn try_recv(inlet: &mut Inlet, room: &Bell) -> Option<u64> {
     }
 }
 
-/// Receives as `Hub` does.
+/// Receives like `Hub`.
 fn recv(inlets: &mut [Inlet], arrived: &Bell, room: &Bell) -> u64 {
     let look = |inlets: &mut [Inlet]| inlets.iter_mut().find_map(|inlet| try_recv(inlet, room));
     let mut found = look(inlets);

@@ -1,16 +1,16 @@
-//! The sending end of a lane. It says what users may do, and waits. It imports nothing of other rooms. Read `hub` next.
+//! The sending end of a lane: the public interface, and waiting.
 
 use super::{Ending, Fault, SendError, handshake, lane::Outlet, link::Link};
 use crate::{Error, queue::limit::Limit};
 use std::{os::unix::net::UnixStream, thread, time::Duration};
 
-/// Looks before the first sleep: some behind a pause, then some behind giving the processor away.
+/// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor.
 const LOOKS: u32 = 40;
 const YIELDS: u32 = 4;
 
-/// Puts messages into a lane of its own, for a [`Hub`](super::Hub) that it need not trust.
+/// Sends messages through its own lane to a [`Hub`](super::Hub), without trusting it.
 ///
-/// Dropped, it says that it closes: the hub's side gets what is left, and then [`Ending::Closed`].
+/// Dropping it closes the lane: the hub receives the messages that are left, and then [`Ending::Closed`].
 #[derive(Debug)]
 pub struct Sender {
     outlet: Outlet,
@@ -19,26 +19,27 @@ pub struct Sender {
     sent_bytes: u64,
 }
 
-/// What happened in a lane so far, by its sender.
+/// Counts of a lane, kept by its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Messages that were sent.
+    /// Messages sent.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub sent_bytes: u64,
-    /// Bytes of the lane that were in use when there was last a look, headers included.
+    /// Bytes of the lane that were in use when the receiver's position was last loaded, headers included.
     pub used_bytes: usize,
 }
 
 impl Sender {
-    /// Makes a lane of at least `capacity_bytes`, rounded up to whole pages with 256 more, and has it accepted by the hub
-    /// that gets the other end of `socket`, within `limit` (`None`: for ever).
+    /// Makes a lane and waits for up to `limit` (`None`: forever) until the hub at the other end of `socket` accepts it.
     ///
-    /// A message takes its length, rounded up to a multiple of 8, and 8 more.
+    /// The lane has at least `capacity_bytes`; with 256 bytes more, it is rounded up to whole pages. A message takes its length,
+    /// rounded up to a multiple of 8, plus 8.
     ///
     /// # Errors
-    /// A capacity of 0 or one that is absurd; no memory or maps; the hub is gone, refuses (too many peers, too long a
-    /// lane), is none, or does not answer in time ([`Error::cause`] is then `TimedOut`).
+    /// - The capacity is 0 or absurdly large, or there is not enough memory or mappings.
+    /// - The hub is gone, or refuses because it has too many peers or the lane is too long.
+    /// - The other end is not a hub, or does not answer in time ([`Error::cause`] is then `TimedOut`).
     pub fn attach(
         socket: UnixStream,
         capacity_bytes: usize,
@@ -47,7 +48,7 @@ impl Sender {
         let link = Link::new(socket).map_err(|error| {
             Error::new("lane", "preparing the socket")
                 .because(error)
-                .advise("Hand over a connected socket")
+                .advise("Use a connected socket")
         })?;
         let outlet = handshake::attach(&link, capacity_bytes, &Limit::new(limit))?;
         Ok(Sender {
@@ -67,12 +68,12 @@ impl Sender {
         self.send(message, Some(Duration::ZERO))
     }
 
-    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: for ever), whatever the receiver does.
+    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: forever), whatever the receiver does.
     ///
-    /// That the receiver is gone is noticed when it was asleep or the lane is full.
+    /// It notices that the receiver is gone only if the receiver was asleep or the lane is full.
     ///
     /// # Errors
-    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) where it does not wait;
+    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) if it does not wait;
     /// [`TooLong`](SendError::TooLong), [`Ended`](SendError::Ended).
     ///
     /// ```
@@ -126,11 +127,11 @@ impl Sender {
             }
         }
         let answer = loop {
-            // Its rings tell of the end, too: a call that does not wait looks for that, and asks for none.
+            // Taking rings also detects the end. A call that does not wait checks for that, and requests no ring.
             let link = &mut self.link;
             let has_room = match waits {
                 true => self.outlet.arm(len, || {
-                    link.expect_ring(); // it may come also where the look finds room
+                    link.expect_ring(); // a ring may also come if there is room now
                     link.hear()
                 }),
                 false => link.hear().and_then(|()| self.outlet.has_room(len)),
@@ -153,21 +154,21 @@ impl Sender {
         answer
     }
 
-    /// The receiver is gone.
+    /// Ends the lane because the receiver is gone.
     fn ends(&mut self) -> SendError {
         let ending = self.outlet.how_it_left().ending();
         self.ending = Some(ending);
         SendError::Ended(ending)
     }
 
-    /// The receiver broke the protocol.
+    /// Ends the lane because the receiver broke the protocol.
     fn broke(&mut self, fault: Fault) -> SendError {
         let ending = Ending::Broken(fault);
         self.ending = Some(ending);
         SendError::Ended(ending)
     }
 
-    /// Bytes of the longest message that the lane can hold: its capacity less 8.
+    /// Length in bytes of the longest message that the lane can hold: its capacity less 8.
     pub fn largest(&self) -> usize {
         self.outlet.largest()
     }
@@ -177,7 +178,7 @@ impl Sender {
         self.outlet.capacity_bytes()
     }
 
-    /// What happened so far.
+    /// The counts of the lane so far.
     pub fn stats(&self) -> SenderStats {
         SenderStats {
             sent: self.outlet.sent(),

@@ -18,14 +18,14 @@ use std::{
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
-/// Longer than anything takes that is going to happen.
+/// A time limit that is never reached if the test passes.
 const LATER: Option<Duration> = Some(Duration::from_secs(20));
 
 fn hub() -> Hub {
     Hub::new(&Config::default()).unwrap()
 }
 
-/// A sender with a lane of `capacity` bytes, its number at the hub, and another descriptor of its socket.
+/// Joins a sender with a lane of `capacity` bytes. Also returns its number at the hub and a second descriptor of its socket.
 fn join(hub: &Hub, capacity: usize) -> (Sender, Peer, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let socket = theirs.try_clone().unwrap();
@@ -34,7 +34,7 @@ fn join(hub: &Hub, capacity: usize) -> (Sender, Peer, UnixStream) {
     (attaching.join().unwrap().unwrap(), peer, socket)
 }
 
-/// How the next lane ends.
+/// Receives the end of the next lane that ends.
 fn ended(hub: &Hub) -> (Peer, Ending, LaneStats) {
     match hub.recv(&mut [0; 64], LATER) {
         Err(RecvError::Ended {
@@ -178,7 +178,7 @@ fn closing_and_dying_are_told_apart_behind_all_that_was_sent() {
 
     let (mut sender, dies, socket) = join(&hub, 1);
     sender.send(b"last words", AT_ONCE).unwrap();
-    mem::forget(sender); // killed, as it were
+    mem::forget(sender); // as if its process was killed
     socket.shutdown(std::net::Shutdown::Both).unwrap();
     assert_eq!(hub.try_recv(&mut [0; 10]).unwrap().peer, dies);
     assert_eq!(ended(&hub).1, Ending::Died);
@@ -213,7 +213,7 @@ fn a_sender_learns_that_its_hub_closed_or_expelled_it() {
         while !hub.stats().iter().all(|lane| lane.queued_bytes == 0) {
             thread::yield_now();
         }
-        assert_eq!(waits.join().unwrap(), Ok(())); // there was room then
+        assert_eq!(waits.join().unwrap(), Ok(())); // there was room by then
         hub.close();
         assert_eq!(receiver.join().unwrap(), RecvError::Closed);
     });
@@ -232,7 +232,7 @@ fn a_sender_learns_that_its_hub_closed_or_expelled_it() {
     drop(attaching.join().unwrap());
 }
 
-/// What a sender says that offers a lane of `len` bytes.
+/// The note of a sender that offers a lane of `len` bytes.
 fn note(len: usize) -> Vec<u8> {
     let mut note = b"forebayL".to_vec();
     note.extend(1_u32.to_ne_bytes());
@@ -241,7 +241,7 @@ fn note(len: usize) -> Vec<u8> {
     note
 }
 
-/// What accepting a peer is refused with that says `text` and hands these over.
+/// The error of a hub that is asked to accept a peer that sends `text` with these descriptors.
 fn refusal(hub: &Hub, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> crate::Error {
     let (ours, theirs) = UnixStream::pair().unwrap();
     send_all(&theirs, text, descriptors);
@@ -286,8 +286,8 @@ fn whatever_is_no_sender_is_refused_with_a_reason() {
         ("something else", &whole[..20], &[lane]),
         ("something else", &whole, &[lane; 2]),
         ("something else", &whole, &[lane; 50]),
-        ("handed over none", &whole, &[]),
-        ("no memory that can be sealed", &whole, &[file.as_fd()]),
+        ("sent no descriptor", &whole, &[]),
+        ("not memory that can be sealed", &whole, &[file.as_fd()]),
         ("has 16384 bytes", &note(2 * len), &[lane]),
         ("whole pages", &note(len + 8), &[lane]),
         ("whole pages", &note(0), &[lane]),
@@ -310,7 +310,7 @@ fn whatever_is_no_sender_is_refused_with_a_reason() {
     sender.try_send(b"still there").unwrap();
     assert_eq!(hub.try_recv(&mut [0; 11]).unwrap().len, 11);
     let error = refusal(&hub, &whole, &[lane]).to_string();
-    assert!(error.contains("as many as may be"), "{error}");
+    assert!(error.contains("maximum number of peers"), "{error}");
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn a_byte_out_of_band_is_a_byte_like_any_other_and_hides_nothing() {
     }
     let (peer, ending, _) = ended(&hub);
     assert_eq!((peer, ending), (noisy, Ending::Broken(Fault::Noise)));
-    // In front of a greeting, where it would be closed unseen with it.
+    // Before the greeting, where it would be lost together with it.
     let (lane, _mapping) = sealed::make(page_size()).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     send_flagged(&theirs, b"x", &[theirs.as_fd()], SendFlags::OOB).unwrap();
@@ -405,7 +405,7 @@ fn a_signal_for_poll_loops_comes_with_a_message_and_with_an_end() {
     assert!(!hub.arm());
 }
 
-/// A TCP socket whose last descriptor takes 30 s to close, and what keeps it so. `None` where there is no loopback.
+/// A TCP socket whose last descriptor takes 30 s to close, and the sockets that cause this. `None` without a loopback interface.
 fn lingering() -> Option<(OwnedFd, (TcpListener, TcpStream))> {
     let listener = TcpListener::bind("127.0.0.1:0").ok()?;
     let mut socket = TcpStream::connect(listener.local_addr().ok()?).ok()?;
@@ -422,7 +422,7 @@ fn a_descriptor_that_takes_long_to_close_takes_nobodys_time() {
     let hub = hub();
     let begun = Instant::now();
     let mut keep = Vec::new();
-    // With a greeting, with another text, among many; and then with a ring.
+    // With a greeting, with other bytes, among many descriptors, and with a ring.
     for (text, copies) in [
         (note(page_size()), 1),
         (vec![0], 1),
@@ -464,12 +464,12 @@ fn a_descriptor_that_takes_long_to_close_holds_up_no_other() {
             close_but_not_last(descriptor);
             hub.accept(ours, LATER).unwrap_err();
         }
-        // The end of the pipe: nobody has its other end any more. The slow ones would close when `keep` is dropped.
+        // End of file on the pipe: every other descriptor of it is closed. The slow ones would close when `keep` is dropped.
         assert_eq!(reader.read(&mut [0]).unwrap(), 0);
     }
 }
 
-/// Closes our descriptor of what lies in a socket's queue, too.
+/// Closes this process's descriptor of a file that is also in a socket's queue.
 fn close_but_not_last(descriptor: OwnedFd) {
     drop(descriptor);
 }

@@ -1,15 +1,13 @@
-//! How the threads that receive from a hub sleep: one of them on all sockets, for the others.
-//!
-//! It imports `sys`. Read `link` next.
+//! How the threads that receive from a hub sleep: one of them on all sockets, on behalf of the others.
 //!
 //! ```text
-//!  leader:     arm all lanes ─▶ (fence) ─▶ look ─▶ sleep on all sockets ─▶ take the rings ─▶ arm … look ─▶ resign ─▶ next
-//!  followers:  wait until nobody leads ─────────────────────────────────────────────────────────────────▶ look, arm, …
+//!  leader:     arm all lanes ─▶ (fence) ─▶ check ─▶ sleep on all sockets ─▶ take the rings ─▶ arm … check ─▶ resign ─▶ next
+//!  followers:  wait until no thread leads ────────────────────────────────────────────────────────────────▶ check, arm, …
 //! ```
 //!
-//! A ring says that there is something, not how much, and each sleep is rung for once by each peer. So rings are taken by the
-//! leader alone, who arms and looks again behind that, and whoever resigns lets the next one lead, who does the same: where
-//! there is something to take and a thread waits, one is awake.
+//! A ring announces something, but not how much, and each peer rings once for each sleep. So only the leader takes rings; it
+//! then arms and checks again. A leader that resigns lets the next thread lead, which does the same. Invariant: if there is
+//! something to take and a thread waits, then one thread is awake.
 
 use super::{Hub, Peer, RecvError, hub::Received, lane, link::Link};
 use crate::{
@@ -35,19 +33,19 @@ use std::{
     time::Duration,
 };
 
-/// Looks before the first sleep: some behind a pause, then some behind giving the processor away.
+/// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor.
 const LOOKS: u32 = 40;
 const YIELDS: u32 = 4;
 
-/// The number in [`Watch`] that is no peer's.
+/// A number in [`Watch`] that no peer has.
 const NUDGE: u64 = u64::MAX;
 
-/// What the threads of a hub wait with.
+/// What the threads of a hub wait on.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// All sockets, and `nudge`.
+    /// Watches all sockets, and `nudge`.
     watch: Watch,
-    /// Raised for good when the hub closes.
+    /// Raised permanently when the hub closes.
     nudge: Signal,
     is_closed: AtomicBool,
     is_led: Mutex<bool>,
@@ -85,7 +83,7 @@ impl Waiting {
     pub(super) fn close(&self) {
         self.is_closed.store(true, Release);
         self.nudge.raise();
-        drop(held(&self.is_led)); // whoever looked before we stored waits by now
+        drop(held(&self.is_led)); // a thread that checked before the store now waits on `resigned`
         self.resigned.notify_all();
     }
 
@@ -93,7 +91,7 @@ impl Waiting {
         self.is_closed.load(Acquire)
     }
 
-    /// Waits until nobody leads, and leads; `None` if the time is over first, or the hub is closed.
+    /// Waits until no thread leads, then leads. `None` if the limit expires first, or the hub is closed.
     fn lead<'a>(&'a self, hub: &'a Hub, limit: &Limit) -> Option<Leader<'a>> {
         let mut is_led = held(&self.is_led);
         while *is_led {
@@ -123,14 +121,14 @@ impl AsFd for Waiting {
     }
 }
 
-/// The one thread that takes rings and sleeps on the sockets, until dropped.
+/// The only thread that takes rings and sleeps on the sockets, until dropped.
 struct Leader<'a> {
     hub: &'a Hub,
     is_armed: bool,
 }
 
 impl Leader<'_> {
-    /// Asks all peers to ring for what they send from now on; then look.
+    /// Requests a ring from all peers for what they send from now on. The caller then checks all lanes.
     fn arm(&mut self) {
         for lane in self.hub.lanes().iter() {
             if let Some(mut state) = lane.hold(true) {
@@ -142,7 +140,7 @@ impl Leader<'_> {
         lane::settle();
     }
 
-    /// Waits for up to `limit` until a peer rings or is gone, and sees to it.
+    /// Waits for up to `limit` until a peer rings or is gone, and handles it.
     fn listen(&self, limit: Option<Duration>) {
         for happening in self.hub.waiting.watch.wait(limit) {
             self.see_to(happening);
@@ -161,7 +159,7 @@ impl Leader<'_> {
             state.link.ends();
         }
         if state.fault.is_some() || state.link.has_ended() {
-            // It would be reported again and again, until all its messages are taken.
+            // The hang-up would be reported again and again, until all its messages are taken.
             self.hub.waiting.unwatch(&state.link);
         }
     }
@@ -211,7 +209,7 @@ impl Hub {
             let is_over = left == Some(Duration::ZERO);
             if let Some(leader) = &mut leader {
                 if is_over {
-                    leader.listen(left); // who is gone?
+                    leader.listen(left); // detects peers that are gone
                 } else {
                     leader.arm();
                 }
@@ -227,10 +225,12 @@ impl Hub {
         }
     }
 
-    /// Asks for a signal at the next message, or when a peer is gone; true if there is neither yet: then poll
-    /// [`as_fd`](AsFd::as_fd) for input, and arm again before the next poll. False: receive, until there is nothing.
+    /// Requests a signal for the next message or the end of a peer.
     ///
-    /// A signal may come early or for nothing. It is for one thread, while no other receives.
+    /// - True: there is neither yet. Poll [`as_fd`](AsFd::as_fd) for input, and arm again before the next poll.
+    /// - False: receive, until there is nothing left.
+    ///
+    /// A signal may come early or without cause. Only one thread may use it, while no other thread receives.
     ///
     /// ```
     /// use forebay::queue::lanes::{Config, Hub, Sender};
@@ -252,7 +252,7 @@ impl Hub {
         };
         leader.listen(Some(Duration::ZERO));
         leader.arm();
-        leader.is_armed = false; // for as long as nobody else leads
+        leader.is_armed = false; // stays armed for as long as no other thread leads
         let has_something = |lane: &super::hub::Lane| {
             (lane.hold(true)).is_some_and(|mut state| state.has_something())
         };

@@ -1,15 +1,15 @@
-//! Memory of one side that the other can only read, as words: the only file of this room that touches it.
+//! Memory that one side writes and the other can only read, as words. No other file of the lanes accesses it.
 //!
-//! Everything is an atomic load or store of 8 bytes, so nothing that the other process does to its memory meanwhile is a data
-//! race here, and no `&[u8]` ever shows bytes that can change. It imports `sync` and `sys`. Read `lane` next.
+//! Every access is an atomic load or store of 8 bytes. A concurrent write by the other process is therefore not a data race
+//! here, and no `&[u8]` ever shows bytes that can change.
 //!
 //! ```text
-//!  Ours:    word ◀── store          mapped to write, by this process alone, for ever (`sys::sealed`)
-//!  Theirs:  word ───▶ load, Relaxed  mapped to read
+//!  Ours:    word ◀── store           mapped writable, permanently by this process alone (`sys::sealed`)
+//!  Theirs:  word ───▶ load, Relaxed  mapped read-only
 //! ```
 //!
-//! Loads are Relaxed, with a fence behind them where they acquire: of atomics in memory that is mapped to read only, the standard
-//! library promises no others.
+//! Loads are Relaxed, followed by a fence where they need to acquire: the standard library allows only Relaxed loads for
+//! atomics in read-only memory.
 #![allow(unsafe_code)]
 
 use crate::sync::atomic::{
@@ -30,7 +30,7 @@ struct Words {
     mapping: Mapping,
     #[cfg(loom)]
     words: crate::sync::Arc<Vec<AtomicU64>>,
-    /// What loom watches for messages: it takes no copy by atomics for a race.
+    /// The cells that loom checks for races: it does not report races of copies by atomics.
     #[cfg(loom)]
     cells: crate::sync::Arc<Vec<loom::cell::UnsafeCell<()>>>,
 }
@@ -43,8 +43,8 @@ impl Words {
         #[cfg(not(loom))]
         {
             let start = self.mapping.start().as_ptr().cast::<AtomicU64>();
-            // SAFETY: whole pages that are mapped as long as we are, and stay there (sealed and allocated); aligned to a page; any
-            // bytes are a valid word. Whoever changes them does so atomically, or from another process.
+            // SAFETY: these are whole pages that stay mapped while `self` lives, and stay present (sealed and allocated). They
+            // are page-aligned, and any bytes are a valid word. All changes are atomic, or come from another process.
             unsafe { std::slice::from_raw_parts(start, self.mapping.len() / WORD) }
         }
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for Words {
 #[derive(Debug)]
 pub(super) struct Ours(Words);
 
-/// Memory that only the other side writes, whatever and whenever it likes.
+/// Memory that only the other side writes: any values, at any time.
 #[derive(Debug)]
 pub(super) struct Theirs(Words);
 
@@ -70,19 +70,19 @@ impl Ours {
         Ours(Words { mapping })
     }
 
-    /// How many there are.
+    /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.0.all().len()
     }
 
     /// # Panics
-    /// Here and below, if the place lies outside.
+    /// Here and below, if the index is out of range.
     #[inline(always)]
     pub(super) fn store(&self, at: usize, value: u64, ordering: Ordering) {
         self.0.all()[at].store(value, ordering);
     }
 
-    /// Copies `bytes` to the words from `at` on; what is left of the last one becomes zeros.
+    /// Copies `bytes` to the words from `at` on, and fills the last word up with zeros.
     #[inline]
     pub(super) fn copy_in(&self, at: usize, bytes: &[u8]) {
         let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
@@ -91,7 +91,7 @@ impl Ours {
             .iter()
             .for_each(|cell| cell.with_mut(|_| ()));
         let (whole, rest) = bytes.as_chunks::<WORD>();
-        // Relaxed, here and below: whoever publishes the message orders them.
+        // Relaxed, here and below: publishing the message orders them.
         for (word, bytes) in words.iter().zip(whole) {
             word.store(u64::from_ne_bytes(*bytes), Relaxed);
         }
@@ -109,19 +109,19 @@ impl Theirs {
         Theirs(Words { mapping })
     }
 
-    /// How many there are.
+    /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.0.all().len()
     }
 
     /// # Panics
-    /// Here and below, if the place lies outside.
+    /// Here and below, if the index is out of range.
     #[inline(always)]
     pub(super) fn load(&self, at: usize) -> u64 {
         self.0.all()[at].load(Relaxed) // Relaxed: only its value matters, or the caller fences
     }
 
-    /// Loads, and sees what was stored before this value was, if it was stored to release.
+    /// Loads a value, and acquires what was stored before it, if it was stored with Release.
     #[inline(always)]
     pub(super) fn load_acquire(&self, at: usize) -> u64 {
         let value = self.load(at);
@@ -129,7 +129,7 @@ impl Theirs {
         value
     }
 
-    /// Copies the words from `at` on to `bytes`, each once.
+    /// Copies the words from `at` on to `bytes`, loading each word once.
     #[inline]
     pub(super) fn copy_out(&self, at: usize, bytes: &mut [u8]) {
         let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
