@@ -1,6 +1,6 @@
-//! `forebay get`: from flags to a fetch, and from what becomes of it to lines and an exit code.
+//! `forebay get`: turns flags into a fetch, and its result into text and an exit code.
 //!
-//! The work is in `forebay_net::http`. The body goes to standard output or to a file; everything else is said on stderr.
+//! `forebay_net::http` does the work. The body goes to standard output or to a file; everything else to standard error.
 
 use crate::{
     args::Get as Flags,
@@ -22,10 +22,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Fetches, and exits with 0 if all that was asked for is written, or its reader went away.
+/// Fetches; success if everything requested is written, or the reader of the output left.
 ///
 /// # Errors
-/// The request makes no sense, the fetch failed, or the output did.
+/// A bad request, or the fetch or the output failed.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let url: Url = flags
         .url
@@ -37,7 +37,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         .as_deref()
         .filter(|&name| name != Path::new("-"));
     let mut output = file.map_or_else(Output::stdout, Output::file);
-    // Where the body itself goes to a terminal, a bar would be drawn into it.
+    // A progress line would be drawn into a body that goes to the same terminal.
     let is_on_terminal = file.is_none() && io::stdout().is_terminal();
     let has_bar = !flags.quiet && !is_on_terminal;
     let mut screen = Screen::new(flags.quiet, has_bar && stderr().is_terminal());
@@ -48,13 +48,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         &config,
         &mut Shielded {
             output: &mut output,
-            // With -o - the user has asked for it.
+            // The user asked for it with -o -.
             is_shielded: is_on_terminal && flags.output.is_none(),
         },
         &mut |event| match event {
             Event::Redirected { head, to } => screen.redirected(head, to),
             Event::Begins { body_length, .. } => {
-                // Until here a signal ends us, as it does anyone: nothing is written yet.
+                // Until here signals end the process as usual: nothing is written yet.
                 listening = listen(&stop);
                 // The length is that of the body alone.
                 screen.begins(body_length.filter(|_| config.shown == Shown::Body));
@@ -95,7 +95,7 @@ fn config(flags: &Flags) -> Result<Config> {
         let time = units::duration(text).filter(|time| !time.is_zero());
         time.ok_or_else(|| {
             Usage(format!(
-                "{flag} {text} is no time. Use one such as 10 or 500ms"
+                "{flag} {text} is not a time. Use a value such as 10 or 500ms"
             ))
         })
     };
@@ -121,8 +121,8 @@ fn status(head: &Head) -> String {
     text.trim_end().to_owned()
 }
 
-/// From here on INT, TERM and HUP stop the fetch, so that it can say how far it came; a second one exits at once, also while
-/// the output takes nothing.
+/// From here on INT, TERM and HUP stop the fetch, which then reports how far it got. A second one exits at once, even while the
+/// output is blocked.
 fn listen(stop: &Stop) -> Result<()> {
     output::start(false)?;
     let stop = stop.clone();
@@ -134,7 +134,7 @@ fn listen(stop: &Stop) -> Result<()> {
     })
 }
 
-/// An output that is a terminal, perhaps: then only text gets there, and nothing that would control it.
+/// An output that may be a terminal: only text without control characters is written there.
 struct Shielded<'a> {
     output: &'a mut Output,
     is_shielded: bool,
@@ -155,21 +155,21 @@ impl Write for Shielded<'_> {
     }
 }
 
-/// Control characters, except those that text has.
+/// Control characters, except those of ordinary text.
 fn controls_terminals(byte: u8) -> bool {
     byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c')
 }
 
-/// How often the display changes.
+/// Interval between two updates of the display.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// What is said on stderr.
+/// What is printed on standard error.
 struct Screen {
     quiet: bool,
     draws: bool,
     layout: Layout,
     began: Instant,
-    /// When the display was drawn, how often so far, and how many bytes it told of.
+    /// When the display was drawn, how often, and the number of bytes that it showed.
     drawn: (Instant, u64, u64),
 }
 

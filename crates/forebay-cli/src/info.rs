@@ -17,10 +17,10 @@ use std::{path::Path, process::ExitCode};
 
 const SCHEMA: u32 = 1;
 
-/// Tells of every file that can be read; fails if one cannot, or not to its end.
+/// Prints a report on every file that can be read; fails if one cannot be read to its end.
 ///
 /// # Errors
-/// The answer cannot be written.
+/// The report cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut has_failed = false;
     for (number, path) in flags.files.iter().enumerate() {
@@ -73,7 +73,7 @@ fn format_name(info: &Info) -> String {
     }
 }
 
-/// Seconds from the first packet to the last, where that is a time to divide by.
+/// Seconds from the first packet to the last, if that can be a divisor.
 fn seconds(tally: &Tally) -> Option<f64> {
     let ns = tally.nanoseconds().filter(|&ns| ns > 0)?;
     Some(ns as f64 / 1e9)
@@ -92,7 +92,7 @@ fn precision(resolution: Resolution) -> String {
     }
 }
 
-/// Labels in a column, values beside them.
+/// Labels in one column, values in the next.
 #[derive(Default)]
 struct Lines(String);
 
@@ -220,7 +220,7 @@ fn put_interface(lines: &mut Lines, number: usize, one: &OneInterface) {
     }
 }
 
-/// What a statistics block counts.
+/// The counts of a statistics block.
 fn counts(recorded: &Statistics) -> [(&'static str, Option<u64>); 5] {
     [
         ("Seen by interface", recorded.interface_received),

@@ -1,11 +1,10 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` are the flags. `capture`, `info`, `pipe`, `get`, `queue`, `records` and `repair` are the subcommands. In `capture` and `pipe`, `request`
-//! turns flags into what the library wants, and the others turn what it answers into lines. `signals` bring Ctrl-C and its
-//! relatives in, `privileges` gives up what a subcommand does not need, `output` is where all write, `usage` refuses.
+//! `args` holds the flags, one file for each subcommand. `capture` and `pipe` have a `request` that turns flags into the
+//! library's configuration. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `output` prints
+//! everything, `usage` rejects requests, and `habit` recognises command lines of tcpdump.
 //!
-//! Exit codes: 0 fine, 1 something broke at run time, 2 the request makes no sense, 3 packets were
-//! lost and `--fail-on-drop` was given.
+//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost with `--fail-on-drop`.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             if error.use_stderr() {
-                // Without colours, as the arguments in it are foreign text.
+                // Without colours, since the arguments in the text are foreign.
                 let text = error.render().to_string();
                 text.trim_end().lines().for_each(output::say);
                 let words = std::env::args_os().skip(1);
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
                 }
                 return ExitCode::from(2);
             }
-            // Help and version are answers; a pipe that nobody reads is no failure.
+            // Help and version are results; a pipe that nobody reads is not a failure.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }

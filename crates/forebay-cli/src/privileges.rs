@@ -1,12 +1,11 @@
-//! Giving up capabilities: what a subcommand does not need before it reads anything, and what only opening interfaces needs before the first
-//! packet is looked at and the first file made.
+//! Drops capabilities: those that a subcommand never needs before it reads anything, and those for opening interfaces before
+//! the first packet is parsed and the first file made.
 //!
 //! ```text
 //!  keep_for ─▶ interfaces are opened ─▶ shed ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
 //! ```
-//! Capabilities belong to threads: they are shed while there is one, and those that come later have none to begin
-//! with. From then on no thread can open a packet socket again, and a second output file meets the same rights as
-//! the first one.
+//! Capabilities belong to threads. They are dropped while there is one thread; later threads inherit none. From then on no
+//! thread can open a packet socket, and every output file is opened with the same rights.
 
 use crate::{
     args::{Command, QueueCommand},
@@ -22,15 +21,15 @@ use rustix::thread::{
 };
 use std::ffi::CString;
 
-/// What lets root write where it expects to: without it, it meets the rights of others as anyone does.
+/// Lets root write where it expects to. Without it, root is subject to file permissions like any user.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
-/// What becoming somebody else needs, and then loses.
+/// Needed to become another user, and lost afterwards.
 const IDENTITY: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
-/// Gives up every capability that this subcommand never needs, first of all: what it then reads was written by others.
+/// Drops every capability that this subcommand never needs, before it reads foreign bytes.
 ///
 /// # Errors
-/// The system refuses.
+/// The system rejects the request.
 pub fn keep_for(command: &Command) -> Result<()> {
     use CapabilitySet as Set;
     let needed = match command {
@@ -44,7 +43,7 @@ pub fn keep_for(command: &Command) -> Result<()> {
                 Some(_) => opening | IDENTITY,
             }
         }
-        // To see and keep away others who write a file.
+        // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,
         // More memory in pipes than a user may have, and ports below 1024.
         Command::Pipe(_) => Set::SYS_RESOURCE | Set::NET_BIND_SERVICE,
@@ -62,11 +61,10 @@ pub fn keep_for(command: &Command) -> Result<()> {
     give_up_all_but(needed)
 }
 
-/// Refuses to act with another user's rights than those of whoever started us: a program with the set-user-ID bit would read
-/// and write any file for anybody.
+/// Rejects a set-user-ID or set-group-ID start: the program would read and write any file for any user.
 ///
 /// # Errors
-/// It was started so.
+/// The program was started that way.
 pub fn refuse_to_be_lent() -> Result<()> {
     if geteuid() == getuid() && getegid() == getgid() {
         return Ok(());
@@ -76,7 +74,7 @@ pub fn refuse_to_be_lent() -> Result<()> {
     );
 }
 
-/// Somebody whom `-Z` names.
+/// The user named by `-Z`.
 #[derive(Clone, Debug)]
 pub struct Identity {
     name: String,
@@ -88,7 +86,7 @@ impl Identity {
     /// Looks a user up by name.
     ///
     /// # Errors
-    /// There is none, or this process may not become another user.
+    /// There is no such user, or this process may not become another user.
     pub fn named(name: &str) -> Result<Identity> {
         let user = User::from_name(name).context("users cannot be looked up")?;
         let Some(user) = user else {
@@ -106,10 +104,10 @@ impl Identity {
         })
     }
 
-    /// Becomes it, with the groups it has, in all threads and for good.
+    /// Becomes this user, with the user's groups, in all threads and for good.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system rejects the request.
     pub fn assume(&self) -> Result<()> {
         let Identity { name, uid, gid } = self;
         let groups = || -> nix::Result<()> {
@@ -136,10 +134,10 @@ impl Identity {
     }
 }
 
-/// Gives up every capability but root's rights to files, and what `-Z` needs yet; nothing that is executed could gain any.
+/// Drops every capability but root's rights to files, and those that `-Z` still needs. An executed program cannot gain any.
 ///
 /// # Errors
-/// The system refuses.
+/// The system rejects the request.
 pub fn shed(next: Option<&Identity>) -> Result<()> {
     give_up_all_but(match next {
         Some(_) => IDENTITY,
@@ -161,7 +159,7 @@ fn keep_only(keep: CapabilitySet) -> rustix::io::Result<()> {
     let now = capabilities(None)?;
     if now.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().iter() {
-            // One that this kernel does not know cannot be had either.
+            // A capability that this kernel does not know cannot be gained either.
             let _ = remove_capability_from_bounding_set(capability);
         }
     }

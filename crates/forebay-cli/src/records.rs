@@ -1,6 +1,6 @@
-//! `forebay records`: what record files hold, and what a crash has left behind it.
+//! `forebay records`: the contents of record files, and what a crash damaged.
 //!
-//! The reading is [`forebay::store::records`]; this chooses what to print of it.
+//! [`forebay::store::records`] reads; this prints.
 
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
@@ -22,7 +22,7 @@ const SCHEMA: u32 = 1;
 /// Checks or dumps.
 ///
 /// # Errors
-/// A file cannot be read, or the answer not be written.
+/// A file cannot be read, or the output cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let is_whole = match &flags.command {
         RecordsCommand::Check(flags) => check(flags)?,
@@ -43,7 +43,7 @@ fn unread(path: &Path) -> impl Fn() -> String {
     move || format!("{} cannot be read", path.display())
 }
 
-/// Tells of every file that can be read; false if one cannot, or is not whole.
+/// Prints a report on every file that can be read; false if one cannot be read, or is not whole.
 fn check(flags: &Check) -> Result<bool> {
     let mut are_whole = true;
     for (number, path) in flags.files.iter().enumerate() {
@@ -97,8 +97,8 @@ fn as_text(path: &Path, found: &Recovered) -> String {
         if cut.later.blocks > 0 {
             let (blocks, records) = (cut.later.blocks, cut.later.records);
             lines.push((
-                "Behind it",
-                format!("{blocks} blocks that say {records} records"),
+                "After it",
+                format!("{blocks} blocks with {records} records according to their headers"),
             ));
         }
     }
@@ -142,14 +142,14 @@ fn name(fault: Fault) -> &'static str {
     }
 }
 
-/// Prints records up to the first fault, which is told; false if there was one.
+/// Prints records up to the first fault, which is reported; false if there was one.
 fn dump(flags: &Dump) -> Result<bool> {
     let mut reader = open(&flags.file)?;
     let mut out = standard::output()?;
     let mut text = Vec::new();
     while let Some(block) = reader.next_block().with_context(unread(&flags.file))? {
         text.clear();
-        // In this order: behind the last number that there is, none is asked for.
+        // In this order: after the last number, no further one is requested.
         for (record, number) in block.records().zip(block.first()..) {
             lay_out(flags, number, record, &mut text)?;
         }

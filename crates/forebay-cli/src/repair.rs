@@ -1,6 +1,6 @@
-//! `forebay repair`: cuts captures that break off to what is whole in them, and says so.
+//! `forebay repair`: cuts torn captures to what is whole in them.
 //!
-//! The work is done by [`forebay_net::repair`]; this tells what it found.
+//! The work is done by [`forebay_net::repair`]; this prints the result.
 
 use crate::{
     args::Repair as Flags,
@@ -16,10 +16,10 @@ use std::{
 
 const SCHEMA: u32 = 1;
 
-/// Repairs every file that can be; fails if one is not whole then.
+/// Repairs every file that can be repaired; fails if one is not whole afterwards.
 ///
 /// # Errors
-/// The answer cannot be written.
+/// The report cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut are_whole = true;
     for path in &flags.files {
@@ -42,11 +42,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!are_whole)))
 }
 
-/// What was found in a file, and what became of it.
+/// The state of a file, and what was done.
 struct Done {
     found: Examined,
     is_whole: bool,
-    /// Where that is which was cut off.
+    /// The file with the part that was cut off.
     rest: Option<PathBuf>,
 }
 
@@ -76,11 +76,11 @@ fn as_text(done: &Done) -> String {
         Some(fault) => {
             let cut = found.bytes - found.whole_bytes;
             let action = match (done.is_whole, &done.rest) {
-                (false, _) => format!("Whole are {whole}; {cut} bytes would be cut off"),
-                (true, None) => format!("Cut to {whole}; the {cut} bytes behind it were zeros"),
+                (false, _) => format!("{whole} are whole; {cut} bytes would be cut off"),
+                (true, None) => format!("Cut to {whole}; the {cut} bytes after it were zeros"),
                 (true, Some(rest)) => {
                     let rest = rest.display();
-                    format!("Cut to {whole}; the {cut} bytes behind it are in {rest}")
+                    format!("Cut to {whole}; the {cut} bytes after it are in {rest}")
                 }
             };
             format!("{fault}. {action}")

@@ -1,4 +1,4 @@
-//! Signals reach whoever runs through a thread that does nothing else.
+//! Signals are handled by a thread that does nothing else.
 
 use anyhow::{Context, Result};
 use signal_hook::{
@@ -10,33 +10,33 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 
-/// How often we were asked to stop. Relaxed: it publishes nothing but itself.
+/// How often a stop was requested. Relaxed: it publishes nothing but itself.
 static STOPS: AtomicU32 = AtomicU32::new(0);
 
-/// What a signal asks for.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// INT, TERM, and HUP if it means nothing else: come to an end; the second time: now.
+    /// INT, TERM, and HUP without another meaning: finish; the second time, stop now.
     Stop,
-    /// USR1: tell the counts.
+    /// USR1: print the counts.
     Report,
-    /// USR2: hand over what is buffered.
+    /// USR2: flush.
     Flush,
-    /// HUP: go on to the next file.
+    /// HUP: start the next file.
     Rotate,
 }
 
-/// The file size limit becomes an error of the write, where it would kill us otherwise. It holds for buffers, too: they are
-/// files to the kernel.
+/// Turns the file size limit into an error of the write, instead of a signal that ends the process. The limit also holds for
+/// buffers in memory, which are files to the kernel.
 ///
 /// # Errors
-/// The system refuses.
+/// The system rejects the request.
 pub fn survive_the_file_size_limit() -> Result<()> {
     let heard = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     heard.map(drop).context("cannot listen for signals")
 }
 
-/// From here on `act` is told when it is asked to stop, and asked what else is `wanted`. Other signals do as ever.
+/// From here on, `act` is called when a stop, or one of the other `wanted` actions, is requested. Other signals are unchanged.
 ///
 /// # Errors
 /// The system has no more threads or descriptors.
@@ -44,7 +44,7 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
     let mut heard = vec![SIGINT, SIGTERM];
     heard.extend(wanted.contains(&Asked::Report).then_some(SIGUSR1));
     heard.extend(wanted.contains(&Asked::Flush).then_some(SIGUSR2));
-    // Where it asks for nothing but a file, it is heard under nohup too.
+    // A HUP that only means the next file is handled under nohup, too.
     let rotates = wanted.contains(&Asked::Rotate);
     if rotates || !is_ignored(SIGHUP) {
         heard.push(SIGHUP);
@@ -69,12 +69,12 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
     Ok(())
 }
 
-/// How often INT, TERM or HUP asked us to stop.
+/// How often INT, TERM or HUP requested a stop.
 pub fn stops() -> u32 {
     STOPS.load(Relaxed)
 }
 
-/// Whether we were started to ignore `signal`, as nohup does with HUP.
+/// Whether the parent made this process ignore `signal`, as nohup does with HUP.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,8 +1,8 @@
-//! Requests that make no sense.
+//! Requests that cannot be carried out.
 
 use anyhow::Result;
 
-/// The request makes no sense: exit code 2.
+/// A bad request: exit code 2.
 #[derive(Debug)]
 pub struct Usage(pub String);
 

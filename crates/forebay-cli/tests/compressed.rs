@@ -176,7 +176,7 @@ fn whoever_will_not_wait_for_it_keeps_plain_files() {
         .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("compressing what is finished") {
+    while !line.contains("compressing finished files") {
         line.clear();
         assert!(
             said.read_line(&mut line).unwrap() > 0,

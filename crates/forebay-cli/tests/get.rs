@@ -347,11 +347,11 @@ fn requests_that_make_no_sense_are_refused_before_anything_is_sent() {
         (vec!["http://me:secret@host/"], "user name or password"),
         (
             vec!["http://host/", "--silence", "0"],
-            "--silence 0 is no time",
+            "--silence 0 is not a time",
         ),
         (
             vec!["http://host/", "--connect", "soon"],
-            "--connect soon is no time",
+            "--connect soon is not a time",
         ),
         (vec![], "required"),
     ] {

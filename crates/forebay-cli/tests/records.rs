@@ -122,7 +122,7 @@ fn damage_in_the_middle_says_what_lies_behind_it() {
         "{said}"
     );
     assert!(
-        said.contains("Behind it:       8 blocks that say 800 records\n"),
+        said.contains("After it:        8 blocks with 800 records according to their headers\n"),
         "{said}"
     );
 }

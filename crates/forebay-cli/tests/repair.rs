@@ -107,7 +107,7 @@ fn zeros_behind_the_packets_are_no_packets_and_need_not_be_kept() {
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
             let said = text(&output.stdout);
             assert!(
-                said.contains(&format!("the {zeros} bytes behind it were zeros")),
+                said.contains(&format!("the {zeros} bytes after it were zeros")),
                 "{said}"
             );
             assert_eq!(fs::read(&path).unwrap(), bytes);

@@ -1,4 +1,4 @@
-//! `-d`, `-dd`, `-ddd`: the program that a filter becomes, as tcpdump prints it.
+//! `-d`, `-dd`, `-ddd`: prints the BPF program of a filter in tcpdump's formats.
 
 use super::request::Request;
 use crate::output::answer;

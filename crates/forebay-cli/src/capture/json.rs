@@ -1,4 +1,4 @@
-//! What programs read. The schema is documented in the README; a change of meaning raises it.
+//! JSON output of `capture`. The schema is documented in docs/capture.md; a change of meaning raises its number.
 
 use super::request::Request;
 use crate::output::Stream;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const SCHEMA: u32 = 1;
 
-/// Where objects go: to stdout, or to stderr where stdout carries the packets.
+/// Objects go to standard output, or to standard error if standard output carries the packets.
 pub fn stream(request: &Request) -> Stream {
     match request.writes_stdout() {
         true => Stream::Error,
@@ -16,7 +16,7 @@ pub fn stream(request: &Request) -> Stream {
     }
 }
 
-/// What broke, in one string; `null` if nothing did.
+/// All errors in one string; `null` if there were none.
 fn errors(summary: &Summary) -> Option<String> {
     let errors = [&summary.port_error, &summary.store_error];
     let texts = errors.into_iter().flatten().map(|e| e.to_string());
@@ -87,12 +87,12 @@ pub fn summary(summary: &Summary, request: &Request, unprinted: u64) -> Value {
             "huge_pages": matches!(store.huge_pages, HugePages::Got { .. }),
         })
     });
-    // Unknown only where nobody counts; what was counted is a part of the law.
+    // `null` only if nothing was counted; a counted value is a part of the law.
     let is_unknown = summary.filters_uncounted && ledger.filtered == 0;
     let filtered = (!is_unknown).then_some(ledger.filtered);
     let totals = &summary.totals;
     let compressed = &summary.files.compressed;
-    // A stream was written to, too, and is called as it was asked for.
+    // A stream is named as on the command line.
     let stream = request.write.iter().filter(|_| summary.files.written == 0);
     let stream = stream.filter(|_| request.rotation.is_none());
     let files = summary.files.last.iter().chain(stream);

@@ -1,4 +1,4 @@
-//! `-D`: what can be captured from.
+//! `-D`: lists the interfaces.
 
 use crate::output::answer;
 use anyhow::Result;
@@ -12,13 +12,13 @@ pub fn print() -> Result<ExitCode> {
         list += &format!("{} [{}]\n", link.name, states(link));
     }
     if links.iter().all(|link| link.name != "any") {
-        list += "any [all that are up, and those that come]\n";
+        list += "any [all interfaces that are up, and those that appear later]\n";
     }
     answer(&(list + "sim [simulated card, no privileges needed]\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// `Up, Running, Loopback`, as tcpdump says it.
+/// `Up, Running, Loopback`, as tcpdump prints it.
 fn states(link: &Link) -> String {
     let states = [
         (link.is_up(), "Up"),

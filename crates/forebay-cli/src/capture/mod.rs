@@ -1,4 +1,4 @@
-//! `forebay capture`: from flags to a session, and from its summary to lines and an exit code.
+//! `forebay capture`: turns flags into a session, and its summary into text and an exit code.
 
 mod dump;
 mod json;
@@ -36,8 +36,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let ports = request.open_ports()?;
     let (output, config) = (request.output()?, request.config());
     let session = Session::open(ports, output, config, request.clock(), control.clone())?;
-    // Until here a signal ends us, as it does anyone: nothing is captured yet, and a FIFO without a
-    // reader may be waiting to be opened.
+    // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
     let heard = control.clone();
     let mut wanted = vec![Asked::Report, Asked::Flush];
     wanted.extend(request.rotation.is_some().then_some(Asked::Rotate));
@@ -47,7 +46,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Flush => heard.flush(),
         Asked::Rotate => heard.rotate(),
     })?;
-    // From here on packets come, and nobody waits for who reads what is printed.
+    // From here on packets arrive, and no thread waits for a reader of the printed text.
     output::start(false)?;
     let screen = Screen::new(&request);
     screen.start(&session);
@@ -87,14 +86,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(exit_code(&summary, &request))
 }
 
-/// The reports that `--stats-interval` wants.
+/// The reports of `--stats-interval`.
 struct Reports {
     every: Option<Duration>,
-    /// When the next one is due.
+    /// When the next report is due.
     next: Duration,
-    /// The last one.
+    /// The last report.
     last: Progress,
-    /// Those that nobody read in time.
+    /// Reports that nobody read in time.
     unprinted: u64,
 }
 
@@ -108,7 +107,7 @@ impl Reports {
         }
     }
 
-    /// The report that is due, if one is, with the rates since the one before.
+    /// The report that is due, if there is one, with the rates since the last one.
     fn due(&mut self, progress: &Progress) -> Option<Progress> {
         let every = self.every?;
         if progress.elapsed < self.next {

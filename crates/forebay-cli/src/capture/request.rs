@@ -1,4 +1,4 @@
-//! Raw flags become resolved ones, and each refusal names its flag.
+//! Turns flags into a request for a capture. Each error names its flag.
 
 use super::rotation::Limits;
 use crate::{
@@ -30,15 +30,15 @@ use std::{
     time::Duration,
 };
 
-/// Bytes of an expression that a filter takes.
+/// Largest expression that a filter accepts, in bytes.
 const LONGEST_EXPRESSION: u64 = 256 << 10;
 
-/// So few packets are over soon: then it is starting and waiting for the kernel to hand over its block that takes the time.
+/// A capture of up to this many packets is short: most of its time is spent starting, and waiting for the kernel's next block.
 const FEW: u64 = 64;
-/// Has room for that many of 64 KiB, the longest frames that interfaces have; what comes after them is not wanted.
+/// Holds that many frames of 64 KiB, the longest that interfaces have; later frames are not needed.
 const RING_FOR_FEW: u64 = 8 << 20;
 
-/// A request for a capture, understood.
+/// A parsed request for a capture.
 pub struct Request {
     pub write: Option<PathBuf>,
     pub rotation: Option<Rotation>,
@@ -74,7 +74,9 @@ impl Request {
         {
             Some((_, Some(0))) => return refuse("-c 0 captures nothing. Use 1 or more".into()),
             Some((text, None)) => {
-                return refuse(format!("-c {text} is no count. Use one such as 1000 or 5M"));
+                return refuse(format!(
+                    "-c {text} is not a count. Use a value such as 1000 or 5M"
+                ));
             }
             Some((_, count)) => count,
             None => None,
@@ -85,7 +87,7 @@ impl Request {
             _ => {
                 let text = &flags.snaplen;
                 return refuse(format!(
-                    "-s {text} is no snapshot length. Use 1 to 262144, or 0"
+                    "-s {text} is not a snapshot length. Use 1 to 262144, or 0"
                 ));
             }
         };
@@ -94,18 +96,20 @@ impl Request {
             Some(text) => match units::bytes(text, 1024).filter(|&bytes| bytes > 0) {
                 Some(bytes) => Some(bytes),
                 None => {
-                    return refuse(format!("-B {text} is no ring size. Use one such as 64M"));
+                    return refuse(format!(
+                        "-B {text} is not a ring size. Use a value such as 64M"
+                    ));
                 }
             },
         };
         let stats_interval = match &flags.stats_interval {
             None => None,
-            // More often, and reports would be all that is done.
+            // With shorter intervals the process would only print reports.
             Some(text) => match units::duration(text) {
                 Some(every) if every >= Duration::from_millis(1) => Some(every),
                 _ => {
                     return refuse(format!(
-                        "--stats-interval {text} is no time of a millisecond or more. Use one such as 5"
+                        "--stats-interval {text} is not a time of a millisecond or more. Use a value such as 5"
                     ));
                 }
             },
@@ -161,15 +165,17 @@ impl Request {
             file_bytes: limits.file_bytes,
         };
         if request.writes_stdout() && std::io::stdout().is_terminal() {
-            return refuse("-w - would write packets to your terminal. Send it into a pipe".into());
+            return refuse(
+                "-w - would write packets to your terminal. Redirect it, or use a pipe".into(),
+            );
         }
         request.refuse_reading_what_is_written()?;
         request.refuse_rotating_what_is_no_file()?;
         Ok(request)
     }
 
-    /// Making the output would empty the input, and reading would never come to its end; or a series would replace it,
-    /// before all of it is written again.
+    /// Creating the output would empty the input, and reading would never end; a series would replace it before all of it is written
+    /// again.
     fn refuse_reading_what_is_written(&self) -> Result<()> {
         if let Some(rotation) = &self.rotation {
             let is_read =
@@ -208,7 +214,7 @@ impl Request {
             Some(Rotation { path, .. }) if path.metadata().is_ok_and(|it| !it.is_file()) => {
                 let path = path.display();
                 refuse(format!(
-                    "-w {path} is no file, and -b, -C and -G need files. Name one with -w"
+                    "-w {path} is not a file, and -b, -C and -G need files. Name one with -w"
                 ))
             }
             _ => Ok(()),
@@ -219,7 +225,7 @@ impl Request {
         self.write.as_deref() == Some(Path::new("-"))
     }
 
-    /// Whether another program reads the packets: standard output is one's pipe or socket.
+    /// Whether another program reads the packets: standard output is a pipe or socket.
     pub fn has_reader(&self) -> bool {
         let stdout = std::io::stdout().as_fd().try_clone_to_owned();
         let metadata = stdout.and_then(|stdout| File::from(stdout).metadata());
@@ -232,7 +238,7 @@ impl Request {
         self.clock.clone()
     }
 
-    /// Opens all ports. What only interfaces need is given up behind them, before threads read files.
+    /// Opens all ports. After opening the interfaces, drops what only they need, before any thread reads a file.
     pub fn open_ports(&self) -> Result<Vec<Box<dyn Port>>> {
         let is_live = |name: &Name| !matches!(name, Name::File(_));
         let (live, files) = self.names.split_at(self.names.partition_point(is_live));
@@ -245,7 +251,7 @@ impl Request {
         Ok(ports)
     }
 
-    /// What a filter for the first port is compiled for; Ethernet where there is none.
+    /// The link type that a filter for the first port is compiled for; Ethernet if there is no port.
     pub fn link_of_first_port(&self) -> Result<(LinkType, View)> {
         match self.names.first() {
             None => Ok((LinkType::ETHERNET, View::Packet)),
@@ -282,12 +288,12 @@ impl Request {
     }
 }
 
-/// Whether a file of this name has the classic format, and so one link type.
+/// Whether a file of this name gets the classic format, and so has one link type.
 fn is_classic(path: &Path) -> bool {
     path != Path::new("-") && Format::of_path(path) == Format::Pcap
 }
 
-/// What is written is not compressed, so a name that says otherwise would mislead every reader.
+/// The output is not compressed, so a name that promises compression would mislead every reader.
 fn refuse_packed_name(flags: &Flags) -> Result<()> {
     const PACKED: [&str; 6] = ["gz", "zst", "lz4", "xz", "bz2", "Z"];
     let Some(path) = &flags.write else {
@@ -299,7 +305,7 @@ fn refuse_packed_name(flags: &Flags) -> Result<()> {
     };
     let path = path.display();
     refuse(format!(
-        "-w {path}: a single file is not compressed while it is written. Leave out .{ending} and compress the file afterwards, or pipe: -w - | gzip >FILE. Of several files (-C, -G, -b), --compress zstd makes NAME.zst of each"
+        "-w {path}: a single file is not compressed while it is written. Leave out .{ending} and compress the file afterwards, or pipe: -w - | gzip >FILE. With several files (-C, -G, -b), --compress zstd makes NAME.zst of each"
     ))
 }
 
@@ -328,7 +334,7 @@ fn parse_names(flags: &Flags) -> Result<Vec<Name>> {
     Ok(names)
 }
 
-/// The expression at the end of the command line, or in the file that `-F` names.
+/// The expression at the end of the command line, or in the file named by `-F`.
 fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
     let text = match &flags.expression_file {
         None => flags.expression.join(" "),
@@ -353,25 +359,25 @@ fn read_expression(path: &Path) -> std::io::Result<String> {
         Box::new(File::open(path)?)
     };
     let mut text = String::new();
-    // One more than a filter takes, so that a longer one is refused and not cut.
+    // One byte more than a filter accepts, so that a longer expression is rejected and not cut.
     source
         .take(LONGEST_EXPRESSION + 1)
         .read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// As tcpdump reads it: what stands behind `#` is for people.
+/// As in tcpdump, text after `#` is a comment.
 fn without_comments(text: &str) -> String {
     let code = |line: &str| line.split('#').next().unwrap_or_default().to_owned();
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether it waits where no buffer is empty: a file does, and so does a pipe, but perhaps not what fills it.
+/// Whether the source waits while no buffer is empty. A file does, and so does a pipe; its producer may not.
 fn waits(name: &Name) -> bool {
     matches!(name, Name::File(path) if path.as_os_str() != "-" && path.is_file())
 }
 
-/// Where all wait there need not be room for a burst: what was written before is faster memory than what is new.
+/// If all sources wait, there need not be room for a burst: memory that was written before is faster than fresh memory.
 fn store_for_files() -> store::Config {
     store::Config {
         buffers: 4,
@@ -388,7 +394,7 @@ fn parse_store(text: &str) -> Result<store::Config> {
     });
     let Some((buffers, buffer_bytes)) = parsed else {
         return refuse(format!(
-            "--store {text} is not COUNTxSIZE. Use one such as 16x4M"
+            "--store {text} is not COUNTxSIZE. Use a value such as 16x4M"
         ));
     };
     let config = store::Config {
@@ -413,7 +419,7 @@ fn parse_store_limit(text: &str, store: &store::Config) -> Result<Limit> {
     };
     let Some(limit) = limit else {
         return refuse(format!(
-            "--store-limit {text} is no size or share. Use one such as 2G or 50%"
+            "--store-limit {text} is neither a size nor a share. Use a value such as 2G or 50%"
         ));
     };
     let first = (store.buffers * store.buffer_bytes) as u64;
@@ -446,7 +452,7 @@ fn parse_sync(text: &str) -> Result<SyncPolicy> {
         ("interval", None, _) => Ok(SyncPolicy::Interval(Duration::from_secs(1))),
         ("interval", Some(_), Some(every)) => Ok(SyncPolicy::Interval(every)),
         _ => refuse(format!(
-            "--sync {text} is no policy. Use none, interval, interval:SECONDS, file or always"
+            "--sync {text} is not a policy. Use none, interval, interval:SECONDS, file or always"
         )),
     }
 }

@@ -1,7 +1,7 @@
-//! `-C -G -W`, `-b` and `-a`: when a file is over, and when the capture is; `--compress`: what becomes of it then.
+//! `-C -G -W`, `-b` and `-a`: when a file and when the capture ends; `--compress`: what happens to finished files.
 //!
-//! tcpdump's letters name files as tcpdump does, and `-b` as dumpcap does, so the two do not mix. What `-a` says holds
-//! beside either.
+//! tcpdump's letters name files as tcpdump does, and `-b` names them as dumpcap does, so the two cannot be mixed. `-a` works with
+//! either.
 
 use crate::{args::Capture as Flags, usage::refuse};
 use anyhow::Result;
@@ -11,7 +11,7 @@ use forebay_net::{
 };
 use std::{path::Path, time::Duration};
 
-/// What was said of the end of files, and of the capture.
+/// The parsed flags for the end of files and of the capture.
 #[derive(Default)]
 pub struct Limits {
     pub rotation: Option<Rotation>,
@@ -46,17 +46,16 @@ impl Limits {
             return refuse("-b cannot be used beside -C, -G and -W: their files have other names. Use -b for all of it".into());
         }
         if flags.file_count.is_some() && !is_tcpdump {
-            return refuse("-W counts files: say with -C or -G when one is over".into());
+            return refuse("-W counts files: add -C or -G, which end a file".into());
         }
         let Some(path) = several(flags, is_tcpdump || !flags.ring_buffer.is_empty())? else {
             if stop.files.is_some() {
                 return refuse(
-                    "-a files: there is only one file. Say with -b, -C or -G when it is over"
-                        .into(),
+                    "-a files: there is only one file. Add -b, -C or -G, which end a file".into(),
                 );
             }
             if flags.compress.is_some() {
-                return refuse("--compress packs files as they are finished. Say with -b, -C or -G when one is, or pipe -w - into zstd".into());
+                return refuse("--compress works on finished files of a series. Add -b, -C or -G, or pipe -w - into zstd".into());
             }
             if stop.filesize.is_some() && flags.write.is_none() {
                 return refuse("-a filesize: there is no file. Name one with -w".into());
@@ -79,7 +78,7 @@ impl Limits {
     }
 }
 
-/// What several files are called after, if there are to be several.
+/// The name pattern of several files, if there are to be several.
 fn several(flags: &Flags, is_asked: bool) -> Result<Option<&Path>> {
     if !is_asked {
         return Ok(None);
@@ -93,7 +92,7 @@ fn several(flags: &Flags, is_asked: bool) -> Result<Option<&Path>> {
     }
 }
 
-/// `-C`, `-G` and `-W`. A time makes the name, a size only numbers it.
+/// `-C`, `-G` and `-W`. A time makes the name; a size only adds a number.
 fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
     if stop.file_bytes.is_some() {
         return refuse("-a filesize cannot be used beside -C and -G. Use -C".into());
@@ -127,7 +126,7 @@ fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
     })
 }
 
-/// `-b`. As with dumpcap `-a filesize` is one of these criteria then.
+/// `-b`. As with dumpcap, `-a filesize` is then one of these criteria.
 fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotation> {
     if turn.filesize.is_some() && filesize.is_some() {
         return refuse("-a filesize means -b filesize here, and both were given. Use one".into());
@@ -135,7 +134,7 @@ fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotatio
     let bytes = turn.filesize.or(filesize);
     let is_over = bytes.or(turn.packets).is_some() || turn.duration.or(turn.interval).is_some();
     if !is_over {
-        return refuse("-b files and -b total keep files: say with -b duration, interval, filesize or packets when one is over".into());
+        return refuse("-b files and -b total limit how many files are kept: add -b duration, interval, filesize or packets, which end a file".into());
     }
     if let Some(all) = turn.total
         && bytes.is_none_or(|each| each > all / 2)
@@ -155,7 +154,7 @@ fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotatio
     })
 }
 
-/// Reads `KEY:VALUE`s; `more` are the keys that only this flag has.
+/// Parses `KEY:VALUE`s; `more` are the keys that only this flag accepts.
 fn criteria(flag: &str, texts: &[String], more: &[&str]) -> Result<Criteria> {
     let mut all = Criteria::default();
     for text in texts {
@@ -187,7 +186,7 @@ fn criteria(flag: &str, texts: &[String], more: &[&str]) -> Result<Criteria> {
     Ok(all)
 }
 
-/// What was understood of it all: `a new file every 60s or at 64 MB, the newest 24 are kept, compressed with zstd:3`.
+/// The parsed request as text: `a new file every 60s or at 64 MB, the newest 24 are kept, compressed with zstd:3`.
 pub fn described(rotation: &Rotation) -> String {
     let size = |bytes| format!("{}B", units::scaled(bytes as f64));
     let ends = [
@@ -210,7 +209,7 @@ pub fn described(rotation: &Rotation) -> String {
             .map(|bytes| format!("{} are kept", size(bytes))),
         rotation
             .stop_after
-            .map(|files| format!("the end behind {files}")),
+            .map(|files| format!("stop after {files}")),
         rotation
             .compress
             .map(|level| format!("compressed with zstd:{level}")),
@@ -222,13 +221,13 @@ pub fn described(rotation: &Rotation) -> String {
     text
 }
 
-/// How hard to compress: `zstd`, which is `zstd:3`, or with another level.
+/// The compression level: `zstd`, which is `zstd:3`, or with another level.
 fn level(text: &str) -> Result<i32> {
     let (codec, level) = text.split_once(':').unwrap_or((text, "3"));
     match level.parse() {
         Ok(level @ 1..=19) if codec == "zstd" => Ok(level),
         _ => refuse(format!(
-            "--compress {text} is no way to compress. Use zstd, or zstd:1 to zstd:19"
+            "--compress {text} is not supported. Use zstd, or zstd:1 to zstd:19"
         )),
     }
 }
@@ -237,7 +236,7 @@ fn time(flag: &str, text: &str) -> Result<Duration> {
     match units::duration(text).filter(|time| !time.is_zero()) {
         Some(time) => Ok(time),
         None => refuse(format!(
-            "{flag}: '{text}' is no time. Use one such as 60 or 500ms"
+            "{flag}: '{text}' is not a time. Use a value such as 60 or 500ms"
         )),
     }
 }
@@ -246,7 +245,7 @@ fn size(flag: &str, text: &str, bare: u64) -> Result<u64> {
     match units::bytes(text, bare).filter(|&bytes| bytes > 0) {
         Some(bytes) => Ok(bytes),
         None => refuse(format!(
-            "{flag}: '{text}' is no size. Use one such as 100 or 64M"
+            "{flag}: '{text}' is not a size. Use a value such as 100 or 64M"
         )),
     }
 }
@@ -254,6 +253,8 @@ fn size(flag: &str, text: &str, bare: u64) -> Result<u64> {
 fn number(flag: &str, text: &str) -> Result<u64> {
     match units::count(text).filter(|&count| count > 0) {
         Some(count) => Ok(count),
-        None => refuse(format!("{flag}: '{text}' is no count. Use one such as 10")),
+        None => refuse(format!(
+            "{flag}: '{text}' is not a count. Use a value such as 10"
+        )),
     }
 }

@@ -1,5 +1,5 @@
-//! What people read: start lines, a progress line on a terminal, warnings, and the three lines
-//! that tcpdump ends with, followed by ours. All of it goes to stderr.
+//! Text output of `capture`: start lines, a progress line on a terminal, warnings, and tcpdump's three final lines, followed by
+//! ours. All of it goes to standard error.
 
 use super::{request::Request, rotation};
 use crate::{
@@ -21,13 +21,13 @@ use std::{
 
 pub struct Screen {
     quiet: bool,
-    /// A progress line is displayed.
+    /// Whether a progress line is displayed.
     draws: bool,
     writes: bool,
     metadata: bool,
     snaplen: u32,
     series: Option<String>,
-    /// When the capture was over, and only the output was left.
+    /// When the capture ended and only the output was left.
     finishing_since: Cell<Option<Instant>>,
     finishing_told: Cell<bool>,
     outage_lines: Cell<u32>,
@@ -46,7 +46,7 @@ impl Screen {
     pub fn new(request: &Request) -> Self {
         Screen {
             quiet: request.quiet,
-            // A reader of our packets may print beside us.
+            // The reader of our packets may print on the same terminal.
             draws: !request.quiet && stderr().is_terminal() && !request.has_reader(),
             writes: request.write.is_some(),
             metadata: request.metadata,
@@ -58,7 +58,7 @@ impl Screen {
         }
     }
 
-    /// What is captured, with what was got, before the first packet.
+    /// Prints the ports and the store, before the first packet.
     pub fn start(&self, session: &Session) {
         if self.quiet {
             return;
@@ -68,7 +68,7 @@ impl Screen {
             say(&listening(source, self.snaplen));
         }
         let Some(store) = store else {
-            say("forebay: no -w: packets are counted, not kept");
+            say("forebay: no -w: packets are only counted");
             return;
         };
         let writes = match (store.direct, store.thread) {
@@ -97,7 +97,7 @@ impl Screen {
         }
     }
 
-    /// Something that is odd about the request, also under `-q`.
+    /// Prints a warning about the request, also with `-q`.
     pub fn warn(&self, what: &str) {
         say(&format!("forebay: warning: {}", what));
     }
@@ -108,7 +108,7 @@ impl Screen {
         }
     }
 
-    /// An interface went down or is up again. An interface that flaps all the time is reported a few times, and then only counted.
+    /// An interface went down or is up again. The first outages are reported; an interface that flaps all the time is then only counted.
     pub fn outage(&self, source: &str, outages: &Outages) {
         let lines = self.outage_lines.get();
         if lines > MOST_OUTAGE_LINES {
@@ -128,7 +128,7 @@ impl Screen {
         say(&format!("forebay: {source}: {text}"));
     }
 
-    /// Nothing more is captured, and so much is left to write, or to sync. An end that is short is not worth a word.
+    /// Nothing more is captured; reports how much is left to write or to sync. A short end is not reported.
     pub fn finishing(&self, pending_bytes: u64, unsynced_bytes: u64) {
         let since = self.finishing_since.get().unwrap_or_else(Instant::now);
         self.finishing_since.set(Some(since));
@@ -148,17 +148,17 @@ impl Screen {
         }
     }
 
-    /// All is captured, and some files are not compressed yet.
+    /// Everything is captured, and some files are not compressed yet.
     pub fn compressing(&self, files: usize) {
         if !self.quiet {
             say(&format!(
-                "forebay: compressing what is finished, {}; interrupt to leave it as it is",
+                "forebay: compressing finished files, {}; interrupt to leave them as they are",
                 some_files(files as u64)
             ));
         }
     }
 
-    /// The counts, on request or now and then; false: nobody reads them.
+    /// Prints the counts, on request or periodically; false if nobody reads them.
     pub fn counts(&self, progress: &Progress) -> bool {
         let counts = progress_line(progress, self.writes, usize::MAX);
         output::report(Stream::Error, &format!("forebay: {counts}"))
@@ -170,7 +170,7 @@ impl Screen {
             None => "if it goes on".into(),
         };
         say(&format!(
-            "forebay: warning: buffer {:.0} % full (writer {}B/s behind); what then finds no room waits in the source, and drops will follow {when}",
+            "forebay: warning: buffer {:.0} % full (writer {}B/s too slow); when it is full, packets wait in the source, and drops will follow {when}",
             behind.fill * 100.0,
             units::scaled(behind.bytes_per_second),
         ));
@@ -195,7 +195,7 @@ impl Screen {
         }
         if summary.sync_abandoned {
             say(
-                "forebay: gave up: all is written, and a power cut may still take what is not durable",
+                "forebay: gave up: everything is written, but a power cut may still destroy what is not durable",
             );
         }
         if let Some(error) = &summary.files.compressed.error {
@@ -205,7 +205,7 @@ impl Screen {
         if unprinted > 0 {
             let reports = counted(unprinted, "report was", "reports were");
             say(&format!(
-                "forebay: {reports} not printed: nobody read those before"
+                "forebay: {reports} not printed: nobody read the earlier ones"
             ));
         }
         odd_lines(&summary.odd).iter().for_each(|line| say(line));
@@ -220,19 +220,19 @@ impl Screen {
     }
 }
 
-/// Lines about outages, before they are only counted.
+/// Number of outages that are reported before they are only counted.
 const MOST_OUTAGE_LINES: u32 = 10;
 
-/// Packets that were not taken quite as their files have them.
+/// Reports packets whose values had to be changed.
 fn odd_lines(odd: &Odd) -> Vec<String> {
     let kinds = [
         (
             odd.raised_lengths,
-            "with fewer bytes on the wire than captured: the captured length is taken for both",
+            "with fewer bytes on the wire than captured: the captured length is used for both",
         ),
         (
             odd.limited_times,
-            "with a time before 1970 or after 2554: the nearest time that can be kept is taken",
+            "with a time before 1970 or after 2554: the nearest possible time is used",
         ),
     ];
     let packets = kinds.into_iter().filter(|(count, _)| *count > 0);
@@ -284,18 +284,18 @@ fn listening(source: &Source, snaplen: u32) -> String {
     )
 }
 
-/// `link-type EN10MB (Ethernet)`, with all that there are.
+/// `link-type EN10MB (Ethernet)`, with all link types of a source.
 fn links(source: &Source) -> String {
     let links = source.link_types();
     let names: Vec<_> = links.iter().map(|link| link.to_string()).collect();
     match names.len() {
-        0 => "link-type not told yet".into(),
+        0 => "link-type not known yet".into(),
         1 => format!("link-type {}", names[0]),
         _ => format!("link-types {}", names.join(", ")),
     }
 }
 
-/// The counts in so many columns, without what finds no room.
+/// The counts in this many columns, without fields that do not fit.
 fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     let seconds = progress.elapsed.as_secs();
     let lost = match progress.dropped {
@@ -307,7 +307,7 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
         None => "lost ?".into(),
     };
     let taken = units::scaled(progress.taken as f64);
-    // Each with its rank: what matters least goes first.
+    // Each field has a rank: the least important ones are left out first.
     let mut parts = vec![
         (3, format!("{:02}:{:02}", seconds / 60, seconds % 60)),
         (1, format!("{} packets", taken.trim_end())),
@@ -326,7 +326,7 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     fitted(parts, columns)
 }
 
-/// The parts in a line, without those of the highest ranks as far as they do not fit into so many columns.
+/// Joins the parts to a line of this many columns, leaving out those of the highest ranks.
 fn fitted(mut parts: Vec<(u32, String)>, columns: usize) -> String {
     loop {
         let texts: Vec<_> = parts.iter().map(|(_, text)| text.as_str()).collect();
@@ -343,7 +343,7 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
     let ledger = &summary.ledger;
     let captured = ledger.written + ledger.counted;
     let mut lines = Vec::new();
-    // Of files tcpdump says nothing at the end.
+    // tcpdump prints nothing for files at the end.
     if !summary.sources.iter().all(|source| source.got.in_turn) {
         lines = vec![
             format!("{} captured", packets(captured)),
@@ -353,7 +353,7 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
             ),
             match ledger.dropped.kernel {
                 Some(dropped) => format!("{} dropped by kernel", packets(dropped)),
-                None => "packets dropped by kernel: this source cannot tell".into(),
+                None => "packets dropped by kernel: unknown for this source".into(),
             },
         ];
     }
@@ -395,7 +395,7 @@ fn law(summary: &Summary) -> String {
     } else {
         text += &format!("{} counted", ledger.counted);
     }
-    // What nobody counts is no part of the sum.
+    // A count that nobody makes is not a part of the sum.
     if !summary.filters_uncounted || ledger.filtered > 0 {
         text += &format!(" + {} filtered", ledger.filtered);
     }
@@ -450,21 +450,21 @@ fn some_files(count: u64) -> String {
     counted(count, "file", "files")
 }
 
-/// `480 MB, durable`, or how much of it is; with the files, where there were several.
+/// `480 MB, durable`, or how much of it is; with the number of files, if there were several.
 fn kept(summary: &Summary) -> String {
     let size = |bytes: u64| format!("{}B", units::scaled(bytes as f64));
     let mut text = size(summary.bytes);
     text += &match summary.totals.durable_bytes {
         _ if summary.durable => ", durable".into(),
         _ if summary.store.is_some_and(|store| store.in_memory) => {
-            ", written (this file system is memory: a power cut takes all of it)".into()
+            ", written (this file system is in memory: a power cut destroys it)".into()
         }
         0 if summary.totals.failed_syncs > 0 => " written, none of it known to be durable".into(),
         0 => ", written".into(),
         some => format!(" written, {} of it durable", size(some)),
     };
     let files = &summary.files;
-    // More than one a file: then it says what a power cut takes besides the interval.
+    // More than one a file: then this is what a power cut destroys besides the interval.
     if summary.totals.syncs > files.written.max(1) {
         let slowest = summary.totals.slowest_sync.as_secs_f64() * 1e3;
         text += &format!(", slowest sync {slowest:.0} ms");
@@ -483,7 +483,7 @@ fn kept(summary: &Summary) -> String {
     text
 }
 
-/// What can be said of a file that the disk did not take all of.
+/// Describes a file that the disk did not accept completely.
 fn whole(durable: bool, totals: &Totals) -> String {
     if totals.failed_syncs == 0 || durable {
         return ". What the file holds is whole up to its last packet".into();
@@ -494,7 +494,7 @@ fn whole(durable: bool, totals: &Totals) -> String {
 
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     let mut text = format!("{} lost", counted(lost, "packet was", "packets were"));
-    // Of what the output refused, nobody knows how many gaps it would have shown.
+    // Nobody knows how many gaps the packets refused by the output would have shown.
     if summary.gaps > 0 && ledger.dropped.disk + ledger.dropped.writer == 0 {
         text += &format!(
             "; {} marked in the file (frame.drop_count)",

@@ -1,4 +1,4 @@
-//! Foreign text (names in files, answers of servers, messages of the system) without anything that a terminal would obey.
+//! Makes foreign text (names in files, answers of servers, messages of the system) safe to show on a terminal.
 //!
 //! Control characters move the cursor, set titles and answer back. Format characters reorder or hide the letters around them.
 //! Both become `\u{1b}`, in JSON `\u001b`.
@@ -45,7 +45,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     escaped(text, |letter, shown| shown.extend(letter.escape_default()))
 }
 
-/// A JSON document that a terminal can show, and that means the same: such letters stand only in its strings.
+/// A JSON document that a terminal can show and that means the same: such characters occur only in its strings.
 pub fn json(document: &serde_json::Value) -> String {
     let text = document.to_string();
     let escaped = escaped(&text, |letter, shown| {

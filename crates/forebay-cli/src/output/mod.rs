@@ -1,7 +1,7 @@
 //! Standard output and standard error: lines, the display, and text that is safe to show on a terminal.
 //!
-//! Everything this command prints passes through here. [`start`] hands it to threads of its own ([`printer`]), so that a terminal
-//! or a pipe that nobody reads never holds up a thread that moves data. [`finish`] waits for what is left.
+//! Everything that this command prints passes through here. [`start`] creates threads that print ([`printer`]), so that a
+//! terminal or a pipe that nobody reads never holds up a thread that moves data. [`finish`] waits for what is left.
 
 mod escape;
 mod printer;
@@ -14,14 +14,14 @@ use anyhow::{Context, Result};
 use forebay_net::standard;
 use std::{io, io::Write};
 
-/// Where a text goes.
+/// The stream for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Output,
     Error,
 }
 
-/// Lines on standard output, with foreign text made safe. A reader that went away has read what it wanted.
+/// Prints lines on standard output, with foreign text made safe. A reader that left is not an error.
 ///
 /// # Errors
 /// It cannot be written, for any other reason.

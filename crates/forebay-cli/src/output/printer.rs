@@ -6,7 +6,7 @@
 //!   show ──────────▶ one place: the newest display       ┘
 //! ```
 //! There is one thread for standard error and one for standard output; a single one where both are the same file, so that the
-//! display and the lines of one terminal stay in order. Before [`start`], lines are written by whoever prints them.
+//! display and the lines of one terminal stay in order. Before [`start`], the calling thread writes its lines itself.
 
 use super::{
     Stream, plain,
@@ -25,10 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes of reports that may wait: some hundred.
+/// Bytes of waiting reports: some hundred reports.
 const REPORT_BYTES: usize = 64 << 10;
 
-/// How long, after an interrupt, nothing at all may be printable before the rest is given up.
+/// After an interrupt, printing is abandoned when nothing could be printed for this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static PRINTERS: OnceLock<Printers> = OnceLock::new();
@@ -56,12 +56,12 @@ struct Printer {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Entry>,
-    /// Bytes of the texts in there.
+    /// Bytes of the queued texts.
     bytes: usize,
     display: Option<String>,
-    /// The entry that is being printed is a summary; `None`: nothing is being printed.
+    /// Whether the entry that is being printed is a summary; `None`: nothing is being printed.
     printing: Option<bool>,
-    /// Grows with every entry that is done.
+    /// Incremented for every entry that is done.
     steps: u64,
     /// Why a summary could not be printed.
     failed: Option<io::Error>,
@@ -73,7 +73,7 @@ enum Entry {
         text: String,
         is_summary: bool,
     },
-    /// The display stays as this last text, and others print below it.
+    /// Keep the display's last text, and print below it.
     Keep(Option<String>),
     Hide,
     Show(String),
@@ -103,7 +103,7 @@ impl Printer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `text` printed as a line; false: so much waits that it is not, under this `limit` of bytes.
+    /// Queues `text` to be printed as a line; false if more than `limit` bytes wait already.
     fn line(&self, to: Stream, text: &str, is_summary: bool, limit: usize) -> bool {
         let mut state = self.state();
         if state.bytes + text.len() >= limit {
@@ -136,7 +136,7 @@ impl Printer {
         self.changed.notify_all();
     }
 
-    /// The next thing to print. The one before is done.
+    /// Returns the next entry to print, and marks the one before as done.
     fn next(&self, done: io::Result<()>) -> Entry {
         let mut state = self.state();
         if let Some(was_summary) = state.printing.take() {
@@ -168,7 +168,7 @@ impl Printer {
         }
     }
 
-    /// Waits until all is printed; false: nobody read it, and somebody interrupted that.
+    /// Waits until everything is printed; false if nobody reads it and the user interrupted the wait.
     fn finish(&self, interrupts_before: u32) -> bool {
         let mut state = self.state();
         let mut last = (state.steps, Instant::now());
@@ -188,15 +188,15 @@ impl Printer {
     }
 }
 
-/// From here on threads print, and nobody else waits for it. `draws_anywhere`: the display is shown where standard error is no
-/// terminal, too. Privileges must be gone by now: the threads would keep them.
+/// From here on threads print, and no other thread waits for that. `draws_anywhere`: show the display even if standard error is
+/// not a terminal. Privileges must be dropped before, since the threads inherit them.
 ///
 /// # Errors
 /// The system has no more threads or descriptors.
 pub fn start(draws_anywhere: bool) -> Result<()> {
     let file = |fd: io::Result<_>| fd.map(File::from).context("cannot open standard error");
     let error = file(io::stderr().as_fd().try_clone_to_owned())?;
-    // One that is closed takes nothing, which is an error where something is to be printed there.
+    // A closed stream accepts nothing, which is an error if something is to be printed there.
     let output = standard::output().or_else(|_| File::open("/dev/null"));
     let output = output.context("cannot open standard output")?;
     let identity = |file: &File| Some((file.metadata().ok()?.dev(), file.metadata().ok()?.ino()));
@@ -249,7 +249,7 @@ fn print(printer: &Printer, mut display: Display, error: &File, output: &File) {
     }
 }
 
-/// Writes all of it, however long that takes, also where somebody who shares the descriptor has told it not to block.
+/// Writes everything, however long that takes, even if another process made the shared descriptor non-blocking.
 fn write(mut to: &File, text: &str) -> io::Result<()> {
     let mut left = text.as_bytes();
     while !left.is_empty() {
@@ -266,7 +266,7 @@ fn write(mut to: &File, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A line on standard error, with foreign text made safe. Where nobody can read it, the work goes on all the same.
+/// Prints a line on standard error, with foreign text made safe. If it cannot be printed, the work goes on.
 pub fn say(text: &str) {
     let text = plain(text);
     match PRINTERS.get() {
@@ -279,7 +279,7 @@ pub fn say(text: &str) {
     }
 }
 
-/// A line of which there may be any number while we run; false: it was dropped, because nobody reads those before it.
+/// Prints a line of a kind that may occur any number of times; false: dropped, because nobody reads the earlier ones.
 #[must_use]
 pub fn report(to: Stream, text: &str) -> bool {
     match PRINTERS.get() {
@@ -291,37 +291,37 @@ pub fn report(to: Stream, text: &str) -> bool {
     }
 }
 
-/// A line that somebody asked for: if it cannot be printed, [`finish`] says so.
+/// Prints a line that the user asked for: [`finish`] reports if it cannot be printed.
 pub fn summary(to: Stream, text: &str) {
     if let Some(printers) = PRINTERS.get() {
         printers.of(to).line(to, &plain(text), true, usize::MAX);
     }
 }
 
-/// Draws the line that `text` makes for so many columns, in place of the one before. Where nobody reads it, only the newest one is
-/// kept.
+/// Draws the line that `text` makes for the given number of columns, in place of the line before. If nobody reads it, only the
+/// newest one is kept.
 pub fn show(text: impl FnOnce(usize) -> String) {
     if let Some(printers) = PRINTERS.get() {
         printers.error.show(text(columns_of_stderr()));
     }
 }
 
-/// Ends the display: its last line stays.
+/// Ends the display; its last line stays.
 pub fn keep() {
     if let Some(printers) = PRINTERS.get() {
         printers.error.end_display(true);
     }
 }
 
-/// Ends the display: its line is erased.
+/// Ends the display; its line is erased.
 pub fn hide() {
     if let Some(printers) = PRINTERS.get() {
         printers.error.end_display(false);
     }
 }
 
-/// Waits until all is printed; false: a [`summary`] was not. After an interrupt that is given up when nothing moves for a
-/// second, and at once when another interrupt comes.
+/// Waits until everything is printed; false if a [`summary`] was not. After an interrupt, gives up when nothing moves for a
+/// second, or at the next interrupt.
 pub fn finish() -> bool {
     let Some(printers) = PRINTERS.get() else {
         return true;

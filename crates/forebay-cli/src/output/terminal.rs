@@ -1,4 +1,4 @@
-//! The line that is drawn again and again on a terminal: where it may be, and how wide.
+//! The progress line: whether it may be drawn on a terminal, and how wide it may be.
 
 use rustix::{process::getpgrp, termios};
 use std::{
@@ -6,15 +6,15 @@ use std::{
     io::{IsTerminal, stderr},
 };
 
-/// Columns where nobody knows how many there are.
+/// Columns if the width is unknown.
 const USUAL_COLUMNS: usize = 80;
 
-/// Whether `terminal` is one, and ours to draw on: a job in the background would draw over other programs' output.
+/// Whether `terminal` is a terminal that we may draw on: a background job would draw over the output of other programs.
 pub fn is_ours(terminal: &impl std::os::fd::AsFd) -> bool {
     termios::tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
 }
 
-/// Columns that a line on `terminal` may fill without being wrapped.
+/// Columns that a line on `terminal` may fill without wrapping.
 pub fn columns(terminal: &impl std::os::fd::AsFd) -> usize {
     let size = termios::tcgetwinsize(terminal);
     let columns = size.map_or(0, |size| usize::from(size.ws_col));
@@ -22,14 +22,14 @@ pub fn columns(terminal: &impl std::os::fd::AsFd) -> usize {
     columns - 1
 }
 
-/// What is drawn at present.
+/// The state of the display.
 pub struct Display {
     terminal: File,
-    /// Draw also where standard error is no terminal.
+    /// Draw even if standard error is not a terminal.
     is_forced: bool,
-    /// The newest text, to be drawn again under a line that was printed.
+    /// The newest text, drawn again below each printed line.
     text: Option<String>,
-    /// Columns of the line that is to be seen.
+    /// Columns of the visible line.
     drawn: usize,
 }
 
@@ -43,7 +43,7 @@ impl Display {
         }
     }
 
-    /// Columns that may be drawn on now. It is asked each time: the window may be resized, and the job moved to the background.
+    /// Columns that may be drawn on now. Checked at each draw: the window may be resized, and the job moved to the background.
     fn columns(&mut self) -> Option<usize> {
         if is_ours(&self.terminal) {
             return Some(columns(&self.terminal));
@@ -51,12 +51,12 @@ impl Display {
         if self.is_forced && !self.terminal.is_terminal() {
             return Some(usize::MAX);
         }
-        // What we drew belongs to others' output by now.
+        // The line that we drew may belong to other programs' output now.
         self.drawn = 0;
         None
     }
 
-    /// What to write so that `text` is displayed.
+    /// Text to write so that `text` is displayed.
     pub fn draw(&mut self, text: String) -> String {
         let text = self.text.insert(text).clone();
         let Some(columns) = self.columns() else {
@@ -69,7 +69,7 @@ impl Display {
         format!("\r{text}{:gone$}", "")
     }
 
-    /// What to write so that `line` is printed, and the display is below it.
+    /// Text to write so that `line` is printed, and the display is below it.
     pub fn print(&mut self, line: &str) -> String {
         let mut all = self.erased();
         all += line;
@@ -79,13 +79,13 @@ impl Display {
         all
     }
 
-    /// What to write so that the display is gone.
+    /// Text to write so that the display is erased.
     pub fn hide(&mut self) -> String {
         self.text = None;
         self.erased()
     }
 
-    /// What to write so that the display stays, and others write below it.
+    /// Text to write so that the display stays, and other output follows below it.
     pub fn keep(&mut self) -> String {
         self.text = None;
         let is_drawn = self.columns().is_some() && self.drawn > 0;
@@ -102,7 +102,7 @@ impl Display {
     }
 }
 
-/// Columns that a letter takes, or more: of those beyond ASCII some take two.
+/// Columns that a character takes, or more: some characters beyond ASCII take two.
 fn letter_width(letter: char) -> usize {
     if letter.is_ascii() { 1 } else { 2 }
 }
@@ -111,7 +111,7 @@ fn width(text: &str) -> usize {
     text.chars().map(letter_width).sum()
 }
 
-/// As much of `text` as fits.
+/// The longest beginning of `text` that fits.
 fn clipped(text: &str, columns: usize) -> &str {
     let mut taken = 0;
     for (at, letter) in text.char_indices() {

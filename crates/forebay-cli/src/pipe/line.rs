@@ -1,4 +1,4 @@
-//! The line that pv taught people to read, with mbuffer's fill level in it.
+//! pv's progress line, with mbuffer's fill level in it.
 //!
 //! ```text
 //!  name: 3.42 GiB 0:00:31 [ 118 MiB/s] buffer 64 % [======>        ] 42 % ETA 0:00:43
@@ -8,12 +8,12 @@ use super::request::Fields;
 use forebay_net::{pipe::Progress, units};
 use std::time::Duration;
 
-/// What a line is made from, beside the counts.
+/// Settings of a line, besides the counts.
 #[derive(Debug, Default)]
 pub struct Layout {
     pub fields: Fields,
     pub name: Option<String>,
-    /// Bytes that are expected.
+    /// Expected number of bytes.
     pub size: Option<u64>,
 }
 
@@ -32,17 +32,17 @@ fn average(progress: &Progress) -> f64 {
     progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9)
 }
 
-/// 0 to 1; `None` where no size is known, or the expected size was too small: then nobody knows how much is left.
+/// 0 to 1; `None` if the size is unknown or was too small, so that nobody knows how much is left.
 fn done(progress: &Progress, size: Option<u64>) -> Option<f64> {
     let size = size.filter(|&size| size > 0 && progress.bytes_written <= size)?;
     Some(progress.bytes_written as f64 / size as f64)
 }
 
 impl Layout {
-    /// The line in up to so many `columns`, without the fields that find no room; `ticks` moves the bar where the size is unknown.
+    /// The line in at most `columns` columns, without fields that do not fit; `ticks` moves the bar if the size is unknown.
     pub fn line(&self, progress: &Progress, ticks: u64, columns: usize) -> String {
         let mut fields = self.fields;
-        // What matters least goes first.
+        // The least important fields are left out first.
         let least: [fn(&mut Fields) -> &mut bool; 6] = [
             |fields| &mut fields.bar,
             |fields| &mut fields.average,
@@ -96,7 +96,7 @@ impl Layout {
         line + &behind
     }
 
-    /// `0:00:43`, or dashes as long as nobody can tell.
+    /// `0:00:43`, or dashes while the time left is unknown.
     fn left(&self, progress: &Progress) -> String {
         let left = self
             .size
@@ -109,14 +109,14 @@ impl Layout {
         }
     }
 
-    /// What programs read: `42`, with the time before it.
+    /// Output for programs: `42`, with the time before it.
     pub fn numbers(&self, progress: &Progress) -> String {
         let time = match self.fields.timer {
             true => format!("{:.4} ", progress.elapsed.as_secs_f64()),
             false => String::new(),
         };
         match self.size.filter(|&size| size > 0 && !self.fields.bytes) {
-            // A program that expects percentages gets no byte counts, also beyond the expected size.
+            // A program that expects percentages gets no byte counts, even beyond the expected size.
             Some(size) => {
                 let percent = u128::from(progress.bytes_written) * 100 / u128::from(size);
                 format!("{time}{}", percent.min(100))
@@ -126,7 +126,7 @@ impl Layout {
     }
 }
 
-/// `======>     `; without a size, `   <=>      ` that goes to and fro.
+/// `======>     `; without a size, `   <=>      `, which moves back and forth.
 fn bar(done: Option<f64>, cells: usize, ticks: u64) -> String {
     let Some(done) = done else {
         let places = cells - 3;

@@ -1,4 +1,4 @@
-//! `forebay pipe`: from flags to a pipe, and from its summary to lines and an exit code.
+//! `forebay pipe`: turns flags into a pipe, and its summary into text and an exit code.
 
 mod line;
 mod request;
@@ -25,9 +25,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let outputs = request.open_outputs(&screen)?;
     let config = request.config(screen.is_shown());
     let pipe = Pipe::open(inputs, outputs, config, control.clone())?;
-    // Until here a signal ends us, as it does anyone: nothing is read yet, and others may be waited for.
+    // Until here signals end the process as usual: nothing is read yet, and the open of an input or output may block.
     signals::listen(&[Asked::Report], move |asked| match asked {
-        // What keeps us now is a write that waits, to a terminal or a disk, and hears nobody.
+        // Only a write to a terminal or disk can still block, and it cannot be interrupted otherwise.
         Asked::Stop if control.is_abandoned() => std::process::exit(1),
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),

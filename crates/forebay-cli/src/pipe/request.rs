@@ -1,4 +1,4 @@
-//! Raw flags become resolved ones, and each refusal names its flag.
+//! Turns flags into a request for a pipe. Each error names its flag.
 
 use super::screen::Screen;
 use crate::{
@@ -16,9 +16,9 @@ use std::{
     time::Duration,
 };
 
-/// A request for a pipe, understood.
+/// A parsed request for a pipe.
 pub struct Request {
-    /// Bytes that the user expects.
+    /// Number of bytes that the user expects.
     pub size: Option<u64>,
     pub name: Option<String>,
     pub fields: Fields,
@@ -33,7 +33,7 @@ pub struct Request {
     config: Config,
 }
 
-/// What the display shows.
+/// Fields of the display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     pub bytes: bool,
@@ -46,7 +46,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Those that were asked for; without any, all but the average.
+    /// The fields that were requested; without any, all but the average.
     fn from_flags(flags: &Flags) -> Self {
         let asked = Fields {
             bytes: flags.bytes,
@@ -63,7 +63,7 @@ impl Fields {
         Fields::usual()
     }
 
-    /// What is shown unless something else was asked for.
+    /// The default fields.
     pub fn usual() -> Self {
         Fields {
             bytes: true,
@@ -184,7 +184,7 @@ fn place(name: &OsString) -> Result<Place> {
     Ok(Place::parse(name).map_err(|error| Usage(error.to_string()))?)
 }
 
-/// mbuffer's `-I [HOST:]PORT`, where HOST is who may connect.
+/// mbuffer's `-I [HOST:]PORT`; only HOST may connect.
 fn listen(text: &str) -> Result<Place> {
     match split_port(text) {
         Some((host, port)) => Ok(Place::Listen {
@@ -193,7 +193,7 @@ fn listen(text: &str) -> Result<Place> {
             only: host.map(str::to_owned),
         }),
         None => refuse(format!(
-            "-I {text} is no port. Use one such as 9000 or HOST:9000"
+            "-I {text} is not a port. Use a value such as 9000 or HOST:9000"
         )),
     }
 }
@@ -203,12 +203,12 @@ fn as_interval(name: &OsStr) -> Option<&str> {
     name.to_str().filter(|text| text.parse::<f64>().is_ok())
 }
 
-/// `-r 10M` is mbuffer's limit; here `-r` takes no value, and `10M` would be a file. If there is none, say so.
+/// `-r 10M` is mbuffer's limit; here `-r` takes no value, so `10M` is a file name. If there is no such file, explain that.
 fn refuse_value_of_mbuffer(name: &OsStr) -> Result<()> {
     let is_size = |text: &&str| units::bytes(text, 1).is_some();
     match name.to_str().filter(is_size) {
         Some(text) if !Path::new(text).exists() => refuse(format!(
-            "{text}: there is no such file. As the value of a flag: -p, -r, -b and -n have none here, as in pv; mbuffer's -p is --start-reading, its -r is --read-rate"
+            "{text}: there is no such file. If it was meant as the value of a flag: -p, -r, -b and -n take no value here, as in pv; mbuffer's -p is --start-reading, its -r is --read-rate"
         )),
         _ => Ok(()),
     }
@@ -218,7 +218,7 @@ fn size(flag: &str, text: &str) -> Result<u64> {
     match units::bytes(text, 1).filter(|&bytes| bytes > 0) {
         Some(bytes) => Ok(bytes),
         None => refuse(format!(
-            "{flag} {text} is no size. Use one such as 512k or 10M"
+            "{flag} {text} is not a size. Use a value such as 512k or 10M"
         )),
     }
 }
@@ -227,7 +227,7 @@ fn duration(flag: &str, text: &str) -> Result<Duration> {
     match units::duration(text).filter(|time| !time.is_zero()) {
         Some(time) => Ok(time),
         None => refuse(format!(
-            "{flag} {text} is no time. Use one such as 0.5 or 2s"
+            "{flag} {text} is not a time. Use a value such as 0.5 or 2s"
         )),
     }
 }
@@ -235,17 +235,17 @@ fn duration(flag: &str, text: &str) -> Result<Duration> {
 fn percent(flag: &str, text: &str) -> Result<u8> {
     match text.strip_suffix('%').unwrap_or(text).parse() {
         Ok(percent @ 0..=100) => Ok(percent),
-        _ => refuse(format!("{flag} {text} is no percentage. Use 0 to 100")),
+        _ => refuse(format!("{flag} {text} is not a percentage. Use 0 to 100")),
     }
 }
 
-/// A size, or a part of the machine's memory.
+/// A size, or a percentage of the machine's memory.
 fn memory(text: &str) -> Result<usize> {
     let bytes = match text.strip_suffix('%') {
         None => size("-m", text)?,
         Some(part) => match (percent("-m", part)?, memory_of_the_machine()) {
             (1.., Some(all)) => all / 100 * u64::from(percent("-m", part)?),
-            _ => return refuse(format!("-m {text} is no size. Use one such as 256M")),
+            _ => return refuse(format!("-m {text} is not a size. Use a value such as 256M")),
         },
     };
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))

@@ -1,4 +1,4 @@
-//! What people read while a pipe runs and at its end. All of it goes to stderr.
+//! Text output of `pipe` while it runs and at its end. All of it goes to standard error.
 
 use super::{
     line::{Layout, clock},
@@ -16,7 +16,7 @@ use std::{
 
 pub struct Screen {
     layout: Layout,
-    /// Lines are shown: stderr is a terminal, or that was forced.
+    /// Whether lines are displayed: standard error is a terminal, or `-f` was given.
     is_shown: bool,
     is_numeric: bool,
     waits_for_bytes: bool,
@@ -39,12 +39,12 @@ impl Screen {
         }
     }
 
-    /// Whether anything is displayed while the pipe runs.
+    /// Whether a display is shown while the pipe runs.
     pub fn is_shown(&self) -> bool {
         self.is_shown || self.is_numeric
     }
 
-    /// How many bytes will come: as `-s` says, unless the input files are known to hold more.
+    /// The expected number of bytes: that of `-s`, unless the input files are known to have more.
     pub fn expect(&mut self, said: Option<u64>, known: Option<u64>) {
         self.layout.size = said.max(known);
         if let (Some(said), Some(known)) = (said, known)
@@ -52,12 +52,12 @@ impl Screen {
             && self.is_shown
         {
             say(&format!(
-                "forebay: -s says to expect {said} bytes, but the inputs have {known}: progress is shown up to these. mbuffer's -s is --block-size here"
+                "forebay: -s expects {said} bytes, but the inputs have {known}: progress is shown for these. mbuffer's -s is --block-size here"
             ));
         }
     }
 
-    /// Somebody is waited for.
+    /// Waiting for a peer.
     pub fn listening(&self, address: SocketAddr) {
         if self.is_shown {
             say(&format!("forebay: waiting for a connection to {address}"));
@@ -115,7 +115,7 @@ impl Screen {
     }
 }
 
-/// The counts, on request.
+/// Prints the counts, on request.
 fn report(progress: &Progress) -> String {
     let average = progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9);
     format!(

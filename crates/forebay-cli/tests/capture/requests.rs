@@ -17,7 +17,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
                 "340282366920938463463374607431768211.999K",
             ],
             2,
-            "is no count",
+            "is not a count",
         ),
         (
             &[

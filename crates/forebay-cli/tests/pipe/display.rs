@@ -71,7 +71,7 @@ fn a_bar_is_not_complete_before_the_end_when_the_expected_size_is_too_small() {
     let args = ["-f", "-s", "128k", "-i", &file, "-o", "/dev/null"];
     let said = pipe(&args).output().unwrap();
     let said = text(&said.stderr);
-    let note = "-s says to expect 131072 bytes, but the inputs have 1000000";
+    let note = "-s expects 131072 bytes, but the inputs have 1000000";
     assert!(said.contains(note), "{said}");
     assert!(said.contains("=] 100 %\nsummary: "), "{said}");
     // From a pipe nobody knows the size: beyond what was expected there is no percentage.
