@@ -26,7 +26,8 @@ pub enum Stream {
 /// # Errors
 /// It cannot be written, for any other reason.
 pub fn answer(text: &str) -> Result<()> {
-    let lines: Vec<_> = text.split('\n').map(plain).collect();
+    let safe = |line: &str| line.split('\t').map(plain).collect::<Vec<_>>().join("\t");
+    let lines: Vec<_> = text.split('\n').map(safe).collect();
     match standard::output()?.write_all(lines.join("\n").as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("standard output cannot be written")

@@ -267,7 +267,18 @@ fn write(mut to: &File, text: &str) -> io::Result<()> {
 }
 
 /// Prints a line on standard error, with foreign text made safe. If it cannot be printed, the work goes on.
+///
+/// An error of a filter is three lines: the message, the expression, and marks under the wrong word.
 pub fn say(text: &str) {
+    let mut lines = text.rsplitn(3, '\n');
+    if let (Some(marks), Some(expression), Some(message)) =
+        (lines.next(), lines.next(), lines.next())
+        && !marks.is_empty()
+        && marks.bytes().all(|byte| matches!(byte, b' ' | b'^'))
+    {
+        [message, expression, marks].into_iter().for_each(say);
+        return;
+    }
     let text = plain(text);
     match PRINTERS.get() {
         Some(printers) => {

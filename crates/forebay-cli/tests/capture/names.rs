@@ -144,7 +144,7 @@ fn nothing_is_durable_in_memory() {
         assert_eq!(json["got"]["store"]["in_memory"], true);
         let said = text(&output.stderr);
         assert!(!said.contains("durable"), "{said}");
-        assert!(said.contains("a power cut takes all of it"), "{said}");
+        assert!(said.contains("a power cut destroys it"), "{said}");
     }
     fs::remove_file(path).unwrap();
 }

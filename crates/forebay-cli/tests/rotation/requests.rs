@@ -77,15 +77,18 @@ fn what_contradicts_itself_is_refused_before_anything_is_made() {
         (&["-w", "a", "-a", "files:5"], "only one file"),
         (&["-w", "/dev/null", "-C", "5"], "is not a file"),
         (&["-w", "/tmp", "-C", "5"], "is not a file"),
-        (&["-w", "a", "--compress", "zstd"], "as they are finished"),
+        (
+            &["-w", "a", "--compress", "zstd"],
+            "finished files of a series",
+        ),
         (&["-w", "a", "-C", "1", "--compress", "gzip"], "zstd:1 to"),
         (
             &["-w", "a", "-C", "1", "--compress", "zstd:20"],
             "zstd:1 to",
         ),
-        (&["-w", "a", "--sync", "often"], "no policy"),
-        (&["-w", "a", "--sync", "file:3"], "no policy"),
-        (&["-w", "a", "--sync", "interval:0"], "no policy"),
+        (&["-w", "a", "--sync", "often"], "is not a policy"),
+        (&["-w", "a", "--sync", "file:3"], "is not a policy"),
+        (&["-w", "a", "--sync", "interval:0"], "is not a policy"),
     ];
     let folder = Folder::new();
     for (flags, expected) in cases {
