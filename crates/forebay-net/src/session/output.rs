@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     format::{Described, Format, copied::left_of_packet},
-    port::{Block, BlockKind, Frame, Interface, Left, Run, Statistics},
+    port::{Block, BlockKind, Frame, Interface, Left, Marks, Run, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -300,10 +300,27 @@ impl Writing {
     }
 
     /// Composes `frame` in place; `false`: no buffer is empty, and nothing was taken.
-    #[inline(always)]
     pub fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
         match self.format {
             Format::Pcapng => self.compose(Format::Pcapng, frame, described),
+            Format::Pcap => self.put_classic(frame, described),
+        }
+    }
+
+    /// Composes a frame without options, marks and losses before it; `false` as with [`put`](Self::put).
+    #[inline(always)]
+    pub fn put_plain(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
+        match self.format {
+            Format::Pcapng => {
+                // With constants for what it does not have, nothing asks for it.
+                let plain = Frame {
+                    dropped_before: 0,
+                    options: &[],
+                    marks: Marks::default(),
+                    ..*frame
+                };
+                self.compose(Format::Pcapng, &plain, described)
+            }
             Format::Pcap => self.put_classic(frame, described),
         }
     }
@@ -369,11 +386,12 @@ impl Writing {
         frame: &Frame<'_>,
         described: &Described,
     ) -> Result<bool> {
-        let len = format.frame_len(frame, self.snaplen);
+        let snaplen = self.snaplen;
+        let len = format.frame_len(frame, snaplen);
         let Some(mut slot) = self.store.reserve(len)? else {
             return Ok(false);
         };
-        format.put_frame(&mut slot, frame, described, self.snaplen);
+        format.put_frame(&mut slot, frame, described, snaplen);
         slot.commit(1);
         self.accepted_bytes += len as u64;
         Ok(true)

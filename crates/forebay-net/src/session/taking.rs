@@ -2,7 +2,7 @@
 
 use super::{feed::Lane, output::Writing};
 use crate::port::{Burst, Frame, Odd, Run};
-use forebay::Error;
+use forebay::{Error, Result};
 
 /// What was taken of a burst.
 #[derive(Default)]
@@ -58,16 +58,21 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
         },
         _ => Took::default(),
     };
-    while took.packets < most {
+    // Apart from `took`: a reference to it would keep its counts out of registers.
+    let mut odd = Odd::default();
+    let stop = loop {
+        if took.packets >= most {
+            break Stop::AtEnd;
+        }
         // Seen where the port put it: moving it would read whole what was just written in parts,
         // which the processor cannot forward.
         let next = burst.next_frame();
         let Some(mut frame) = next.as_ref() else {
-            break;
+            break Stop::AtEnd;
         };
         let Some(lane) = lanes.get_mut(frame.interface as usize) else {
             burst.put_back();
-            return (took, Stop::UnknownInterface);
+            break Stop::UnknownInterface;
         };
         let telling;
         if FILTERS {
@@ -80,62 +85,79 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
                 frame = &telling;
             }
         }
-        let is_plain = frame.options.is_empty() && frame.marks.is_empty();
-        let without;
-        let whole = frame;
-        if !is_plain
-            && let Some(writing) = &writing
-            && !writing.keeps_options()
-        {
-            without = Frame {
-                options: &[],
-                ..*frame
-            };
-            frame = &without;
+        if LIMITED && writing.as_ref().is_some_and(|it| it.is_full()) {
+            burst.put_back();
+            break Stop::Full;
         }
-        let (wire_len, time_ns) = (frame.wire_len, frame.time_ns);
-        let follows_gap = frame.dropped_before > 0;
-        if let Some(writing) = &mut writing {
-            if LIMITED && writing.is_full() {
+        if took.packets == 0 {
+            took.first_ns = frame.time_ns;
+        }
+        let wire_len = frame.wire_len;
+        let put = match &mut writing {
+            _ if !is_plain(frame) => take_special(writing.as_deref_mut(), frame, lane, &mut odd),
+            Some(writing) => writing.put_plain(frame, &lane.described),
+            None => Ok(true),
+        };
+        match put {
+            Ok(true) => {}
+            Ok(false) => {
                 burst.put_back();
-                return (took, Stop::Full);
+                break Stop::NoRoom;
             }
-            match writing.put(frame, &lane.described) {
-                Ok(true) => {}
-                Ok(false) => {
-                    burst.put_back();
-                    return (took, Stop::NoRoom);
-                }
-                Err(error) => {
-                    burst.put_back();
-                    return (took, Stop::Failed(error));
-                }
+            Err(error) => {
+                burst.put_back();
+                break Stop::Failed(error);
             }
-            if LIMITED {
-                writing.count_in_file();
-            }
-            if !is_plain {
-                writing.count_left(whole);
-            }
+        }
+        if LIMITED && let Some(writing) = &mut writing {
+            writing.count_in_file();
         }
         if FILTERS {
             lane.owed = 0;
         }
-        if !is_plain {
-            took.odd.count(frame.marks);
-        }
-        if took.packets == 0 {
-            took.first_ns = time_ns;
-        }
         took.packets += 1;
         lane.taken += 1;
-        if follows_gap {
-            lane.gaps += 1;
-            lane.marked += frame.dropped_before;
-        }
         took.wire_bytes += u64::from(wire_len);
+    };
+    took.odd = odd;
+    (took, stop)
+}
+
+/// Whether nothing has to be told of a packet but its bytes, its length and its time.
+#[inline(always)]
+fn is_plain(frame: &Frame<'_>) -> bool {
+    frame.options.len() as u64 | frame.dropped_before == 0 && frame.marks.is_empty()
+}
+
+/// Puts a packet that follows a gap, has options, or is odd, and counts that: such packets are rare, and out here they cost the
+/// others one question. `false`: no buffer is empty, and nothing was taken.
+#[cold]
+#[inline(never)]
+fn take_special(
+    writing: Option<&mut Writing>,
+    frame: &Frame<'_>,
+    lane: &mut Lane,
+    odd: &mut Odd,
+) -> Result<bool> {
+    if let Some(writing) = writing {
+        let options = match writing.keeps_options() {
+            true => frame.options,
+            false => &[],
+        };
+        let copied = Frame { options, ..*frame };
+        if !writing.put(&copied, &lane.described)? {
+            return Ok(false);
+        }
+        if !frame.options.is_empty() {
+            writing.count_left(frame);
+        }
     }
-    (took, Stop::AtEnd)
+    odd.count(frame.marks);
+    if frame.dropped_before > 0 {
+        lane.gaps += 1;
+        lane.marked += frame.dropped_before;
+    }
+    Ok(true)
 }
 
 fn took_of(run: &Run<'_>) -> Took {
@@ -155,7 +177,7 @@ fn take_run(
     lanes: &mut [Lane],
     writing: &mut Writing,
     most: u64,
-) -> Result<Took, Stop> {
+) -> std::result::Result<Took, Stop> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if writing.takes_loans()
         && let Some(run) = burst.next_loan(most)
