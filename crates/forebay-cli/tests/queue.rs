@@ -23,7 +23,7 @@ impl Name {
         Name(format!("cli-{test}-{}", std::process::id()))
     }
 
-    /// `forebay queue DO NAME FLAGS`.
+    /// The command `forebay queue WHAT NAME FLAGS`.
     fn command(&self, what: &str, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.args(["queue", what, &self.0]).args(flags);

@@ -311,7 +311,7 @@ fn a_queue_is_never_broken_by_deaths_while_other_processes_are_stopped() {
     let stats = receiver.stats(None).unwrap();
     assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
     assert!(received > 0);
-    eprintln!("{rounds} killed beside stopped ones: {stats:?}");
+    eprintln!("{rounds} processes killed while others were stopped: {stats:?}");
 }
 
 #[test]

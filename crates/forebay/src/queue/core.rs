@@ -36,7 +36,7 @@
 //! | READY | `commit`, `abort` store the state | `take` loads it | the message |
 //! | OVER | `release` stores the state | `reserve` loads it, before it moves `free` | that the receiver has finished with the bytes |
 //! | PASS | `take`, `drop_oldest` store head | `reserve` loads head, before it moves `free` | which frames were passed over, and that their headers are no longer read |
-//! | CLOSE | `close` stores `closed`, after the last tail | `take` loads it, before the tail | that the tail moves no more |
+//! | CLOSE | `close` stores `closed`, after the last tail | `take` loads it, before the tail | that the tail no longer moves |
 //! | LOCK | `lock` | `lock` | all words that the lock guards |
 //! | RING | `event` | `event` | that a sleeper needs waking |
 #![allow(unsafe_code)]

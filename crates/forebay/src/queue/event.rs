@@ -13,7 +13,7 @@
 //! than it takes**. Invariant: if there is something to take and a thread is asleep, then some thread is awake that will
 //! take it or pass the signal on.
 //!
-//! | Edge | One side | Other side | What it gives |
+//! | Edge | One side | Other side | Guarantee |
 //! |---|---|---|---|
 //! | RING | `join` and `sleep`: adding to `sleepers`, quieting `signal`, SeqCst fence, then a check | `ring`: after the publishing store, SeqCst fence, load of both | At least one of the two sees the other: the ringer sees a sleeper and no signal, or the check sees what was published |
 

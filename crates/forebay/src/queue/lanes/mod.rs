@@ -37,8 +37,6 @@
 //!   accepts untrusted peers must limit how often one may connect.
 //!
 //! A process counts as gone when all descriptors of its socket are closed, including those in children that it forked without
-//!
-//! A process counts as gone when all descriptors of its socket are closed, also those in children that it forked without
 //! `exec`.
 //!
 //! # Misuse
