@@ -1,4 +1,4 @@
-//! The near side of the store: reserve in place, fill, commit; and when a buffer leaves.
+//! The appending side of the store: reserve in place, fill, commit, and hand over buffers.
 
 use super::{
     buffer::{BLOCK, Layout, Then},
@@ -21,13 +21,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a wait for the writer lasts before it looks whether that still makes sense.
+/// How long one wait for the writer lasts before it checks whether waiting still makes sense.
 const STEP: Duration = Duration::from_millis(10);
 
-/// A buffer with so many bytes leaves for the writer's thread when it was lent some of them: what is lent has to come back.
+/// A buffer that carries loans is handed to the writer thread at this many bytes, so that the lent memory returns soon.
 const MOST_LENT: usize = 2 << 20;
 
-/// What an output holds before the first record that is appended.
+/// What an output holds before the first appended record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct Start {
     pub records: u64,
 }
 
-/// Composes records in place and hands full buffers to a writer.
+/// Builds records in place and hands full buffers to a writer.
 ///
 /// ```
 /// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
@@ -64,35 +64,35 @@ pub(super) struct Start {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Appender {
-    /// The buffer that is being filled; the half of it that is filled lies where the writer may take it.
+    /// The free half of the buffer being filled. Its filled half is on the desk, where the writer can take it.
     current: Option<Vacant>,
     in_memory: bool,
     capacity: usize,
-    /// The current buffer leaves from here on if the writer has nothing to do, and otherwise at its capacity.
+    /// From this fill level on, the current buffer is handed over if the writer is idle. At its capacity it is always handed over.
     mark: usize,
     early: usize,
     record_bytes: usize,
-    /// Where the next fresh buffer's bytes go.
+    /// Output offset of the next fresh buffer.
     end: u64,
     /// The number of the first record.
     first: u64,
     /// Records in the buffers before the current one.
     handed_over: u64,
-    /// Bytes of these, in all outputs.
+    /// Bytes in the buffers before the current one, in all outputs.
     handed_over_bytes: u64,
-    /// The most bytes that were accepted and not written.
+    /// The most bytes that were accepted and not yet written.
     high_water: u64,
     dropped: u64,
     when_full: WhenFull,
     layout: Layout,
     /// Bytes of loans in the current buffer.
     lent: usize,
-    /// When the oldest byte of the current buffer was first noticed.
+    /// When the oldest byte of the current buffer was first noticed by a tick.
     waiting_since: Option<u64>,
     flush_ns: u64,
     padding: Option<usize>,
     takes_loans: bool,
-    /// A buffer with so many bytes leaves when it was lent some of them.
+    /// A buffer that carries loans is handed over at this many bytes.
     most_lent: usize,
     framing: Arc<dyn Framing>,
     writer: Writer,
@@ -101,20 +101,20 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// A store that drains into `sink`; `framing` knows how its records are cut and padded.
+    /// Creates a store that drains into `sink`. `framing` describes how its records are delimited and padded.
     ///
     /// # Errors
-    /// The configuration is out of range, or memory or a thread cannot be had.
+    /// The configuration is out of range, or memory or a thread is not available.
     pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, config: &Config) -> Result<Self> {
         config.check()?;
         Appender::checked(sink, framing, config)
     }
 
-    /// As [`new`](Appender::new), of a configuration that [`Config::check`] has just let pass, before the sink was made: to ask how much
-    /// memory there is reads a dozen files.
+    /// As [`new`](Appender::new), for a configuration that has just passed [`Config::check`], before the sink was created. This saves a
+    /// second query of the available memory, which reads a dozen files.
     ///
     /// # Errors
-    /// Memory or a thread cannot be had.
+    /// Memory or a thread is not available.
     pub fn checked(
         sink: Box<dyn Sink>,
         framing: Arc<dyn Framing>,
@@ -123,7 +123,7 @@ impl Appender {
         Appender::starting(sink, framing, config, Start::default())
     }
 
-    /// As [`checked`](Appender::checked), for an output that holds something already.
+    /// As [`checked`](Appender::checked), for an output that already holds something.
     pub(super) fn starting(
         sink: Box<dyn Sink>,
         framing: Arc<dyn Framing>,
@@ -143,10 +143,10 @@ impl Appender {
         let (head, each) = (layout.head, layout.each);
         let early = match direct {
             true => config.buffer_bytes,
-            // Not before there is something behind the head.
+            // Not before at least one byte follows the head.
             false => config.early_bytes.max(head + 1).min(config.buffer_bytes),
         };
-        // What leaves first is touched now, which also tells what pages are got; the rest when it is needed.
+        // Touch the part that is filled first now, which also shows what page size was obtained. The rest is touched when needed.
         filled.populate_beginning(early)?;
         let huge_pages = filled.huge_pages();
         let spare = (1..config.buffers)
@@ -176,7 +176,7 @@ impl Appender {
                 && framing.takes_loans()
                 && (head, each) == (0, 0)
                 && config.sync != SyncPolicy::Always,
-            // A thread is not woken for less; inline, what was lent comes back while it is in the cache.
+            // Do not wake a thread for less. Inline, return the lent memory while it is still in the cache.
             most_lent: if config.thread { MOST_LENT } else { 1 },
             framing,
             writer,
@@ -185,13 +185,13 @@ impl Appender {
         })
     }
 
-    /// `len` bytes in place for the next record, to be filled whole and committed; what they hold
-    /// before is undefined. `None`: no buffer is empty and the store is at its [`Limit`](super::Limit), nothing was accepted, try
-    /// again after [`wait_empty`](Appender::wait_empty). Dropping the reservation aborts it.
+    /// Reserves `len` bytes in place for the next record. Fill all of them, then commit; their previous content is undefined.
+    /// Dropping the reservation aborts it. `None`: no buffer is empty and the store is at its [`Limit`](super::Limit). Nothing was
+    /// accepted; try again after [`wait_empty`](Appender::wait_empty).
     ///
     /// # Errors
-    /// An earlier write failed: told once, then [`retry`](Appender::retry) or close. Or `len` is
-    /// above [`Config::record_bytes`].
+    /// * An earlier write failed. This is reported once; then call [`retry`](Appender::retry) or close.
+    /// * `len` is above [`Config::record_bytes`].
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
         if len > self.record_bytes || self.writer.has_failed() || !self.has_room() {
@@ -203,13 +203,14 @@ impl Appender {
         Ok(self.reserved(len))
     }
 
-    /// As [`reserve`](Appender::reserve), but where no buffer is empty [`Config::when_full`] says what happens. `None`:
-    /// the record is dropped and counted.
+    /// As [`reserve`](Appender::reserve), but [`Config::when_full`] decides what happens when no buffer is empty. `None`:
+    /// the record was dropped and counted.
     ///
     /// # Errors
-    /// As [`reserve`](Appender::reserve), but an earlier failure is told when a buffer is full, if nobody ticks or flushes before:
-    /// to look for it takes as long as a small record. Also, where it would have to wait for a writer that sits on a failed write,
-    /// which nobody retried, or that was told to give up.
+    /// As [`reserve`](Appender::reserve), with two differences:
+    /// * An earlier failure is reported only when a buffer is full, or at a tick or flush before that. Checking for it at every call
+    ///   would take as long as storing a small record.
+    /// * Also an error: the call would have to wait for a writer that was abandoned, or whose failed write was not retried.
     #[inline]
     pub fn claim(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
         if len > self.record_bytes {
@@ -218,8 +219,8 @@ impl Appender {
         self.claim_fitting(len, 1)
     }
 
-    /// As [`claim`](Appender::claim), for `records` of them at once, of which all are dropped or none. `len` is known to
-    /// be at most [`Config::record_bytes`].
+    /// As [`claim`](Appender::claim), for `records` records at once: either all or none are dropped. The caller has checked that
+    /// `len` is at most [`Config::record_bytes`].
     #[inline]
     pub(super) fn claim_fitting(
         &mut self,
@@ -243,14 +244,15 @@ impl Appender {
         matches!(&self.current, Some(buffer) if buffer.len() < self.mark)
     }
 
-    /// Whether bytes that were composed elsewhere can be written from there ([`Carrier::carry`]): through the page cache and into pipes,
-    /// where nothing belongs around a buffer, and a buffer is not a sync.
+    /// Whether records can be written directly from the memory they were built in ([`Carrier::carry`]). True for pipes and for
+    /// writes through the page cache, if the framing adds nothing around a buffer and the store does not sync after every buffer.
     pub fn takes_loans(&self) -> bool {
         self.takes_loans
     }
 
-    /// An empty buffer's place for a [`Loan`], where the store [`takes_loans`](Appender::takes_loans); what was accepted before leaves
-    /// first. `None`: no buffer is empty, as with [`reserve`](Appender::reserve). A loan is as much as a write: short ones are better copied.
+    /// Returns an empty buffer as the carrier of a [`Loan`], if the store [`takes_loans`](Appender::takes_loans). What was accepted
+    /// before is handed over first. `None`: no buffer is empty, as with [`reserve`](Appender::reserve). Each loan costs about as much
+    /// as a `write` call, so copy short records instead.
     ///
     /// ```
     /// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Loan, Whole};
@@ -271,11 +273,11 @@ impl Appender {
     /// ```
     ///
     /// # Errors
-    /// As [`reserve`](Appender::reserve); or the store takes none.
+    /// As [`reserve`](Appender::reserve); or the store takes no loans.
     pub fn carrier(&mut self) -> Result<Option<Carrier<'_>>> {
         self.check(0)?;
         if !self.takes_loans {
-            let error = Error::new("store", "this output is not written from lent memory");
+            let error = Error::new("store", "this output cannot be written from lent memory");
             return Err(error.advise("Copy the records: see Appender::takes_loans"));
         }
         if self.current.is_none() && !self.renew(Duration::ZERO, true) {
@@ -334,7 +336,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Sees to a current buffer with room: takes an empty one, or makes one if the store `may_grow`, or waits up to `limit`.
+    /// Provides a current buffer with room: takes an empty one, adds one if the store `may_grow`, or waits up to `limit`.
     #[cold]
     fn renew(&mut self, limit: Duration, may_grow: bool) -> bool {
         if matches!(&self.current, Some(buffer) if buffer.len() < self.capacity) {
@@ -369,7 +371,7 @@ impl Appender {
         true
     }
 
-    /// Sends a buffer off. A full one is padded, where that lets the next one go past the page cache.
+    /// Hands a buffer over. A full one is padded if that allows the next one to bypass the page cache.
     fn hand_over(&mut self, mut buffer: Vacant, is_full: bool, then: Then) {
         self.handed_over += self.records_in(&buffer);
         self.waiting_since = None;
@@ -390,7 +392,7 @@ impl Appender {
         self.writer.hand_over(buffer, filled, piece);
     }
 
-    /// Records accepted into the buffer that is being filled, taken or not.
+    /// Records accepted into the current buffer, whether or not the writer has taken them.
     fn records_in(&self, buffer: &Vacant) -> u64 {
         match self.layout.each {
             0 => buffer.counted(),
@@ -398,10 +400,10 @@ impl Appender {
         }
     }
 
-    /// Buffers that there are, filled or not.
+    /// The number of buffers, filled or not.
     #[cfg(all(test, not(loom)))]
     pub(super) fn buffers(&mut self) -> usize {
-        // Taking the empty ones counts the places of those that were given back.
+        // Taking the empty ones also counts the places of buffers whose memory was freed.
         let empty: Vec<_> = std::iter::from_fn(|| self.writer.take_empty()).collect();
         for buffer in empty {
             self.writer.put_aside(buffer);
@@ -413,17 +415,17 @@ impl Appender {
         accepted.saturating_sub(self.writer.written_bytes())
     }
 
-    /// Whether a record could be reserved, waiting up to `limit` for an empty buffer.
+    /// Whether a record could be reserved. Waits up to `limit` for an empty buffer.
     pub fn wait_empty(&mut self, limit: Duration) -> bool {
         self.writer.has_failed() || self.renew(limit, true)
     }
 
-    /// Reports an earlier failure, and keeps the flush period by the caller's clock: a buffer that is due leaves if the writer
-    /// has nothing else to do. Otherwise it stays due and goes on filling, since many short buffers would only take the room
-    /// of long ones while the writer is slow.
+    /// Reports an earlier failure, and keeps the flush period by the caller's clock. A buffer that is due is handed over if the writer
+    /// is idle. Otherwise it stays due and continues to fill: while the writer is slow, many short buffers would only take the room of
+    /// long ones.
     ///
-    /// * With a writer thread ([`Config::thread`]) nobody has to call it: the thread keeps the period by itself.
-    /// * Without one, nothing leaves before its buffer is full unless the caller ticks, flushes or closes.
+    /// * With a writer thread ([`Config::thread`]) calling it is optional: the thread keeps the period by itself.
+    /// * Without one, no buffer is handed over before it is full unless the caller ticks, flushes or closes.
     ///
     /// # Errors
     /// As [`reserve`](Appender::reserve).
@@ -443,20 +445,20 @@ impl Appender {
         Ok(())
     }
 
-    /// Whether all buffers but the current one are empty and back.
+    /// Whether all buffers except the current one are empty and have been returned.
     fn writer_is_idle(&mut self) -> bool {
         self.writer.empties() + 1 == self.writer.buffers()
     }
 
-    /// When [`tick`](Appender::tick) has something to do, in the clock's time. `None`: nothing that a tick noticed is waiting.
-    /// A store without a writer thread should be ticked then; with one, that is optional.
+    /// When [`tick`](Appender::tick) next has something to do, in the clock's time. `None`: nothing noticed by a tick is waiting.
+    /// Call `tick` then if the store has no writer thread; with one, that is optional.
     pub fn due_at(&self) -> Option<u64> {
         let flush = self.waiting_since;
         let flush = flush.map(|since| since.saturating_add(self.flush_ns));
         flush.into_iter().chain(self.writer.sync_due_at()).min()
     }
 
-    /// Hands over what is there, full or not; it is written when the writer comes to it.
+    /// Hands over the current buffer, full or not. The writer writes it after the buffers before it.
     ///
     /// # Errors
     /// As [`reserve`](Appender::reserve).
@@ -473,8 +475,8 @@ impl Appender {
         }
     }
 
-    /// Waits up to `limit` until all that was accepted so far is as far as `stage`, and says how far it is: less than
-    /// asked for where the time was up, and where the output cannot promise it.
+    /// Waits up to `limit` until everything accepted so far has reached `stage`, and returns the stage reached. That is less than
+    /// requested if the time ran out or if the output cannot promise it.
     ///
     /// ```
     /// use forebay::store::{Config, FileConfig, FileSink, Records, Stage};
@@ -489,7 +491,7 @@ impl Appender {
     /// ```
     ///
     /// # Errors
-    /// As [`claim`](Appender::claim); or the sync failed, and then nobody knows what the device has.
+    /// As [`claim`](Appender::claim); or the sync failed, and it is unknown what the device holds.
     pub fn wait_for(&mut self, stage: Stage, limit: Duration) -> Result<Stage> {
         self.check(0)?;
         let deadline = Instant::now().checked_add(limit);
@@ -503,7 +505,7 @@ impl Appender {
                 };
                 is_asked = self.send_off(then, STEP.min(left));
             }
-            // Asked once: the last buffer may come back between two questions.
+            // Evaluated once: the last buffer may return between two calls.
             let is_over = is_asked && self.all_are_back();
             let reached = match is_over {
                 true => self.reached(),
@@ -523,7 +525,7 @@ impl Appender {
         self.writer.empties() + usize::from(self.current.is_some()) == self.writer.buffers()
     }
 
-    /// How far everything is that was handed over, once all buffers are back.
+    /// The stage that everything handed over has reached, once all buffers are back.
     fn reached(&self) -> Stage {
         let counts = self.writer.counts();
         match counts.durable == counts.written {
@@ -532,13 +534,13 @@ impl Appender {
         }
     }
 
-    /// What is accepted from now on goes to the sink's next output ([`Files`](super::Files)), from its first byte. The writer
-    /// goes on to it behind the last byte of this one. `false`: no buffer is empty to carry that; try again after
+    /// Directs what is accepted from now on to the sink's next output ([`Files`](super::Files)), starting at its first byte. The writer
+    /// switches after the last byte of the current output. `false`: no buffer is empty to carry the request; try again after
     /// [`wait_empty`](Appender::wait_empty).
     ///
     /// # Errors
-    /// As [`reserve`](Appender::reserve). That there is no next output, or that it cannot be had now, comes back as a
-    /// failed write does: told once, and tried again by [`retry`](Appender::retry).
+    /// As [`reserve`](Appender::reserve). If there is no next output, or it is not available now, the error is reported like a
+    /// failed write: once, and [`retry`](Appender::retry) tries again.
     pub fn next_output(&mut self) -> Result<bool> {
         self.check(0)?;
         let then = Then {
@@ -548,17 +550,17 @@ impl Appender {
         Ok(self.send_off(then, Duration::ZERO))
     }
 
-    /// Bytes of the output that records go to now, with those accepted so far.
+    /// Size in bytes of the output that records go to now, including those accepted so far.
     pub fn output_bytes(&self) -> u64 {
         match &self.current {
-            // Without heads it does not matter in how many pieces a buffer leaves.
+            // Without heads, the number of pieces a buffer is written in does not matter.
             Some(buffer) if self.layout.head == 0 => self.end + (buffer.len() + self.lent) as u64,
             Some(buffer) => self.writer.end_of(buffer),
             None => self.end,
         }
     }
 
-    /// Hands over what there is, or nothing, with what is to happen behind it; `false`: no buffer is empty.
+    /// Hands over the current buffer, or an empty one, with a request to carry out after it. `false`: no buffer is empty.
     fn send_off(&mut self, then: Then, limit: Duration) -> bool {
         if self.current.is_none() && !self.renew(limit, true) {
             return false;
@@ -573,12 +575,12 @@ impl Appender {
         true
     }
 
-    /// Tries a failed write again, from the byte where it stopped: in order, without a hole.
+    /// Retries a failed write from the byte where it stopped, in order and without a gap.
     pub fn retry(&mut self) {
         self.writer.retry();
     }
 
-    /// How full the store is, measured against its limit, 0 to 1.
+    /// How full the store is relative to its limit, 0 to 1.
     pub fn fill_level(&mut self) -> f64 {
         let (filling, len) = match &self.current {
             Some(buffer) => (1, (buffer.len() + self.lent).min(self.capacity)),
@@ -589,7 +591,7 @@ impl Appender {
         (away as f64 + len as f64 / self.capacity as f64) / self.writer.max_buffers() as f64
     }
 
-    /// The counts so far.
+    /// The current counts.
     pub fn totals(&self) -> Totals {
         self.writer.counts().totals(&self.taken())
     }
@@ -605,7 +607,7 @@ impl Appender {
         }
     }
 
-    /// What was got, which need not be what was asked for.
+    /// What the store got, which can be less than what was requested.
     pub fn got(&self) -> Got {
         Got {
             bytes: self.first_buffers * self.capacity,
@@ -633,7 +635,7 @@ impl Appender {
 }
 
 impl Drop for Appender {
-    /// Writes what is left, as a [`close`](Appender::close) whose result nobody wants to know.
+    /// Writes what is left, like [`close`](Appender::close), and ignores the result.
     fn drop(&mut self) {
         let closing = Closing {
             taken: self.taken(),
@@ -643,17 +645,17 @@ impl Drop for Appender {
     }
 }
 
-/// Bytes for one record, in place. Dropping it, or forgetting it, accepts nothing.
+/// Bytes of one record, in place. Dropping or forgetting it accepts nothing.
 pub struct Reserved<'a>(Reservation<'a>);
 
 impl Reserved<'_> {
-    /// Accepts the bytes as a whole that counts for `records` records (0 for a header).
+    /// Accepts the bytes as one unit that counts for `records` records (0 for a header).
     #[inline]
     pub fn commit(self, records: u64) {
         self.0.commit(records);
     }
 
-    /// Accepts the bytes, as records that are counted by their length.
+    /// Accepts the bytes as records of fixed length, counted by that length.
     #[inline]
     pub(super) fn commit_counted_by_length(self) {
         self.0.commit_uncounted();

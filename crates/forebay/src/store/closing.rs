@@ -1,4 +1,4 @@
-//! The end of a store: waiting for the last byte, or giving it up, and what came of it all.
+//! The end of a store: wait for the last byte or give it up, and the final counts.
 
 use super::{
     drain::{Drain, Progress},
@@ -19,33 +19,33 @@ use std::{
 pub struct Totals {
     /// Records committed.
     pub accepted: u64,
-    /// Records whose every byte `write` took.
+    /// Records of which `write` took every byte.
     pub written: u64,
-    /// Bytes up to the end of the last of these, in all outputs together.
+    /// Bytes up to the end of the last written record, in all outputs together.
     pub written_bytes: u64,
-    /// Bytes that were accepted and are not written yet. It shrinks one buffer at a time.
+    /// Bytes that were accepted and are not written yet. Shrinks by one buffer at a time.
     pub pending_bytes: u64,
-    /// The most bytes that waited at any time, to the nearest buffer: what the store needed of its limit.
+    /// The most bytes that waited at any time, to the nearest buffer: how much of its limit the store needed.
     pub high_water_bytes: u64,
-    /// Bytes written into the page cache that the device is not known to have yet. Bytes written past the page cache never count.
+    /// Bytes written into the page cache that the device is not known to hold yet. Excludes bytes written past the page cache.
     pub unsynced_bytes: u64,
-    /// The output is being made durable after its last byte: [`pending_bytes`](Totals::pending_bytes) is 0, and `unsynced_bytes` shrinks.
+    /// The output is being made durable after its last byte: [`pending_bytes`](Totals::pending_bytes) is 0 and `unsynced_bytes` shrinks.
     pub is_syncing: bool,
-    /// Records that a device promised to keep, and promised so of all before them.
+    /// Records known to be durable: a sync covered them and all records before them.
     pub durable: u64,
-    /// Bytes up to the end of the last of these.
+    /// Bytes up to the end of the last durable record.
     pub durable_bytes: u64,
-    /// Records that found no room, under [`WhenFull::DropNewest`](super::WhenFull): they are none of the others.
+    /// Records dropped for lack of room under [`WhenFull::DropNewest`](super::WhenFull). They are in none of the other counts.
     pub dropped: u64,
     /// Syncs so far.
     pub syncs: u64,
-    /// Those of them that failed. After one only `durable` records are known to be on the device, whatever was written.
+    /// Syncs that failed. After one, only `durable` records are known to be on the device, whatever was written.
     pub failed_syncs: u64,
-    /// How long the slowest of them took.
+    /// How long the slowest sync took.
     pub slowest_sync: Duration,
 }
 
-/// How far a record is; each stage includes those before it.
+/// How far a record has got; each stage includes those before it.
 ///
 /// ```
 /// use forebay::store::Stage;
@@ -53,16 +53,16 @@ pub struct Totals {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// In one of our buffers: gone with the process.
+    /// In one of the store's buffers. Lost if the process dies.
     Accepted,
-    /// `write` returned: it survives the process, also `kill -9`, but no power cut.
+    /// `write` returned. Survives the process, even `kill -9`, but not a power cut.
     Written,
-    /// A sync that began after that succeeded: it survives a power cut.
+    /// A sync that began after the write succeeded. Survives a power cut.
     Durable,
 }
 
 impl Totals {
-    /// Records that are at least as far as `stage`.
+    /// Records that have reached at least `stage`.
     ///
     /// ```
     /// use forebay::store::{Stage, Totals};
@@ -78,8 +78,8 @@ impl Totals {
     }
 }
 
-/// Tells a store, from any thread and at any time, that nothing more is to be written; clones are
-/// the same one. What was accepted and not written then counts as lost.
+/// Stops a store from any thread at any time: nothing more is written. Clones share one state. What was accepted and not
+/// written then counts as lost.
 ///
 /// ```
 /// use forebay::store::{Abandon, Config};
@@ -91,11 +91,11 @@ impl Totals {
 #[derive(Clone, Debug, Default)]
 pub struct Abandon(Arc<From>);
 
-/// When it is set from.
+/// When it takes effect.
 #[derive(Debug)]
 struct From {
     epoch: Instant,
-    /// Nanoseconds after the epoch; the largest number: never. Relaxed: it publishes nothing but itself.
+    /// Nanoseconds after the epoch; `u64::MAX` means never. Relaxed: it publishes nothing but itself.
     at: AtomicU64,
 }
 
@@ -109,12 +109,12 @@ impl Default for From {
 }
 
 impl Abandon {
-    /// Nothing more is to be written. There is no way back.
+    /// Nothing more is written from now on. This cannot be undone.
     pub fn set(&self) {
         self.0.at.store(0, Relaxed);
     }
 
-    /// Nothing more is to be written once `grace` has passed. The earliest time of several calls holds.
+    /// Nothing more is written once `grace` has passed. Of several calls, the earliest deadline holds.
     ///
     /// ```
     /// # use forebay::store::Abandon;
@@ -131,7 +131,7 @@ impl Abandon {
         self.0.at.fetch_min(at, Relaxed);
     }
 
-    /// Whether nothing more is to be written by now.
+    /// Whether the deadline has passed, so that nothing more is written.
     pub fn is_set(&self) -> bool {
         match self.0.at.load(Relaxed) {
             u64::MAX => false,
@@ -174,9 +174,9 @@ pub struct Closing {
 pub struct Finished {
     /// The final counts: `accepted − written` records were lost.
     pub totals: Totals,
-    /// Whether all that was written is durable too.
+    /// Whether everything written is also durable.
     pub durable: bool,
-    /// The write or sync error that was not told before.
+    /// The write or sync error that was not reported before.
     pub error: Option<Error>,
 }
 
@@ -184,9 +184,9 @@ impl Closing {
     /// Waits up to `limit` for the last buffer to be written and synced.
     ///
     /// # Errors
-    /// Not done yet: the store comes back, to wait on or to abandon.
+    /// Not done yet. The store is returned, to wait on again or to abandon.
     pub fn wait(self, limit: Duration) -> std::result::Result<Finished, Closing> {
-        // Short at first: as a rule only one buffer is left to be written.
+        // Short at first: usually only one buffer is left to write.
         let mut step = Duration::from_micros(50);
         let mut left = limit;
         while !self.ending.is_over() {
@@ -201,7 +201,7 @@ impl Closing {
         Ok(self.wait_to_the_end())
     }
 
-    /// Waits as long as it takes.
+    /// Waits without a time limit.
     pub fn wait_to_the_end(self) -> Finished {
         let taken = self.taken;
         let mut totals = self.totals();
@@ -219,12 +219,12 @@ impl Closing {
         }
     }
 
-    /// Writes nothing more: what was not written yet counts as lost.
+    /// Writes nothing more. What is not written yet counts as lost.
     pub fn abandon(&self) {
         self.ending.abandon();
     }
 
-    /// The counts so far.
+    /// The current counts.
     pub fn totals(&self) -> Totals {
         self.ending.counts().totals(&self.taken)
     }
@@ -235,7 +235,7 @@ impl Closing {
 pub(super) struct Taken {
     pub records: u64,
     pub bytes: u64,
-    /// The most of them that were not written yet.
+    /// The most accepted bytes that were not written yet.
     pub high_water: u64,
     pub dropped: u64,
 }
@@ -285,14 +285,14 @@ impl Counts {
     }
 }
 
-/// A failed sync, likewise.
+/// A failed sync, as reported to users. The caller adds the output's name.
 pub(super) fn sync_error(cause: io::Error) -> Error {
     Error::new("", "syncing the file")
         .because(cause)
-        .advise("What was written may not survive a power cut")
+        .advise("Data already written may not survive a power cut")
 }
 
-/// A failed write, as users are told of it; the output's name is for those to add who know it.
+/// A failed write, as reported to users. The caller adds the output's name.
 pub(super) fn write_error(cause: io::Error) -> Error {
     let advice = match cause.raw_os_error() {
         Some(libc::ENOSPC) => "Make room, or write elsewhere",

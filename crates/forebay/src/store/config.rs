@@ -1,4 +1,4 @@
-//! How a store is built, and what it then is made of.
+//! How a store is built, and what memory and output it then has.
 
 use super::{Abandon, buffer::BLOCK};
 use crate::{
@@ -7,47 +7,48 @@ use crate::{
 };
 use std::time::Duration;
 
-/// When what was written is made durable: an `fdatasync` by the writer, and the folder's at the first one of a file.
+/// When written data is made durable. The writer calls `fdatasync` on the file, and the first time for each file also syncs its
+/// folder.
 ///
-/// What a crash may take, at most, of what was *accepted*:
+/// The most a crash can lose of the *accepted* records:
 ///
 /// | policy | `kill -9` | power cut |
 /// |---|---|---|
-/// | any | what is not *written*: the buffers; in time, the flush period and the writer's backlog | what is not *durable* |
+/// | any | what is not *written*: the buffers, that is, the flush period and the writer's backlog | what is not *durable* |
 /// | `None` | | no bound |
-/// | `Interval(t)` | | besides the buffers, `t` and the slowest sync ([`Totals::slowest_sync`](super::Totals)) |
+/// | `Interval(t)` | | the buffers, and what was written in `t` plus the slowest sync ([`Totals::slowest_sync`](super::Totals)) |
 /// | `File` | | the open file |
 /// | `Always` | | the buffers, as with `kill -9` |
 ///
-/// [`wait_for`](super::Appender::wait_for) makes everything durable that was accepted before, under any of them.
+/// Under every policy, [`wait_for`](super::Appender::wait_for) can make everything durable that was accepted before the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// Never, unless somebody asks for it.
+    /// Never, except on request.
     None,
-    /// Once this time has gone by since the last one, while there is something to make durable; and as `File`.
+    /// When this much time has passed since the last sync and there is something to sync. Also as `File`.
     Interval(Duration),
-    /// When an output is complete: at the end, and where the store goes on to the next one.
+    /// When an output is complete: at the end, and when the store moves on to the next output.
     #[default]
     File,
     /// After every buffer, before the next one is written.
     Always,
 }
 
-/// What [`claim`](super::Appender::claim) does with a record while no buffer is empty.
+/// What [`claim`](super::Appender::claim) does with a record when no buffer is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It waits for the writer.
+    /// Wait for the writer.
     #[default]
     Wait,
-    /// It drops the record and counts that ([`Totals::dropped`](super::Totals)).
+    /// Drop the record and count it ([`Totals::dropped`](super::Totals)).
     DropNewest,
 }
 
-/// How far a store grows beyond its first buffers.
+/// How far a store may grow beyond its first buffers.
 ///
-/// It makes another buffer when none is empty, and gives buffers back to the system after they are written, down to the first ones.
-/// Memory that is never needed is never touched. A store that may wait instead ([`WhenFull::Wait`], through
-/// [`claim`](super::Appender::claim) and [`Records`](super::Records)) waits and does not grow.
+/// The store adds a buffer when none is empty. It returns buffers to the system once they are written, down to the initial number.
+/// Memory that is never needed is never touched. With [`WhenFull::Wait`], [`claim`](super::Appender::claim) and
+/// [`Records`](super::Records) wait for an empty buffer instead of growing the store.
 ///
 /// ```
 /// use forebay::store::{Config, Limit};
@@ -58,19 +59,19 @@ pub enum WhenFull {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// It never grows.
+    /// Never grow.
     Fixed,
-    /// Up to this many bytes in all buffers together, or the first buffers where those are more.
+    /// Up to this many bytes in all buffers together. The initial buffers are always allowed, even if they exceed it.
     Bytes(u64),
-    /// Up to this share of the memory that is available when the store is made (what the machine has, or a cgroup leaves if that is
-    /// less): 1 to 90 percent. Where the system does not say how much that is, the store does not grow.
+    /// Up to this share, 1 to 90 percent, of the memory that is available when the store is created. Available is what the machine
+    /// has, or what its cgroup leaves if that is less. The store does not grow if the system does not report it.
     Percent(u8),
 }
 
-/// The largest share of the available memory that a store may be allowed.
+/// The largest share of the available memory that a limit may allow, in percent.
 const MAX_PERCENT: u8 = 90;
 
-/// Buffers that a store has at most, whatever its limit: the system counts mappings.
+/// The largest number of buffers, whatever the limit: the kernel limits the number of mappings.
 const MAX_BUFFERS: usize = 1 << 15;
 
 /// How a store is built.
@@ -83,38 +84,38 @@ const MAX_BUFFERS: usize = 1 << 15;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Buffers to begin with, at least 2: one being filled, one being written.
+    /// Number of initial buffers, at least 2: one is filled while another is written.
     pub buffers: usize,
-    /// How far the store grows from there.
+    /// How far the store may grow from there.
     pub limit: Limit,
-    /// Bytes of each, at least 4096 and a multiple of it.
+    /// Bytes of each buffer, a multiple of 4096 and at least 4096.
     pub buffer_bytes: usize,
-    /// The longest record that will be reserved; buffers are made longer by so much.
+    /// Bytes of the longest record that will be reserved. Each buffer is made this much longer.
     pub record_bytes: usize,
-    /// Through the page cache or into a pipe, a buffer with so much in it leaves if the writer has nothing to do: it writes sooner,
-    /// and what it writes is still in a cache; but each buffer that leaves wakes it. Without a thread it never has anything else to do. More than
-    /// `buffer_bytes`: none leaves early.
+    /// Bytes at which a buffer is handed over early, if the writer is idle. Applies to pipes and to writes through the page cache.
+    /// Writing starts sooner, while the data is still in a CPU cache, but each buffer handed over wakes the writer. Without a thread the writer
+    /// is always idle. More than `buffer_bytes`: no buffer leaves early.
     pub early_bytes: usize,
-    /// What was accepted is written after this time at the latest, unless the writer is behind. The writer thread sees to that by
-    /// itself, also while nobody appends; it looks every 10 ms at most. Without a thread it holds only where the caller calls
-    /// [`tick`](super::Appender::tick) when [`due_at`](super::Appender::due_at) says. Zero: also at every tick.
+    /// Accepted records are written after this time at the latest, unless the writer has a backlog. The writer thread keeps this
+    /// period by itself, even when nothing is appended; it checks every 10 ms at most. Without a thread the caller has to call
+    /// [`tick`](super::Appender::tick) when [`due_at`](super::Appender::due_at) says so. Zero: also at every tick.
     pub flush_every: Duration,
-    /// Write on a thread of its own. Off, handing a buffer over writes it, which is what virtual time needs; the caller then keeps
-    /// the flush period ([`tick`](super::Appender::tick)).
+    /// Write on a separate thread. If false, handing over a buffer writes it in the calling thread, which virtual time needs; the
+    /// caller then keeps the flush period ([`tick`](super::Appender::tick)).
     pub thread: bool,
-    /// When what was written is made durable.
+    /// When written data is made durable.
     pub sync: SyncPolicy,
-    /// What becomes of a record that finds no room.
+    /// What happens to a record when no buffer is empty.
     pub when_full: WhenFull,
-    /// Ask for huge pages.
+    /// Request huge pages.
     pub huge_pages: bool,
-    /// How the outside can give the store up.
+    /// Lets another thread tell the store to write nothing more.
     pub abandon: Abandon,
 }
 
 impl Default for Config {
-    /// 16 buffers of 4 MiB, and more on demand up to a quarter of the available memory. They leave when they are full; records up to 64 KiB, a flush a second, a writer thread, huge pages; a sync at
-    /// the end of a file, and patience where no buffer is empty.
+    /// 16 buffers of 4 MiB, growing up to a quarter of the available memory. Buffers are handed over when full. Records of up to
+    /// 64 KiB, a flush every second, a writer thread, huge pages, a sync at the end of each file. Waits when no buffer is empty.
     fn default() -> Self {
         Config {
             buffers: 16,
@@ -133,7 +134,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks the ranges given at each field.
+    /// Checks that each field is in its documented range.
     ///
     /// # Errors
     /// A field is out of its range.
@@ -163,12 +164,12 @@ impl Config {
         Ok(())
     }
 
-    /// Checks the ranges, and that there is memory for so much. A store does so itself; asked before, nobody makes or
-    /// empties an output for a store that cannot be had.
+    /// Checks the ranges, and that enough memory is available. Creating a store runs the same check. Call it earlier to avoid
+    /// creating or emptying an output for a store that cannot be built.
     ///
     /// # Errors
-    /// A field is out of its range, the first buffers are more than half of the memory that is available now, or the limit is more
-    /// than 90 percent of it.
+    /// A field is out of its range, the initial buffers need more than half of the memory available now, or the limit is more than
+    /// 90 percent of it.
     pub fn check(&self) -> Result<()> {
         self.validate()?;
         let all = self.whole_buffer_bytes().saturating_mul(self.buffers);
@@ -186,7 +187,7 @@ impl Config {
         Ok(())
     }
 
-    /// Buffers that there may be.
+    /// The largest number of buffers the store may have.
     pub(super) fn max_buffers(&self) -> usize {
         let bytes = match self.limit {
             Limit::Fixed => 0,
@@ -197,7 +198,7 @@ impl Config {
         buffers.min(MAX_BUFFERS).max(self.buffers)
     }
 
-    /// How the memory of a buffer is mapped: touched when it is first filled.
+    /// How the memory of a buffer is mapped: pages are touched when the buffer is first filled.
     pub(super) fn map(&self) -> MapConfig {
         MapConfig {
             populate: false,
@@ -205,7 +206,7 @@ impl Config {
         }
     }
 
-    /// Each buffer, with room for a record that begins at its last byte, and for the padding after it.
+    /// Bytes mapped for each buffer: its capacity, plus room for a record that begins at its last byte and for the padding after it.
     pub(super) fn whole_buffer_bytes(&self) -> usize {
         let overhang = self.record_bytes.saturating_add(2 * BLOCK);
         self.buffer_bytes.saturating_add(overhang)
@@ -216,21 +217,21 @@ fn share_of_available(percent: u8) -> Option<u64> {
     Some(memory::available()? as u64 / 100 * u64::from(percent))
 }
 
-/// What a store is made of.
+/// What a store actually got.
 #[derive(Clone, Copy, Debug)]
 pub struct Got {
-    /// Capacity of the first buffers.
+    /// Capacity of the initial buffers, in bytes.
     pub bytes: usize,
-    /// Capacity of all buffers when the store has grown to its limit; the same as `bytes` where it does not grow.
+    /// Capacity of all buffers when the store has grown to its limit. The same as `bytes` if it does not grow.
     pub limit_bytes: usize,
-    /// Capacity of each.
+    /// Capacity of each buffer.
     pub buffer_bytes: usize,
-    /// Whole buffers go past the page cache.
+    /// Whole buffers bypass the page cache.
     pub direct: bool,
-    /// The output is memory (tmpfs, ramfs): a power cut takes all of it, so nothing is ever durable.
+    /// The output is in memory (tmpfs, ramfs). A power cut loses all of it, so nothing is ever durable.
     pub in_memory: bool,
-    /// A thread of its own writes.
+    /// A separate thread writes.
     pub thread: bool,
-    /// Whether the buffers lie in huge pages.
+    /// Whether the buffers are in huge pages.
     pub huge_pages: HugePages,
 }

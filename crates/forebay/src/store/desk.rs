@@ -1,13 +1,13 @@
-//! Where the filled half of the current buffer lies, so that the writer can take what is committed when the flush period ends.
+//! The filled half of the current buffer. From here the writer takes what is committed when the flush period ends.
 //!
 //! ```text
 //!  Appender:  open ──────────── append, append, … ─────────────▶ close ──▶ full ring
 //!  desk:      │ filled half, rest │            │ rest │ filled half │
 //!  writer:                     take ─▶ write ─▶ put_back
 //! ```
-//! Whether the half lies here or is in the writer's hands, what is not taken yet is known here, so closing never waits for a
-//! write. A half that comes back too late goes to the writer's hand: the vacant half of that buffer is on its way over the ring.
-//! No user code runs while the lock is held, and appending does not use it.
+//! The desk always knows what the writer has not taken yet, even while the filled half is in the writer's hands. Therefore closing a
+//! buffer never waits for a write. If the half comes back after its buffer was closed, the writer keeps it: the vacant half of that
+//! buffer is on its way over the ring. No user code runs while the lock is held, and appending does not take the lock.
 
 use super::{
     buffer::{Buffer, Empty, Layout, Piece, Rest},
@@ -25,27 +25,27 @@ use std::sync::{
 #[derive(Default)]
 pub(super) struct Desk {
     layout: Layout,
-    /// Bytes of the current buffer that were taken. Written by both sides, under the lock; Relaxed, since it is a hint to
-    /// the appender that there is something to be handed over.
+    /// Bytes of the current buffer that were taken. Written by both sides, under the lock. Relaxed, because the appender uses it only as
+    /// a hint that there is something to hand over.
     taken: AtomicUsize,
     current: Mutex<Current>,
 }
 
 #[derive(Default)]
 struct Current {
-    /// Counts openings and closings: a half belongs here while the number is the one it was taken with.
+    /// Counts openings and closings. A half that was taken may be put back only while the number is unchanged.
     serial: u64,
     filled: Option<Filled>,
     rest: Rest,
 }
 
-/// What the writer finds when the period ends.
+/// What the writer finds when the flush period ends.
 pub(super) enum Due {
-    /// This, and the number to put it back with.
+    /// A piece to write, and the number to put its half back with.
     Piece(Buffer, u64),
-    /// Nothing is there.
+    /// Nothing to take.
     Nothing,
-    /// A record is being committed: it is worth another look soon.
+    /// A record is being committed: check again soon.
     Unsettled,
 }
 
@@ -57,7 +57,7 @@ impl Desk {
         }
     }
 
-    /// An empty buffer becomes the current one; its bytes go to `start`, and its first record is number `first`.
+    /// Makes an empty buffer the current one. Its bytes go to offset `start`, and its first record has number `first`.
     pub fn open(&self, (mut vacant, mut filled): Empty, start: u64, first: u64) -> Vacant {
         filled.restart(&mut vacant, self.layout.head);
         let mut current = held(&self.current);
@@ -68,7 +68,7 @@ impl Desk {
         vacant
     }
 
-    /// The current buffer leaves: what of it was not taken, and its filled half, unless the writer has that.
+    /// Closes the current buffer. Returns what was not taken, and the filled half unless the writer has it.
     pub fn close(&self, vacant: &Vacant) -> (Option<Filled>, Piece) {
         let mut current = held(&self.current);
         current.serial += 1;
@@ -80,19 +80,19 @@ impl Desk {
         )
     }
 
-    /// Takes in a loan after what is committed.
+    /// Adds a loan after what is committed.
     pub fn carry(&self, vacant: &mut Vacant, loan: Loan, records: u64) {
         let mut current = held(&self.current);
         current.rest.carry(vacant.len(), loan);
         vacant.count(records);
     }
 
-    /// Whether something of the current buffer was not taken.
+    /// Whether the current buffer holds something that was not taken.
     pub fn holds(&self, vacant: &Vacant) -> bool {
         !held(&self.current).rest.is_empty(vacant.len())
     }
 
-    /// Where the byte after the last one of the current buffer will go.
+    /// Output offset of the byte after the last one of the current buffer.
     pub fn end(&self, vacant: &Vacant) -> u64 {
         held(&self.current).rest.end(vacant.len(), self.layout)
     }
@@ -102,8 +102,8 @@ impl Desk {
         self.taken.load(Relaxed)
     }
 
-    /// The writer takes what is committed, unless `is_overtaken`: buffers that were closed before are still on their way.
-    /// That is asked once the current buffer is known, since those were sent before it was opened.
+    /// Takes what is committed, for the writer. Takes nothing if `is_overtaken` returns true: buffers closed earlier are still on their way.
+    /// It is called once the current buffer is known, because those buffers were sent before this one was opened.
     pub fn take(&self, is_overtaken: impl FnOnce() -> bool) -> Due {
         let mut current = held(&self.current);
         let Current {
@@ -129,7 +129,7 @@ impl Desk {
         }
     }
 
-    /// The writer is done with what it took. A half whose buffer was closed meanwhile comes back.
+    /// Puts back the half of a piece that was written. If its buffer was closed meanwhile, the half is returned.
     pub fn put_back(&self, filled: Filled, serial: u64) -> Option<Filled> {
         let mut current = held(&self.current);
         if current.serial != serial {

@@ -1,6 +1,7 @@
-//! Append and flush: records are composed in place in big aligned buffers, and the buffers, not
-//! the records, travel to a writer and back.
+//! Append records and write them to an output.
 //!
+//! An [`Appender`] builds records in place, in large aligned buffers. Full buffers go to a writer and come back empty; the records
+//! are not copied on the way.
 //! ```text
 //!  Appender                                                   Drain (writer thread, or inline)
 //!  reserve(len) → fill → commit        full ───ring──▶        pwrite / O_DIRECT / write ──▶ Sink
@@ -9,31 +10,32 @@
 //!  └──────────────────────────┘
 //! ```
 //!
-//! Three words that must not be mixed up ([`Stage`], [`Totals`]):
-//! * *accepted*: in one of our buffers;
-//! * *written*: `write` returned: survives `kill -9`, not a power cut, also with `O_DIRECT`;
-//! * *durable*: a successful `fdatasync` came after that write, and the folder was synced. [`SyncPolicy`] says when.
+//! A record passes three stages ([`Stage`], [`Totals`]):
+//! * *accepted*: it is in one of the store's buffers.
+//! * *written*: `write` returned. The record survives `kill -9` but not a power cut, even with `O_DIRECT`.
+//! * *durable*: an `fdatasync` that began after the write succeeded, and the folder was synced. [`SyncPolicy`] sets when that happens.
 //!
-//! When no buffer is empty the store grows by one, up to its [`Limit`]; it shrinks again as it drains. When half of the first buffers
-//! wait to be written, whole buffers go through the page cache, which takes them sooner than a slow device, until none waits.
+//! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. Once half as
+//! many buffers as the store started with are waiting to be written, whole buffers go through the page cache instead of past it,
+//! until none waits. The page cache accepts data sooner than a slow device.
 //!
-//! A buffer leaves when it is full, early if so configured, and at the end. When the flush period ends, the writer thread takes what
-//! is in a buffer by itself ([`Config::flush_every`]). A failed write loses nothing
-//! silently: the error comes back once, [`Appender::retry`] resumes at the very byte, and
-//! [`Closing::wait`] otherwise cuts the file after its last whole record and tells how many
-//! records are missing.
+//! A buffer is handed to the writer when it is full, earlier if so configured, and at the end. When the flush period ends, the
+//! writer thread takes the committed records from the buffer that is still being filled ([`Config::flush_every`]).
 //!
-//! * [`appender`](Appender): buffers, reserve and commit, when to hand over. Read first.
-//! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that outlive a crash, and what reads those.
-//! * `config`: how it is built. `closing`: how it ends, and the counts.
-//! * `desk`: how the writer takes what is committed when the flush period ends.
-//! * `buffer`: a run of whole records on its way. [`Framing`]: what belongs around them.
-//! * [`Loan`]: records that somebody else composed, written from where they lie.
-//! * `drain`: buffers into a sink; short writes, direct or cached, syncs, where the last whole record ends.
-//! * `writer`: the thread that drains, its command and its counters.
-//! * [`Sink`]: a file, a pipe, several files; how to cut, how to sync.
+//! A failed write never loses records silently. The error is reported once, and [`Appender::retry`] resumes at the first byte that
+//! was not written. Without a retry, [`Closing::wait`] truncates the file after its last whole record and reports how many records
+//! are missing.
 //!
-//! Imports memory, ring, sync, time and sys; holds no unsafe code.
+//! * [`Appender`]: buffers, reserve and commit, and when a buffer is handed over. Start here.
+//! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that survive a crash, and the reader for those.
+//! * `config`: how a store is built. `closing`: how it ends, and its counts.
+//! * `desk`: how the writer takes committed records when the flush period ends.
+//! * `buffer`: a run of whole records to be written. [`Framing`]: what a record format puts around them.
+//! * [`Loan`]: records that were built in the caller's memory and are written from there.
+//! * `drain`: writes buffers to a sink. It handles short writes, direct and cached writes, and syncs, and tracks the end of the
+//!   last whole record.
+//! * `writer`: the writer thread, its commands and its counters.
+//! * [`Sink`]: a file, a pipe or several files, and how to truncate and sync it.
 
 mod appender;
 mod buffer;

@@ -1,8 +1,8 @@
-//! Opening an output that may be there already, so that nobody else's file is written and no file by two processes at once.
+//! Opens an output that may exist already: refuses another user's file, and a file that another process writes.
 //!
-//! The kernel refuses `O_CREAT` on another user's file or FIFO in a folder where anybody may make files
-//! (`fs.protected_regular`, `fs.protected_fifos`; proc(5)). What is there is opened here without `O_CREAT`, because a link that leads nowhere is
-//! not to be followed, so the same check is made here, whatever these settings say.
+//! The kernel refuses `O_CREAT` on another user's file or FIFO in a folder where anybody may create files
+//! (`fs.protected_regular`, `fs.protected_fifos`; proc(5)). This module opens existing files without `O_CREAT`, so that a dangling
+//! link is never followed. It therefore makes the same check itself, whatever these settings are.
 
 use crate::sys::file as sys;
 use rustix::fs::{Mode, OFlags};
@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Makes `path` with mode 0600, or opens what is there with [`open_existing`]. Nothing is emptied.
+/// Creates `path` with mode 0600, or opens the existing file with [`open_existing`]. The file is not truncated.
 ///
 /// ```
 /// let path = std::env::temp_dir().join(format!("forebay-doc-claim-{}", std::process::id()));
@@ -30,24 +30,25 @@ use std::{
 /// ```
 ///
 /// # Errors
-/// It cannot be made or opened; or those of [`open_existing`].
+/// The file cannot be created or opened; or an error of [`open_existing`].
 pub fn open_output(path: &Path, options: &OpenOptions) -> io::Result<File> {
-    // The kernel follows no link where it is to make a new file.
+    // The kernel follows no link when it has to create a new file.
     match options.clone().create_new(true).mode(0o600).open(path) {
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => open_existing(path, options),
         answer => answer,
     }
 }
 
-/// Opens what is there, wherever a link leads, and makes nothing. `options` say how.
+/// Opens an existing file, following links, and creates nothing. `options` are the open options.
 ///
-/// A regular file of ours that every user may write gets mode 0600: what is written into it is nobody else's to change.
+/// A regular file of this user that every user may write gets mode 0600, so that nobody else can change what is written into it.
 ///
 /// # Errors
-/// It cannot be opened; or it is a regular file or a FIFO of another user, in a folder with the sticky bit where others may make files,
-/// such as /tmp, and the folder's owner is another one too.
+/// * The file cannot be opened.
+/// * It is a regular file or a FIFO of another user, in a folder with the sticky bit where others may create files, such as /tmp,
+///   and that user does not own the folder.
 pub fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
-    // What is checked is what is opened: a name may lead elsewhere a moment later. And a FIFO without a reader is not waited for.
+    // Check the opened file, not the name, which may lead elsewhere a moment later. And do not wait for a FIFO that has no reader.
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let place = File::from(place);
     let about = place.metadata()?;
@@ -59,7 +60,7 @@ pub fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let file = options.open(&link)?;
     let is_ours = about.uid() == rustix::process::geteuid().as_raw();
     if about.is_file() && is_ours && about.mode() & 0o002 != 0 {
-        // Refused, it is no worse than it was.
+        // If this fails, the mode is no worse than before.
         let _ = file.set_permissions(PermissionsExt::from_mode(0o600));
     }
     Ok(file)
@@ -70,23 +71,26 @@ fn open_without_proc(path: &Path, options: &OpenOptions) -> io::Result<File> {
     refuse_foreign(&before, &path.canonicalize()?)?;
     let file = options.open(path)?;
     let is_same = is_same_file(&before, &file.metadata()?);
-    is_same
-        .then_some(file)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "it was replaced meanwhile"))
+    is_same.then_some(file).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the file was replaced while it was opened",
+        )
+    })
 }
 
 fn refuse_foreign(about: &Metadata, real: &Path) -> io::Result<()> {
     if !about.is_file() && !about.file_type().is_fifo() {
         return Ok(());
     }
-    // What has no name, such as a pipe, lies in no folder.
+    // A file without a name, such as a pipe, is in no folder.
     let Some(folder) = real.parent().and_then(|folder| folder.metadata().ok()) else {
         return Ok(());
     };
     refuse_foreign_in(&folder, about)
 }
 
-/// Refuses what lies in `folder`, if another user put it there and anybody could have.
+/// Refuses a file in `folder` if it belongs to another user and anybody could have created it.
 pub(super) fn refuse_foreign_in(folder: &Metadata, about: &Metadata) -> io::Result<()> {
     const STICKY: u32 = 0o1000;
     const OF_OTHERS: u32 = 0o022;
@@ -94,7 +98,7 @@ pub(super) fn refuse_foreign_in(folder: &Metadata, about: &Metadata) -> io::Resu
     let us = rustix::process::geteuid().as_raw();
     if is_open_to_all && about.uid() != us && about.uid() != folder.uid() {
         let what = format!(
-            "it belongs to another user (number {}), in a folder where anybody may make files. Remove it, or choose another name",
+            "it belongs to another user (number {}), in a folder where anybody may create files. Remove it, or choose another name",
             about.uid()
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
@@ -106,19 +110,19 @@ pub(crate) fn is_same_file(one: &Metadata, two: &Metadata) -> bool {
     (one.dev(), one.ino()) == (two.dev(), two.ino())
 }
 
-/// Locks a regular file for writing, until the last descriptor of this opening is closed. What is no regular file is not locked, and
-/// nothing is where the file system has no locks.
+/// Locks a regular file for writing, until the last descriptor of this opening is closed. Other files are not locked, and no file is
+/// locked on a file system without locks.
 ///
 /// # Errors
-/// Somebody else has locked it.
+/// Another opening of the file holds the lock.
 pub fn lock_output(file: &File) -> io::Result<()> {
     if !file.metadata()?.is_file() {
         return Ok(());
     }
-    // Where there are no locks, nobody else has one either.
+    // On a file system without locks nobody else has one either.
     if sys::lock(file).unwrap_or(true) {
         return Ok(());
     }
-    let what = "another process is writing it. Choose another name, or end that first";
+    let what = "another process is writing it. Choose another name, or end that process first";
     Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
 }

@@ -1,11 +1,11 @@
-//! A regular file that we made.
+//! A regular file that the store created or emptied.
 //!
 //! ```text
 //!  written                                      │ allocated ahead │
 //!  ├── aligned: O_DIRECT ──┼── else: page cache ─┤                 │      cut off at the end
 //! ```
-//! While the store falls behind everything goes through the page cache, and after that until the device was asked to take what lies
-//! there. No byte is written both ways, except those of a direct write that failed.
+//! While the store has a backlog, everything goes through the page cache. It continues to do so until the device was asked to write
+//! most of what the cache holds. No byte is written both ways, except those of a direct write that failed.
 
 use super::{
     Sink, StreamSink,
@@ -37,11 +37,10 @@ use std::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileConfig {
-    /// Whole buffers go past the page cache, where the file system says that it can.
+    /// Write whole buffers past the page cache, if the file system supports it.
     pub direct: bool,
-    /// Bytes that the file system is asked to find room for at a time, ahead of what is written; 0 for none. Fewer and
-    /// larger pieces on the disk; what is left of the last one is given back at the end. Where it cannot be had the
-    /// file is written without.
+    /// Bytes to allocate at a time, ahead of what is written; 0 for none. The file then has fewer and larger extents. What is left of
+    /// the last allocation is freed at the end. If allocation fails, the file is written without it.
     pub allocate_bytes: u64,
 }
 
@@ -55,46 +54,46 @@ impl Default for FileConfig {
     }
 }
 
-/// A regular file that we made: written at exact offsets, through two descriptors, one of them
-/// past the page cache where the file system says that it can (`STATX_DIOALIGN`).
+/// A regular file, written at exact offsets. It has two descriptors: one bypasses the page cache if the file system reports that it
+/// can (`STATX_DIOALIGN`).
 pub struct FileSink {
     file: File,
     direct: Option<File>,
-    /// Where it was made, and what messages call it.
+    /// Where it was created, and its name in messages.
     path: PathBuf,
     name: PathBuf,
-    /// Where a link leads: that is the folder which has to be synced.
+    /// The target if the path is a link: its folder has to be synced.
     folder: PathBuf,
     is_folder_synced: bool,
     allocate_bytes: u64,
-    /// Up to here the file system has found room.
+    /// The file system has allocated space up to this offset.
     allocated: u64,
     cached: Cached,
     /// Direct writes take too long.
     is_behind: bool,
 }
 
-/// What was written through the page cache, and how far it is on its way to the device.
+/// What was written through the page cache, and how much of it the device has.
 ///
 /// ```text
 ///  │ the device has it │ the device was asked to take it │ only in the page cache │
 ///                    taken                            started                    end
 /// ```
-/// What was written past the cache may lie in between: there is nothing to do for it.
+/// Data written past the cache may lie in between; it needs no writeback.
 #[derive(Clone, Copy, Default)]
 struct Cached {
     taken: u64,
     started: u64,
     end: u64,
-    /// The file system has no such thing.
+    /// The file system does not support starting writeback.
     is_refused: bool,
 }
 
-/// How much the device is asked to take at a time.
+/// Bytes that the device is asked to write at a time.
 const PIECE: u64 = 8 << 20;
 
-/// While more than this was started and is not known to be taken, the oldest of it is waited for: so an end or a sync never has
-/// much left to do, and the device never runs out of work.
+/// Once more than this was started and is not known to be on the device, wait for the oldest piece. This bounds what is left to do
+/// at a sync or at the end, and keeps the device busy.
 const ON_ITS_WAY: u64 = 64 << 20;
 
 impl Cached {
@@ -102,7 +101,7 @@ impl Cached {
         if self.left() == 0 {
             (self.taken, self.started) = (at, at);
         }
-        // After a failed sync what was written before may be written again.
+        // After a failed sync, earlier data may be written again.
         self.taken = self.taken.min(at);
         self.started = self.started.min(at);
         self.end = self.end.max(at + taken as u64);
@@ -114,7 +113,7 @@ impl Cached {
         self.taken = self.taken.min(len);
     }
 
-    /// Whether the device was not asked yet to take much of it.
+    /// Whether much of it has not yet been passed to the device.
     fn has_to_start(&self) -> bool {
         !self.is_refused && self.end - self.started >= PIECE
     }
@@ -146,11 +145,11 @@ impl Cached {
 }
 
 impl FileSink {
-    /// Creates `path` (mode 0600), or empties the file that is there. A FIFO or device that is there already becomes a
+    /// Creates `path` (mode 0600), or empties an existing file. An existing FIFO or device becomes a
     /// [`StreamSink`].
     ///
-    /// What is there is opened wherever a link leads, `/dev/stdout` included; what is not there is
-    /// never made behind one. The file is locked (`flock(2)`) until the sink is dropped.
+    /// Links to an existing file are followed, `/dev/stdout` included. A dangling link is refused: no file is created through a
+    /// link. The file is locked (`flock(2)`) until the sink is dropped.
     ///
     /// ```
     /// use forebay::store::{FileConfig, FileSink, Sink};
@@ -163,8 +162,8 @@ impl FileSink {
     /// # Errors
     /// * The path cannot be created or written.
     /// * Another sink, of this or another process, writes the file.
-    /// * It is another user's, in a folder such as /tmp ([`open_existing`](crate::store::open_existing)).
-    /// * The file holds blocks of records. [`Records::open_append`](crate::store::Records) goes on with those.
+    /// * It belongs to another user, in a folder such as /tmp ([`open_existing`](crate::store::open_existing)).
+    /// * The file holds blocks of records. [`Records::open_append`](crate::store::Records) appends to such a file.
     pub fn create(path: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
         let file = open_output(path, OpenOptions::new().write(true));
         let file = file.map_err(|cause| not_created(path, cause))?;
@@ -172,7 +171,7 @@ impl FileSink {
             let name = path.display().to_string();
             return Ok(Box::new(StreamSink::named(file, name)));
         }
-        // Where there are no locks, nobody else has one either.
+        // On a file system without locks nobody else has one either.
         if !sys::lock(&file).unwrap_or(true) {
             return Err(written_elsewhere(path));
         }
@@ -187,8 +186,8 @@ impl FileSink {
         FileSink::over(file, path, path, config, 0)
     }
 
-    /// Creates `path` (mode 0600), at which nothing may be yet, no link either. Messages say `name`, the one that the
-    /// file is going to have.
+    /// Creates `path` (mode 0600). Nothing may exist there yet, not even a link. Messages use `name`, the name the file will get
+    /// later.
     ///
     /// ```
     /// use forebay::store::{FileConfig, FileSink, Sink};
@@ -202,15 +201,15 @@ impl FileSink {
     /// ```
     ///
     /// # Errors
-    /// There is something, or it cannot be created.
+    /// Something exists at `path`, or the file cannot be created.
     pub fn create_new(path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
         let file = create_new(path).map_err(|cause| not_created(path, cause))?;
-        // A new file is nobody else's; whoever wants to lock it later finds it locked.
+        // Nobody else can hold a lock on a new file. Later openers find it locked.
         let _ = sys::lock(&file);
         FileSink::over(file, path, name, config, 0)
     }
 
-    /// Goes on with a regular file after its first `len` bytes, which stay. The caller has locked it and cut off the rest.
+    /// Continues a regular file after its first `len` bytes, which stay. The caller has locked it and truncated the rest.
     pub(in crate::store) fn after(
         file: File,
         path: &Path,
@@ -252,13 +251,13 @@ impl FileSink {
         Ok(taken)
     }
 
-    /// Sees to room for what ends at `end`.
+    /// Allocates space for data that ends at `end`.
     fn allocate(&mut self, end: u64) {
         while self.allocate_bytes > 0 && self.allocated < end {
             match sys::allocate(&self.file, self.allocated, self.allocate_bytes) {
                 Ok(()) => self.allocated += self.allocate_bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // There is no room for so much, or no such thing here: the write itself will tell.
+                // There is not enough space, or no support for allocation: the write itself will report an error.
                 Err(_) => self.allocate_bytes = 0,
             }
         }
@@ -282,7 +281,7 @@ fn is_no_failure_of_the_device(error: &io::Error) -> bool {
         .is_some_and(|errno| no_such_thing.contains(&errno))
 }
 
-/// The kernel follows no link here.
+/// Opens a new file; the kernel follows no link here.
 pub(in crate::store) fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
@@ -313,21 +312,21 @@ fn is_regular(file: &File, path: &Path) -> Result<bool> {
     Ok(about.is_file())
 }
 
-/// Whether the file begins as a block of records does. One that may be written but not read is taken for another file.
+/// Whether the file begins like a block of records. A file that is writable but not readable counts as not beginning so.
 fn holds_records(path: &Path, file: &File) -> bool {
     let mut begin = [0; MAGIC.len()];
     let read =
         |to_read: File| is_same(&to_read, file) && to_read.read_exact_at(&mut begin, 0).is_ok();
-    // For itself: opened for reading and writing, a FIFO would have a reader.
+    // Open separately for reading: a FIFO opened for reading and writing would have a reader.
     File::open(path).is_ok_and(read) && begin == MAGIC
 }
 
-/// The error of a file that somebody else has locked.
+/// The error for a file that another sink or process has locked.
 pub(in crate::store) fn written_elsewhere(path: &Path) -> Error {
     let error = Error::new(path.display().to_string(), "locking the file");
     let error = error.because(io::Error::from(io::ErrorKind::WouldBlock));
     error.advise(
-        "Another sink or process writes it: wait until that has ended, or name another file",
+        "Another sink or process writes it: wait until that has ended, or choose another file",
     )
 }
 
@@ -335,7 +334,7 @@ fn not_created(path: &Path, cause: io::Error) -> Error {
     let is_link = || path.symlink_metadata().is_ok_and(|it| it.is_symlink());
     let advice = match cause.kind() {
         io::ErrorKind::NotFound if is_link() => {
-            "It is a link that leads nowhere: remove it, or name the file itself"
+            "It is a link that leads nowhere: remove the link, or name the file itself"
         }
         io::ErrorKind::NotFound => "Make the folder first",
         io::ErrorKind::PermissionDenied if cause.raw_os_error().is_some() => {
@@ -362,9 +361,9 @@ impl Sink for FileSink {
                     && aligned(bytes.as_ptr().addr()) =>
             {
                 match direct.write_at(bytes, at) {
-                    // It is all or nothing there; the page cache takes what fits.
+                    // A direct write succeeds or fails as a whole; the page cache takes what fits.
                     Err(full) if is_full(&full) => self.write_cached(bytes, at),
-                    // The file system changed its mind: the page cache takes it as well.
+                    // The file system refused after all: use the page cache for this too.
                     Err(refused) if refused.raw_os_error() == Some(libc::EINVAL) => {
                         self.direct = None;
                         self.write_cached(bytes, at)
@@ -409,7 +408,7 @@ impl Sink for FileSink {
         };
         match done {
             Ok(()) => Ok(self.cached.left()),
-            // A file system without such a thing: the sync takes all of it.
+            // The file system does not support this: the sync covers everything.
             Err(error) if is_no_failure_of_the_device(&error) => {
                 self.cached.is_refused = true;
                 Ok(0)
@@ -424,7 +423,7 @@ impl Sink for FileSink {
         self.cached.taken = self.cached.end;
         self.cached.started = self.cached.end;
         if !self.is_folder_synced {
-            // A folder that may be written but not read cannot be opened, and so not synced.
+            // A folder that is writable but not readable cannot be opened, and so not synced.
             let Ok(folder) = File::open(&self.folder) else {
                 return Ok(false);
             };
@@ -437,11 +436,11 @@ impl Sink for FileSink {
     fn complete(&mut self) -> Result<()> {
         let failed = |what: &str| Error::new(self.name.display().to_string(), what);
         let ours = self.file.metadata();
-        let ours = ours.map_err(|cause| failed("looking at the file").because(cause))?;
+        let ours = ours.map_err(|cause| failed("reading the file's status").because(cause))?;
         match self.path.metadata() {
             Ok(there) if is_same_file(&there, &ours) => Ok(()),
             _ if ours.nlink() == 0 => Err(failed(
-                "the file was removed or replaced while it was written: what was written is lost",
+                "the file was removed or replaced while it was written: the data is lost",
             )),
             there => {
                 let error = failed("the file was renamed while it was written");
@@ -449,7 +448,7 @@ impl Sink for FileSink {
                     Ok(_) => error,
                     Err(cause) => error.because(cause),
                 };
-                Err(error.advise("What was written is whole, under another name"))
+                Err(error.advise("The file is complete, under another name"))
             }
         }
     }

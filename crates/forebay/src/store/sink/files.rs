@@ -1,35 +1,35 @@
-//! Several outputs, one after another: what rotation is made of.
+//! Several outputs, one after another: the basis of rotation.
 //!
 //! ```text
 //!  Appender::next_output ─▶ the buffers before it ─▶ cut ─▶ sync ─▶ Series::complete(n) ─▶ Series::open(n + 1)
 //! ```
-//! All of it happens where buffers are written, between two of them, so no record is lost, doubled or split, and whoever
-//! appends goes on meanwhile.
+//! The switch happens on the writing side, between two buffers. No record is lost, duplicated or split, and the appending side is
+//! not interrupted.
 
 use super::Sink;
 use crate::Result;
 use std::{io, time::Duration};
 
-/// Gives out the outputs of a [`Files`], and takes leave of each.
+/// Opens the outputs of a [`Files`], and completes each.
 pub trait Series: Send {
-    /// Makes output `number`, 0 first. After an error it is asked for the same one again, if somebody retries.
+    /// Opens output `number`, 0 first. After an error it is called again for the same number, if the store retries.
     ///
     /// # Errors
-    /// It cannot be had now.
+    /// The output is not available now.
     fn open(&mut self, number: u64) -> Result<Box<dyn Sink>>;
 
-    /// Output `number` is written, cut and, as the policy says, synced: the time to give it its final name, to remove an
-    /// old one, or to tell who waits for it. After an error as with [`open`](Series::open).
+    /// Output `number` is written, cut to its length and, if the policy says so, synced. This is the time to rename it, to remove an
+    /// old output, or to notify other programs. After an error it is called again, as with [`open`](Series::open).
     ///
     /// # Errors
-    /// That cannot be done now.
+    /// The output cannot be completed now.
     fn complete(&mut self, _number: u64) -> Result<()> {
         Ok(())
     }
 }
 
-/// A sink over a [`Series`] of others; [`Appender::next_output`](crate::store::Appender::next_output) goes from one to
-/// the next.
+/// A sink over a [`Series`] of other sinks. [`Appender::next_output`](crate::store::Appender::next_output) switches to the
+/// next.
 ///
 /// ```
 /// use forebay::store::{Appender, Config, FileConfig, FileSink, Files, Framing, Series, Sink, Whole};
@@ -64,14 +64,14 @@ pub struct Files<S> {
     series: S,
     number: u64,
     current: Box<dyn Sink>,
-    /// The current one was taken leave of, and the next could not be opened yet.
+    /// The current output was completed, and the next could not be opened yet.
     is_complete: bool,
-    /// The current one is complete by itself; the series may have renamed it since.
+    /// The sink of the current output is complete; the series may have renamed it since.
     is_checked: bool,
 }
 
 impl<S: Series> Files<S> {
-    /// Opens the first one.
+    /// Opens the first output.
     ///
     /// # Errors
     /// Those of [`Series::open`].

@@ -1,7 +1,7 @@
-//! Where the bytes go.
+//! Outputs that a store writes to.
 //!
-//! [`Sink`] is what the store asks of an output. [`FileSink`] is a regular file that we made, [`StreamSink`] a pipe, a
-//! device or a descriptor that we were handed, [`Files`] several outputs, one after another.
+//! [`Sink`] is what the store needs from an output. [`FileSink`] is a regular file that the store creates. [`StreamSink`] is a pipe,
+//! a device or an inherited descriptor. [`Files`] is several outputs, one after another.
 
 mod claim;
 mod file;
@@ -21,7 +21,7 @@ use std::{io, time::Duration};
 
 /// An output that a store can drain into.
 ///
-/// Write your own to send buffers elsewhere, or to inject faults in a test.
+/// Implement it to send buffers elsewhere, or to inject faults in a test.
 ///
 /// ```
 /// use forebay::store::{Appender, Config, Framing, Sink, Whole};
@@ -54,14 +54,14 @@ use std::{io, time::Duration};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub trait Sink: Send {
-    /// Writes some of `bytes`, which belong at offset `at`; says how many were taken.
-    /// Offsets come without holes; after an error the rest of the same bytes may be offered again.
+    /// Writes some of `bytes`, which belong at offset `at`, and returns how many it took.
+    /// Offsets are contiguous. After an error the rest of the same bytes may be offered again.
     ///
     /// # Errors
-    /// As `write(2)`. `WouldBlock` means: [`wait`](Sink::wait), then again.
+    /// As `write(2)`. After `WouldBlock` the store calls [`wait`](Sink::wait) and then tries again.
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize>;
 
-    /// Waits until [`write`](Sink::write) may take something, for `limit` at most.
+    /// Waits up to `limit` until [`write`](Sink::write) may take something.
     ///
     /// # Errors
     /// As `poll(2)`.
@@ -69,22 +69,22 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// How messages call it; empty where it has no name.
+    /// The sink's name in messages; empty if it has none.
     fn name(&self) -> String {
         String::new()
     }
 
-    /// Whether aligned whole buffers go past the page cache.
+    /// Whether aligned whole buffers bypass the page cache.
     fn is_direct(&self) -> bool {
         false
     }
 
-    /// Whether a write only copies to memory, and so waits for no device as a rule.
+    /// Whether a write only copies to memory, and so usually waits for no device.
     fn is_in_memory(&self) -> bool {
         false
     }
 
-    /// Cuts the output after `len` bytes; `false` where that cannot be done.
+    /// Truncates the output to `len` bytes; `false` if that is not possible.
     ///
     /// # Errors
     /// As `ftruncate(2)`.
@@ -92,41 +92,41 @@ pub trait Sink: Send {
         Ok(false)
     }
 
-    /// Whether the store falls behind. While it does, a write that returns soon is better than one that spares the processor: a
-    /// [`FileSink`] goes through the page cache.
+    /// Reports whether the store has a backlog. If it does, a write that returns quickly is better than one that saves CPU time: a
+    /// [`FileSink`] then writes through the page cache.
     fn hurry(&mut self, _is_behind: bool) {}
 
-    /// For an output with a cache, such as a file in the page cache: has the device start on the next piece of what lies there, or
-    /// with `wait` waits until the device has taken the next piece. Returns the bytes that are left in the cache.
+    /// For a sink with a cache, such as a file in the page cache: makes the device start writing the next cached piece. With `wait`,
+    /// waits until the device has the next piece. Returns the number of bytes left in the cache.
     ///
     /// # Errors
-    /// As `fdatasync(2)`: what was written is neither known durable nor known lost.
+    /// As `fdatasync(2)`: it is then unknown whether written data is durable or lost.
     fn write_back(&mut self, _wait: bool) -> io::Result<u64> {
         Ok(0)
     }
 
-    /// Makes all that was written durable; `false` where nothing can be promised.
+    /// Makes everything written durable; `false` if the sink cannot promise that.
     ///
     /// # Errors
-    /// As `fdatasync(2)`; then what was written is neither known durable nor known lost.
+    /// As `fdatasync(2)`; it is then unknown whether written data is durable or lost.
     fn sync(&mut self) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// What follows goes to the next output, from offset 0. All before is written, cut to its
-    /// length and synced as the policy says. After an error it is called again, if somebody retries.
+    /// What follows goes to the next output, from offset 0. Everything before is written, cut to its length and, if the policy says so,
+    /// synced. After an error it is called again, if the store retries.
     ///
     /// # Errors
-    /// There is none, or it cannot be had now.
+    /// There is no next output, or it is not available now.
     fn next_output(&mut self) -> Result<()> {
-        Err(Error::new(self.name(), "going on to another output")
+        Err(Error::new(self.name(), "switching to another output")
             .advise("Use a sink that has several, such as Files"))
     }
 
-    /// Nothing follows: this was the last output, and it is cut and synced as well.
+    /// Nothing follows: this was the last output, and it is also cut to its length and synced.
     ///
     /// # Errors
-    /// It could not be given its final shape.
+    /// The output could not be completed.
     fn complete(&mut self) -> Result<()> {
         Ok(())
     }

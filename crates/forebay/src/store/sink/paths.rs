@@ -1,7 +1,7 @@
-//! Links that another user may have put where we are about to write, and errors that only `close(2)` reports.
+//! Resolves links safely in shared folders, and reports errors of `close(2)`.
 //!
-//! In a folder like `/tmp` another user can create a link under the name that we are about to write to. The kernel refuses
-//! to follow it only where `fs.protected_symlinks` is set, and never when the link is read as text (`readlink(2)`).
+//! In a folder like `/tmp` another user can create a link under the name that the program is about to write to. The kernel refuses
+//! to follow it only if `fs.protected_symlinks` is set, and never when the link is read as text (`readlink(2)`).
 //! [`resolve`] always refuses.
 
 use super::claim::refuse_foreign_in;
@@ -12,10 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// As the kernel's own limit.
+/// The same as the kernel's limit.
 const MAX_LINKS: usize = 40;
 
-/// Follows the symbolic links at the end of `path`, and returns the path of what they lead to, which need not exist.
+/// Follows the symbolic links at the end of `path` and returns the path of the target, which need not exist.
 ///
 /// A link in `/proc`, which `/dev/stdout` leads to, is returned as it is: its target has no path.
 ///
@@ -46,14 +46,14 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
         let folder = fs::metadata(folder.unwrap_or(Path::new(".")))?;
         refuse_foreign_in(&folder, &found)?;
         let target = fs::read_link(&path)?;
-        // An absolute target replaces all of it.
+        // An absolute target replaces the whole path.
         path.pop();
         path.push(target);
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
-/// Closes `file` and reports what `close(2)` does: on network file systems and with quotas, that a write failed.
+/// Closes `file` and reports the error of `close(2)`: on network file systems and with quotas it can be that of an earlier write.
 ///
 /// ```
 /// forebay::store::close(std::fs::File::open("/dev/null")?)?;

@@ -1,4 +1,4 @@
-//! A pipe, a socket, a device, or whatever descriptor we were handed.
+//! A pipe, a socket, a device, or an inherited descriptor.
 
 use super::Sink;
 use crate::sys::file as sys;
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// A pipe, FIFO, device or inherited descriptor: plain `write(2)` in order, nothing else.
+/// A pipe, FIFO, device or inherited descriptor: plain `write(2)` in order.
 ///
 /// ```
 /// use forebay::store::{Sink, StreamSink};
@@ -27,26 +27,25 @@ use std::{
 /// assert_eq!(said, "down the pipe");
 /// ```
 ///
-/// It never blocks where that can be had, so that a reader who stands still cannot keep a writer
-/// from being told to give up.
+/// It avoids blocking where possible, so that a writer can still be abandoned while the reader has stopped reading.
 pub struct StreamSink {
     file: File,
     manner: Manner,
     name: String,
 }
 
-/// How not to block.
+/// How to avoid blocking.
 enum Manner {
-    /// A pipe, opened anew without blocking.
+    /// A pipe, reopened as non-blocking.
     Reopened,
-    /// A pipe that cannot be opened anew: a page at a time, when there is room for one.
+    /// A pipe that cannot be reopened: write one page at a time, when there is room for one.
     PageByPage,
     Socket,
-    /// A device, or a regular file that we were handed.
+    /// A device, or a regular file that was inherited.
     Plain,
 }
 
-/// What a pipe takes whole once it says that it takes anything (`PIPE_BUF`).
+/// Bytes that a pipe takes whole once it is writable (`PIPE_BUF`).
 const PIPE_PAGE: usize = 4096;
 
 impl StreamSink {
@@ -55,7 +54,7 @@ impl StreamSink {
         StreamSink::named(file, String::new())
     }
 
-    /// A sink over an open descriptor, which messages call `name`.
+    /// A sink over an open descriptor, called `name` in messages.
     pub fn named(file: File, name: impl Into<String>) -> Self {
         let name = name.into();
         let kind = file.metadata().map(|meta| meta.file_type()).ok();
@@ -72,7 +71,7 @@ impl StreamSink {
 }
 
 impl AsFd for StreamSink {
-    /// To poll for room beside other descriptors, not to write.
+    /// For polling together with other descriptors, not for writing.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
