@@ -181,17 +181,17 @@ fn an_answer_that_ends_early_is_an_error_that_counts() {
     let cases = [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello",
-            "5 of 9 bytes came",
+            "5 of 9 bytes arrived",
             "hello",
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
-            "5 bytes came, and not the last chunk",
+            "5 bytes arrived, but not the last chunk",
             "hello",
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello",
-            "5 bytes came",
+            "5 bytes arrived",
             "hello",
         ),
         (
@@ -199,7 +199,7 @@ fn an_answer_that_ends_early_is_an_error_that_counts() {
             "within its head, after 28 bytes",
             "",
         ),
-        ("", "without an answer", ""),
+        ("", "without a response", ""),
     ];
     for (answer, says, came) in cases {
         let ran = get(&[&http(serve_bytes(answer), "/")]);
@@ -221,7 +221,7 @@ fn silence_has_a_limit_in_the_head_and_in_the_body() {
             client.wait();
         });
         let ran = get(&["--silence", "200ms", &http(server, "/")]);
-        fails(&ran, 1, "nothing moved for 0.2 s");
+        fails(&ran, 1, "no data was transferred for 0.2 s");
     }
 }
 
@@ -229,7 +229,7 @@ fn silence_has_a_limit_in_the_head_and_in_the_body() {
 fn answers_that_make_no_sense_are_refused() {
     let ok = "HTTP/1.1 200 OK\r\n";
     let cases = [
-        ("SSH-2.0-x\r\n".to_owned(), "no HTTP/1 answer"),
+        ("SSH-2.0-x\r\n".to_owned(), "not an HTTP/1 response"),
         (
             format!("{ok}A: {}", "x".repeat(70_000)),
             "does not end within 65536 bytes",
@@ -323,10 +323,10 @@ fn redirects_that_lead_nowhere_are_refused() {
         ));
     });
     for (path, says) in [
-        ("/c", "in a circle"),
-        ("/f", "cannot fetch by 'file'"),
+        ("/c", "in a loop"),
+        ("/f", "unsupported scheme 'file'"),
         ("/u", "a user name or password"),
-        ("/0", "without one Location"),
+        ("/0", "without exactly one Location"),
     ] {
         let ran = get(&[&http(server, path)]);
         fails(&ran, 1, says);
@@ -343,7 +343,7 @@ fn redirects_that_lead_nowhere_are_refused() {
 fn requests_that_make_no_sense_are_refused_before_anything_is_sent() {
     for (args, says) in [
         (vec!["host/path"], "such as http://host/path"),
-        (vec!["ftp://host/"], "cannot fetch by 'ftp'"),
+        (vec!["ftp://host/"], "unsupported scheme 'ftp'"),
         (vec!["http://me:secret@host/"], "user name or password"),
         (
             vec!["http://host/", "--silence", "0"],

@@ -1,4 +1,4 @@
-//! The wire: ports, capture formats, whole captures in which every packet is accounted for, and pipes of bytes.
+//! Ports, capture formats, capture sessions in which every packet is accounted for, and byte pipes.
 //!
 //! ```text
 //!  open ──▶ port: sim · af_packet ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe
@@ -7,10 +7,11 @@
 //!  file, FIFO, TCP ──▶ pipe: two threads and a forebay::stream ──▶ files, FIFOs, TCP
 //! ```
 //!
-//! Apart from those, [`http`] fetches a resource through a [stream](forebay::stream) of bytes.
+//! In addition, [`http`] fetches a resource through a [byte stream](forebay::stream).
 //!
-//! Begin with [`session::Session`], a capture as one library call; [`port::Port`] is what a source
-//! of packets implements, [`ledger::Ledger`] the law that every run is held to. [`pipe::Pipe`] moves bytes, and knows no packets.
+//! Begin with [`session::Session`], which runs a capture with one call. [`port::Port`] is the trait that every source of packets
+//! implements, and [`ledger::Ledger`] checks that every packet of a run is counted. [`pipe::Pipe`] moves bytes and knows nothing
+//! of packets.
 
 pub mod af_packet;
 #[cfg(test)]

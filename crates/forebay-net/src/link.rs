@@ -1,9 +1,8 @@
 //! Network interfaces as the kernel lists them: names, states, hardware and 64-bit drop counters.
 //!
-//! Asked over netlink (`RTM_GETLINK`, `man 7 rtnetlink`), because that answers for the network
-//! namespace this process is in and needs no privilege; `/sys/class/net` shows the namespace that
-//! mounted it. What it may touch: one netlink socket, read only. Where to read next:
-//! [`af_packet`](crate::af_packet), which captures from what is listed here.
+//! The list comes from netlink (`RTM_GETLINK`, `man 7 rtnetlink`). Netlink answers for the network namespace of this process and
+//! needs no privilege; `/sys/class/net` shows the namespace that mounted it instead. This module uses one netlink socket, read
+//! only. [`af_packet`](crate::af_packet) captures from the interfaces listed here.
 //!
 //! ```
 //! for link in forebay_net::link::interfaces()? {
@@ -12,7 +11,7 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
-//! An answer is a row of messages, each a row of attributes; everything is padded to 4 bytes:
+//! An answer is a sequence of messages, and each message is a sequence of attributes. Everything is padded to 4 bytes:
 //!
 //! ```text
 //! nlmsghdr 16 │ ifinfomsg 16 │ len type value… │ len type value… │ ┊ nlmsghdr 16 │ …
@@ -23,43 +22,42 @@ use crate::sys;
 use forebay::{Error, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// One network interface, as it was when asked.
+/// One network interface, in its state at the time of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// The kernel's number for it, from 1.
+    /// The kernel's interface index, from 1.
     pub index: u32,
-    /// The name users type: `eth0`.
+    /// The interface name, such as `eth0`.
     pub name: String,
     /// `IFF_…` flags (`man 7 netdevice`).
     pub flags: u32,
     /// The hardware type, an `ARPHRD_…` number: 1 is Ethernet, 772 loopback, 65534 none.
     pub hardware: u16,
-    /// The largest payload in bytes, link-layer header not counted.
+    /// The largest payload in bytes, without the link-layer header.
     pub mtu: u32,
     /// The operational state of RFC 2863: 0 unknown, 2 down, 6 up, …
     pub operational: u8,
-    /// Frames lost before any socket saw them: `rx_missed_errors` + `rx_fifo_errors` since the
-    /// interface was made.
+    /// Frames lost before any socket saw them: `rx_missed_errors` + `rx_fifo_errors` since the interface was created.
     pub dropped: u64,
 }
 
 impl Link {
-    /// Whether the interface is switched on.
+    /// Whether the interface is up (`IFF_UP`).
     pub fn is_up(&self) -> bool {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
-    /// Whether it can carry frames: a cable, a peer.
+    /// Whether it can carry frames (`IFF_RUNNING`), for example because a cable is connected.
     pub fn is_running(&self) -> bool {
         self.flags & libc::IFF_RUNNING as u32 != 0
     }
 
-    /// Whether it only leads back to this machine.
+    /// Whether it is a loopback interface.
     pub fn is_loopback(&self) -> bool {
         self.flags & libc::IFF_LOOPBACK as u32 != 0
     }
 
-    /// The hardware type in words, or its number.
+    /// The name of the hardware type, or its number.
     ///
     /// ```
     /// let link = forebay_net::link::Link { hardware: 1, ..Default::default() };
@@ -75,21 +73,21 @@ impl Link {
     }
 }
 
-/// All interfaces of this network namespace, in the kernel's order.
+/// Returns all interfaces of this network namespace, in the kernel's order.
 ///
 /// # Errors
-/// Netlink could not be asked.
+/// A netlink request failed.
 pub fn interfaces() -> Result<Vec<Link>> {
     Netlink::open()?.links()
 }
 
-/// A netlink socket; it goes on answering for the namespace in which it was opened.
+/// A netlink socket. It always answers for the namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Netlink(OwnedFd);
 
 const HEADER: usize = 16;
 const INFO: usize = 16;
-/// The kernel fills at most 32 KiB a read for a dump, and one interface is far smaller.
+/// The kernel fills at most 32 KiB per read of a dump, and one interface takes far less.
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl Netlink {
@@ -99,7 +97,7 @@ impl Netlink {
             .map_err(|cause| failed().because(cause))
     }
 
-    /// A socket to which the kernel sends every change of an interface from now on.
+    /// Opens a socket to which the kernel sends every interface change from now on.
     pub(crate) fn listen() -> Result<Self> {
         let netlink = Netlink::open()?;
         sys::join_netlink(netlink.0.as_fd(), libc::RTMGRP_LINK as u32)
@@ -107,10 +105,10 @@ impl Netlink {
         Ok(netlink)
     }
 
-    /// The interfaces that were made or changed since the last call, of a socket that listens; never waits.
+    /// Returns the interfaces that were created or changed since the last call. The socket must come from `listen`. Never waits.
     ///
     /// # Errors
-    /// More happened than the kernel keeps for us, and some of it is lost.
+    /// The kernel's queue overflowed, and some changes are lost.
     pub(crate) fn heard(&self) -> Result<Vec<Link>> {
         let (mut links, mut buffer) = (Vec::new(), vec![0; BUFFER_BYTES]);
         loop {
@@ -125,19 +123,19 @@ impl Netlink {
         }
     }
 
-    /// Every interface.
+    /// Returns every interface.
     pub(crate) fn links(&self) -> Result<Vec<Link>> {
-        // A dump that an interface change ran into may miss one (NLM_F_DUMP_INTR): ask again.
+        // A dump during which interfaces changed may be incomplete (NLM_F_DUMP_INTR): ask again.
         for _ in 0..5 {
             let (links, whole) = self.ask(0)?;
             if whole {
                 return Ok(links);
             }
         }
-        Err(failed().advise("Interfaces come and go too fast to be listed: try again"))
+        Err(failed().advise("The interfaces change too fast to be listed: try again"))
     }
 
-    /// One interface, or `None` when there is no such index (any more).
+    /// Returns one interface, or `None` if the index does not exist (any more).
     pub(crate) fn link(&self, index: u32) -> Result<Option<Link>> {
         match self.ask(index) {
             Ok((links, _)) => Ok(links.into_iter().find(|link| link.index == index)),
@@ -146,13 +144,13 @@ impl Netlink {
         }
     }
 
-    /// One that nobody answers.
+    /// A socket without a kernel that answers.
     #[cfg(test)]
     pub(crate) fn deaf() -> Self {
         Netlink(sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).expect("a socket"))
     }
 
-    /// Asks for one interface, or with index 0 for all; also says whether the answer is consistent.
+    /// Requests one interface, or all with index 0. The flag reports whether the answer is consistent.
     fn ask(&self, index: u32) -> Result<(Vec<Link>, bool)> {
         let wrap = |cause| failed().because(cause);
         sys::send(self.0.as_fd(), &request(index)).map_err(wrap)?;
@@ -164,7 +162,7 @@ impl Netlink {
                 return Err(failed().advise("The kernel's answer is longer than 64 KiB"));
             };
             match parse(answer, &mut links, &mut whole).map_err(wrap)? {
-                // A single interface is answered by a single message, without an end mark.
+                // The answer for a single interface is a single message without an end marker.
                 Answer::More if index == 0 => {}
                 _ => return Ok((links, whole)),
             }
@@ -193,7 +191,7 @@ enum Answer {
     Done,
 }
 
-/// Reads one datagram of an answer. Whatever does not fit its own lengths is left out.
+/// Parses one datagram of an answer. Messages and attributes whose lengths do not fit are skipped.
 fn parse(mut bytes: &[u8], links: &mut Vec<Link>, whole: &mut bool) -> std::io::Result<Answer> {
     while let (Some(len), Some(kind), Some(flags)) =
         (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6))
@@ -221,7 +219,7 @@ fn parse(mut bytes: &[u8], links: &mut Vec<Link>, whole: &mut bool) -> std::io::
     Ok(Answer::More)
 }
 
-/// One `RTM_NEWLINK` message without its header.
+/// Parses one `RTM_NEWLINK` message, given without its header.
 fn link(message: &[u8]) -> Option<Link> {
     let mut link = Link {
         hardware: u16_at(message, 2)?,
@@ -252,7 +250,7 @@ fn link(message: &[u8]) -> Option<Link> {
     Some(link)
 }
 
-/// `struct rtnl_link_stats64` (linux/if_link.h) is 64-bit numbers; these two come before the socket.
+/// `struct rtnl_link_stats64` (linux/if_link.h) is an array of 64-bit counters; these two count losses before any socket.
 fn stats_dropped(stats: &[u8]) -> Option<u64> {
     const RX_FIFO_ERRORS: usize = 14;
     const RX_MISSED_ERRORS: usize = 15;
@@ -267,7 +265,7 @@ fn stats_dropped(stats: &[u8]) -> Option<u64> {
 }
 
 fn padded(len: usize) -> usize {
-    // At least one step, so that a length of 0 cannot hold the loop.
+    // At least one step, so that a length of 0 cannot cause an endless loop.
     len.max(1).next_multiple_of(4)
 }
 

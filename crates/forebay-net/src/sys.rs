@@ -1,8 +1,8 @@
-//! The crate's only system calls, each as thin as it can be; nothing here decides anything.
+//! All system calls of the crate that need unsafe code, as thin wrappers without policy.
 //!
-//! What it may touch: descriptors and mappings it is handed. Who uses it: [`link`](crate::link) for
-//! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring, [`repair`](crate::repair) to see
-//! who else writes a file, [`standard`](crate::standard) for what was closed from the start.
+//! The functions touch only the descriptors and mappings that they are given. Their callers are [`link`](crate::link) for
+//! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring, [`repair`](crate::repair) to detect other writers
+//! of a file, and [`standard`](crate::standard) to detect standard streams that were closed at the start.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Turns the C convention of "-1 and errno" into a result.
+/// Converts the C convention of "-1 and errno" to a result.
 fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
     if answer < 0 {
         Err(io::Error::last_os_error())
@@ -21,13 +21,13 @@ fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// The standard descriptors that were closed when the program began, one bit each. Written once, before `main`. Relaxed: no other
-/// thread is there by then.
+/// thread exists at that time.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Notes them. The runtime's own start opens `/dev/null` in their place, and nothing tells the two apart afterwards.
+/// Records them. The start-up code of the Rust runtime opens `/dev/null` in their place, after which they look open.
 extern "C" fn note_closed() {
     for number in 0..3 {
-        // SAFETY: takes and keeps no memory of ours; a descriptor that is closed is an error and nothing else.
+        // SAFETY: passes no memory to the kernel; for a closed descriptor the call only returns an error.
         let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
         if flags < 0 {
             CLOSED.fetch_or(1 << number, Ordering::Relaxed);
@@ -35,8 +35,8 @@ extern "C" fn note_closed() {
     }
 }
 
-// SAFETY: the section holds pointers to functions of C that are called before `main`, with arguments that this one ignores. It
-// uses one system call and one atomic, and nothing of the runtime, which is not there yet.
+// SAFETY: the section holds pointers to C functions that are called before `main`, with arguments that this one ignores. It
+// uses one system call and one atomic, and nothing of the Rust runtime, which is not yet initialized.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_CLOSED: extern "C" fn() = note_closed;
@@ -46,15 +46,15 @@ pub(crate) fn was_closed(number: u8) -> bool {
     CLOSED.load(Ordering::Relaxed) >> number & 1 == 1
 }
 
-/// A socket of its own, closed on exec. Protocol 0 on a packet socket receives nothing until bound.
+/// Opens a socket, closed on exec. A packet socket of protocol 0 receives nothing until it is bound.
 pub(crate) fn socket(
     domain: libc::c_int,
     kind: libc::c_int,
     protocol: libc::c_int,
 ) -> io::Result<OwnedFd> {
-    // SAFETY: takes and keeps no memory of ours.
+    // SAFETY: passes no memory to the kernel.
     let raw = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor for us; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
@@ -72,10 +72,10 @@ pub(crate) fn set_option<T: Copy>(
     Ok(())
 }
 
-/// Types for which whatever the kernel writes is a value.
+/// Types for which any bytes that the kernel writes are a valid value.
 ///
 /// # Safety
-/// Every pattern of bits must be valid: integers and structures of integers.
+/// Every bit pattern must be valid, as it is for integers and structures of integers.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: an integer.
@@ -83,7 +83,7 @@ unsafe impl Plain for libc::c_int {}
 // SAFETY: three unsigned integers.
 unsafe impl Plain for libc::tpacket_stats_v3 {}
 
-/// Reads a socket option over `value`; a shorter answer leaves the rest of `value` as it was.
+/// Reads a socket option into `value`. If the kernel's answer is shorter, the rest of `value` is unchanged.
 pub(crate) fn get_option<T: Plain>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -92,7 +92,7 @@ pub(crate) fn get_option<T: Plain>(
 ) -> io::Result<T> {
     let mut len = size_of::<T>() as libc::socklen_t;
     let bytes = ptr::from_mut(&mut value).cast();
-    // SAFETY: the kernel writes at most `len` bytes into `value`, ours alone; T takes any bits (Plain).
+    // SAFETY: the kernel writes at most `len` bytes into `value`, which only we use; every bit pattern is a valid T (Plain).
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, bytes, &mut len) })?;
     Ok(value)
 }
@@ -125,9 +125,9 @@ pub(crate) fn send(fd: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Has a netlink socket receive what the kernel sends to these groups.
+/// Subscribes a netlink socket to these groups.
 pub(crate) fn join_netlink(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
-    // SAFETY: integers, for which zero is a value.
+    // SAFETY: all fields are integers, for which zero is a valid value.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as u16;
     address.nl_groups = groups;
@@ -137,12 +137,12 @@ pub(crate) fn join_netlink(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives one message and returns its true length, which may exceed the buffer: then it was cut.
+/// Receives one message and returns its true length. A length above the buffer's means that the message was truncated.
 pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     receive_with(fd, buffer, 0)
 }
 
-/// As [`receive`], of a message that is there already; never waits.
+/// Like [`receive`], but never waits: without a message it returns `WouldBlock`.
 pub(crate) fn receive_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     receive_with(fd, buffer, libc::MSG_DONTWAIT)
 }
@@ -159,38 +159,38 @@ fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io
     }
 }
 
-/// Whether somebody has this file open for writing: the system grants a lease for reading only on a file that nobody
-/// writes.
+/// Whether another descriptor has this file open for writing. The kernel grants a read lease only on a file that is not open for
+/// writing.
 ///
 /// # Errors
-/// As `fcntl(2)` for `F_SETLEASE`: the file is somebody else's, or its file system knows no leases.
+/// As `fcntl(2)` for `F_SETLEASE`: the file belongs to another user, or its file system does not support leases.
 pub(crate) fn has_writers(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: takes and keeps no memory of ours.
+    // SAFETY: passes no memory to the kernel.
     match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) }) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
         Err(error) => return Err(error),
     }
-    // SAFETY: as above; it gives back the lease that was just had, on the same descriptor.
+    // SAFETY: as above; releases the lease that was just taken, on the same descriptor.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
     Ok(false)
 }
 
-/// Takes a lease for writing on a file that only this descriptor has open: from then on the kernel has every other opening wait until the
-/// descriptor is closed, for `/proc/sys/fs/lease-break-time` at most.
+/// Takes a write lease on a file that only this descriptor has open. From then on the kernel makes every other `open` wait until
+/// the descriptor is closed, for at most `/proc/sys/fs/lease-break-time`.
 ///
 /// # Errors
 /// As `fcntl(2)` for `F_SETLEASE`; `WouldBlock`: another descriptor has the file open.
 pub(crate) fn keep_others_out(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // An opening is announced by a signal, SIGIO as a rule, which would end the process. SIGURG is ignored as a rule.
-    // SAFETY: takes and keeps no memory of ours.
+    // The kernel announces an `open` with a signal. The default is SIGIO, which would end the process; SIGURG is ignored by
+    // default. SAFETY: passes no memory to the kernel.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
     // SAFETY: as above.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) })?;
     Ok(())
 }
 
-/// Which signal announces that a lease is to be given back (linux/fcntl.h, include/uapi/asm-generic/fcntl.h).
+/// The command that selects the signal for lease breaks (linux/fcntl.h, include/uapi/asm-generic/fcntl.h).
 const F_SETSIG: libc::c_int = 10;
 
 /// A shared, readable and writable mapping; unmapped when dropped.
@@ -200,17 +200,17 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the mapping is a range of addresses of the process, not bound to the thread that made it;
-// nothing is reached through `&Mapping` but its address.
+// SAFETY: the mapping is an address range of the process and not bound to the thread that created it; `&Mapping` gives access
+// only to its address.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of a descriptor: a packet socket's rings, whose pages the kernel maps at once (packet_mmap).
+    /// Maps `len` bytes of a descriptor: the rings of a packet socket, whose pages the kernel maps at once (packet_mmap).
     pub(crate) fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         Self::map(fd.as_raw_fd(), libc::MAP_SHARED, len)
     }
 
-    /// Zeroed memory that looks like a ring, for tests without a socket.
+    /// Zeroed memory with the shape of a ring, for tests without a socket.
     #[cfg(test)]
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
         Self::map(-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, len)
@@ -218,7 +218,7 @@ impl Mapping {
 
     fn map(fd: libc::c_int, flags: libc::c_int, len: usize) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: with no address asked for, the kernel chooses a free range: no mapping of ours moves.
+        // SAFETY: without a requested address the kernel chooses a free range, so no existing mapping is replaced.
         let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -228,7 +228,7 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// The first byte, aligned to a page.
+    /// The first byte, page-aligned.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -241,8 +241,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `map` got; whoever handed out pointers into it borrows or
-        // owns this mapping, so none is used any more. The only failure is a bad argument.
+        // SAFETY: exactly the range that `map` returned. All code with pointers into it borrows or owns this mapping, so none is
+        // in use any more. The only possible failure is a bad argument.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

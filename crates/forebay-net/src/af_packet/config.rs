@@ -1,12 +1,12 @@
-//! What to ask of a packet socket, checked before anything is opened; and the shape of the ring
-//! that comes of it. Pure: it reads the size of free memory, nothing else.
+//! Settings of a packet socket, checked before anything is opened, and the ring shape derived from them. Apart from the amount
+//! of free memory, nothing outside this module is read.
 
 use super::ring::Blocks;
 use crate::filter::Filter;
 use forebay::{Error, Result};
 use std::time::Duration;
 
-/// What to ask for when an interface is opened.
+/// Settings for opening an interface.
 ///
 /// ```
 /// use forebay_net::af_packet::Config;
@@ -17,30 +17,30 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of the ring that the kernel fills, all its blocks together. It is kernel memory that
-    /// cannot be swapped. Default 64 MiB; at least 8 pages; rounded down to whole blocks.
+    /// Total bytes of the ring that the kernel fills. This is kernel memory that cannot be swapped. Default 64 MiB; at least
+    /// 8 pages; rounded down to whole blocks.
     pub ring_bytes: u64,
-    /// Bytes of one block, the unit in which the ring changes hands: a power of two, at least a
-    /// page. Default 1 MiB. Halved until the ring has 8 blocks, doubled until a frame of the
-    /// interface's MTU fits.
+    /// Bytes of one block. The kernel and the program hand the ring to each other block by block. A power of two, at least a
+    /// page; default 1 MiB. Halved until the ring has 8 blocks, then doubled until a frame of the interface's MTU fits.
     pub block_bytes: u32,
-    /// How long the kernel may keep a block that is not full: 1 ms to 10 s, whole milliseconds.
-    /// Default 100 ms. While its timer closes a block it drops frames that come on another
-    /// processor, though there is room: the less often the better.
+    /// How long the kernel may keep a block that is not full: 1 ms to 10 s, in whole milliseconds. Default 100 ms. While the
+    /// kernel's timer closes a block, the kernel drops frames that arrive on another processor even though there is room, so
+    /// longer times lose fewer frames.
     pub retire: Duration,
-    /// Also frames that are not addressed to this machine. Default true.
+    /// Also capture frames that are not addressed to this machine (promiscuous mode). Default true.
     pub promiscuous: bool,
-    /// The most bytes kept of a frame, from 1. Default 262144.
+    /// The maximum number of bytes kept of a frame, at least 1. Default 262144.
     pub snaplen: u32,
-    /// Which frames are wanted; the kernel leaves the others out, and does not count them.
+    /// The filter. The kernel leaves out frames that do not match, and does not count them.
     pub filter: Option<Filter>,
-    /// Only frames that come in. Default false; the loopback interface always does this, since it
-    /// would show each frame twice.
+    /// Capture only incoming frames. Default false. The loopback interface always does this, since it would otherwise show each
+    /// frame twice.
     pub incoming_only: bool,
-    /// Of all interfaces (`any`) only those with Ethernet frames, for an output that holds one link type. Default false.
+    /// With all interfaces (`any`), use only those with Ethernet frames, for an output that holds one link type. Default false.
     pub ethernet_only: bool,
-    /// The interface going down is an error that ends the port. Default false: the port waits until the interface is up again, and
-    /// counts that in [`Port::outages`](crate::port::Port::outages). An interface that is deleted always ends it.
+    /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up
+    /// again, and counts the outage in [`Port::outages`](crate::port::Port::outages). Deleting the interface always ends the
+    /// port.
     pub stop_on_down: bool,
 }
 
@@ -60,24 +60,24 @@ impl Default for Config {
     }
 }
 
-/// The kernel gets a new block while we hold the old ones; with fewer it would soon have none, and
-/// drops could no longer be placed exactly.
+/// The kernel gets a new block while we hold the old ones. With fewer blocks it would soon have none, and drops could no longer
+/// be attributed exactly.
 const LEAST_BLOCKS: u64 = 8;
 
 impl Config {
-    /// Whether the values make sense together.
+    /// Checks that the values are consistent.
     ///
     /// # Errors
-    /// Says which value does not, and what it may be.
+    /// A value is out of range. The error names the value and its range.
     pub fn validate(&self) -> Result<()> {
         let page = page_bytes();
         let least = LEAST_BLOCKS * page;
         let wrong = |what: String, advice: String| Err(Error::new("ring", what).advise(advice));
         if self.ring_bytes < least {
             return wrong(
-                format!("{} bytes are too few", self.ring_bytes),
+                format!("a ring of {} bytes is too small", self.ring_bytes),
                 format!(
-                    "It needs {LEAST_BLOCKS} blocks of a page: -B {} at least",
+                    "It needs {LEAST_BLOCKS} blocks of a page: give -B at least {}",
                     least >> 10
                 ),
             );
@@ -98,20 +98,20 @@ impl Config {
             );
         }
         if self.snaplen == 0 {
-            return Err(Error::new("", "a snapshot length of 0 keeps nothing")
+            return Err(Error::new("", "a snapshot length of 0 captures nothing")
                 .advise("Choose 1 or more, or 262144 for all"));
         }
         Ok(())
     }
 
-    /// The ring's shape on an interface with this MTU.
+    /// Computes the ring's shape on an interface with this MTU.
     pub(super) fn blocks(&self, mtu: u32) -> Blocks {
         let page = page_bytes();
         let mut bytes = u64::from(self.block_bytes);
         while bytes > page && self.ring_bytes / bytes < LEAST_BLOCKS {
             bytes /= 2;
         }
-        // Ethernet header and two VLAN tags beside the payload; 64 KiB is the most a plain frame has.
+        // Ethernet header and two VLAN tags in addition to the payload. A frame without offloads has at most 64 KiB.
         let frame = self.snaplen.min(mtu.min(65_536) + 22);
         while u64::from(
             Blocks {
@@ -130,7 +130,7 @@ impl Config {
         }
     }
 
-    /// Refuses a ring for which the kernel would have to swap or kill: it takes all of it at once.
+    /// Rejects a ring so large that the kernel would have to swap or kill processes: it allocates the whole ring at once.
     pub(super) fn fits_memory(&self, blocks: Blocks) -> Result<()> {
         let wanted = blocks.total_bytes() as u64;
         match available_bytes() {
@@ -147,7 +147,7 @@ impl Config {
         }
     }
 
-    /// Whole milliseconds, at least one: 0 would let the kernel choose.
+    /// Whole milliseconds, at least one: with 0 the kernel would choose.
     pub(super) fn retire_ms(&self) -> u32 {
         u32::try_from(self.retire.as_millis())
             .unwrap_or(u32::MAX)
@@ -159,7 +159,7 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// What the kernel says it can give without swapping; `None` where it does not say.
+/// The memory that the kernel can provide without swapping; `None` if the kernel does not report it.
 fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
@@ -234,7 +234,7 @@ mod tests {
                     ring_bytes: 4096,
                     ..Config::default()
                 },
-                "too few",
+                "too small",
             ),
             (
                 Config {
@@ -255,7 +255,7 @@ mod tests {
                     snaplen: 0,
                     ..Config::default()
                 },
-                "keeps nothing",
+                "captures nothing",
             ),
         ] {
             let text = config.validate().unwrap_err().to_string();

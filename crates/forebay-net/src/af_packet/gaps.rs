@@ -1,9 +1,8 @@
-//! Where the kernel's drops lie between the frames: which frame has to say how many were lost
-//! before it.
+//! Attributes the kernel's drops to frames: which frame reports how many were lost before it.
 //!
-//! The kernel drops a frame only when the block it wants to fill next is still ours
-//! (`__packet_rcv_has_room` and `prb_dispatch_next_block` in net/packet/af_packet.c). Blocks go
-//! round in order, so that can only be the *current* one, the oldest that did not go back:
+//! The kernel drops a frame only when the block it wants to fill next still belongs to us
+//! (`__packet_rcv_has_room` and `prb_dispatch_next_block` in net/packet/af_packet.c). Blocks are used in ring order, so that
+//! can only be the *current* one, the oldest block not yet returned to the kernel:
 //!
 //! ```text
 //!        kernel's, being filled      current
@@ -13,38 +12,38 @@
 //!        ▲ the kernel                                       lie before current's *next* filling
 //! ```
 //!
-//! So drops that the statistics show belong before the next filling of `current` when no block is
-//! open, and else before the filling of the first open block. They are read directly before and
-//! directly after each release, which leaves three kinds apart:
+//! Drops that the statistics report therefore belong before the next filling of `current` if no block is open, and otherwise
+//! before the filling of the first open block. The statistics are read directly before and directly after each release. Three
+//! kinds of drops remain that this does not place exactly:
 //!
-//! - *Late ones.* The kernel looks at a block, and counts the drop a moment later. If the processor
-//!   is interrupted in between, the block may have gone back and been filled by then. A block that
-//!   is closed with drops unread says so (`TP_STATUS_LOSING`): the first that does gets one drop,
-//!   what a single receiving processor can have under way.
-//! - *Those of the timer.* When it closes a block that is not full ([`Config::retire`]), it wakes us
-//!   before it moves on, and frames that another processor receives in the meantime are dropped,
-//!   though there is room. They lie before the next block, which is losing, too; of several such
-//!   blocks that closed between two reads only the first gets one. So the timer
-//!   should work seldom: on a busy machine (`scripts/check-marks`), with blocks closed after 10 ms up to a
-//!   quarter of the marks were off by a frame, after 100 ms none of 719.
-//! - *Left to chance:* several processors late for one release, or this thread kept from running
-//!   around a read for as long as it takes to fill a block. The sum is right even then; a frame of a
-//!   neighbouring block tells some of it. A processor too few and a reader that sleeps at the worst
-//!   moments showed none in 70,000 gaps of blocks of a page, which fill within a few system calls.
+//! - *Late drops.* The kernel checks a block and counts the drop a moment later. If the processor is interrupted in between,
+//!   the block may have been returned and filled meanwhile. A block that is closed while drops are unread carries the flag
+//!   `TP_STATUS_LOSING`. The first block with this flag gets one drop, the number that a single receiving processor can have
+//!   under way.
+//! - *Drops caused by the retire timer.* When the timer closes a block that is not full ([`Config::retire`]), the kernel wakes
+//!   us before it advances. Frames that another processor receives in the meantime are dropped although there is room. These
+//!   drops belong before the next block, which carries the flag, too. If several such blocks closed between two reads,
+//!   only the first one gets one drop. The timer should therefore fire rarely: on a busy machine
+//!   (`scripts/check-marks`), up to a quarter of the marks were off by a frame with a retire time of 10 ms, and none of 719
+//!   with 100 ms.
+//! - *Drops that can be misplaced:* several processors are late for the same release, or this thread is preempted around a read
+//!   for as long as it takes to fill a block. The sum is correct even then, but a frame of a neighbouring block reports some of
+//!   the drops. A test with one processor too few and a reader that slept at the worst moments found no such case in
+//!   70,000 gaps, with blocks of one page, which fill within a few system calls.
 //!
-//! This file touches nothing but the ring's status words.
+//! This file accesses nothing but the ring's status words.
 //!
 //! [`Config::retire`]: super::Config::retire
 
 use super::ring::Ring;
 use super::socket::Statistics;
 
-/// Drops that wait for the frame which will tell them.
+/// Drops that are not yet reported by a frame.
 #[derive(Debug)]
 pub(super) struct Gaps {
     /// For each block, frames lost directly before its next filling.
     before: Vec<u64>,
-    /// How many blocks, those just before the current one, went back and were not seen closed since.
+    /// Blocks directly before the current one that were returned and not yet found closed again.
     open: u32,
 }
 
@@ -56,20 +55,20 @@ impl Gaps {
         }
     }
 
-    /// Puts the drops that `read` finds where they belong, and returns what it read.
+    /// Attributes the drops that `read` reports, and returns the statistics that were read.
     pub(super) fn account(
         &mut self,
         ring: &mut Ring,
         read: impl FnOnce() -> Statistics,
     ) -> Statistics {
-        // First look, then read: what is flagged now is in what is read now.
+        // Check the flags first, then read: every drop flagged now is included in the statistics read next.
         let mut losing = self.scan(ring);
         let new = read();
         if new.drops == 0 {
             return new;
         }
         if self.open > 0 && new.freezes > 0 && self.all_closed(ring) {
-            // The kernel came round to the current block while we were about to read.
+            // The kernel reached the current block just before the read.
             losing = losing.or(self.scan(ring));
         }
         let waiting = self.open == 0;
@@ -84,23 +83,23 @@ impl Gaps {
             None => {}
         }
         if waiting {
-            // What was lost before the current block's *present* filling is taken out first.
+            // Drops before the current block's *present* filling are taken out first.
             self.look(ring);
         }
-        // With none open that is the current block.
+        // If no block is open, this is the current block.
         let block = self.first_open(ring) as usize;
         self.before[block] += new.drops - late;
         new
     }
 
-    /// Whether the kernel has closed all blocks, without taking note of it.
+    /// Whether the kernel has closed all blocks. Does not update `open`.
     fn all_closed(&self, ring: &Ring) -> bool {
         let last = (ring.current() + ring.blocks().count - 1) % ring.blocks().count;
         ring.status(last) & libc::TP_STATUS_USER != 0
     }
 
-    /// Counts the blocks that the kernel has closed since the last time; returns the first of them
-    /// that was closed while drops were unread.
+    /// Counts the blocks that the kernel has closed since the last call. Returns the first of them that was closed while drops
+    /// were unread.
     fn scan(&mut self, ring: &Ring) -> Option<u32> {
         let mut losing = None;
         while self.open > 0 {
@@ -122,7 +121,7 @@ impl Gaps {
         (ring.current() + (blocks - self.open)) % blocks
     }
 
-    /// Takes the current block if it is closed, and what was lost before it.
+    /// Takes the current block if it is closed, together with the drops before it.
     pub(super) fn look(&mut self, ring: &mut Ring) -> bool {
         if !ring.held() && ring.look() {
             ring.add_gap(std::mem::take(&mut self.before[ring.current() as usize]));
@@ -130,15 +129,15 @@ impl Gaps {
         ring.held()
     }
 
-    /// Gives the held block back.
+    /// Returns the held block to the kernel.
     pub(super) fn release(&mut self, ring: &mut Ring) {
-        // It counts as closed until it goes, also if nobody has read since it was.
+        // It counts as closed until it is returned, even if no read happened since it was closed.
         self.open = self.open.min(ring.blocks().count - 1);
         ring.release();
         self.open += 1;
     }
 
-    /// Drops that no frame has told, and after the last frame never will.
+    /// Drops that no frame has reported. After the last frame, no frame will.
     pub(super) fn untold(&self, ring: &Ring) -> u64 {
         ring.gap() + self.before.iter().sum::<u64>()
     }

@@ -3,7 +3,7 @@ use super::*;
 
 const LAST: u32 = BLOCKS.count - 1;
 
-/// A full ring whose reader has not begun: the kernel waits at block 0.
+/// A full ring whose reader has not started: the kernel waits at block 0.
 fn full() -> (Ring, Gaps) {
     let mut ring = ring(100);
     (0..=LAST).for_each(|block| refill(&mut ring, block));
@@ -21,7 +21,7 @@ fn read(ring: &mut Ring, gaps: &mut Gaps, drops: u64) {
     });
 }
 
-/// The drops that the current block's frame tells; the block goes back, with nothing new to read.
+/// Returns the drops that the current block's frame reports, and releases the block, with nothing new to read.
 fn told(ring: &mut Ring, gaps: &mut Gaps) -> u64 {
     assert!(gaps.look(ring));
     ring.allow(1);
@@ -31,7 +31,7 @@ fn told(ring: &mut Ring, gaps: &mut Gaps) -> u64 {
     told
 }
 
-/// What the following blocks tell, one after another.
+/// The drops that the following blocks report, in order.
 fn tell(ring: &mut Ring, gaps: &mut Gaps, blocks: u32) -> Vec<u64> {
     (0..blocks).map(|_| told(ring, gaps)).collect()
 }
@@ -41,7 +41,7 @@ fn drops_lie_before_the_next_filling_of_the_block_the_kernel_waits_for() {
     let (mut ring, mut gaps) = full();
     read(&mut ring, &mut gaps, 5);
     assert_eq!((told(&mut ring, &mut gaps), gaps.untold(&ring)), (0, 5));
-    // Read after the release, but block 0 is not full again: they still lie before its next frame.
+    // Read after the release, but block 0 is not full again: the drops still belong before its next frame.
     read(&mut ring, &mut gaps, 2);
     refill(&mut ring, 0);
     assert_eq!(tell(&mut ring, &mut gaps, 8), [0, 0, 0, 0, 0, 0, 0, 7]);
@@ -53,7 +53,7 @@ fn drops_behind_a_refilled_block_belong_to_the_one_after_it() {
     let (mut ring, mut gaps) = full();
     told(&mut ring, &mut gaps);
     refill(&mut ring, 0);
-    read(&mut ring, &mut gaps, 3); // the kernel came as far as block 1
+    read(&mut ring, &mut gaps, 3); // the kernel reached block 1
     assert_eq!(tell(&mut ring, &mut gaps, 8), [0; 8]);
     refill(&mut ring, 1);
     (2..=LAST).for_each(|block| refill(&mut ring, block));
@@ -64,7 +64,7 @@ fn drops_behind_a_refilled_block_belong_to_the_one_after_it() {
 fn a_late_drop_belongs_to_the_first_open_block_however_many_went_back() {
     let (mut ring, mut gaps) = full();
     tell(&mut ring, &mut gaps, 3);
-    read(&mut ring, &mut gaps, 1); // blocks 0 to 2 went back, the kernel is at 0
+    read(&mut ring, &mut gaps, 1); // blocks 0 to 2 were returned, the kernel is at 0
     (0..3).for_each(|block| refill(&mut ring, block));
     assert_eq!(tell(&mut ring, &mut gaps, 8), [0, 0, 0, 0, 0, 1, 0, 0]);
 }
@@ -97,7 +97,7 @@ fn a_flag_that_was_read_already_means_nothing() {
 #[test]
 fn a_read_before_the_first_look_does_not_mix_two_fillings() {
     let (mut ring, mut gaps) = full();
-    read(&mut ring, &mut gaps, 1); // before block 0 was looked at: its frame is older
+    read(&mut ring, &mut gaps, 1); // before block 0 was checked: its frame is older
     assert_eq!(told(&mut ring, &mut gaps), 0);
     assert_eq!(gaps.untold(&ring), 1);
 }

@@ -1,4 +1,4 @@
-//! What a port says of the interfaces that it captures from: one, or all that there are.
+//! The interfaces that a port captures from: one, or all of them (`any`).
 //!
 //! ```text
 //!   one:   │ eth0 │
@@ -6,10 +6,10 @@
 //!             ▲ the socket, whose counts are for all of them together: the kernel keeps no others
 //! ```
 //!
-//! All at once is one socket that is bound to no interface: each frame says where it is from, and what hardware that is. A
-//! frame as a whole is captured as on an interface of its own, not with a made-up header (`LINUX_SLL`), since a capture
-//! file can have many interfaces. So the filter is one program for each kind of hardware, behind a look at which it is; what a
-//! word cannot tell of raw IP, such as `ether host`, does not hold there:
+//! `any` is a single socket that is bound to no interface. Each frame carries its interface and hardware type. It is captured
+//! as on its own interface, not with a generated header (`LINUX_SLL`), since a capture file can have many interfaces. The
+//! kernel filter therefore contains one program for each hardware type and selects it first. A test that cannot apply to
+//! raw IP, such as `ether host`, is false there:
 //!
 //! ```text
 //!   hardware? ─┬─ Ethernet ───────────────────────▶ the filter for Ethernet
@@ -19,7 +19,7 @@
 //!              └─ other ──▶ not kept
 //! ```
 //!
-//! It asks netlink, and nothing else. Where to read next: the parent module.
+//! This module uses only netlink.
 
 use super::{Config, link_type, names, ring::Hardware};
 use crate::{
@@ -33,17 +33,17 @@ use crate::{
 use forebay::{Error, Result};
 use std::collections::HashMap;
 
-/// What users call all interfaces together, unless one is really called so.
+/// The name for all interfaces together, unless an interface has this name.
 pub(super) const ANY: &str = "any";
 
-/// Which interfaces, as they are when the port is opened.
+/// The selected interfaces, as they are when the port is opened.
 pub(super) enum Which<'a> {
     One(&'a Link, LinkType),
     Any(&'a [Link]),
 }
 
 impl<'a> Which<'a> {
-    /// The interface called `name`, or all.
+    /// Selects the interface with this name, or all.
     ///
     /// # Errors
     /// There is no such interface, or its hardware is not supported.
@@ -55,7 +55,7 @@ impl<'a> Which<'a> {
         Ok(Which::One(link, link_type(link)?))
     }
 
-    /// What the socket is opened and bound for: number 0 is all.
+    /// The interface to open and bind the socket for. Index 0 means all.
     pub(super) fn link(&self) -> Link {
         match self {
             Which::One(link, _) => (*link).clone(),
@@ -75,7 +75,7 @@ impl<'a> Which<'a> {
         }
     }
 
-    /// How frames begin; of several interfaces, those of most.
+    /// The link type of the frames; for `any`, that of most interfaces.
     pub(super) fn link_type(&self) -> LinkType {
         match self {
             Which::One(_, link_type) => *link_type,
@@ -91,10 +91,10 @@ impl<'a> Which<'a> {
         }
     }
 
-    /// The program that the socket needs to keep what is wanted, `snaplen` bytes of it; none where it is all.
+    /// Returns the kernel program that keeps `snaplen` bytes of each matching packet, or `None` if all of every packet is kept.
     ///
     /// # Errors
-    /// The filter makes no sense for these frames, or becomes too long.
+    /// The filter is not valid for the link type, or compiles to too many instructions.
     pub(super) fn program(
         &self,
         config: &Config,
@@ -125,11 +125,11 @@ impl<'a> Which<'a> {
             many => Err(Error::new(
                 self.name(),
                 format!(
-                    "the filter needs {many} instructions for Ethernet and raw IP together, and a program may have {}",
+                    "the filter needs {many} instructions for Ethernet and raw IP together; a program may have up to {}",
                     Program::MOST
                 ),
             )
-            .advise("Write it shorter, such as net instead of many hosts, or name the interfaces, each with -i")),
+            .advise("Shorten it, such as with net instead of many hosts, or name the interfaces, each with -i")),
         }
     }
 }
@@ -138,18 +138,18 @@ fn instructions(program: Program) -> Vec<Instruction> {
     program.instructions().to_vec()
 }
 
-/// Frames are cut in the kernel only where that saves something; they are cut here in any case.
+/// Frames are truncated in the kernel only if that saves work; they are truncated here in any case.
 const CUT_BELOW: u32 = 65_536;
 
 const NOTHING: Instruction = Instruction::new(code::RET_K, 0);
 
-/// One program or the other, by the hardware that a frame comes from.
+/// Combines two programs and selects one by the hardware type of each frame.
 fn by_hardware(ethernet: Vec<Instruction>, raw: Vec<Instruction>) -> Vec<Instruction> {
     let is = |what: u16, skipped| Instruction::jump(code::JEQ_K, what.into(), skipped, 0);
     let head = [
         Instruction::new(code::LD_ABS, code::KERNEL_HARDWARE),
         is(libc::ARPHRD_ETHER, 6),    // to the jump to `ethernet`
-        is(libc::ARPHRD_LOOPBACK, 2), // to the look at the direction
+        is(libc::ARPHRD_LOOPBACK, 2), // to the test of the direction
         is(libc::ARPHRD_NONE, 5),     // to the jump to `raw`
         NOTHING,
         Instruction::new(code::LD_ABS, code::KERNEL_PACKET_TYPE),
@@ -161,12 +161,12 @@ fn by_hardware(ethernet: Vec<Instruction>, raw: Vec<Instruction>) -> Vec<Instruc
     [&head[..], &ethernet, &raw].concat()
 }
 
-/// An interface that frames come from, and what it lost before any socket saw it.
+/// An interface that delivers frames, and the frames lost before any socket saw them.
 #[derive(Debug)]
 struct Known {
-    /// The kernel's number for it.
+    /// The kernel's interface index.
     index: u32,
-    /// When we attached, or first heard of it, and when we last asked.
+    /// The counter at the time we attached or first saw the interface, and at the latest query.
     dropped_at_start: u64,
     dropped_so_far: u64,
 }
@@ -186,18 +186,19 @@ impl Known {
 pub(super) struct Interfaces {
     list: Vec<Interface>,
     known: Vec<Known>,
-    /// Their numbers in `list`, by the kernel's number and the hardware that frames tell: only where they have to.
+    /// Maps the kernel's index and hardware type to a position in `list`; `Some` only for `any`, where frames carry both.
     numbers: Option<HashMap<(u32, u16), u32>>,
-    /// What the last frame told, and the number.
+    /// The index and hardware type of the last frame, and the position found for them.
     last: ((u32, u16), u32),
     netlink: Netlink,
-    /// Where frames tell their interface: what each was last called, by the kernel's number, and where news of that come from.
+    /// For `any`: the latest known name by kernel index, and the socket that reports renamed and new interfaces.
     names: HashMap<u32, String>,
     news: Option<Netlink>,
 }
 
 impl Interfaces {
-    /// What there is now. Of all, those that are up and wanted; others become known as their frames come.
+    /// Lists the present interfaces. For `any`, these are the matching ones that are up; others are added when their first frame
+    /// arrives.
     pub(super) fn new(
         which: &Which<'_>,
         config: &Config,
@@ -208,7 +209,7 @@ impl Interfaces {
             list: Vec::new(),
             known: Vec::new(),
             numbers: None,
-            last: ((0, 0), 0), // no interface has number 0
+            last: ((0, 0), 0), // no interface has index 0
             netlink,
             names: HashMap::new(),
             news: None,
@@ -219,7 +220,7 @@ impl Interfaces {
                 let any = interface(ANY, LinkType::ETHERNET, snaplen);
                 interfaces.list.push(any);
                 interfaces.numbers = Some(HashMap::new());
-                // Without it, interfaces that are gone before they are asked about are called after their numbers.
+                // Without it, an interface that is deleted before it could be queried is named by its index.
                 interfaces.news = Netlink::listen().ok();
                 interfaces.note_names(links);
                 let mut others = Vec::new();
@@ -250,13 +251,13 @@ impl Interfaces {
         &self.list
     }
 
-    /// Whether they are all that there are, so that each frame has to say which it came from.
+    /// Whether the port captures from all interfaces, so that each frame carries its interface.
     #[inline]
     pub(super) fn are_any(&self) -> bool {
         self.numbers.is_some()
     }
 
-    /// The number, in [`list`](Interfaces::list), of the interface of which a frame tells this.
+    /// Returns the position in [`list`](Interfaces::list) of the interface with this kernel index and hardware type.
     #[inline]
     pub(super) fn number(&mut self, told: (u32, u16)) -> Option<u32> {
         if self.last.0 != told {
@@ -266,8 +267,8 @@ impl Interfaces {
         Some(self.last.1)
     }
 
-    /// Makes an interface known that a frame came from. It may be gone already: then it is called what it was called when we last heard of
-    /// it, and if we never did, after its number.
+    /// Adds the interface from which a frame came. If it is already deleted, it gets its last known name, or a name made of its
+    /// index.
     pub(super) fn meet(&mut self, (index, hardware): (u32, u16), snaplen: u32) {
         self.hear();
         let asked = self.netlink.link(index).ok().flatten();
@@ -283,12 +284,12 @@ impl Interfaces {
             hardware,
             ..link
         };
-        // The program lets nothing else pass.
+        // The kernel program rejects all other hardware types.
         let link_type = link_type(&link).unwrap_or(LinkType::ETHERNET);
         self.add(&link, link_type, snaplen);
     }
 
-    /// Notes what the interfaces lost until now, before anybody counts on it.
+    /// Records the counters at the start of the capture.
     ///
     /// # Errors
     /// Netlink does not answer.
@@ -300,15 +301,15 @@ impl Interfaces {
         Ok(())
     }
 
-    /// What they lost since, before any socket saw it. Those that are gone lost what they had lost when they were last asked.
-    /// `None`: netlink does not answer now, and what it said earlier is too old.
+    /// Returns the frames lost since the start before any socket saw them. A deleted interface counts with its last known value.
+    /// `None` means that netlink does not answer now, and earlier values are out of date.
     pub(super) fn dropped(&mut self) -> Option<u64> {
         self.ask().ok()?;
         let lost = |known: &Known| known.dropped_so_far.saturating_sub(known.dropped_at_start);
         Some(self.known.iter().map(lost).sum())
     }
 
-    /// Asks for the counters of all, at once.
+    /// Queries the counters of all interfaces at once.
     fn ask(&mut self) -> Result<()> {
         self.hear();
         let links = match (&self.known[..], &self.numbers) {
@@ -328,7 +329,7 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Remembers what interfaces are called whose first frame may come when they are gone.
+    /// Records interface names, because an interface may be deleted before its first frame is read.
     fn note_names(&mut self, links: &[Link]) {
         if self.numbers.is_some() {
             let names = links.iter().map(|link| (link.index, link.name.clone()));
@@ -336,14 +337,14 @@ impl Interfaces {
         }
     }
 
-    /// Hears of interfaces that were made or renamed since the last call.
+    /// Processes news of interfaces that were created or renamed since the last call.
     fn hear(&mut self) {
         let Some(news) = &self.news else {
             return;
         };
         match news.heard() {
             Ok(links) => self.note_names(&links),
-            // So much happened that the kernel left some out: all that there are now.
+            // The kernel's queue overflowed: list all present interfaces.
             Err(_) => {
                 let links = self.netlink.links().unwrap_or_default();
                 self.note_names(&links);
@@ -351,7 +352,7 @@ impl Interfaces {
         }
     }
 
-    /// Whether the one interface is up; `None`: it was deleted.
+    /// Whether the only interface is up; `None` if it was deleted.
     ///
     /// # Errors
     /// Netlink does not answer.
@@ -361,7 +362,7 @@ impl Interfaces {
         Ok(link.map(|link| link.is_up()))
     }
 
-    /// Why the one interface left us, in words for the user.
+    /// The reason why the only interface was lost, as an error for the user.
     pub(super) fn lost_because(&self) -> Error {
         let name = self.list.first().map_or("", |first| &first.name);
         let index = self.known.first().map_or(0, |first| first.index);
@@ -461,12 +462,12 @@ mod tests {
             ((1, libc::ARPHRD_LOOPBACK), Some(1)),
             ((7, libc::ARPHRD_ETHER), Some(3)),
             ((9, libc::ARPHRD_ETHER), None),
-            // Another interface by now, though the number is the same.
+            // A different interface, although the index is the same.
             ((7, libc::ARPHRD_NONE), None),
         ] {
             assert_eq!(all.number(told), number, "{told:?}");
         }
-        // One that was gone before it could be asked for.
+        // An interface that was deleted before it could be queried.
         all.meet((0x7fff_0000, libc::ARPHRD_NONE), 100);
         assert_eq!(all.number((0x7fff_0000, libc::ARPHRD_NONE)), Some(4));
         let met = all.list().last().unwrap();
@@ -489,7 +490,7 @@ mod tests {
             vec![Instruction::new(code::RET_K, 2)],
         );
         let program = by_hardware(ethernet, raw);
-        // What the kernel would do, where loads give what it knows of the frame.
+        // Simulates the kernel, whose special loads return metadata of the frame.
         let run = |hardware: u16, kind: u32| {
             let (mut at, mut a) = (0, 0);
             loop {

@@ -5,28 +5,30 @@
 //!                            │ours │ours │fills│free │free │  closes one when it is full or after
 //!                            └─────┴─────┴─────┴─────┴─────┘  100 ms, and then it is ours
 //!                              │  ▲
-//!             receive() ──▶ Burst └── back to the kernel: all its frames were handed out and the burst is over
+//!             receive() ──▶ Burst └── back to the kernel: all its frames were handed out and the burst ended
 //! ```
 //!
-//! Frames are seen where the kernel put them; a VLAN tag that the kernel took out is put back in
-//! place. No block is given back early, so when nobody takes frames the ring fills and *the kernel*
-//! drops and counts: [`Counts::dropped`], and in [`Frame::dropped_before`] of the frame behind the
-//! gap (the file `gaps.rs` says how, and what is left to chance; the sum is exact). What no frame could tell is [`AfPacket::trailing_drops`]:
+//! Frames are read in place, in the memory the kernel wrote them to. A VLAN tag that the kernel removed is inserted again. No
+//! block is returned early, so when frames are not taken the ring fills, and *the kernel* drops and counts frames:
+//! in [`Counts::dropped`], and in [`Frame::dropped_before`] of the frame after the gap. The sum is exact; the file `gaps.rs`
+//! describes how gaps are placed and which may be misplaced. Drops that no frame reports are [`AfPacket::trailing_drops`]:
 //!
 //! ```text
 //! Σ dropped_before + trailing_drops = Counts::dropped        once arm() has said End
 //! Counts::received = Σ frames + Counts::dropped
 //! ```
 //!
-//! An interface that goes down is waited for, and [`Port::outages`] counts that; one that is deleted ends the port.
+//! If an interface goes down, the port waits for it and counts the outage in [`Port::outages`]. Deleting the interface ends the
+//! port.
 //!
-//! Three things to know: [`Port::stop`] waits for the kernel, 8 to 20 ms; a frame may be up to
-//! [`Config::retire`] old when it is first seen; and outgoing frames are captured too, except on
-//! the loopback interface or with [`Config::incoming_only`].
+//! Note:
+//! - [`Port::stop`] blocks until the kernel has no frame in flight, 8 to 20 ms.
+//! - A frame may be up to [`Config::retire`] old when it becomes visible.
+//! - Outgoing frames are captured too, except on the loopback interface or with [`Config::incoming_only`].
 //!
-//! This folder may touch packet sockets, netlink and one timer, nothing else; it needs CAP_NET_RAW
-//! to open, and nothing afterwards. Read on in `socket` (set-up and its order), `ring` (the mapped
-//! memory; all unsafe code is there and in the crate's `sys`), `gaps` (who lost what where), `interfaces` (one, or `any`), `config`.
+//! The module uses packet sockets, netlink and one timer. Opening a port needs CAP_NET_RAW; afterwards no privilege is needed.
+//! Its parts are `socket` (set-up and its order), `ring` (the mapped memory; all unsafe code is there and in the crate's `sys`),
+//! `gaps` (placement of drops), `interfaces` (one, or `any`) and `config`.
 //!
 //! ```
 //! use forebay_net::af_packet::{AfPacket, Config};
@@ -80,14 +82,14 @@ pub struct AfPacket {
     snaplen: u32,
     /// Wakes a drain that waits for the kernel to close the last block.
     timer: OwnedFd,
-    /// How long that may take.
+    /// The maximum time to wait for that block.
     patience: Duration,
-    /// The kernel leaves frames out for us.
+    /// The kernel filters for us.
     filters: bool,
     stop_on_down: bool,
     state: State,
     empty_looks: u32,
-    /// Outages that are over, and the one since the state became `Down`.
+    /// Ended outages, and the present one since the state became `Down`.
     outages: Outages,
 }
 
@@ -95,12 +97,12 @@ pub struct AfPacket {
 enum State {
     /// Attached to the interface.
     Live,
-    /// The interface is down. The kernel attaches the socket again when it comes up, and says nothing then: we ask.
+    /// The interface is down. The kernel attaches the socket again when it comes up, but does not report that, so we poll.
     Down {
         since: Instant,
         next_check: Instant,
     },
-    /// Detached; what was accepted is still being read.
+    /// Detached; accepted frames are still being read.
     Draining(Drain),
     Ended,
 }
@@ -108,30 +110,33 @@ enum State {
 #[derive(Debug)]
 struct Drain {
     detached: Detached,
-    /// The interface left us, not we it.
+    /// The interface went away, as opposed to a stop by us.
     lost: bool,
-    /// What the socket had accepted when we last asked.
+    /// Frames that the socket had accepted at the last query.
     accepted: Option<u64>,
-    /// Set when there is nothing to read but something is missing.
+    /// Set when nothing can be read but frames are missing.
     deadline: Option<Instant>,
 }
 
-/// A spinning caller never arms; this often an empty look checks on the interface too.
+/// A spinning caller never arms, so every this many empty polls the interface is checked, too.
 const LOOKS_BETWEEN_CHECKS: u32 = 1024;
-/// How often an interface that is down is asked about.
+/// The interval between checks of an interface that is down.
 const DOWN_CHECK: Duration = Duration::from_millis(100);
 
 impl AfPacket {
-    /// Opens the interface called `name`, or `any`, which is all at once, and begins to capture.
+    /// Opens the interface `name`, or all interfaces with `any`, and starts to capture.
     ///
-    /// With `any` the first of [`interfaces`](Port::interfaces) is the socket, whose counts are those of all together, and the
-    /// others are those that are up, and any whose first frame comes later. Frames of hardware that is not supported are left out,
-    /// none is put into promiscuous mode, and none that goes down or away ends it.
+    /// With `any`, the first entry of [`interfaces`](Port::interfaces) is the socket, whose counts cover all interfaces together.
+    /// The other entries are the interfaces that are up, and later any interface whose first frame arrives. Frames of unsupported
+    /// hardware are left out. No interface is put into promiscuous mode, and the port does not end when an interface goes
+    /// down or is deleted.
     ///
     /// # Errors
-    /// There is no such interface, it is down or of a kind without Ethernet or raw IP frames; the
-    /// right (CAP_NET_RAW) is missing; a value of `config` is senseless, or its filter for this link
-    /// type; or there is not enough memory for the ring. Each says what to do.
+    /// Each error advises what to do:
+    /// - The interface does not exist, is down, or has neither Ethernet nor raw IP frames.
+    /// - CAP_NET_RAW is missing.
+    /// - A value of `config` is invalid, or its filter is not valid for this link type.
+    /// - There is not enough memory for the ring.
     pub fn open(name: &str, config: &Config) -> Result<Self> {
         config.validate()?;
         let netlink = Netlink::open()?;
@@ -161,7 +166,7 @@ impl AfPacket {
         )
         .map_err(|cause| Error::new(name, "making a timer").because(cause))?;
         let mut interfaces = Interfaces::new(&which, config, snaplen, netlink);
-        // Making the ring took a while: what was dropped until now was not for us.
+        // Creating the ring takes a while: earlier drops do not count.
         interfaces.begin()?;
         socket.attach()?;
         Ok(AfPacket {
@@ -186,8 +191,8 @@ impl AfPacket {
         })
     }
 
-    /// Frames that the kernel dropped and no frame's `dropped_before` has told: those behind the
-    /// last frame, and for the time being those whose next frame is still to come.
+    /// Drops that no frame has reported in `dropped_before`: those after the last frame, and those whose next frame has not
+    /// arrived yet.
     pub fn trailing_drops(&self) -> u64 {
         self.reader.gaps.untold(&self.reader.ring)
     }
@@ -196,7 +201,7 @@ impl AfPacket {
         self.reader.socket.name()
     }
 
-    /// Detaches from the interface and begins to drain.
+    /// Detaches from the interface and starts to drain.
     fn drain(&mut self, lost: bool) -> Result<()> {
         let was_down = self.end_outage();
         let detached = self.reader.socket.detach()?;
@@ -214,7 +219,7 @@ impl AfPacket {
         Ok(())
     }
 
-    /// The socket reported that the interface went down, or it is time to ask whether it is up again.
+    /// Handles a report of the socket that the interface went down, or checks whether it is up again.
     fn check_link(&mut self) -> Result<Wake<'_>> {
         let now = Instant::now();
         if let State::Down { next_check, .. } = self.state
@@ -232,7 +237,7 @@ impl AfPacket {
         }
         match self.reader.interfaces.is_up() {
             Ok(None) => {
-                // Whoever deletes an interface does not mean a pause.
+                // Deleting an interface is not an outage.
                 self.end_outage();
                 self.outages.count -= u64::from(was_live);
                 self.drain(true)?;
@@ -242,7 +247,7 @@ impl AfPacket {
                 self.end_outage();
                 Ok(Wake::Ready)
             }
-            // Where netlink does not answer now, it is asked again.
+            // If netlink does not answer now, it is queried again later.
             Ok(Some(false)) | Err(_) => self.sleep_for(DOWN_CHECK),
         }
     }
@@ -256,7 +261,7 @@ impl AfPacket {
         };
     }
 
-    /// Whether there was one. The port is live again.
+    /// Ends the present outage and returns whether there was one. The port is live again.
     fn end_outage(&mut self) -> bool {
         let State::Down { since, .. } = self.state else {
             return false;
@@ -267,7 +272,7 @@ impl AfPacket {
         true
     }
 
-    /// Wakes the caller after `time`, where nothing else would.
+    /// Wakes the caller after `time`, for events that no descriptor reports.
     fn sleep_for(&mut self, time: Duration) -> Result<Wake<'_>> {
         if let State::Down { next_check, .. } = &mut self.state {
             *next_check = Instant::now() + time;
@@ -284,7 +289,7 @@ impl AfPacket {
         Ok(Wake::Fd(self.timer.as_fd()))
     }
 
-    /// Makes the interface known that the next frame came from: a burst goes no further than to one that is not.
+    /// Adds the interface of the next frame. A burst ends before a frame from an unknown interface.
     fn meet(&mut self) {
         let Reader {
             ring, interfaces, ..
@@ -297,7 +302,7 @@ impl AfPacket {
         }
     }
 
-    /// A damaged block is the end: a kernel that writes one cannot be believed in the next.
+    /// Damage ends the port: a kernel that writes a damaged block is not trusted with the next one.
     fn check_damage(&mut self) -> Result<()> {
         let Some(damage) = self.reader.damage.take() else {
             return Ok(());
@@ -315,7 +320,7 @@ impl AfPacket {
         )))
     }
 
-    /// The end of a drain: reached, or a reason to look again in a millisecond.
+    /// Ends a drain if it is complete; otherwise the caller polls again in a millisecond.
     fn wait_for_the_rest(&mut self) -> Result<Wake<'_>> {
         let State::Draining(drain) = &mut self.state else {
             return Ok(Wake::End);
@@ -338,8 +343,7 @@ impl AfPacket {
                 Ok(Wake::End)
             };
         }
-        // The socket tells when the kernel closes a block, but neither that statistics stand still
-        // nor that a deadline has passed.
+        // The socket becomes readable when the kernel closes a block, but it reports neither settled statistics nor a deadline.
         self.sleep_for(Duration::from_millis(1))
     }
 }
@@ -391,14 +395,14 @@ impl Port for AfPacket {
 
     fn disarm(&mut self) {}
 
-    /// Detaches from the interface; takes 8 to 20 ms, until the kernel has no frame in flight.
+    /// Detaches from the interface. Blocks for 8 to 20 ms, until the kernel has no frame in flight.
     ///
-    /// From then on [`arm`](Port::arm) says [`Wake::End`] once every accepted frame was delivered.
-    /// If one never comes (the kernel must close its last block within [`Config::retire`]), it says
-    /// so a second later; the frame then shows as `received - dropped` above what was delivered.
+    /// From then on [`arm`](Port::arm) returns [`Wake::End`] once every accepted frame was delivered. If a frame never arrives
+    /// (the kernel must close its last block within [`Config::retire`]), it returns `End` a second later, and `received -
+    /// dropped` exceeds the number of delivered frames.
     fn stop(&mut self) -> Result<()> {
         if matches!(self.state, State::Live) && self.reader.socket.take_error().is_some() {
-            // Not seen before: an outage that is over by now, perhaps, or goes on.
+            // An outage that was not noticed before; it may have ended or still last.
             match self.stop_on_down {
                 true => self.drain(true)?,
                 false => self.begin_outage(Instant::now()),
@@ -451,9 +455,9 @@ impl Port for AfPacket {
     }
 }
 
-/// How frames of the interface called `name` begin; of `any`, those of most.
+/// Returns the link type of the interface `name`; for `any`, that of most interfaces.
 ///
-/// A filter for `any` becomes two programs: one for these, and one for raw IP.
+/// A filter for `any` is compiled to two programs: one for this link type, and one for raw IP.
 ///
 /// # Errors
 /// There is no such interface, or its hardware is not supported.
@@ -462,7 +466,7 @@ pub fn link_of(name: &str) -> Result<LinkType> {
     Which::called(name, &links).map(|which| which.link_type())
 }
 
-/// How frames of this hardware begin.
+/// The link type of this hardware type.
 fn link_type(link: &Link) -> Result<LinkType> {
     match link.hardware {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkType::ETHERNET),
@@ -471,11 +475,11 @@ fn link_type(link: &Link) -> Result<LinkType> {
             &link.name,
             format!("its hardware type {other} is not supported"),
         )
-        .advise("Ethernet (1), loopback (772) and raw IP (65534) are")),
+        .advise("Supported are Ethernet (1), loopback (772) and raw IP (65534)")),
     }
 }
 
-/// The part of a port that a burst holds on to.
+/// The part of a port that a burst borrows.
 #[derive(Debug)]
 struct Reader {
     ring: Ring,
@@ -485,7 +489,7 @@ struct Reader {
     /// Σ tp_packets and Σ tp_drops.
     received: u64,
     dropped: u64,
-    /// Frames handed out in bursts that are over.
+    /// Frames handed out in bursts that have ended.
     delivered: u64,
     damage: Option<Damage>,
 }
@@ -495,7 +499,7 @@ impl Reader {
         self.gaps.look(&mut self.ring)
     }
 
-    /// Ends a burst, also one that was forgotten instead of dropped.
+    /// Ends a burst, even if it was forgotten instead of dropped.
     fn settle(&mut self) {
         self.delivered += u64::from(self.ring.taken());
         self.ring.allow(0);
@@ -561,7 +565,7 @@ mod tests {
         let text = of(280).unwrap_err().to_string();
         assert_eq!(
             text,
-            "can0: its hardware type 280 is not supported. Ethernet (1), loopback (772) and raw IP (65534) are"
+            "can0: its hardware type 280 is not supported. Supported are Ethernet (1), loopback (772) and raw IP (65534)"
         );
     }
 }

@@ -1,10 +1,10 @@
-//! Finding an interface by the name a user typed, and helping when there is none.
+//! Finds an interface by the name that a user typed, and suggests names if there is none.
 
 use super::interfaces::ANY;
 use crate::link::Link;
 use forebay::{Error, Result};
 
-/// The interface called `name`.
+/// Returns the interface `name`.
 pub(super) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
     if let Some(link) = links.iter().find(|link| link.name == name) {
         return Ok(link);
@@ -24,7 +24,7 @@ fn all(links: &[Link]) -> String {
     }
 }
 
-/// The name that a slip of the finger could have meant: at most a third of it differs, or one letter.
+/// Returns the name that was probably meant: up to a third of it differs, or one letter.
 fn nearest<'a>(links: &'a [Link], name: &str) -> Option<&'a str> {
     let names = links
         .iter()
@@ -34,7 +34,7 @@ fn nearest<'a>(links: &'a [Link], name: &str) -> Option<&'a str> {
     (changes <= (name.chars().count() / 3).max(1)).then_some(near)
 }
 
-/// Letters to insert, delete or replace to make one word of the other (Levenshtein).
+/// The number of letters to insert, delete or replace to turn one word into the other (Levenshtein distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! The kernel's receive ring, mapped: whose block it is, and the walk over one block's frames.
+//! The kernel's receive ring, mapped: block ownership, and iteration over the frames of a block.
 //!
 //! ```text
 //!  block 0          block 1          block 2          block 3
@@ -15,19 +15,17 @@
 //!                              ├──────────────────────── tp_next_offset ───▶│
 //! ```
 //!
-//! **Ownership.** A block is the kernel's while its status lacks `TP_STATUS_USER`. The kernel sets
-//! that bit when it closes the block (`prb_close_block` in net/packet/af_packet.c), full or after
-//! the retire time, and from then on leaves all of the block's bytes alone until we store
-//! `TP_STATUS_KERNEL`. Blocks come to us strictly in order.
+//! **Ownership.** A block belongs to the kernel while its status lacks `TP_STATUS_USER`. The kernel sets that bit when it closes
+//! the block (`prb_close_block` in net/packet/af_packet.c), either full or after the retire time. From then on it does not touch
+//! the block's bytes until we store `TP_STATUS_KERNEL`. Blocks arrive strictly in order.
 //!
 //! | Edge | Released by | Acquired by | What becomes visible |
 //! |---|---|---|---|
 //! | filled | the kernel, closing a block | [`Ring::look`] | its frames |
 //! | emptied | [`Ring::release`] | the kernel, opening a block | that we are done reading |
 //!
-//! Every length in a block is checked against the block before memory is touched: a damaged block
-//! is an error ([`Ring::damage`]), not undefined behaviour. Where to read next: the parent module,
-//! which says when a block goes back and who lost what in between.
+//! Every length in a block is checked against the block before memory is accessed: a damaged block is an error
+//! ([`Ring::damage`]), not undefined behaviour. The parent module decides when a block is returned and where drops are counted.
 #![allow(unsafe_code)]
 
 use crate::port::{Direction, Frame};
@@ -49,65 +47,65 @@ impl Blocks {
         self.bytes as usize * self.count as usize
     }
 
-    /// Bytes of a frame that fit into an otherwise empty block.
+    /// The maximum bytes of a frame in an otherwise empty block.
     pub(super) fn frame_bytes(self) -> u32 {
-        // tpacket_rcv puts a frame at most TPACKET_ALIGN(HEADER + 16) and the reserve behind its header.
+        // tpacket_rcv places a frame at most TPACKET_ALIGN(HEADER + 16) plus the reserve after its header.
         self.bytes - (DESCRIPTOR + 96 + TAG_BYTES) as u32
     }
 }
 
 /// Bytes before a block's first frame (`BLK_HDR_LEN` with no private area).
 const DESCRIPTOR: usize = size_of::<libc::tpacket_block_desc>();
-/// The frame header and, at its own alignment, the address behind it (`TPACKET3_HDRLEN`).
+/// The frame header and, at its own alignment, the address after it (`TPACKET3_HDRLEN`).
 const ADDRESS: usize = size_of::<libc::tpacket3_hdr>();
 const HEADER: usize = libc::TPACKET3_HDRLEN;
 const STATUS: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
-/// Room that a stripped VLAN tag needs before the frame, asked for with `PACKET_RESERVE`.
+/// Space before the frame for a removed VLAN tag, requested with `PACKET_RESERVE`.
 pub(super) const TAG_BYTES: usize = 4;
-/// The two MAC addresses, which stand before the tag.
+/// The two MAC addresses, which precede the tag.
 const ADDRESSES: usize = 12;
 
-/// What a block says that cannot be.
+/// Describes a block with invalid contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub block: u32,
-    /// Offset in the block of the header that is wrong.
+    /// Offset of the invalid header in the block.
     pub at: u32,
     /// Frames that were not handed out because of it.
     pub frames: u32,
 }
 
-/// What hardware the frames come from.
+/// The hardware that delivers the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hardware {
-    /// They begin with MAC addresses, so VLAN tags can be put back.
+    /// Frames begin with MAC addresses, so VLAN tags can be inserted again.
     Ethernet,
-    /// They begin with an IP header.
+    /// Frames begin with an IP header.
     Raw,
-    /// Each tells, and which interface it came from.
+    /// Each frame carries its hardware type and interface.
     Told,
 }
 
-/// The mapped ring, and where we are in it.
+/// The mapped ring, and the reading position.
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: Mapping,
     blocks: Blocks,
     hardware: Hardware,
     snaplen: u32,
-    /// The oldest block that did not go back to the kernel, and its offset in the mapping.
+    /// The oldest block not yet returned to the kernel, and its offset in the mapping.
     current: u32,
     origin: usize,
-    /// `current` was seen to be ours.
+    /// Whether `current` was found to belong to us.
     held: bool,
     /// Offsets in `current`: the next frame, and the one handed out last.
     next: usize,
     last: usize,
-    /// Frames of `current` that were not handed out; the walk pauses when it is down to `floor`.
+    /// Frames of `current` not yet handed out. The iteration pauses when this reaches `floor`.
     left: u32,
     floor: u32,
-    /// What `left` was when this burst began.
+    /// The value of `left` when this burst began.
     began: u32,
     /// Frames lost before the next frame, and before the one handed out last.
     gap: u64,
@@ -116,7 +114,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring over `memory`, which must have the shape of `blocks`.
+    /// Creates a ring over `memory`, which must have the shape of `blocks`.
     pub(super) fn new(memory: Mapping, blocks: Blocks, hardware: Hardware, snaplen: u32) -> Self {
         assert_eq!(
             memory.len(),
@@ -143,7 +141,7 @@ impl Ring {
         }
     }
 
-    /// The first byte of a block.
+    /// The address of a block's first byte.
     fn block(&self, block: u32) -> NonNull<u8> {
         assert!(block < self.blocks.count);
         // SAFETY: `new` checked that the mapping has `count` whole blocks.
@@ -154,21 +152,21 @@ impl Ring {
         }
     }
 
-    /// A block's status word, which we and the kernel share.
+    /// A block's status word, shared with the kernel.
     fn status_word(&self, block: u32) -> &AtomicU32 {
         // SAFETY: STATUS lies within every block, as `new` checked.
         let word = unsafe { self.block(block).add(STATUS) };
-        // SAFETY: aligned, as blocks are to 8 bytes; mapped as long as `self` lives; the kernel writes
-        // it whole, and we only through this atomic.
+        // SAFETY: aligned, because blocks are aligned to 8 bytes; mapped as long as `self` lives. The kernel writes it whole, and
+        // we write it only through this atomic.
         unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }
     }
 
-    /// The status of a block, ours or not: bits of `TP_STATUS_…`.
+    /// The status of any block: bits of `TP_STATUS_…`.
     pub(super) fn status(&self, block: u32) -> u32 {
         self.status_word(block).load(Ordering::Acquire) // edge: filled
     }
 
-    /// The block that waits to be walked or is being walked.
+    /// The block that is next to read or being read.
     pub(super) fn current(&self) -> u32 {
         self.current
     }
@@ -177,14 +175,14 @@ impl Ring {
         self.blocks
     }
 
-    /// Takes the current block if the kernel has closed it; says whether we hold it.
+    /// Takes the current block if the kernel has closed it. Returns whether we hold it.
     pub(super) fn look(&mut self) -> bool {
         if self.held || self.status(self.current) & libc::TP_STATUS_USER == 0 {
             return self.held;
         }
         let descriptor = self.block(self.current).cast::<libc::tpacket_block_desc>();
-        // SAFETY: within the block, aligned, and ours since the status was seen just now (edge:
-        // filled); the kernel does not write it before we release the block.
+        // SAFETY: within the block, aligned, and ours according to the status just loaded (edge: filled). The kernel does not
+        // write it before we release the block.
         let descriptor = unsafe { descriptor.read() };
         // SAFETY: the union's only member, all integers.
         let header = unsafe { descriptor.hdr.bh1 };
@@ -199,7 +197,7 @@ impl Ring {
         self.held
     }
 
-    /// Begins a burst of up to `budget` frames of the held block.
+    /// Starts a burst of up to `budget` frames of the held block.
     pub(super) fn allow(&mut self, budget: usize) {
         (self.last, self.began) = (0, self.left);
         self.floor = self
@@ -207,12 +205,12 @@ impl Ring {
             .saturating_sub(u32::try_from(budget).unwrap_or(u32::MAX));
     }
 
-    /// Frames of the current block that were not handed out.
+    /// Frames of the current block not yet handed out.
     pub(super) fn left(&self) -> u32 {
         self.left
     }
 
-    /// Frames handed out, and not put back, since this burst began.
+    /// Frames handed out in this burst, without those put back.
     pub(super) fn taken(&self) -> u32 {
         self.began - self.left
     }
@@ -222,20 +220,20 @@ impl Ring {
         self.gap += frames;
     }
 
-    /// Frames lost that no frame has told yet.
+    /// Lost frames that no frame has reported yet.
     pub(super) fn gap(&self) -> u64 {
         self.gap
     }
 
-    /// What was found damaged, once. The rest of that block is not walked.
+    /// Takes the damage that was found, if any. The rest of that block is skipped.
     pub(super) fn take_damage(&mut self) -> Option<Damage> {
         self.damage.take()
     }
 
-    /// The next frame of the current block, where it lies.
+    /// The next frame of the current block, in place.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
-        // `left` is only above `floor` while the block is held: `look` sets both, `release` clears.
+        // `left` exceeds `floor` only while the block is held: `look` sets both, `release` clears them.
         if self.left <= self.floor {
             return None;
         }
@@ -245,21 +243,21 @@ impl Ring {
         };
         if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.has_addresses(at) {
             self.restore_tag(at);
-            return self.next(); // as the frame is now, without that flag
+            return self.next(); // the frame as it is now, without that flag
         }
         let (from, caplen) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         let next = header.tp_next_offset as usize;
-        // Frames must not overlap (the last one's offset is 0), so the walk always gets on.
+        // Frames must not overlap (the last one's offset is 0), so the iteration always makes progress.
         if next < from + caplen && self.left > 1 {
             return self.damaged(at);
         }
-        // SAFETY: `header` checked the place.
+        // SAFETY: `header` checked the offset.
         let address = unsafe { self.address(at) };
         // SAFETY: `header` checked that the frame's end is within the block.
         let data = unsafe { self.block_unchecked().add(at + from) };
         let len = caplen.min(self.snaplen as usize);
-        // SAFETY: `len` bytes within the block, which is ours until `release`; that takes `&mut self`,
-        // as does everything that writes into the block, and this slice borrows `self`.
+        // SAFETY: `len` bytes within the block, which is ours until `release`. `release`, like everything that writes into the
+        // block, takes `&mut self`, and this slice borrows `self`.
         let data = unsafe { slice::from_raw_parts(data.as_ptr(), len) };
         (self.last, self.next) = (at, at + next);
         self.left -= 1;
@@ -279,14 +277,14 @@ impl Ring {
         })
     }
 
-    /// The kernel's number for the interface that the next frame of this burst came from, and what hardware that is.
+    /// The kernel's index and the hardware type of the interface from which the next frame of this burst came.
     #[inline]
     pub(super) fn comes_from(&self) -> Option<(u32, u16)> {
         if self.left <= self.floor {
             return None;
         }
         self.header(self.next)?;
-        // SAFETY: `header` checked the place.
+        // SAFETY: `header` checked the offset.
         let address = unsafe { self.address(self.next) };
         Some((address.sll_ifindex as u32, address.sll_hatype))
     }
@@ -296,12 +294,12 @@ impl Ring {
         match self.hardware {
             Hardware::Ethernet => true,
             Hardware::Raw => false,
-            // SAFETY: `header` checked the place.
+            // SAFETY: `header` checked the offset.
             Hardware::Told => unsafe { self.address(at) }.sll_hatype != libc::ARPHRD_NONE,
         }
     }
 
-    /// Takes the last frame back; call it at most once a frame, before the block is released.
+    /// Puts the last frame back. Call it at most once per frame, before the block is released.
     pub(super) fn put_back(&mut self) {
         if self.held && self.last != 0 {
             (self.next, self.last) = (self.last, 0);
@@ -310,7 +308,7 @@ impl Ring {
         }
     }
 
-    /// Gives the current block, with everything in it, back to the kernel and goes on to the next.
+    /// Returns the current block with all its contents to the kernel and advances to the next.
     pub(super) fn release(&mut self) {
         assert!(self.held);
         self.held = false;
@@ -321,15 +319,15 @@ impl Ring {
         self.origin = self.current as usize * self.blocks.bytes as usize;
     }
 
-    /// The current block, without a check: for the walk.
+    /// The current block, without a check, for the iteration.
     #[inline]
     fn block_unchecked(&self) -> NonNull<u8> {
-        // SAFETY: `origin` is the offset of a block below `count` (`release` wraps it), and `new`
-        // checked that the mapping has that many whole blocks.
+        // SAFETY: `origin` is the offset of a block below `count` (`release` wraps it), and `new` checked that the mapping has
+        // that many whole blocks.
         unsafe { self.memory.base().add(self.origin) }
     }
 
-    /// The header at an offset, if it and the frame it describes lie within the block.
+    /// The header at an offset, if it and the frame it describes are within the block.
     #[inline]
     fn header(&self, at: usize) -> Option<libc::tpacket3_hdr> {
         let bytes = self.blocks.bytes as usize;
@@ -338,22 +336,22 @@ impl Ring {
         }
         // SAFETY: just checked to be within the block.
         let header = unsafe { self.block_unchecked().add(at) };
-        // SAFETY: whole within the block, aligned to 4, and ours: the caller walks a held block.
+        // SAFETY: entirely within the block, aligned to 4, and ours: the caller reads a held block.
         let header = unsafe { header.cast::<libc::tpacket3_hdr>().read() };
         let from = usize::from(header.tp_mac);
         let end = at + from + header.tp_snaplen as usize;
         (from >= HEADER && end <= bytes).then_some(header)
     }
 
-    /// Where a frame came from.
+    /// The address of the interface from which a frame came.
     ///
     /// # Safety
-    /// [`header`](Ring::header) has found a header at this offset of the current block, which is ours.
+    /// [`header`](Ring::header) must have found a header at this offset of the current block, which must be ours.
     #[inline]
     unsafe fn address(&self, at: usize) -> libc::sockaddr_ll {
-        // SAFETY: `header` checked that at + HEADER is within the block, and that ends with the address.
+        // SAFETY: `header` checked that at + HEADER, where the address ends, is within the block.
         let address = unsafe { self.block_unchecked().add(at + ADDRESS) };
-        // SAFETY: in bounds, in a block that is ours; aligned to 4, as `at` is and ADDRESS; all integers.
+        // SAFETY: in bounds, in a block that is ours; aligned to 4, as `at` and ADDRESS are; all integers.
         unsafe { address.cast::<libc::sockaddr_ll>().read() }
     }
 
@@ -370,11 +368,11 @@ impl Ring {
         None
     }
 
-    /// Puts a VLAN tag that the kernel took out (`skb_vlan_untag` in net/core/dev.c) back into its
-    /// place: the MAC addresses move 4 bytes down, into the room that `PACKET_RESERVE` asked for.
-    /// The header changes with the frame, so a frame that was put back is not tagged twice.
+    /// Inserts a VLAN tag that the kernel removed (`skb_vlan_untag` in net/core/dev.c): the MAC addresses move 4 bytes down, into
+    /// the space reserved with `PACKET_RESERVE`. The header changes with the frame, so a frame that was put back is not tagged
+    /// twice.
     #[cold]
-    #[inline(never)] // or the whole header lives on the stack of every untagged frame
+    #[inline(never)] // otherwise the whole header is on the stack for every untagged frame
     fn restore_tag(&mut self, at: usize) {
         let Some(mut header) = self.header(at) else {
             return;
@@ -386,7 +384,7 @@ impl Ring {
         if room {
             header.tp_len = header.tp_len.saturating_add(TAG_BYTES as u32);
         }
-        // A snaplen within the addresses cuts the tag off; but for its length nothing changes then.
+        // A snaplen that ends within the addresses cuts off the tag; then only the length changes.
         if room && header.tp_snaplen as usize >= ADDRESSES {
             let tpid = if known {
                 header.hv1.tp_vlan_tpid
@@ -394,11 +392,11 @@ impl Ring {
                 libc::ETH_P_8021Q as u16
             };
             let mut front = [0; ADDRESSES + TAG_BYTES];
-            // SAFETY: from ≥ HEADER + TAG_BYTES, so the new start lies behind this frame's header, and
-            // the check of the frame's end covers the old addresses.
+            // SAFETY: from ≥ HEADER + TAG_BYTES, so the new start is after this frame's header; the check of the frame's end
+            // covers the old addresses.
             let start = unsafe { self.block_unchecked().add(at + from - TAG_BYTES) };
-            // SAFETY: as many bytes as the copy reads lie between the new start and the frame's end,
-            // in a held block; `&mut self` says that no slice of it is alive.
+            // SAFETY: the range between the new start and the frame's end contains as many bytes as the copy reads, in a held
+            // block; `&mut self` ensures that no slice of it is alive.
             let bytes = unsafe { slice::from_raw_parts_mut(start.as_ptr(), front.len()) };
             front[..ADDRESSES].copy_from_slice(&bytes[TAG_BYTES..]);
             front[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
@@ -407,9 +405,9 @@ impl Ring {
             header.tp_mac -= TAG_BYTES as u16;
             header.tp_snaplen += TAG_BYTES as u32;
         }
-        // SAFETY: the offset that `header` has checked.
+        // SAFETY: `header` has checked the offset.
         let place = unsafe { self.block_unchecked().add(at) };
-        // SAFETY: the same place `header` has read from: in bounds, aligned, and in a held block.
+        // SAFETY: the location from which `header` has read: in bounds, aligned, and in a held block.
         unsafe { place.cast().write(header) };
     }
 }

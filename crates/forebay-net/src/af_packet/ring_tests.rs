@@ -9,10 +9,10 @@ pub(in crate::af_packet) const BLOCKS: Blocks = Blocks {
     count: 8,
 };
 const FIRST: usize = 48;
-/// Where the kernel puts an Ethernet frame behind its header, 4 bytes reserved.
+/// The offset of an Ethernet frame after its header, with 4 bytes reserved.
 const MAC: usize = 86;
 
-/// What a frame of an image looks like; by default one that the kernel could have written.
+/// A frame of an image; by default one that the kernel could have written.
 #[derive(Clone)]
 pub(in crate::af_packet) struct Sample {
     pub bytes: Vec<u8>,
@@ -52,7 +52,7 @@ impl Ring {
         assert!(at + bytes.len() <= self.blocks.bytes as usize);
         // SAFETY: within the block, as just checked.
         let place = unsafe { self.block(block).add(at) };
-        // SAFETY: in bounds; the test plays the kernel, and `&mut self` says that no slice is alive.
+        // SAFETY: in bounds; the test acts as the kernel, and `&mut self` ensures that no slice is alive.
         unsafe {
             place
                 .as_ptr()
@@ -248,7 +248,7 @@ fn the_snaplen_cuts_after_the_tag_was_put_back() {
         (1, 1),
     ] {
         let mut ring = ring(snaplen);
-        // The kernel's filter has cut already, to `snaplen` bytes without the tag.
+        // The kernel's filter has already truncated the frame, to `snaplen` bytes without the tag.
         let cut = bytes(60)[..snaplen as usize].to_vec();
         ring.fill(
             0,
@@ -305,7 +305,7 @@ fn without_room_or_addresses_a_tag_is_left_out() {
 #[test]
 fn hostile_numbers_end_the_walk_without_leaving_the_block() {
     let three = [60, 61, 62].map(|len| Sample::new(&bytes(len)));
-    // (offset in the second header, value, frames still seen)
+    // (offset in the second header, value, number of frames still read)
     let next_offset = [1u32, 4, 44, 100, 4095, 4096, u32::MAX, u32::MAX - 3];
     let lengths = [4096u32, 3800, u32::MAX, u32::MAX - 200, 1 << 31];
     let cases = next_offset
@@ -323,7 +323,7 @@ fn hostile_numbers_end_the_walk_without_leaving_the_block() {
             seen == 1 || (field == 0 && seen == 2),
             "field {field}, value {value}: {seen}"
         );
-        let damage = ring.take_damage().expect("told");
+        let damage = ring.take_damage().expect("damage is reported");
         assert_eq!((damage.block, damage.frames as usize), (0, 3 - seen));
         assert_eq!((ring.taken() as usize, ring.left()), (seen, 0));
         ring.release();

@@ -1,14 +1,14 @@
-//! The packet socket: opened, given its ring, bound; its statistics; and how it is let go.
+//! The packet socket: opening, ring set-up, binding, statistics, and detaching.
 //!
-//! The order matters. A socket of protocol 0 receives nothing; the ring, the reserve and the filter
-//! are in place before `bind` says which frames it wants, so nothing is received the wrong way:
+//! The order matters. A socket of protocol 0 receives nothing. The ring, the reserve and the filter are set before `bind`
+//! selects the frames, so no frame is received with incomplete settings:
 //!
 //! ```text
 //!  socket(0) ▶ VERSION ▶ RESERVE ▶ RX_RING ▶ mmap ▶ filter ▶ bind(ETH_P_ALL) ▶ … ▶ bind(0xFFFF)
 //! ```
 //!
-//! What it may touch: this one descriptor. The kernel's side is Documentation/networking/packet_mmap.rst
-//! and net/packet/af_packet.c. Where to read next: the parent module, which decides when.
+//! The module uses only this descriptor. The kernel's side is Documentation/networking/packet_mmap.rst and
+//! net/packet/af_packet.c. The parent module decides when each step happens.
 
 use super::config::Config;
 use super::ring::{Blocks, TAG_BYTES};
@@ -19,23 +19,23 @@ use forebay::{Error, Result};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// `PACKET_STATISTICS` since the last time it was read, which sets it back to zero.
+/// The counters of `PACKET_STATISTICS` since the last read. Reading resets them to zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
-    /// Frames the socket was to get, the dropped ones included.
+    /// Frames for this socket, including dropped ones.
     pub packets: u64,
     /// Of these, frames for which the ring had no room.
     pub drops: u64,
-    /// How often the kernel came to a block that was still ours, and had to wait.
+    /// How often the kernel reached a block that was still ours, and had to wait.
     pub freezes: u64,
 }
 
-/// How the socket came off its interface.
+/// How the socket was detached from its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detached {
-    /// The kernel has waited until no frame was in flight: the next statistics are the last.
+    /// The kernel has waited until no frame was in flight: the next statistics are final.
     Clean,
-    /// A frame may be on its way yet: the statistics count once they stand still.
+    /// A frame may still be in flight: the statistics are final once they no longer change.
     Settling,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Socket {
 const NO_PROTOCOL: u16 = 0xFFFF;
 
 impl Socket {
-    /// A socket that receives nothing yet, for this interface.
+    /// Creates a socket for this interface that receives nothing yet.
     pub(super) fn open(link: &Link) -> Result<Self> {
         let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(|cause| {
             let error = Error::new(&link.name, "opening a packet socket");
             let advice = match cause.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {
-                    "Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). Where user namespaces are allowed, unshare -rn gives you a network of your own to capture from"
+                    "Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). Where user namespaces are allowed, unshare -rn provides a separate network to capture from"
                 }
                 Some(libc::EAFNOSUPPORT) => "This kernel has no packet sockets (CONFIG_PACKET)",
                 _ => "",
@@ -70,7 +70,7 @@ impl Socket {
         })
     }
 
-    /// Asks for the ring and maps it.
+    /// Requests the ring and maps it.
     pub(super) fn map_ring(&self, blocks: Blocks, config: &Config) -> Result<Mapping> {
         self.set(
             libc::PACKET_VERSION,
@@ -85,7 +85,7 @@ impl Socket {
         let request = libc::tpacket_req3 {
             tp_block_size: blocks.bytes,
             tp_block_nr: blocks.count,
-            // Version 3 has no fixed frames: one "frame" a block satisfies packet_set_ring's sums.
+            // Version 3 has no fixed frames: one "frame" per block satisfies the checks in packet_set_ring.
             tp_frame_size: blocks.bytes,
             tp_frame_nr: blocks.count,
             tp_retire_blk_tov: config.retire_ms(),
@@ -115,12 +115,12 @@ impl Socket {
             .map_err(|cause| smaller(tried("mapping"), cause))
     }
 
-    /// Lets every frame pass, but only its first bytes; with 0, none.
+    /// Accepts every frame, truncated to this many bytes; with 0, none.
     pub(super) fn keep_first(&self, bytes: u32) -> Result<()> {
         self.filter(&[Instruction::new(code::RET_K, bytes)])
     }
 
-    /// Lets pass what this program keeps, and as much of it as it says.
+    /// Attaches this program, which selects frames and the number of bytes to keep.
     pub(super) fn filter(&self, program: &[Instruction]) -> Result<()> {
         let mut program: Vec<_> = program
             .iter()
@@ -152,16 +152,16 @@ impl Socket {
         })
     }
 
-    /// Leaves out what this machine sends.
+    /// Excludes frames that this machine sends.
     pub(super) fn ignore_outgoing(&self) -> Result<()> {
         self.set(
             libc::PACKET_IGNORE_OUTGOING,
             &1,
-            "leaving out outgoing frames",
+            "excluding outgoing frames",
         )
     }
 
-    /// Asks for other machines' frames too, until the socket is closed.
+    /// Enables promiscuous mode until the socket is closed.
     pub(super) fn promiscuous(&self) -> Result<()> {
         let request = libc::packet_mreq {
             mr_ifindex: self.index as libc::c_int,
@@ -176,7 +176,7 @@ impl Socket {
         )
     }
 
-    /// From here on frames come in.
+    /// Binds the socket: frames arrive from here on.
     pub(super) fn attach(&self) -> Result<()> {
         let failed = |cause: io::Error| match cause.raw_os_error() {
             Some(libc::ENODEV) => Error::new(&self.name, "the interface is gone"),
@@ -184,7 +184,7 @@ impl Socket {
             _ => Error::new(&self.name, "binding a packet socket").because(cause),
         };
         sys::bind_link(self.as_fd(), libc::ETH_P_ALL as u16, self.index).map_err(failed)?;
-        // An interface that is down is no error of bind, but of the socket (packet_do_bind).
+        // If the interface is down, not bind but the socket reports an error (packet_do_bind).
         self.take_error().map_or(Ok(()), |cause| Err(failed(cause)))
     }
 
@@ -193,7 +193,7 @@ impl Socket {
             .advise(format!("Bring it up: ip link set {} up", self.name))
     }
 
-    /// From here on none do. Binding to protocol 0 would keep the present one (packet_bind).
+    /// Stops reception. Binding to protocol 0 would keep the present protocol (packet_bind).
     pub(super) fn detach(&self) -> Result<Detached> {
         let Err(cause) = sys::bind_link(self.as_fd(), NO_PROTOCOL, self.index) else {
             return Ok(Detached::Clean);
@@ -206,14 +206,14 @@ impl Socket {
         }
     }
 
-    /// What was counted since the last call.
+    /// The statistics since the last call.
     pub(super) fn statistics(&self) -> Statistics {
         let zero = libc::tpacket_stats_v3 {
             tp_packets: 0,
             tp_drops: 0,
             tp_freeze_q_cnt: 0,
         };
-        // The option of our own live socket cannot fail; nothing new is the honest answer if it did.
+        // This option cannot fail on our own live socket; if it did, the statistics would be zero.
         let read = sys::get_option(
             self.as_fd(),
             libc::SOL_PACKET,
@@ -228,7 +228,7 @@ impl Socket {
         }
     }
 
-    /// The socket's pending error, once: `ENETDOWN` when the interface went down (packet_notifier).
+    /// Takes the socket's pending error: `ENETDOWN` when the interface went down (packet_notifier).
     pub(super) fn take_error(&self) -> Option<io::Error> {
         match sys::get_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR, 0) {
             Ok(0) => None,

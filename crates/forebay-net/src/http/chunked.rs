@@ -1,6 +1,6 @@
-//! The chunked transfer coding, byte by byte, so that it does not matter how the bytes are cut.
+//! A decoder of the chunked transfer coding that accepts input cut at any byte.
 //!
-//! Pure. Lines end with CR LF and nothing less; extensions and trailers are passed over.
+//! Pure. Lines must end with CR LF; extensions and trailers are skipped.
 //!
 //! ```text
 //!   1a;ext=1 CR LF   26 bytes   CR LF   0 CR LF   Trailer: x CR LF   CR LF
@@ -9,20 +9,20 @@
 
 use super::Fault;
 
-/// Most bytes of a line with a chunk's size and its extensions.
+/// Maximum bytes of a line with a chunk's size and its extensions.
 pub const LINE_LIMIT_BYTES: usize = 4 << 10;
 
-/// Most bytes of all trailers.
+/// Maximum bytes of all trailers.
 pub const TRAILERS_LIMIT_BYTES: usize = 64 << 10;
 
-/// Where in the coding the next byte lies.
+/// The position of the next byte in the coding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// In front of the first digit of a size.
+    /// Before the first digit of a size.
     #[default]
     SizeBegin,
     Size,
-    /// Blanks behind the size.
+    /// Blanks after the size.
     Blanks,
     Extension,
     SizeLf,
@@ -37,7 +37,7 @@ enum State {
     Done,
 }
 
-/// A decoder that is somewhere in a chunked body.
+/// A decoder at some position in a chunked body.
 ///
 /// ```
 /// let mut chunked = forebay_net::http::chunked::Chunked::default();
@@ -51,18 +51,18 @@ enum State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunked {
     state: State,
-    /// Of the chunk, bytes still to come.
+    /// Remaining bytes of the chunk.
     left: u64,
     /// Bytes of this size line, or of all trailers.
     line_bytes: usize,
 }
 
 impl Chunked {
-    /// Passes over what is not data; returns how many bytes that were. It stops in front of data, at the end of the body, and
+    /// Skips everything that is not data and returns the number of bytes skipped. Stops before data, at the end of the body, and
     /// at the end of `input`.
     ///
     /// # Errors
-    /// The coding is broken, or its lines are too long.
+    /// The coding is invalid, or its lines are too long.
     pub fn framing(&mut self, input: &[u8]) -> Result<usize, Fault> {
         for (at, &byte) in input.iter().enumerate() {
             if matches!(self.state, State::Data | State::Done) {
@@ -73,7 +73,7 @@ impl Chunked {
         Ok(input.len())
     }
 
-    /// Bytes of data that come next; 0 while something else does.
+    /// The number of data bytes that come next; 0 if other bytes come next.
     pub fn left(&self) -> u64 {
         match self.state {
             State::Data => self.left,
@@ -81,7 +81,7 @@ impl Chunked {
         }
     }
 
-    /// `n` bytes of data were taken, at most those [`left`](Self::left).
+    /// Records that `n` bytes of data were taken, at most [`left`](Self::left).
     pub fn took(&mut self, n: u64) {
         self.left -= n;
         if self.left == 0 {
@@ -89,7 +89,7 @@ impl Chunked {
         }
     }
 
-    /// Whether the last chunk and the trailers have passed.
+    /// Whether the last chunk and the trailers have been read.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }

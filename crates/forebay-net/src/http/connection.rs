@@ -1,4 +1,4 @@
-//! A connection to the server of a URL, plain or behind TLS, with its time limits. It asks; `incoming` receives.
+//! A connection to the server of a URL, plain or over TLS, with time limits. It sends the request; `incoming` receives.
 
 use super::{
     Config, Url,
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Opens connections as a [`Config`] says.
+/// Opens connections according to a [`Config`].
 pub(super) struct Dialer<'a> {
     config: &'a Config,
-    /// Made for the first https address, or at once where the roots may be unreadable.
+    /// Created for the first https address; created at once if the roots come from a file, which may be unreadable.
     tls: Option<Tls>,
 }
 
@@ -32,10 +32,10 @@ impl<'a> Dialer<'a> {
         Ok(Dialer { config, tls })
     }
 
-    /// Connects to the server of `url`, and tells `opened` the socket before anything travels on it.
+    /// Connects to the server of `url`. Passes the socket to `opened` before any data is sent.
     ///
     /// # Errors
-    /// The host is unknown, nobody answers in time at any of its addresses, or TLS fails.
+    /// The host is unknown, none of its addresses responds in time, or TLS fails.
     pub fn dial(&mut self, url: &Url, opened: impl FnOnce(&TcpStream)) -> Result<Connection> {
         let socket = connect(url, self.config.connect_limit)?;
         let limit = Some(self.config.silence_limit);
@@ -55,20 +55,20 @@ impl<'a> Dialer<'a> {
         secured
             .map(|secured| Connection::Secure(Box::new(secured)))
             .map_err(|error| {
-                let what = "agreeing on TLS with the server";
+                let what = "negotiating TLS with the server";
                 broken(url, what, error, self.config.silence_limit)
             })
     }
 }
 
-/// The first address of the host that answers, all within `limit`.
+/// Connects to the first address of the host that responds, all within `limit`.
 fn connect(url: &Url, limit: Duration) -> Result<TcpStream> {
     let failed = |what: &str, cause| Error::new(url.to_string(), what).because(cause);
-    // IPv6 addresses, names and the usual ports are all understood there.
+    // This handles IPv6 addresses, host names and default ports.
     let addresses = url
         .parts()
         .socket_addrs(|| None)
-        .map_err(|e| failed("looking its host up", e))?;
+        .map_err(|e| failed("looking up its host", e))?;
     let until = Instant::now() + limit;
     let mut last = None;
     for address in &addresses {
@@ -85,8 +85,8 @@ fn connect(url: &Url, limit: Duration) -> Result<TcpStream> {
     let (address, cause): (SocketAddr, io::Error) = match last {
         Some(last) => last,
         None => {
-            let what = "looking its host up";
-            return Err(Error::new(url.to_string(), what).advise("It has no address"));
+            let what = "looking up its host";
+            return Err(Error::new(url.to_string(), what).advise("The host has no address"));
         }
     };
     let error = failed(&format!("connecting to {address}"), cause);
@@ -96,12 +96,12 @@ fn connect(url: &Url, limit: Duration) -> Result<TcpStream> {
     })
 }
 
-/// The error of a connection to `url` that broke while `tried`.
+/// The error for a connection to `url` that failed during `tried`.
 pub(super) fn broken(url: &Url, tried: &str, cause: io::Error, silence: Duration) -> Error {
     let cause = match cause.kind() {
-        // So a socket says that its time limit passed.
+        // A socket reports its time limit this way.
         ErrorKind::WouldBlock | ErrorKind::TimedOut => io::Error::other(format!(
-            "nothing moved for {} s, the limit of --silence",
+            "no data was transferred for {} s, the limit of --silence",
             silence.as_secs_f64()
         )),
         _ => cause,
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Asks for `url`.
+    /// Sends the request for `url`.
     pub fn ask(&mut self, url: &Url) -> io::Result<()> {
         let request = request(url);
         match self {
@@ -139,7 +139,7 @@ impl Read for Connection {
     }
 }
 
-/// One request, one connection: so an answer up to its close is possible, and nothing is left over.
+/// One request per connection: a response may then end with the connection, and no other data follows it.
 fn request(url: &Url) -> String {
     format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: forebay/{}\r\nAccept: */*\r\n\

@@ -1,7 +1,7 @@
-//! The fetch itself: it asks, receives through a stream, follows redirects, and writes what was asked for.
+//! The fetch itself: sends the request, receives through a stream, follows redirects, and writes the selected bytes.
 //!
-//! The bytes stay where they were received until they are written: `reply` says what the first ones are, they are written from
-//! there, and popped. Read `incoming` for the other thread.
+//! Bytes stay in the stream's memory until they are written: `reply` classifies the first ones, they are written from there, and
+//! then popped. The receiver thread is in `incoming`.
 
 use super::{
     Config, Fault, Head, Shown, Stop, Url,
@@ -13,43 +13,43 @@ use super::{
 use forebay::{Error, Result};
 use std::io::{self, ErrorKind, Write};
 
-/// What happens during a fetch.
+/// An event during a fetch.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The answer sends us elsewhere, and we go.
+    /// The response is a redirect, which is followed.
     Redirected {
         /// Its head.
         head: &'a Head,
-        /// Where we go.
+        /// The redirect's target.
         to: &'a Url,
     },
-    /// The answer proper has begun; from here on there may be something to write.
+    /// The final response has begun; its body follows.
     Begins {
         /// Its head.
         head: &'a Head,
-        /// Bytes of its body, where the head told.
+        /// Length of its body in bytes, if the head declares it.
         body_length: Option<u64>,
     },
-    /// So many bytes have been written in all.
+    /// Total bytes written so far.
     Written(u64),
 }
 
-/// What became of a fetch that did not fail.
+/// The result of a successful fetch.
 #[derive(Debug)]
 pub struct Answer {
-    /// Where it came from in the end.
+    /// The final URL, after redirects.
     pub url: Url,
-    /// Its head. A [failure](Head::is_failure) by the server is an answer too.
+    /// Its head. A [failure](Head::is_failure) reported by the server is a response, too.
     pub head: Head,
-    /// Redirects on the way.
+    /// Number of redirects followed.
     pub redirects: usize,
-    /// Bytes written, of the head and the framing too where those were asked for.
+    /// Bytes written, including head and framing if those were requested.
     pub written_bytes: u64,
-    /// The reader of the output went away before all was written.
+    /// The reader of the output closed it before everything was written.
     pub reader_left: bool,
 }
 
-/// Fetches `url` and writes to `output` what `config` asks for, telling `events` of it; `stop` ends it early.
+/// Fetches `url` and writes to `output` what `config` selects. Reports events to `events`; `stop` ends the fetch early.
 ///
 /// ```
 /// use forebay_net::http::{Config, Stop, get};
@@ -68,8 +68,12 @@ pub struct Answer {
 /// ```
 ///
 /// # Errors
-/// The connection, the answer or a redirect is not as it should be (what is wrong with an answer is a [`Fault`]), the answer
-/// stops early, the output takes no more, or it was stopped. The message says how many bytes were written.
+/// - The connection failed.
+/// - The response or a redirect is invalid (the error of an invalid response is a [`Fault`]), or the response ended early.
+/// - The output failed.
+/// - The fetch was stopped.
+///
+/// The message contains the number of bytes written.
 pub fn get(
     url: &Url,
     config: &Config,
@@ -111,7 +115,7 @@ pub fn get(
     }
 }
 
-/// Connects to the server of `url`, asks for it, and begins to receive.
+/// Connects to the server of `url`, sends the request, and starts to receive.
 fn ask(url: &Url, config: &Config, dialer: &mut Dialer<'_>, stop: &Stop) -> Result<Incoming> {
     let mut connection = dialer.dial(url, |socket| stop.watch(socket))?;
     let sent = connection.ask(url);
@@ -119,7 +123,7 @@ fn ask(url: &Url, config: &Config, dialer: &mut Dialer<'_>, stop: &Stop) -> Resu
     Incoming::start(connection, config.buffer_bytes)
 }
 
-/// One request and its answer.
+/// One request and its response.
 struct Exchange<'a> {
     incoming: Incoming,
     reply: Reply,
@@ -132,7 +136,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Receives up to the end of the head, which stays in the stream; returns its length too.
+    /// Receives up to the end of the head, which stays in the stream. Also returns its length.
     fn head(&mut self) -> Result<(usize, Head)> {
         loop {
             match self.next()? {
@@ -143,7 +147,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Receives the rest, and writes what is to be written.
+    /// Receives the rest, and writes the selected bytes.
     fn body(
         &mut self,
         head_len: usize,
@@ -160,12 +164,12 @@ impl Exchange<'_> {
                 205 => return refuse("the server sends no content (status 205)"),
                 206 => {
                     return refuse(
-                        "the server sends a part (status 206), and was asked for the whole",
+                        "the server sends a part (status 206), although the whole was requested",
                     );
                 }
                 304 => {
                     return refuse(
-                        "the server says that nothing has changed (status 304), and was not asked that",
+                        "the server reports that nothing has changed (status 304), to an unconditional request",
                     );
                 }
                 _ => {}
@@ -186,7 +190,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// What the first bytes of the stream are, waiting for more where there are too few. `More`: look again.
+    /// Classifies the first bytes of the stream. Waits for more bytes if there are too few. `More`: call again.
     fn next(&mut self) -> Result<Part> {
         self.go_on()?;
         let content = self.incoming.peek();
@@ -206,7 +210,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Takes the first `n` bytes out of the stream, having written them if they are wanted.
+    /// Removes the first `n` bytes from the stream, after writing them if `wanted`.
     fn pass(&mut self, n: usize, wanted: bool) -> Result<()> {
         if !wanted {
             self.incoming.pop(n);
@@ -230,7 +234,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Fails if we are to stop.
+    /// Fails if a stop was requested.
     fn go_on(&self) -> Result<()> {
         match self.stop.is_stopped() {
             true => Err(self.stopped()),
@@ -242,27 +246,27 @@ impl Exchange<'_> {
         self.failed("was stopped".into())
     }
 
-    /// Something is wrong with the answer.
+    /// An error in the response.
     fn failed(&self, what: String) -> Error {
         Error::new(self.url.to_string(), what).advise(self.written())
     }
 
-    /// The connection broke.
+    /// An error of the connection.
     fn interrupted(&self, finished: std::result::Result<(), Fault>, cause: io::Error) -> Error {
         let what = match finished {
             Err(fault) => fault.to_string(),
-            // Without its proper end, a body up to the close of the connection may be cut.
+            // Without TLS's own end marker, a body that lasts until the connection closes may be truncated.
             Ok(()) => format!(
-                "the answer may be cut: {} bytes came",
+                "the response may be truncated: {} bytes arrived",
                 self.reply.body_bytes()
             ),
         };
         broken(&self.url, &what, cause, self.config.silence_limit).advise(self.written())
     }
 
-    /// The output takes no more.
+    /// An error of the output.
     fn refused(&self, cause: io::Error) -> Error {
-        let error = Error::new(self.url.to_string(), "writing what came").because(cause);
+        let error = Error::new(self.url.to_string(), "writing the response").because(cause);
         error.advise(self.written())
     }
 

@@ -1,24 +1,24 @@
-//! Where the body of an answer ends: RFC 9112, section 6.3, for a client that asked by GET.
+//! Determines where the body of a response ends: RFC 9112, section 6.3, for a client that sent GET.
 //!
-//! Pure. Whatever could be understood in two ways is refused. Read `reply` next.
+//! Pure. Every ambiguous framing is rejected.
 
 use super::{Fault, Head, chunked::Chunked};
 
-/// How the end of a body is told.
+/// How the end of a body is determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is no body, whatever the fields say: 204 and 304.
+    /// There is no body, regardless of the fields: 204 and 304.
     Empty,
-    /// This many bytes, as `Content-Length` says.
+    /// This many bytes, according to `Content-Length`.
     Length(u64),
-    /// In chunks.
+    /// Chunked transfer coding.
     Chunked(Chunked),
-    /// Up to the end of the connection.
+    /// The body lasts until the connection closes.
     UntilClose,
 }
 
 impl Framing {
-    /// What `head` says.
+    /// Determines the framing from `head`.
     ///
     /// ```
     /// use forebay_net::http::{Head, framing::Framing};
@@ -28,7 +28,7 @@ impl Framing {
     /// ```
     ///
     /// # Errors
-    /// A length that is not one number; another encoding than `chunked`, one in an HTTP/1.0 answer, or one beside a length.
+    /// A length that is not one number, or an encoding other than `chunked`, in an HTTP/1.0 response, or together with a length.
     pub fn of(head: &Head) -> Result<Self, Fault> {
         if head.is_interim() || matches!(head.status, 204 | 304) {
             return Ok(Framing::Empty);
@@ -36,7 +36,7 @@ impl Framing {
         let encodings: Vec<_> = head.values("Transfer-Encoding").collect();
         let lengths: Vec<_> = head.values("Content-Length").collect();
         if !encodings.is_empty() {
-            // RFC 9112, 6.1: with HTTP/1.0 the framing is faulty; 6.3: a length beside it "ought to be handled as an error".
+            // RFC 9112: with HTTP/1.0 the framing is faulty (6.1); a length beside it "ought to be handled as an error" (6.3).
             return match encodings[..] {
                 _ if !lengths.is_empty() => Err(Fault::TwoFramings),
                 [one] if one.eq_ignore_ascii_case(b"chunked") && head.minor > 0 => {
@@ -45,7 +45,7 @@ impl Framing {
                 _ => Err(Fault::BadEncoding(shown(&encodings))),
             };
         }
-        // The same length said twice is allowed: `5, 5`, or two fields.
+        // Repeating the same length is allowed: `5, 5`, or two fields.
         let mut numbers = lengths.iter().flat_map(|value| value.split(|&b| b == b','));
         let Some(first) = numbers.next() else {
             return Ok(Framing::UntilClose);
@@ -60,7 +60,7 @@ impl Framing {
     }
 }
 
-/// Digits and nothing else: `parse` would take a `+`.
+/// Digits only: `parse` would accept a `+`.
 fn number(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);

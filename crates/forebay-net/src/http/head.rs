@@ -1,23 +1,23 @@
-//! The head of an answer: where it ends, and what it says. Pure; the grammar is httparse's.
+//! The head of a response: where it ends, and its fields. Pure; the parser is httparse.
 //!
 //! ```text
 //!   HTTP/1.1 200 OK\r\n  Content-Length: 5\r\n  \r\n │ body
 //!                                             find_end ─┘
 //! ```
-//! Read `framing` next, which works out of the fields where the body ends.
+//! `framing` determines from the fields where the body ends.
 
 use super::Fault;
 
-/// Most bytes of all heads before a body, interim ones included.
+/// Maximum bytes of all heads before a body, including interim ones.
 pub const LIMIT_BYTES: usize = 64 << 10;
 
-/// Most fields of a head.
+/// Maximum number of fields in a head.
 pub const LIMIT_FIELDS: usize = 128;
 
-/// What every answer we understand begins with.
+/// The beginning of every supported response.
 const BEGIN: &[u8] = b"HTTP/1.";
 
-/// The head of an answer: status line and fields.
+/// The head of a response: status line and fields.
 ///
 /// ```
 /// use forebay_net::http::Head;
@@ -32,17 +32,17 @@ pub struct Head {
     pub minor: u8,
     /// 100 to 999.
     pub status: u16,
-    /// The server's words for the status; empty where it has none, or they are not ASCII.
+    /// The reason phrase; empty if it is missing or not ASCII.
     pub reason: String,
-    /// Names as they came, and values without the blanks around them.
+    /// Names as received, and values without surrounding blanks.
     fields: Vec<(String, Vec<u8>)>,
 }
 
 impl Head {
-    /// Understands a whole head, its empty line included and nothing behind it.
+    /// Parses a whole head. `bytes` must end with its empty line.
     ///
     /// # Errors
-    /// It breaks the grammar, is not complete, or has more than [`LIMIT_FIELDS`].
+    /// The head is malformed or incomplete, or has more than [`LIMIT_FIELDS`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let mut fields = [httparse::EMPTY_HEADER; LIMIT_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
@@ -69,7 +69,7 @@ impl Head {
         }
     }
 
-    /// The values of all fields called `name`, in their order; case does not matter.
+    /// The values of all fields with this name, in order; case does not matter.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         let fields = self.fields.iter();
         fields
@@ -77,30 +77,30 @@ impl Head {
             .map(|(_, value)| value.as_slice())
     }
 
-    /// Whether another head follows this one before the answer proper.
+    /// Whether another head follows this one before the final response.
     pub fn is_interim(&self) -> bool {
         self.status < 200
     }
 
-    /// Whether the server says that it did not do what was asked for.
+    /// Whether the status is an error.
     pub fn is_failure(&self) -> bool {
         self.status >= 400
     }
 }
 
-/// Looks for the end of a head in bytes that grow, each byte about once.
+/// Finds the end of a head in growing input, reading each byte about once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndFinder {
-    /// No end begins in front of here.
+    /// The end does not begin before this offset.
     searched: usize,
 }
 
 impl EndFinder {
-    /// How long the head at the start of `bytes` is, once its empty line is there; `bytes` is what the last call had and
-    /// more. An end behind `limit` is none.
+    /// Returns the length of the head at the start of `bytes`, or `None` while its empty line is missing. `bytes` must begin with
+    /// the bytes of the previous call. An end beyond `limit` is not found.
     ///
     /// # Errors
-    /// These bytes begin no answer, or go on to `limit` without an end.
+    /// These bytes do not begin a response, or reach `limit` without an end.
     pub fn find(&mut self, bytes: &[u8], limit: usize) -> Result<Option<usize>, Fault> {
         let begin = bytes.len().min(BEGIN.len());
         if bytes[..begin] != BEGIN[..begin] {
@@ -117,7 +117,7 @@ impl EndFinder {
             match &within[behind..] {
                 [b'\n', ..] => return Ok(Some(behind + 1)),
                 [b'\r', b'\n', ..] => return Ok(Some(behind + 2)),
-                // The line that begins here may still become the empty one: begin with its front end again.
+                // The line that begins here may still become the empty one: continue from the preceding line end.
                 [] | [b'\r'] => {
                     self.searched = behind - 1;
                     break;
@@ -132,7 +132,7 @@ impl EndFinder {
     }
 }
 
-/// The first line, or as much of it as is good to show.
+/// The first line, or as much of it as is useful in a message.
 fn printable(bytes: &[u8]) -> String {
     let line = bytes.split(|&b| b == b'\r' || b == b'\n').next();
     let line = line.unwrap_or_default();

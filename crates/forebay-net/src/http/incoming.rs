@@ -1,4 +1,4 @@
-//! The thread that receives: it reads the connection straight into the memory of a stream, and ends with it.
+//! The receiver thread, which reads the connection directly into the memory of a stream.
 //!
 //! ```text
 //!   connection ─ read ─▶ reserve … commit ─▶ stream ─▶ peek, pop     time limit: silence while there is room to receive
@@ -17,10 +17,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Room that is waited for before the next read, so that a slow output makes no small ones.
+/// Free space to wait for before the next read, so that a slow output does not cause small reads.
 const READ_BYTES: usize = 64 << 10;
 
-/// The bytes of a connection as they come. Dropped, it ends connection and thread.
+/// The received bytes of a connection. Dropping it ends the connection and the thread.
 pub(super) struct Incoming {
     reader: Reader,
     socket: TcpStream,
@@ -28,19 +28,19 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Begins to receive into a stream of `buffer_bytes`.
+    /// Starts to receive into a stream of `buffer_bytes`.
     ///
     /// # Errors
-    /// No memory, descriptor or thread is left for it.
+    /// No memory, descriptor or thread is available.
     pub fn start(connection: Connection, buffer_bytes: usize) -> Result<Self> {
         let (writer, reader) = stream(buffer_bytes)?;
         let failed = |what: &'static str| move |e: io::Error| Error::new("http", what).because(e);
         let socket = connection.socket().try_clone();
-        let socket = socket.map_err(failed("keeping a second descriptor of a socket"))?;
+        let socket = socket.map_err(failed("duplicating a socket's descriptor"))?;
         let thread = thread::Builder::new()
             .name("forebay-receive".into())
             .spawn(move || receive(connection, writer))
-            .map_err(failed("starting the thread that receives"))?;
+            .map_err(failed("starting the receiver thread"))?;
         Ok(Incoming {
             reader,
             socket,
@@ -48,12 +48,12 @@ impl Incoming {
         })
     }
 
-    /// What has come and was not popped, where it lies.
+    /// The bytes that arrived and were not popped, in place.
     pub fn peek(&mut self) -> &[u8] {
         self.reader.peek()
     }
 
-    /// The first `n` bytes are done with.
+    /// Removes the first `n` bytes.
     pub fn pop(&mut self, n: usize) {
         self.reader.pop(n);
     }
@@ -63,25 +63,26 @@ impl Incoming {
         self.reader.peek_wait(n + 1, None).len() > n
     }
 
-    /// Why no more bytes come, where it is not that the server ended the connection properly. To be asked behind the last.
+    /// The error that ended the stream, if it did not end because the server closed the connection properly. Call it after the
+    /// last bytes.
     pub fn failure(&mut self) -> Option<io::Error> {
         match self.thread.take()?.join() {
             Ok(received) => received.err(),
-            Err(_) => Some(io::Error::other("the thread that receives has panicked")),
+            Err(_) => Some(io::Error::other("the receiver thread panicked")),
         }
     }
 }
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // It may wait for room, or for bytes: this ends both.
+        // The thread may wait for room, or for bytes: this ends both.
         self.reader.set_error();
         let _ = self.socket.shutdown(Shutdown::Both);
         self.failure();
     }
 }
 
-/// Receives until the server ends, something breaks, or nobody reads any more.
+/// Receives until the server ends the connection, an error occurs, or the reader is dropped.
 fn receive(mut connection: Connection, mut writer: Writer) -> io::Result<()> {
     while writer.wait_capacity(READ_BYTES, None) > 0 {
         let mut room = writer.reserve(usize::MAX);

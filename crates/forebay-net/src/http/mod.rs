@@ -1,15 +1,14 @@
-//! One resource fetched over HTTP/1.1, every byte of the answer through a [stream](forebay::stream).
+//! Fetches one resource over HTTP/1.1. Every byte of the response goes through a [stream](forebay::stream).
 //!
-//! [`get`] is the whole of it as one call. It imports no other room. The pure files know the protocol and no socket:
-//! [`url`] (what may be asked for), [`head`], [`framing`] and [`chunked`] (what an answer is made of), [`reply`] (those put
-//! together) and `redirect`. The others know sockets and no protocol: `connection` and `tls` (how bytes come), `incoming`
-//! (the thread that receives them), `output` (where they go), `stop`. `exchange` lets the two meet. Read `reply` next, then
-//! `exchange`.
+//! [`get`] is the complete operation as one call. Some modules implement the protocol, are pure, and know nothing of sockets:
+//! [`url`] (the request's address), [`head`], [`framing`] and [`chunked`] (the elements of a response), [`reply`] (which combines
+//! them) and `redirect`. The others know sockets but not the protocol: `connection` and `tls` (transport), `incoming` (the
+//! receiver thread), `output` (where bytes go) and `stop`. `exchange` connects the two groups.
 //!
 //! ```text
 //!  thread "forebay-receive"                                     the caller's thread
 //!  socket, TLS ─ read ─▶ reserve │ stream: the bytes as they came │ peek ─▶ Reply: which of them are what?
-//!                         commit └────────────────────────────────┘           head    → redirect? error? tell
+//!                         commit └────────────────────────────────┘           head    → redirect? error? report
 //!                                                                  pop ◀────  framing → skip  (with `Shown::Raw`: write)
 //!                                                                  pop ◀────  body    → write, from where it lies
 //! ```
@@ -42,19 +41,19 @@ pub use url::Url;
 use forebay::{Error, Result};
 use std::{path::PathBuf, time::Duration};
 
-/// Which bytes of the answer are written.
+/// Selects the bytes of the response to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
-    /// The body, unframed.
+    /// The body, without framing.
     #[default]
     Body,
-    /// The head of the last answer as it came, then the body.
+    /// The head of the last response as received, then the body.
     HeadAndBody,
-    /// The first answer exactly as it came: interim heads, head, chunk sizes and trailers. Redirects are not followed.
+    /// The first response exactly as received: interim heads, head, chunk sizes and trailers. Redirects are not followed.
     Raw,
 }
 
-/// What a fetch is to be like.
+/// Settings of a fetch.
 ///
 /// ```
 /// let config = forebay_net::http::Config { max_redirects: 0, ..Default::default() };
@@ -62,22 +61,22 @@ pub enum Shown {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which bytes are written; the body by default.
+    /// Which bytes to write; default: the body.
     pub shown: Shown,
-    /// Also write the body of an answer that says it failed (status 400 and above); not by default.
+    /// Also write the body of a response with an error status (400 and above); default: no.
     pub failed_bodies: bool,
-    /// Most redirects to follow; 10 by default.
+    /// Maximum number of redirects to follow; 10 by default.
     pub max_redirects: usize,
-    /// Follow a redirect from https to http; not by default.
+    /// Follow a redirect from https to http; default: no.
     pub allow_downgrade: bool,
-    /// Longest time to wait for a connection, all addresses of the host together; 10 s by default.
+    /// Maximum time to establish a connection, all addresses of the host together; 10 s by default.
     pub connect_limit: Duration,
-    /// Longest time without a byte from the server while one is waited for; 30 s by default.
+    /// Maximum time without data from the server; 30 s by default.
     pub silence_limit: Duration,
-    /// A PEM file with the only certificates that are trusted: roots, or exactly a server's own. By default the roots of
+    /// A PEM file with the only trusted certificates: roots, or the exact certificate of a server. By default the roots of
     /// Mozilla's programme, compiled in.
     pub roots: Option<PathBuf>,
-    /// Capacity of the stream: [`Config::LEAST_BUFFER_BYTES`] or more; 1 MiB by default.
+    /// Capacity of the stream: at least [`Config::LEAST_BUFFER_BYTES`]; 1 MiB by default.
     pub buffer_bytes: usize,
 }
 
@@ -97,20 +96,20 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The smallest stream: a whole head has to lie in it, with room to receive behind it.
+    /// The smallest stream: it must hold a whole head, with room to receive more after it.
     pub const LEAST_BUFFER_BYTES: usize = 2 * head::LIMIT_BYTES;
 
-    /// Checks what can be checked without a server.
+    /// Checks everything that can be checked without a server.
     ///
     /// # Errors
-    /// A time limit of 0, or a stream that a head would not fit in.
+    /// A time limit of 0, or a stream too small for a head.
     pub fn validate(&self) -> Result<()> {
         if self.connect_limit.is_zero() || self.silence_limit.is_zero() {
-            return Err(Error::new("http", "a time limit of 0").advise("Give the server some time"));
+            return Err(Error::new("http", "a time limit of 0").advise("Use more than 0"));
         }
         if self.buffer_bytes < Self::LEAST_BUFFER_BYTES {
             return Err(
-                Error::new("http", format!("a stream of {} bytes", self.buffer_bytes))
+                Error::new("http", format!("a buffer of {} bytes", self.buffer_bytes))
                     .advise(format!("Use at least {}", Self::LEAST_BUFFER_BYTES)),
             );
         }

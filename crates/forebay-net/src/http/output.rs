@@ -5,8 +5,8 @@
 //!                                     failed, dropped or killed: the file is gone, FILE is as it was
 //! ```
 //!
-//! While it grows the file has no name (`O_TMPFILE`), so nobody else can open, replace or guess it, and nothing is left of
-//! it after `kill -9`. Where the file system does not support that, it has a random name, mode 0600, and `Drop` removes it.
+//! While the file grows it has no name (`O_TMPFILE`), so no other process can open, replace or guess it, and nothing of it
+//! remains after `kill -9`. If the file system does not support that, it has a random name and mode 0600, and `Drop` removes it.
 
 use crate::standard;
 use forebay::{
@@ -29,9 +29,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Takes what a fetch writes. It is opened by the first byte, so an answer that is refused leaves no trace.
+/// The destination of a fetch. The first byte opens it, so a rejected response leaves no trace.
 ///
-/// A path that is no regular file (a FIFO, a device) is written to as it is.
+/// A path that is not a regular file (a FIFO, a device) is written to directly.
 ///
 /// ```
 /// use std::io::Write;
@@ -54,13 +54,13 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Open {
-    /// Written to as it is: standard output, a FIFO, a device.
+    /// Written to directly: standard output, a FIFO, a device.
     Plain(File),
-    /// Becomes `name` when it is complete.
+    /// Gets the name `name` when it is complete.
     Growing {
         file: File,
         name: PathBuf,
-        /// The name that it has until then, where it needs one.
+        /// Its temporary name, if it needs one.
         part: Option<Part>,
     },
 }
@@ -71,7 +71,7 @@ struct Part(PathBuf);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // After a rename there is none.
+        // After a rename, this file no longer exists.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -85,8 +85,8 @@ impl Output {
         }
     }
 
-    /// The file called `name`, whose content is replaced when all is written. If `name` is a symbolic link, the file that
-    /// it leads to is replaced.
+    /// The file `name`, whose content is replaced when everything is written. If `name` is a symbolic link, its target is
+    /// replaced.
     pub fn file(name: impl Into<PathBuf>) -> Self {
         Output {
             name: Some(name.into()),
@@ -94,12 +94,12 @@ impl Output {
         }
     }
 
-    /// All is written: makes the file durable and gives it its name. Where nothing was written, the file is empty.
+    /// Completes the output: makes the file durable and gives it its name. If nothing was written, the file is empty.
     ///
-    /// A file that was there keeps its permissions; a new one gets those that the umask allows.
+    /// An existing file keeps its permissions; a new one gets those that the umask allows.
     ///
     /// # Errors
-    /// It cannot be created, made durable, renamed or closed. Then the file called `name` is as it was.
+    /// The file cannot be created, made durable, renamed or closed. The file `name` is then unchanged.
     pub fn finish(mut self) -> Result<()> {
         self.open()?;
         let shown = self.shown();
@@ -114,7 +114,7 @@ impl Output {
         };
         let permissions = match fs::symlink_metadata(&name) {
             Ok(found) if found.is_file() => Some(found.permissions().mode() & 0o777),
-            // A file without a name was made with the umask.
+            // A file without a name was created with the umask.
             _ => part.as_ref().map(|_| 0o666 & !umask()),
         };
         if let Some(mode) = permissions {
@@ -127,7 +127,7 @@ impl Output {
             None => named(&file, &name).map_err(failed("giving it a name"))?,
         };
         fs::rename(&part.0, &name).map_err(failed("renaming the complete file to that"))?;
-        // A folder that may be written but not read cannot be opened, and so not synced.
+        // A folder without read permission cannot be opened, and so not synced.
         if let Ok(folder) = File::open(folder_of(&name)) {
             let synced = folder.sync_all();
             synced.map_err(failed("making its name durable"))?;
@@ -167,11 +167,11 @@ impl Output {
     }
 }
 
-/// A file that is going to be called `name`, in the same folder.
+/// Creates a file in the folder of `name`, which it will replace.
 fn growing(name: PathBuf) -> io::Result<Open> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let unnamed = open(folder_of(&name), flags, Mode::from_raw_mode(0o666)).map(File::from);
-    // Without /proc it could not be given a name.
+    // Without /proc it could not get a name.
     if let Ok(file) = unnamed
         && Path::new(&in_proc(&file)).exists()
     {
@@ -186,14 +186,14 @@ fn growing(name: PathBuf) -> io::Result<Open> {
     Ok(Open::Growing { file, name, part })
 }
 
-/// Gives a file without a name a random one beside `name`, from where it can replace what is there.
+/// Gives a file without a name a random one beside `name`, so that it can replace an existing file.
 fn named(file: &File, name: &Path) -> io::Result<Part> {
     let follow = AtFlags::SYMLINK_FOLLOW;
     let link = |path: &Path| Ok(linkat(CWD, in_proc(file), CWD, path, follow)?);
     with_random_name(name, link).map(|((), part)| part)
 }
 
-/// Lets `make` create something under a name that nobody could predict, beside `name`.
+/// Calls `make` to create something under an unpredictable name beside `name`.
 fn with_random_name<T>(
     name: &Path,
     make: impl Fn(&Path) -> io::Result<T>,
@@ -219,8 +219,8 @@ fn folder_of(name: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Permissions that new files do not get. It can only be read without being set from `/proc`; where that is missing,
-/// files are for their owner alone.
+/// The permissions that new files do not get. Only `/proc` can report the umask without setting it; without `/proc`, files are
+/// accessible to their owner only.
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));

@@ -1,11 +1,9 @@
-//! Where an answer sends us, and whether we go: how often, never in a circle, never silently out of TLS. Pure.
-//!
-//! Read `exchange` next, which goes.
+//! Decides whether to follow a redirect: limits their number, and rejects loops and silent downgrades from TLS. Pure.
 
 use super::{Config, Head, Url};
 use forebay::{Error, Result};
 
-/// The addresses asked so far, the last of which is asked now.
+/// The addresses requested so far, ending with the current one.
 #[derive(Debug)]
 pub(super) struct Trail {
     visited: Vec<Url>,
@@ -31,10 +29,10 @@ impl Trail {
         self.visited.len() - 1
     }
 
-    /// Goes where `head` sends us; false if it does not.
+    /// Follows the redirect in `head`; false if there is none.
     ///
     /// # Errors
-    /// It sends us nowhere, to what cannot be fetched, in a circle, from https to http, or once too often.
+    /// The redirect has no valid target, is a loop, leads from https to http, or exceeds the limit.
     pub fn follow(&mut self, head: &Head) -> Result<bool> {
         if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
             return Ok(false);
@@ -43,17 +41,18 @@ impl Trail {
         let refuse = |what: String| Error::new(self.current().to_string(), what);
         if self.visited.contains(&next) {
             return Err(
-                refuse(format!("is redirected in a circle, to {next} again"))
-                    .advise("The server may want a cookie or a login, which this command has not"),
+                refuse(format!("is redirected in a loop, to {next} again")).advise(
+                    "The server may require a cookie or a login, which forebay does not support",
+                ),
             );
         }
         if self.current().is_secure() && !next.is_secure() && !self.allow_downgrade {
-            return Err(refuse(format!("is redirected out of https, to {next}"))
-                .advise("Use --allow-downgrade if others may read and change it on its way"));
+            return Err(refuse(format!("is redirected from https to {next}"))
+                .advise("Use --allow-downgrade to accept that others may read and change the data in transit"));
         }
         if self.visited.len() > self.max_redirects {
             return Err(refuse(format!(
-                "is redirected once more, to {next}, after {} redirects",
+                "is redirected again, to {next}, after {} redirects",
                 self.max_redirects
             ))
             .advise("Use --max-redirects to follow more"));
@@ -68,14 +67,20 @@ impl Trail {
         let (Some(location), None) = (locations.next(), locations.next()) else {
             return Err(Error::new(
                 from(),
-                format!("status {} without one Location to go to", head.status),
+                format!("status {} without exactly one Location", head.status),
             ));
         };
         let Ok(location) = std::str::from_utf8(location) else {
-            return Err(Error::new(from(), "is redirected to what is no UTF-8"));
+            return Err(Error::new(
+                from(),
+                "is redirected to an address that is not UTF-8",
+            ));
         };
-        self.current()
-            .join(location)
-            .map_err(|error| Error::new(from(), format!("is redirected badly: {error}")))
+        self.current().join(location).map_err(|error| {
+            Error::new(
+                from(),
+                format!("is redirected to an invalid address: {error}"),
+            )
+        })
     }
 }

@@ -1,7 +1,8 @@
-//! An answer from its first byte to its last, told piece by piece: which bytes are heads, framing, body. Pure.
+//! Splits a response into heads, framing and body, piece by piece. Pure.
 //!
-//! It owns no bytes and waits for none: it is shown what lies in the stream, says what the first of those bytes are, and is
-//! shown the rest when they are done with. In any cut the pieces add up to the same. Read `exchange` next, which drives it.
+//! It owns no bytes and never waits. The caller passes the content of the stream, learns what the first of those bytes are, and
+//! passes the rest when it is done with them. However the input is cut, the pieces add up to the same response. `exchange` drives
+//! it.
 //!
 //! ```text
 //!   next(bytes) ─▶ Interim(n) … ─▶ Head(n, head) ─▶ Framing(n) · Body(n) … ─▶ End
@@ -14,20 +15,20 @@ use super::{
     head::{EndFinder, LIMIT_BYTES},
 };
 
-/// What the first bytes of those shown are.
+/// Classifies the first bytes of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Not enough to tell: nothing was taken. Show all of them again, with more behind.
+    /// Too few bytes: none were consumed. Pass all of them again, with more after them.
     More,
-    /// So many are a head before the head (100 Continue, 103 Early Hints).
+    /// This many bytes are an interim head (100 Continue, 103 Early Hints).
     Interim(usize),
-    /// So many are the head.
+    /// This many bytes are the head.
     Head(usize, Head),
-    /// So many tell how long the body is, or come behind it: sizes of chunks, trailers.
+    /// This many bytes are framing: chunk sizes and trailers.
     Framing(usize),
-    /// So many are body.
+    /// This many bytes are body.
     Body(usize),
-    /// The answer is complete; what lies here is none of it.
+    /// The response is complete; the input is not part of it.
     End,
 }
 
@@ -37,7 +38,7 @@ enum Stage {
     Body(Framing),
 }
 
-/// An answer that is being received.
+/// A response that is being received.
 ///
 /// ```
 /// use forebay_net::http::reply::{Part, Reply};
@@ -53,7 +54,7 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub struct Reply {
     stage: Stage,
-    /// Of all heads.
+    /// Total bytes of all heads.
     head_bytes: usize,
     body_bytes: u64,
 }
@@ -69,11 +70,11 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// What the first bytes of `input` are. They count as taken, but for [`Part::More`]: the next call is shown what lies
-    /// behind them.
+    /// Classifies the first bytes of `input`. They count as consumed, except for [`Part::More`]: the next call must pass the
+    /// bytes after them.
     ///
     /// # Errors
-    /// The answer makes no sense, or exceeds a limit. There is no going on.
+    /// The response is invalid, or exceeds a limit. It cannot be continued.
     pub fn next(&mut self, input: &[u8]) -> Result<Part, Fault> {
         match &mut self.stage {
             Stage::Head(finder) => {
@@ -102,11 +103,11 @@ impl Reply {
         }
     }
 
-    /// No more bytes will come, and those shown last were not enough: is the answer complete? `unread` is how many they
-    /// were.
+    /// Checks whether the response is complete, after the last bytes were too few and no more will come. `unread` is the number
+    /// of these bytes.
     ///
     /// # Errors
-    /// It is cut.
+    /// The response is truncated.
     pub fn finish(&self, unread: usize) -> Result<(), Fault> {
         match &self.stage {
             Stage::Head(_) => Err(Fault::CutHead((self.head_bytes + unread) as u64)),
@@ -124,7 +125,7 @@ impl Reply {
         self.body_bytes
     }
 
-    /// Bytes of the whole body, where the head told.
+    /// Length of the whole body, if the head declares it.
     pub fn body_length(&self) -> Option<u64> {
         match self.stage {
             Stage::Body(Framing::Length(left)) => Some(self.body_bytes + left),
@@ -154,7 +155,7 @@ fn next_of_body(framing: &mut Framing, input: &[u8]) -> Result<Part, Fault> {
     })
 }
 
-/// The smaller one of `left` and all there is.
+/// The smaller one of `left` and the input's length.
 fn at_most(left: u64, input: &[u8]) -> usize {
     usize::try_from(left).map_or(input.len(), |left| left.min(input.len()))
 }

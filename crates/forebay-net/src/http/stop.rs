@@ -1,14 +1,14 @@
-//! How the outside ends a fetch that is under way: from the thread of signals, or any other. It imports nothing.
+//! Ends a running fetch, from a signal handling thread or from any other thread.
 
 use std::{
     net::{Shutdown, TcpStream},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A handle on a fetch; clones talk to the same one.
+/// A handle on a fetch. Clones control the same fetch.
 ///
-/// What has come until then is not written any more, and [`get`](super::get) fails, saying how much was. While it looks a host
-/// up, connects or waits for the output, it takes notice only behind that.
+/// Data received by then is not written any more, and [`get`](super::get) fails with the number of bytes written. A fetch that is
+/// looking up a host, connecting or waiting for the output reacts only after that operation.
 ///
 /// ```
 /// let stop = forebay_net::http::Stop::default();
@@ -33,15 +33,15 @@ impl Stop {
         inner.shut_down();
     }
 
-    /// Whether that was asked for.
+    /// Whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.lock().is_stopped
     }
 
-    /// From here on the fetch waits for this socket.
+    /// Sets the socket that the fetch waits for from now on.
     pub(super) fn watch(&self, socket: &TcpStream) {
         let mut inner = self.lock();
-        // Without a descriptor left for it, the time limit still ends the wait.
+        // If no descriptor is available, the time limit still ends the wait.
         inner.socket = socket.try_clone().ok();
         if inner.is_stopped {
             inner.shut_down();
@@ -49,7 +49,7 @@ impl Stop {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here can be half done: a panic elsewhere is no reason not to stop.
+        // No operation here can be half done, so a panic elsewhere must not prevent a stop.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,7 +57,7 @@ impl Stop {
 impl Inner {
     fn shut_down(&self) {
         if let Some(socket) = &self.socket {
-            // Fails where the server ended the connection already.
+            // Fails if the server has already closed the connection.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

@@ -1,4 +1,4 @@
-//! Answers in any cut, answers that are not to be believed, and where redirects may lead.
+//! Responses in any cut, invalid responses, and redirects.
 
 use super::{
     Config, Fault, Head, Url,
@@ -9,7 +9,7 @@ use super::{
 };
 use proptest::prelude::*;
 
-/// What an answer came to.
+/// The result of a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     status: Option<u16>,
@@ -18,7 +18,7 @@ struct Told {
     end: Option<Result<(), Fault>>,
 }
 
-/// Receives `pieces` as they come, as `exchange` does.
+/// Receives `pieces` in order, as `exchange` does.
 fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Told {
     let (mut reply, mut told, mut content) = (Reply::default(), Told::default(), Vec::new());
     for piece in pieces {
@@ -74,7 +74,7 @@ fn chunked(chunks: &[Vec<u8>]) -> Vec<u8> {
     coded
 }
 
-/// A body, and an answer that has it, by one of some ways to frame it: length, chunks, close.
+/// A body, and a response that contains it, framed by length, in chunks or by the connection's end.
 fn answers(framings: std::ops::Range<u8>) -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let chunks = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6);
     (chunks, framings, any::<bool>()).prop_map(|(chunks, framing, interim)| {
@@ -97,7 +97,7 @@ fn answers(framings: std::ops::Range<u8>) -> impl Strategy<Value = (Vec<u8>, Vec
     })
 }
 
-/// `bytes` in pieces that end at `cuts`.
+/// Splits `bytes` into pieces that end at `cuts`.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut at: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     at.extend([0, bytes.len()]);
@@ -132,7 +132,7 @@ proptest! {
         let (mut told, mut expected) = (receive(pieces(&answer, &cuts)), whole(&answer));
         for told in [&mut told, &mut expected] {
             if let Some(Err(Fault::NotHttp(begin))) = &mut told.end {
-                begin.clear(); // shows what had come by then
+                begin.clear(); // shows the input so far
             }
         }
         prop_assert_eq!(told, expected);
@@ -244,7 +244,7 @@ fn hostile_chunks_are_refused() {
             "{size:?}"
         );
     }
-    // The largest size there is is a size; what it announces does not come.
+    // The largest possible size is a valid size; the data it announces does not arrive.
     let cut = Fault::CutBody { came: 5, of: None };
     assert_eq!(of("ffffffffffffffff\r\nhello"), cut);
     assert_eq!(of("5\r\nhello, world\r\n"), Fault::BadChunkEnd);
@@ -274,7 +274,7 @@ fn heads_are_bounded() {
     let fields = |n| format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(n));
     assert_eq!(fault(&fields(LIMIT_FIELDS + 1)), Fault::TooManyFields);
     assert_eq!(whole(fields(LIMIT_FIELDS).as_bytes()).status, Some(200));
-    // One that fits to the byte.
+    // A head that fits exactly.
     let begin = "HTTP/1.1 200 OK\r\nA: ";
     let fitting = format!(
         "{begin}{}\r\n\r\n",
@@ -337,12 +337,12 @@ fn some_redirects_are_refused() {
     let config = Config::default();
     let circle = refused("http://a/b", "/b#c", &config);
     assert!(
-        circle.contains("in a circle, to http://a/b again"),
+        circle.contains("in a loop, to http://a/b again"),
         "{circle}"
     );
     let down = refused("https://a/b", "http://a/b", &config);
-    assert!(down.contains("out of https"), "{down}");
-    assert!(refused("http://a/", "ftp://a/", &config).contains("cannot fetch by 'ftp'"));
+    assert!(down.contains("redirected from https"), "{down}");
+    assert!(refused("http://a/", "ftp://a/", &config).contains("unsupported scheme 'ftp'"));
     assert!(refused("http://a/", "http://u:p@a/", &config).contains("a user name or password"));
     let none = Config {
         max_redirects: 0,

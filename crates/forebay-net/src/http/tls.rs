@@ -1,6 +1,4 @@
-//! TLS on a connected socket: rustls with ring's cryptography, and nobody trusted who is not among the roots.
-//!
-//! Read `connection` next, which is plain or this.
+//! TLS on a connected socket: rustls with ring's cryptography. Only servers that the roots certify are trusted.
 
 use super::{
     Url,
@@ -21,17 +19,17 @@ use rustls::{
 };
 use std::{io, net::TcpStream, path::Path, sync::Arc};
 
-/// What all connections of a fetch share.
+/// The TLS configuration that all connections of a fetch share.
 pub(super) struct Tls(Arc<ClientConfig>);
 
-/// A socket behind TLS.
+/// A socket with TLS.
 pub(super) type Secured = StreamOwned<ClientConnection, TcpStream>;
 
 impl Tls {
-    /// Trusts the certificates in `file`, or Mozilla's roots where there is none.
+    /// Trusts the certificates in `file`, or Mozilla's roots without one.
     ///
     /// # Errors
-    /// The file cannot be read, or has no certificate in it.
+    /// The file cannot be read, or contains no certificate.
     pub fn new(file: Option<&Path>) -> Result<Self> {
         let failed =
             |e: rustls::Error| Error::new("TLS", "setting it up").because(io::Error::other(e));
@@ -60,13 +58,13 @@ impl Tls {
         Ok(Tls(Arc::new(config)))
     }
 
-    /// Shakes hands with the server of `url`.
+    /// Performs the handshake with the server of `url`.
     ///
     /// # Errors
-    /// It speaks no TLS, shows a certificate that is not good for that name, or stops in the middle.
+    /// The server does not speak TLS, presents a certificate that is not valid for that name, or ends the handshake early.
     pub fn secure(&self, url: &Url, mut socket: TcpStream) -> io::Result<Secured> {
         let host = url.parts().host_str().unwrap_or_default();
-        // An IPv6 address has brackets in a URL, and none in a certificate.
+        // An IPv6 address has brackets in a URL, but not in a certificate.
         let name = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
@@ -77,11 +75,12 @@ impl Tls {
     }
 }
 
-/// Trusts what the roots have signed and, as OpenSSL and curl do, a server that shows exactly a certificate that the user
-/// has named: `openssl req -x509` makes one of an authority, which webpki accepts from no server.
+/// Trusts certificates signed by the roots. Like OpenSSL and curl, it also trusts a server that presents exactly a certificate
+/// that the user has given. Such a certificate, made with `openssl req -x509`, is one of an authority, which webpki rejects for
+/// servers.
 ///
-/// Everything else is checked as for any certificate: webpki has checked the dates when it objects to that, the name is
-/// checked here, and the handshake proves that the server has the key.
+/// All other checks are those of any certificate: webpki has checked the dates before it rejects the kind, the name is checked
+/// here, and the handshake proves that the server has the key.
 #[derive(Debug)]
 struct RootOrExact {
     usual: Arc<WebPkiServerVerifier>,
@@ -134,15 +133,15 @@ impl ServerCertVerifier for RootOrExact {
     }
 }
 
-/// The certificates in `file`, as roots and as they are.
+/// The certificates in `file`, as roots and in their original form.
 fn certificates_in(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
     let refuse = |what: &str| Error::new(file.display().to_string(), what);
     let unreadable = |error| {
         refuse("reading root certificates")
             .because(io::Error::other(error))
-            .advise("It has to be in PEM: -----BEGIN CERTIFICATE-----")
+            .advise("It must be in PEM format: -----BEGIN CERTIFICATE-----")
     };
-    // Read first: a file that is not there has an error of the system, which says more than one of the parser.
+    // Read the file first: if it is missing, the system's error is more precise than the parser's.
     let pem = std::fs::read(file).map_err(|e| refuse("reading root certificates").because(e))?;
     let (mut roots, mut exact) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -153,8 +152,8 @@ fn certificates_in(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'st
             .map_err(|e| refuse("using a root certificate").because(io::Error::other(e)))?;
     }
     if roots.is_empty() {
-        return Err(refuse("has no certificate in it")
-            .advise("It has to be in PEM: -----BEGIN CERTIFICATE-----"));
+        return Err(refuse("contains no certificate")
+            .advise("It must be in PEM format: -----BEGIN CERTIFICATE-----"));
     }
     Ok((roots, exact))
 }

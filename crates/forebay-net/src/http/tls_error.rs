@@ -1,9 +1,9 @@
-//! What can go wrong with TLS, in plain words and with what to do about it.
+//! Messages for TLS errors, with advice.
 
 use rustls::{AlertDescription, CertificateError, Error, pki_types::ServerName};
 use std::io::{self, ErrorKind};
 
-/// `error` of a TLS connection, in words. Errors of the system stay as they are.
+/// Replaces the text of an error of a TLS connection. Errors of the system are unchanged.
 pub(super) fn in_words(error: io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
     let words = match inner {
@@ -21,14 +21,14 @@ fn words(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => format!("the server's certificate {}", certificate(why)),
         Error::InvalidMessage(_) => {
-            "what the server sent is not TLS. Does it expect http:// instead of https://?".into()
+            "the server does not speak TLS. Does it expect http:// instead of https://?".into()
         }
         Error::AlertReceived(alert) => format!("the server {}", refusal(*alert)),
         Error::PeerIncompatible(why) => {
-            format!("the server has no version or cipher of TLS that is secure enough ({why:?})")
+            format!("the server supports no TLS version or cipher that is secure enough ({why:?})")
         }
-        Error::PeerMisbehaved(why) => format!("the server breaks the rules of TLS ({why:?})"),
-        Error::NoCertificatesPresented => "the server has shown no certificate".into(),
+        Error::PeerMisbehaved(why) => format!("the server violates the TLS protocol ({why:?})"),
+        Error::NoCertificatesPresented => "the server presented no certificate".into(),
         Error::NoApplicationProtocol => "the server does not offer http/1.1".into(),
         other => format!("TLS failed ({other})"),
     }
@@ -38,14 +38,14 @@ fn certificate(why: &CertificateError) -> String {
     use CertificateError as E;
     match why {
         E::UnknownIssuer => {
-            "is signed by nobody who is trusted. If you trust it, give it or its root with --cacert"
+            "is not signed by a trusted authority. If you trust it, give it or its root with --cacert"
                 .into()
         }
         E::Expired | E::ExpiredContext { .. } => {
-            "has expired. If that is not so, set the clock of this machine".into()
+            "has expired. If it has not, set the clock of this machine".into()
         }
         E::NotValidYet | E::NotValidYetContext { .. } => {
-            "is not valid yet. If that is not so, set the clock of this machine".into()
+            "is not valid yet. If it should be, set the clock of this machine".into()
         }
         E::NotValidForNameContext {
             expected,
@@ -64,12 +64,12 @@ fn certificate(why: &CertificateError) -> String {
         E::NotValidForName => "is not for that host".into(),
         E::BadEncoding => "is malformed".into(),
         E::Revoked => "was revoked".into(),
-        E::BadSignature => "has a wrong signature".into(),
-        E::InvalidPurpose | E::InvalidPurposeContext { .. } => "is not meant for servers".into(),
-        E::UnhandledCriticalExtension => "has a critical extension that is not understood".into(),
+        E::BadSignature => "has an invalid signature".into(),
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => "is not valid for servers".into(),
+        E::UnhandledCriticalExtension => "has a critical extension that is not supported".into(),
         E::UnsupportedSignatureAlgorithmContext { .. }
         | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "is signed in a way that is not supported".into()
+            "has an unsupported signature algorithm".into()
         }
         E::Other(_) if is_authority(why) => {
             "is that of a certificate authority, not of a server. If you trust exactly this certificate, give it with --cacert"
@@ -79,10 +79,10 @@ fn certificate(why: &CertificateError) -> String {
     }
 }
 
-/// Whether the only objection is that a certificate of an authority is used as a server's, as `openssl req -x509` makes it.
-/// webpki objects to dates first.
+/// Whether the only problem is that a certificate of an authority is used as a server's, as created by `openssl req -x509`.
+/// webpki checks the dates first.
 pub(super) fn is_authority(why: &CertificateError) -> bool {
-    // webpki's type is not ours to name.
+    // webpki's error type is not accessible here.
     matches!(why, CertificateError::Other(other) if format!("{:?}", other.0) == "CaUsedAsEndEntity")
 }
 
@@ -95,11 +95,11 @@ fn refusal(alert: AlertDescription) -> String {
         AlertDescription::HandshakeFailure
         | AlertDescription::ProtocolVersion
         | AlertDescription::InsufficientSecurity => {
-            format!("found no version or cipher of TLS in common with this command ({alert:?})")
+            format!("found no TLS version or cipher in common with forebay ({alert:?})")
         }
         AlertDescription::UnrecognisedName => "does not know the host by that name".into(),
         AlertDescription::CertificateRequired => {
-            "wants a certificate of the client, which this command has not".into()
+            "requires a client certificate, which forebay does not support".into()
         }
         other => format!("ended TLS with the alert {other:?}"),
     }

@@ -1,11 +1,9 @@
-//! What may be asked for: http and https, a host, a port, a path. Pure; the grammar is that of the crate `url`.
-//!
-//! Read `redirect` next, which makes one of these out of another and a `Location`.
+//! The address of a request: http or https, a host, a port, a path. Pure; the parser is the crate `url`.
 
 use forebay::{Error, Result};
 use std::{fmt, str::FromStr};
 
-/// An http or https address without a fragment, and without a user name or password.
+/// An http or https address without fragment, user name or password.
 ///
 /// ```
 /// use forebay_net::http::Url;
@@ -22,7 +20,7 @@ impl FromStr for Url {
     type Err = Error;
 
     /// # Errors
-    /// It is no such address; says what is in the way, and what to do.
+    /// The text is not such an address. The error names the problem and a remedy.
     fn from_str(text: &str) -> Result<Self> {
         let parsed = ::url::Url::parse(text);
         Url::of(text, parsed)
@@ -30,16 +28,16 @@ impl FromStr for Url {
 }
 
 impl Url {
-    /// What `location` means in an answer from here.
+    /// Resolves `location`, received in a response from this address.
     ///
     /// # Errors
-    /// As of parsing.
+    /// As for parsing.
     pub fn join(&self, location: &str) -> Result<Self> {
         Url::of(location, self.0.join(location))
     }
 
     fn of(text: &str, parsed: std::result::Result<::url::Url, ::url::ParseError>) -> Result<Self> {
-        // Without a password, whatever else is wrong: the message may go to a log.
+        // Never show a password, whatever else is wrong: the message may go to a log.
         let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
         let shown: String = shown.escape_default().take(200).collect();
         let refuse = |what: String, advice: &str| Err(Error::new(shown, what).advise(advice));
@@ -47,21 +45,21 @@ impl Url {
             Ok(url) => url,
             Err(error) => {
                 return refuse(
-                    format!("is no URL ({error})"),
-                    "Write it whole, such as http://host/path",
+                    format!("is not a URL ({error})"),
+                    "Write the full URL, such as http://host/path",
                 );
             }
         };
         if !matches!(url.scheme(), "http" | "https") {
             return refuse(
-                format!("cannot fetch by '{}'", url.scheme()),
-                "Begin it with http:// or https://",
+                format!("has the unsupported scheme '{}'", url.scheme()),
+                "Use http:// or https://",
             );
         }
         if !url.username().is_empty() || url.password().is_some() {
             return refuse(
-                "the URL has a user name or password in it".into(),
-                "Leave them out: this command does not log in",
+                "the URL contains a user name or password".into(),
+                "Remove them: forebay does not log in",
             );
         }
         url.set_fragment(None);
@@ -73,12 +71,12 @@ impl Url {
         self.0.scheme() == "https"
     }
 
-    /// Path and query, as a request names them.
+    /// Path and query, as in the request line.
     pub fn target(&self) -> &str {
         &self.0[::url::Position::BeforePath..]
     }
 
-    /// Host, and port where it is not the usual one, as the field `Host` has them.
+    /// Host, and port if it is not the default, as in the field `Host`.
     pub fn host_field(&self) -> String {
         let host = self.0.host_str().unwrap_or_default();
         match self.0.port() {
@@ -87,7 +85,7 @@ impl Url {
         }
     }
 
-    /// Its parts, for those who connect.
+    /// The parsed URL, for connecting.
     pub(super) fn parts(&self) -> &::url::Url {
         &self.0
     }

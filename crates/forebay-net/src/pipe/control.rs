@@ -1,8 +1,8 @@
-//! How the outside talks to a running pipe: from a signal handler's thread, or any other.
+//! Controls a running pipe from a signal handler's thread, or from any other thread.
 //!
 //! ```text
 //!   stop() ─▶ stopping: the filler's poll returns     stop() again ─▶ abandoned: the drainer's poll returns, too
-//!   report() ─▶ reports: whoever supervises the two looks up
+//!   report() ─▶ reports: the supervisor's poll returns
 //! ```
 
 use forebay::{Error, Result};
@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-/// A handle on a running pipe; clones talk to the same one.
+/// A handle on a running pipe. Clones control the same pipe.
 ///
 /// ```
 /// let control = forebay_net::pipe::Control::new()?;
@@ -35,10 +35,10 @@ struct Inner {
 }
 
 impl Control {
-    /// A new handle.
+    /// Creates a handle.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// No file descriptors are available.
     pub fn new() -> Result<Self> {
         let flag = || Flag::new().map_err(no_descriptor);
         Ok(Control(Arc::new(Inner {
@@ -48,29 +48,29 @@ impl Control {
         })))
     }
 
-    /// Stop: the first call ends the reading, and what was read is still written; a second one gives that up.
+    /// Requests a stop. The first call ends reading; bytes already read are still written. The second call discards them.
     pub fn stop(&self) {
         if self.0.stopping.raise() {
             self.0.abandoned.raise();
         }
     }
 
-    /// Report the counts now.
+    /// Requests a report of the counts now.
     pub fn report(&self) {
         self.0.reports.raise();
     }
 
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_raised()
     }
 
-    /// Whether a second stop was asked for.
+    /// Whether a second stop was requested.
     pub fn is_abandoned(&self) -> bool {
         self.0.abandoned.is_raised()
     }
 
-    /// Gives up at once, drain and all.
+    /// Stops at once, without draining.
     pub(super) fn abandon(&self) {
         self.0.stopping.raise();
         self.0.abandoned.raise();
@@ -90,15 +90,15 @@ impl Control {
 }
 
 pub(super) fn no_descriptor(cause: std::io::Error) -> Error {
-    Error::new("pipe", "making an eventfd")
+    Error::new("pipe", "creating an eventfd")
         .because(cause)
         .advise("Too many files are open: close some, or raise `ulimit -n`")
 }
 
-/// Something that becomes true, and a descriptor that is readable as long as it is.
+/// A flag, and a descriptor that is readable while it is raised.
 #[derive(Debug)]
 pub(super) struct Flag {
-    /// Relaxed: it publishes nothing but itself, and the descriptor wakes who sleeps.
+    /// Relaxed: it publishes only itself, and the descriptor wakes a sleeping thread.
     raised: AtomicBool,
     fd: OwnedFd,
 }
@@ -111,10 +111,10 @@ impl Flag {
         })
     }
 
-    /// Makes it true; says whether it was already.
+    /// Raises the flag. Returns whether it was raised before.
     pub fn raise(&self) -> bool {
         let was = self.raised.swap(true, Relaxed);
-        // It can only fail where the counter is full, and then it is readable.
+        // The write can only fail if the counter is full, and then the descriptor is readable.
         let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
         was
     }
@@ -123,9 +123,9 @@ impl Flag {
         self.raised.load(Relaxed)
     }
 
-    /// Makes it false; says whether it was true.
+    /// Clears the flag. Returns whether it was raised.
     pub fn take(&self) -> bool {
-        // First the descriptor: who raises it in between is heard now or woken again.
+        // The descriptor first: a flag raised in between is either seen here, or wakes the thread again.
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
         self.raised.swap(false, Relaxed)
     }

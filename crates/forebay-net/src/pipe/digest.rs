@@ -1,9 +1,9 @@
-//! Check sums of what passed.
+//! Checksums of the bytes written.
 
 use sha2::Digest as _;
 use std::{fmt, str::FromStr};
 
-/// A kind of check sum.
+/// A kind of checksum.
 ///
 /// ```
 /// use forebay_net::pipe::Hash;
@@ -12,9 +12,9 @@ use std::{fmt, str::FromStr};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-256, as of `sha256sum`.
+    /// SHA-256, as printed by `sha256sum`.
     Sha256,
-    /// CRC-32, as of gzip and zip: against accidents only.
+    /// CRC-32, as used in gzip and zip: detects accidental changes only.
     Crc32,
 }
 
@@ -26,7 +26,7 @@ impl FromStr for Hash {
             "sha256" => Ok(Hash::Sha256),
             "crc32" => Ok(Hash::Crc32),
             _ => Err(format!(
-                "{name} is no check sum known here. Use sha256 or crc32"
+                "{name} is not a supported checksum. Use sha256 or crc32"
             )),
         }
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// A check sum in the making.
+/// A checksum in progress.
 pub(super) enum Hasher {
     Sha256(sha2::Sha256),
     Crc32(flate2::Crc),
@@ -62,7 +62,7 @@ impl Hasher {
         }
     }
 
-    /// The sum, its kind, and its digits.
+    /// The checksum, its kind, and its digits.
     pub fn finish(self) -> (Hash, String) {
         match self {
             Hasher::Sha256(sha) => {

@@ -1,13 +1,13 @@
-//! The thread that writes: straight out of the stream's memory, to all outputs, each at its own pace.
+//! The writing thread: writes directly from the stream's memory to all outputs, each at its own pace.
 //!
 //! ```text
 //!   stream   │ a b c d e f g h . . . │        popped: what the slowest output has
 //!            └ popped  │   └ admitted         admitted: what may go out (watermark, blocks, limit)
-//!   output 1 ──────────▶ │                    nothing moves? poll(outputs behind, the stream, abandoned)
+//!   output 1 ──────────▶ │                    nothing moves? poll(lagging outputs, stream, abandoned)
 //!   output 2 ──────────────▶
 //! ```
 //!
-//! Pages that went past the stream come before what is in it: see `relay`.
+//! Pages that bypass the stream precede its content: see `relay`.
 
 use super::{
     Config, Control, Counts, Output,
@@ -27,24 +27,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is written at once where no block size was asked for.
+/// Maximum bytes per write, unless a block size is set.
 const MOST: usize = 1 << 20;
 
 pub(super) struct Draining<'a> {
     reader: Reader<Eventfd>,
-    /// Pages that go past the stream, to the one output there is then.
+    /// Pages that bypass the stream, to the only output.
     relay: Option<Outlet>,
     outputs: Vec<Output>,
     hasher: Option<Hasher>,
     limiter: Option<Limiter>,
-    /// Every write but the last has this size, for outputs that take it whole.
+    /// If set, every write except the last has this size, for outputs that accept it completely.
     block: Option<usize>,
-    /// Bytes that have to be there before writing begins, and begins again after the stream ran empty.
+    /// Fill level in bytes at which writing starts, and starts again after the stream ran empty.
     start_at: usize,
     is_filling: bool,
-    /// Up to this byte of the stream, outputs may have it.
+    /// The stream position up to which outputs may write.
     admitted: u64,
-    /// No byte will come behind those admitted and those that wait for the limit.
+    /// No bytes will follow those admitted and those that wait for the limit.
     has_ended: bool,
     /// When the limit allows more.
     next: Option<u64>,
@@ -54,13 +54,13 @@ pub(super) struct Draining<'a> {
     counts: &'a Counts,
 }
 
-/// How the writing ended.
+/// The result of the writing thread.
 pub(super) struct Drained {
     pub outputs: Vec<Output>,
     pub hasher: Option<Hasher>,
-    /// Bytes that went past the buffer.
+    /// Bytes that bypassed the buffer.
     pub passed: u64,
-    /// How long it waited for bytes.
+    /// Time spent waiting for bytes.
     pub waited: Duration,
 }
 
@@ -96,12 +96,12 @@ impl<'a> Draining<'a> {
         }
     }
 
-    /// Writes until the stream ends, no output is left, or the drain is given up. The reader is dropped behind it, so that
-    /// the thread that fills learns that nobody takes anything any more.
+    /// Writes until the stream ends, no output is left, or the drain is given up. Then drops the reader, so that the reading
+    /// thread finds that no output takes any more bytes.
     pub fn run(mut self) -> Drained {
         while !self.control.is_abandoned() && self.outputs.iter().any(Output::is_open) {
             self.admit();
-            // Behind the look at the stream: what came before its content is seen here.
+            // Must follow the check of the stream: pages that precede its content are then visible.
             let has_pages = self.relay.as_mut().is_some_and(Outlet::has_some);
             let has_moved = if has_pages { self.pass() } else { self.write() };
             self.release();
@@ -120,9 +120,9 @@ impl<'a> Draining<'a> {
         }
     }
 
-    /// Admits what may go out by now.
+    /// Determines how far outputs may write now.
     fn admit(&mut self) {
-        // The end first: what came before it is then seen, too.
+        // Check the end first: all bytes before it are then visible, too.
         self.has_ended = self.reader.end().is_some();
         let buffered = self.reader.bytes_buffered();
         self.is_filling &= !self.has_ended && buffered < self.start_at;
@@ -149,7 +149,7 @@ impl<'a> Draining<'a> {
         self.admitted += wanted;
     }
 
-    /// Passes pages on; says whether anything moved.
+    /// Moves pages to the output. Returns whether anything moved.
     fn pass(&mut self) -> bool {
         let (Some(relay), Some(output)) = (&mut self.relay, self.outputs.first_mut()) else {
             return false;
@@ -157,7 +157,7 @@ impl<'a> Draining<'a> {
         match relay.give(output) {
             Ok(bytes) => {
                 self.counts.count_written(bytes as u64, self.clock.now());
-                // What is left found no room: asking again would wait for whoever reads, in the kernel.
+                // The rest found no room: trying again would wait in the kernel for the pipe's reader.
                 !relay.is_behind()
             }
             Err(cause) => {
@@ -167,7 +167,7 @@ impl<'a> Draining<'a> {
         }
     }
 
-    /// Offers each output what it has not got yet; says whether anything moved.
+    /// Writes to each output the bytes that it lacks. Returns whether anything moved.
     fn write(&mut self) -> bool {
         let popped = self.reader.bytes_popped();
         let admitted = (self.admitted - popped) as usize;
@@ -184,7 +184,7 @@ impl<'a> Draining<'a> {
         has_moved
     }
 
-    /// Gives back what every open output has.
+    /// Releases the bytes that every open output has.
     fn release(&mut self) {
         let open = self.outputs.iter().filter(|output| output.is_open());
         let Some(slowest) = open.map(|output| output.bytes).min() else {
@@ -202,8 +202,8 @@ impl<'a> Draining<'a> {
         self.is_filling = self.start_at > 0 && self.reader.bytes_buffered() == 0;
     }
 
-    /// Sleeps until an output that is behind takes something, the stream has more to admit, or the drain is given up;
-    /// and until a reader leaves, which nobody would notice otherwise while no bytes come.
+    /// Sleeps until a lagging output accepts bytes, the stream has more to admit, the drain is given up, or a reader closes its
+    /// end. The last would otherwise go unnoticed while no bytes arrive.
     fn sleep(&mut self) {
         let popped = self.reader.bytes_popped();
         let admitted = (self.admitted - popped) as usize;
@@ -215,7 +215,7 @@ impl<'a> Draining<'a> {
         let has_pages = self.relay.as_ref().is_some_and(Outlet::is_behind);
         let is_behind = |output: &Output| has_pages || output.bytes < self.admitted;
         let open = || self.outputs.iter().filter(|output| output.is_open());
-        // More bytes help if an output has all there is, and they can come.
+        // More bytes help if an output has everything so far, and more can come.
         let wants_bytes = self.next.is_none()
             && !self.has_ended
             && wanted <= self.reader.capacity()
@@ -242,7 +242,7 @@ impl<'a> Draining<'a> {
             fds.push(comes(self.reader.as_fd()));
             fds.extend(self.relay.as_ref().map(|relay| comes(relay.as_fd())));
         }
-        // An interruption is a wake-up like any other: the caller looks again.
+        // An interruption is treated as a wake-up: the caller checks again.
         let _ = poll(&mut fds, timeout.as_ref());
         let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let broke: Vec<bool> = fds[1..]

@@ -1,4 +1,4 @@
-//! The thread that reads: straight into the stream's memory, as fast as bytes come and find room.
+//! The reading thread: reads directly into the stream's memory as long as there are bytes and room.
 //!
 //! ```text
 //!   room? ─▶ limit? ─▶ poll(input, stopping) ─▶ reserve ─▶ read(2) into it ─▶ commit ─▶ again
@@ -6,8 +6,8 @@
 //!                        └ let them gather: see `pace`
 //! ```
 //!
-//! Nobody waits at the start for the buffer's memory. Its pages are made present while nothing else is to be done; a read
-//! that comes before that makes those it needs. Where bytes go past it that begins when they first cannot.
+//! Start-up does not wait for the buffer's memory. Its pages are populated while the thread is otherwise idle; a read that comes
+//! earlier populates the pages it needs. If bytes bypass the buffer, populating starts when they first cannot.
 
 use super::{
     Config, Control, Counts, Input, LARGE,
@@ -26,22 +26,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is read at once where no block size was asked for.
+/// Maximum bytes per read, unless a block size is set.
 const MOST: usize = 1 << 20;
 
-/// How much memory is made present at once: some hundreds of microseconds, for which nobody is heard.
+/// How much memory is populated at once. This takes some hundreds of microseconds, during which the thread handles nothing else.
 const POPULATED_AT_ONCE: usize = 1 << 18;
 
 pub(super) struct Filling<'a> {
     writer: Writer<Eventfd>,
     limiter: Option<Limiter>,
-    /// Most bytes to read at once.
+    /// Maximum bytes per read.
     most: usize,
-    /// What has to be vacant before reading goes on, once the buffer was full.
+    /// Free space in bytes at which reading resumes after the buffer was full.
     resume_at: usize,
     relay: Option<Intake>,
     pace: Pace,
-    /// Memory that may not be present yet; and whether it is of use: bytes went into it, or nothing can go past it.
+    /// The memory that may not be populated yet, and whether it is needed: bytes went into it, or no bytes can bypass it.
     absent: Range<usize>,
     needs_memory: bool,
     waited: Duration,
@@ -50,11 +50,11 @@ pub(super) struct Filling<'a> {
     counts: &'a Counts,
 }
 
-/// How the reading ended.
+/// The result of the reading thread.
 pub(super) struct Filled {
-    /// How long it waited for room.
+    /// Time spent waiting for room.
     pub waited: Duration,
-    /// Why it ended before its time.
+    /// The error that ended it early, if any.
     pub ended: Result<()>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Filling<'a> {
     ) -> Self {
         let capacity = writer.capacity();
         let resume_fill = super::part(capacity, config.start_reading);
-        // What is less than a block stays until more comes: who waited for that to go would wait for ever.
+        // Less than a block stays in the buffer until more bytes come, so waiting for that part to leave would never end.
         let may_go = capacity - config.block_bytes.map_or(0, |block| block - 1);
         Filling {
             resume_at: (capacity - resume_fill).clamp(1, may_go),
@@ -89,7 +89,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Reads all of `inputs` in turn, until they end, one fails, a stop is asked for, or nobody takes anything any more.
+    /// Reads all `inputs` in sequence, until they end, one fails, a stop is requested, or no output takes any more bytes.
     pub fn run(mut self, inputs: Vec<Input>) -> Filled {
         let mut ended = Ok(true);
         for mut input in inputs {
@@ -105,7 +105,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Reads `input` to its end; false if that is not to be waited for.
+    /// Reads `input` to its end; false if reading has to stop earlier.
     fn read(&mut self, input: &mut Input) -> Result<bool> {
         loop {
             let room = self.wait_for_room();
@@ -123,7 +123,7 @@ impl<'a> Filling<'a> {
             }
             let mut room = self.writer.reserve(most);
             if room.is_empty() {
-                continue; // nobody takes anything any more
+                continue; // no output takes any more bytes
             }
             match input.read(&mut room)? {
                 Some(0) => return Ok(true),
@@ -140,7 +140,8 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Waits until there is something to read, and for more of it where bytes flow; false if it is not to be waited for.
+    /// Waits until there is something to read, and briefly longer while bytes flow, so that more gather. False if reading has to
+    /// stop.
     fn wait_for_bytes(&mut self, input: &Input) -> Result<bool> {
         let mut waited = Waited::NotYet;
         while waited == Waited::NotYet {
@@ -157,14 +158,14 @@ impl<'a> Filling<'a> {
         Ok(waited == Waited::Ready)
     }
 
-    /// Moves bytes past the buffer, where that may be; says whether to look again, and not to read.
+    /// Moves bytes past the buffer if possible. Returns true if the caller should try again instead of reading.
     fn pass(&mut self, input: &Input) -> bool {
         let (is_empty, held) = (self.is_empty(), self.counts.held());
         let Some(relay) = self.relay.as_mut().filter(|_| is_empty && input.is_pipe()) else {
             return false;
         };
         match relay.take(input, self.most) {
-            Ok(Some(0)) => false, // the end: reading tells
+            Ok(Some(0)) => false, // the end: read(2) reports it
             Ok(Some(bytes)) => {
                 self.took(bytes);
                 true
@@ -172,37 +173,37 @@ impl<'a> Filling<'a> {
             Ok(None) => {
                 let limit = match input.gathered() {
                     _ if relay.is_full(held) => None,
-                    // As long as the producer has room in its pipe, the reader behind us may have a moment.
+                    // While the producer has room in its pipe, the reader of our output can get a moment.
                     Some(bytes) if bytes < LARGE / 2 => Some(PAUSE),
                     _ => Some(Duration::ZERO),
                 };
                 let began = Instant::now();
                 let has_room = relay.wait(limit);
                 self.waited += began.elapsed();
-                // Without room bytes are read, if nobody else has done that meanwhile.
+                // Without room, bytes are read into the buffer, unless another process has read them meanwhile.
                 let now = Some(&Timespec::default());
                 has_room || matches!(input.wait(self.ends(), now), Ok(Waited::NotYet))
             }
             Err(_) => {
-                self.relay = None; // reading meets what there is to tell
+                self.relay = None; // read(2) reports the error
                 false
             }
         }
     }
 
-    /// `bytes` were read.
+    /// Counts `bytes` as read.
     fn took(&mut self, bytes: usize) {
         let now = self.clock.now();
         self.counts.count_read(bytes as u64, now);
         self.pace.took(bytes, now);
     }
 
-    /// Whether all that was put into the stream has been written.
+    /// Whether everything put into the stream has been written.
     fn is_empty(&self) -> bool {
         self.writer.available_capacity() == self.writer.capacity()
     }
 
-    /// Lets a moment pass, of some use if there is any.
+    /// Pauses briefly, and uses the time to populate memory if needed.
     fn pause(&mut self) {
         if self.has_work() {
             return self.populate();
@@ -214,19 +215,19 @@ impl<'a> Filling<'a> {
             tv_sec: 0,
             tv_nsec: PAUSE.as_nanos() as i64,
         };
-        // Whatever ends it early, the caller looks again.
+        // If something ends the pause early, the caller checks again.
         let _ = poll(&mut [first, second], Some(&pause));
     }
 
-    /// Whether there is memory to be made present.
+    /// Whether there is memory to populate.
     fn has_work(&self) -> bool {
         self.needs_memory && !self.absent.is_empty()
     }
 
-    /// Makes some more of the memory present.
+    /// Populates some more of the memory.
     fn populate(&mut self) {
         let end = self.absent.end.min(self.absent.start + POPULATED_AT_ONCE);
-        // Where no memory is left, the read that needs it tells.
+        // If no memory is left, the read that needs it reports the error.
         let populated = self.writer.populate(self.absent.start..end);
         self.absent.start = if populated.is_ok() {
             end
@@ -239,7 +240,7 @@ impl<'a> Filling<'a> {
         [self.control.stopping(), &self.counts.drained]
     }
 
-    /// Bytes that are vacant, once some are; 0 if nobody takes anything any more.
+    /// Waits for free space and returns its size; 0 if no output takes any more bytes.
     fn wait_for_room(&mut self) -> usize {
         match self.writer.available_capacity() {
             0 => {
@@ -253,7 +254,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// How many of `wanted` bytes the limit allows, once it allows any; `None` when a stop was asked for.
+    /// Waits until the limit allows bytes, and returns how many of `wanted`; `None` if a stop was requested.
     fn allowed(&mut self, wanted: usize) -> Option<usize> {
         let Some(limiter) = &mut self.limiter else {
             return Some(wanted);
@@ -264,7 +265,7 @@ impl<'a> Filling<'a> {
                 Allowed::At(time) => {
                     let stopping = self.control.stopping().as_fd();
                     let mut fds = [PollFd::from_borrowed_fd(stopping, PollFlags::IN)];
-                    // An interruption is a wake-up like any other.
+                    // An interruption is treated as a wake-up.
                     let _ = poll(&mut fds, Some(&until(time, &self.clock)));
                 }
             }

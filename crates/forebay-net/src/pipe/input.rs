@@ -1,4 +1,4 @@
-//! Where bytes come from: one open input after another.
+//! Inputs of a pipe: one open input after another.
 
 use super::{
     control::Flag,
@@ -29,32 +29,32 @@ pub struct Input {
     pipe: Option<Pipe>,
 }
 
-/// A regular file: it never keeps anyone waiting, and has a size.
+/// A regular file: reading it never waits, and it has a size.
 #[derive(Clone, Copy, Debug)]
 struct Regular {
     identity: (u64, u64),
     bytes: u64,
 }
 
-/// A pipe: bytes may be passed on from it, and where it is large, they may gather in it.
+/// A pipe: its pages may be moved, and if it is large, bytes may gather in it.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     is_large: bool,
 }
 
-/// What came of waiting.
+/// The result of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// There is something to read, or the end.
+    /// There is something to read, or the input has ended.
     Ready,
-    /// No more is to be read.
+    /// Reading has to stop.
     Ended,
-    /// The time was up.
+    /// The time limit passed.
     NotYet,
 }
 
 impl Input {
-    /// Opens what `place` names. A FIFO waits for its writer, an address for who connects; `listening` is told where.
+    /// Opens `place`. A FIFO waits for its writer, a listening address for a connection; `listening` gets its actual address.
     ///
     /// ```
     /// use forebay_net::pipe::{Input, Place};
@@ -82,7 +82,7 @@ impl Input {
         Input::new(file, name)
     }
 
-    /// An input that is open already, which messages call `name`.
+    /// Wraps an open input, which messages call `name`.
     ///
     /// # Errors
     /// It is a folder, or closed.
@@ -94,7 +94,7 @@ impl Input {
             return Err(failed(io::ErrorKind::IsADirectory.into()).advise("Name a file in it"));
         }
         let regular = if metadata.is_file() {
-            // Only advice: the kernel reads further ahead.
+            // Only a hint: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
             let position = file.stream_position().map_err(failed)?;
             Some(Regular {
@@ -116,14 +116,14 @@ impl Input {
         })
     }
 
-    /// Bytes that a regular file has from here on; `None` for everything else, and where the kernel makes the content up.
+    /// The remaining bytes of a regular file; `None` for everything else, and for files whose content the kernel generates.
     pub fn bytes(&self) -> Option<u64> {
         self.regular
             .map(|regular| regular.bytes)
             .filter(|&bytes| bytes > 0)
     }
 
-    /// Which file this is, if it is one.
+    /// The identity of the file, if it is a regular one.
     pub(super) fn identity(&self) -> Option<(u64, u64)> {
         self.regular.map(|regular| regular.identity)
     }
@@ -140,15 +140,15 @@ impl Input {
         }
     }
 
-    /// Bytes that wait in the pipe, where more may gather; `None` where they may not.
+    /// Bytes that wait in a pipe in which more may gather; otherwise `None`.
     pub(super) fn gathered(&self) -> Option<usize> {
         let _ = self.pipe.filter(|pipe| pipe.is_large)?;
         let bytes = rustix::io::ioctl_fionread(&self.file).ok()?;
         Some(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Waits until there is something to read, one of `ends` is true, or for `limit` (`None`: for ever). A regular file is not
-    /// waited for.
+    /// Waits until there is something to read, one of `ends` is raised, or `limit` has passed (`None`: no limit). For a regular
+    /// file it returns at once.
     pub(super) fn wait(&self, ends: [&Flag; 2], limit: Option<&Timespec>) -> Result<Waited> {
         while !ends.iter().any(|end| end.is_raised()) {
             if self.regular.is_some() {
@@ -168,7 +168,7 @@ impl Input {
         Ok(Waited::Ended)
     }
 
-    /// Reads into `room`: how many bytes; 0 at the end, `None` for "not now".
+    /// Reads into `room`. Returns the number of bytes; 0 at the end, `None` if there are none now.
     pub(super) fn read(&mut self, room: &mut [u8]) -> Result<Option<usize>> {
         match self.file.read(room) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -183,13 +183,13 @@ impl Input {
 }
 
 impl AsFd for Input {
-    /// To move bytes out of it in the kernel.
+    /// For moving bytes out of it in the kernel.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-/// Whether trying again is all that it takes.
+/// Whether the operation only has to be tried again.
 pub(super) fn is_for_now(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), Interrupted | WouldBlock)

@@ -1,33 +1,33 @@
-//! At most so many bytes a second, in chunks of a twentieth of a second; pure arithmetic on times it is told.
+//! Limits bytes per second, in chunks of 1/20 second. Pure: times are arguments.
 //!
 //! ```text
 //!   credit  ▁▂▃▄▅▆▇█ take: a chunk ▁▂▃▄▅▆▇█ take …      it grows with the time, and never beyond two chunks:
-//!           └─ chunk ─┘                                 who slept long does not catch up
+//!           └─ chunk ─┘                                 no catching up after a long sleep
 //! ```
 
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// How often a second bytes go out.
+/// The number of chunks per second.
 const CHUNKS_A_SECOND: u64 = 20;
 
-/// A limit of bytes a second.
+/// A limit of bytes per second.
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
     bytes_per_second: u64,
-    /// Bytes come in multiples of this, but for the last ones.
+    /// Sizes are multiples of this, except the last one.
     unit: u64,
-    /// What is worth going out alone: a multiple of the unit.
+    /// The smallest amount worth sending alone: a multiple of the unit.
     chunk: u64,
-    /// Byte-nanoseconds: bytes, times those that a second has.
+    /// In byte-nanoseconds: bytes times nanoseconds per second.
     credit: u128,
-    /// When the credit was that, in nanoseconds.
+    /// The time of that credit, in nanoseconds.
     last: u64,
 }
 
-/// What a limit allows.
+/// The decision of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// So many bytes now: 1 or more.
+    /// This many bytes now: 1 or more.
     Bytes(u64),
     /// None before this time, in nanoseconds.
     At(u64),
@@ -47,7 +47,7 @@ impl Limiter {
         }
     }
 
-    /// How many of `wanted` bytes (1 or more) may go now; they are then [spent](Limiter::spend) or not.
+    /// Returns how many of `wanted` bytes (1 or more) may go now. The caller then calls [`spend`](Limiter::spend), or not.
     pub fn ask(&mut self, wanted: u64, now: u64) -> Allowed {
         let elapsed = u128::from(now.saturating_sub(self.last));
         let most = 2 * u128::from(self.chunk) * SECOND_NS;
@@ -66,7 +66,7 @@ impl Limiter {
         })
     }
 
-    /// Takes `bytes`, which were allowed, off the credit.
+    /// Subtracts `bytes`, which were allowed, from the credit.
     pub fn spend(&mut self, bytes: u64) {
         self.credit = self.credit.saturating_sub(u128::from(bytes) * SECOND_NS);
     }
@@ -78,7 +78,7 @@ mod tests {
     use forebay::time::Clock;
     use std::time::Duration;
 
-    /// Moves `total` bytes on a virtual clock, `wanted` at a time; gives the time, and the sizes of the pieces.
+    /// Moves `total` bytes on a virtual clock, `wanted` at a time. Returns the time, and the sizes of the pieces.
     fn moved(
         limiter: &mut Limiter,
         clock: &Clock,
@@ -94,7 +94,7 @@ mod tests {
                     pieces.push(bytes);
                 }
                 Allowed::At(time) => {
-                    assert!(time > clock.now(), "waiting for ever");
+                    assert!(time > clock.now(), "waits forever");
                     clock.sleep_until(time);
                 }
             }

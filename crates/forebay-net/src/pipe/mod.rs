@@ -1,18 +1,18 @@
-//! A large buffer in a pipe, as one library call: inputs → stream → outputs → summary.
+//! A large buffer in a pipe, with one library call: inputs → stream → outputs → summary.
 //!
-//! Two threads and a [`stream`] between them, and beside it pipes of ours for what goes from pipe to pipe: one reads into its
-//! memory, one writes out of it, and the caller's thread supervises. It knows no packets, and imports nothing else of this crate. Read `filling` next,
-//! then `draining`; `relay` says when bytes go from pipe to pipe past all of this; `place` has what can be named.
+//! One thread reads into the memory of a [`stream`], another writes from it, and the caller's thread supervises both. From a
+//! kernel pipe to a kernel pipe, pages can bypass the stream through intermediate pipes (`relay`). `place` describes inputs and
+//! outputs. This module knows nothing of packets.
 //!
 //! ```text
 //!  input ─┐    thread "filling"     ┌───────── the stream ──────────┐     thread "draining"   ┌─▶ output
 //!  input ─┴─▶ read(2) into it ────▶ │ . . . │ c o n t e n t │ . . . │ ──▶ write(2) from it ───┼─▶ output
-//!                    ▲              └── no copy but the kernel's ───┘             ▲           └─▶ output
+//!                    ▲              └── only the kernel copies  ───┘             ▲           └─▶ output
 //!                    └────────── Control: stop · abandon ─────────────────────────┘
 //! ```
 //!
-//! **One output fails, the others go on**: it is an error of the summary. A reader of a pipe who leaves has had enough, and
-//! that is none. When none is left, reading ends, too.
+//! **If one output fails, the others continue**, and the error is part of the summary. A pipe whose reader closes its end is not
+//! an error. When no output is left, reading ends, too.
 
 mod control;
 mod digest;
@@ -55,37 +55,36 @@ use std::{
 };
 use supervisor::Supervisor;
 
-/// How a pipe buffers.
+/// Settings of a pipe's buffer.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The buffer, in bytes: 1 or more.
+    /// Size of the buffer in bytes: 1 or more.
     pub capacity_bytes: usize,
-    /// Read at most so many bytes at once, and write exactly so many but at the end: 1 to the capacity. `None`: up to a
-    /// MiB, whatever there is.
+    /// Read at most this many bytes at once, and write exactly this many except at the end: 1 to the capacity. `None`: any size
+    /// up to 1 MiB.
     pub block_bytes: Option<usize>,
-    /// Begin to write when the buffer is filled so far, and again so after it ran empty: percent, 0 to 100.
+    /// Start writing at this fill level, and again after the buffer ran empty: percent, 0 to 100.
     pub start_writing: u8,
-    /// Once the buffer was full, go on reading when it is drained so far: percent, 0 to 100.
+    /// After the buffer was full, resume reading at this fill level: percent, 0 to 100.
     pub start_reading: u8,
-    /// Most bytes a second to read, 1 or more.
+    /// Maximum bytes read per second, 1 or more.
     pub read_rate: Option<u64>,
-    /// Most bytes a second to write, 1 or more.
+    /// Maximum bytes written per second, 1 or more.
     pub write_rate: Option<u64>,
-    /// The check sum of what is written.
+    /// The checksum to compute of the bytes written.
     pub hash: Option<Hash>,
     /// Make regular files durable at the end.
     pub sync: bool,
-    /// How often the observer hears of the counts; `None`: only when [`Control::report`] asks.
+    /// The interval of reports to the observer; `None`: only when [`Control::report`] requests one.
     pub progress_every: Option<Duration>,
-    /// Give up when no byte moves for so long.
+    /// Give up when no byte moves for this long.
     pub watchdog: Option<Duration>,
-    /// Move pages from the input's pipe to the output's pipe inside the kernel (`splice(2)`), without copying them. Up to
-    /// `capacity_bytes`, and 64 MiB, are held in pipes of our own on the way. The input's and the output's pipe are
-    /// enlarged to 1 MiB.
+    /// Move pages from the input's pipe to the output's pipe inside the kernel (`splice(2)`), without copying them. Intermediate
+    /// pipes hold up to `capacity_bytes`, at most 64 MiB. The input's and the output's pipe are enlarged to 1 MiB.
     ///
     /// Set this to `false` for a producer that lends memory to its pipe with `vmsplice(2)`, or splices a file into it, and
-    /// overwrites that memory or file once the pipe must have been drained. With splicing, the bytes on the way would
-    /// change. Without it every byte is copied out of the pipe, and no pipe is resized.
+    /// overwrites that memory or file once the pipe must have been drained. With splicing, the bytes in transit would change.
+    /// Without it, every byte is copied out of the pipe, and no pipe is resized.
     pub splice: bool,
 }
 
@@ -108,35 +107,38 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks the ranges given at each field.
+    /// Checks the ranges that the fields document.
     ///
     /// # Errors
-    /// A field is out of its range.
+    /// A field is out of range.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, advice: &str| Err(Error::new("pipe", what).advise(advice));
         if self.capacity_bytes == 0 {
-            return bad("a buffer of 0 bytes holds nothing", "Use 1 or more");
+            return bad("a buffer of 0 bytes cannot hold anything", "Use 1 or more");
         }
         if self
             .block_bytes
             .is_some_and(|block| !(1..=self.capacity_bytes).contains(&block))
         {
             return bad(
-                "the block does not fit the buffer",
+                "the block does not fit in the buffer",
                 "Use 1 byte up to the buffer's size",
             );
         }
         if self.start_writing > 100 || self.start_reading > 100 {
-            return bad("a watermark is beyond the buffer", "Use 0 to 100 percent");
+            return bad("a watermark is out of range", "Use 0 to 100 percent");
         }
         if self.read_rate == Some(0) || self.write_rate == Some(0) {
-            return bad("a rate of 0 never ends", "Use 1 byte a second or more");
+            return bad(
+                "a rate of 0 would never finish",
+                "Use at least 1 byte per second",
+            );
         }
         Ok(())
     }
 }
 
-/// A pipe that is set up: inputs and outputs open, the buffer made.
+/// A pipe that is ready to run: inputs and outputs are open, the buffer exists.
 ///
 /// ```
 /// use forebay_net::pipe::{Config, Control, Input, Output, Pipe};
@@ -164,7 +166,7 @@ pub struct Pipe {
     outputs: Vec<Output>,
     writer: Writer<Eventfd>,
     reader: Reader<Eventfd>,
-    /// The way past the buffer.
+    /// The bypass of the buffer.
     relay: Option<(Intake, Outlet)>,
     config: Config,
     clock: Clock,
@@ -172,27 +174,27 @@ pub struct Pipe {
     counts: Counts,
 }
 
-/// What the two threads tell each other and who watches them.
+/// State shared by the two threads and the supervisor.
 #[derive(Debug)]
 struct Counts {
-    /// Written by the thread that fills. Relaxed, as the other: it publishes nothing but itself.
+    /// Written by the reading thread. Relaxed, like the other counts: it publishes only itself.
     read: AtomicU64,
-    /// Written by the thread that drains.
+    /// Written by the writing thread.
     written: AtomicU64,
-    /// When bytes moved last, on the pipe's clock: written by both threads. Relaxed, as the others.
+    /// When bytes last moved, on the pipe's clock. Written by both threads. Relaxed, like the others.
     moved_at: AtomicU64,
-    /// The thread that fills is through.
+    /// The reading thread has ended.
     filled: Flag,
-    /// The thread that drains is through: nobody takes anything any more.
+    /// The writing thread has ended: no output takes any more bytes.
     drained: Flag,
 }
 
 impl Pipe {
-    /// Makes the buffer, and empties the files that are to be. Its memory is made present while the pipe runs, whenever there is
-    /// nothing else to do (pages of 2 MiB cost more to make than they bring here).
+    /// Creates the buffer, and empties the output files that are to be truncated. The buffer's memory is populated while the pipe
+    /// runs, whenever the reading thread is idle. (Pages of 2 MiB cost more to create than they save here.)
     ///
     /// # Errors
-    /// The configuration is out of range, an output is an input, too, or the buffer cannot be had.
+    /// The configuration is out of range, an output is also an input, or the buffer cannot be created.
     pub fn open(
         mut inputs: Vec<Input>,
         mut outputs: Vec<Output>,
@@ -202,7 +204,7 @@ impl Pipe {
         config.validate()?;
         let (writer, reader) = stream_with::<Eventfd>(&stream::Config {
             capacity_bytes: config.capacity_bytes,
-            populate: false, // the thread that fills does that when it has nothing else to do
+            populate: false, // the reading thread populates it when idle
             ..stream::Config::default()
         })?;
         let flag = || Flag::new().map_err(control::no_descriptor);
@@ -235,13 +237,13 @@ impl Pipe {
         })
     }
 
-    /// How many bytes there will be, where all inputs can tell.
+    /// The total number of bytes, if it is known for all inputs.
     pub fn bytes(&self) -> Option<u64> {
         self.inputs.iter().map(Input::bytes).sum()
     }
 
-    /// Moves bytes until the inputs end, no output is left, or [`Control::stop`] is called; then drains. `observe` hears of
-    /// it meanwhile.
+    /// Moves bytes until the inputs end, no output is left, or [`Control::stop`] is called; then drains. `observe` receives the
+    /// counts meanwhile.
     ///
     /// # Panics
     /// If one of its threads cannot be started, or panics.
@@ -302,32 +304,32 @@ impl Pipe {
 }
 
 impl Counts {
-    /// `bytes` were read, at the time `now`.
+    /// Counts `bytes` as read, at the time `now`.
     fn count_read(&self, bytes: u64, now: u64) {
         self.read.fetch_add(bytes, Relaxed);
         self.moved_at.fetch_max(now, Relaxed);
     }
 
-    /// `bytes` were written, at the time `now`.
+    /// Counts `bytes` as written, at the time `now`.
     fn count_written(&self, bytes: u64, now: u64) {
         self.written.fetch_add(bytes, Relaxed);
         self.moved_at.fetch_max(now, Relaxed);
     }
 
-    /// Bytes read, and bytes written: never more.
+    /// Bytes read and bytes written; never more written than read.
     fn now(&self) -> (u64, u64) {
         let written = self.written.load(Relaxed);
         (self.read.load(Relaxed).max(written), written)
     }
 
-    /// Bytes that are read and not written yet.
+    /// Bytes that are read but not written yet.
     fn held(&self) -> u64 {
         let (read, written) = self.now();
         read - written
     }
 }
 
-/// Tells that a thread is through, also if it panics.
+/// Reports the end of a thread, even if it panics.
 struct Through<'a>(&'a Flag);
 
 impl Drop for Through<'_> {
@@ -336,7 +338,7 @@ impl Drop for Through<'_> {
     }
 }
 
-/// The size of a large pipe of the kernel: what everybody may have.
+/// The size of a large kernel pipe, which every user may have.
 const LARGE: usize = 1 << 20;
 
 /// Whether a kernel pipe already has room for [`LARGE`] bytes.
@@ -344,13 +346,12 @@ fn is_large(pipe: impl AsFd) -> bool {
     rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(|size| size >= LARGE)
 }
 
-/// Enlarges a kernel pipe, which saves wake-ups, and returns whether it is large now.
+/// Enlarges a kernel pipe, which saves wake-ups. Returns whether it is large now.
 ///
-/// The pipe belongs to other programs as well, and the size of a pipe is part of a contract: a producer that lends its
-/// memory with `vmsplice(2)` knows that its memory is free again after it has written as many bytes as the pipe holds.
-/// In a larger pipe it overwrites bytes that nobody has read. So a pipe is only enlarged where its pages are spliced on
-/// and held in other pipes, which ends that contract anyway ([`Config::splice`] documents this). Where bytes are
-/// copied, no pipe is resized.
+/// The pipe belongs to other programs as well, and its size is part of a contract: a producer that lends memory with
+/// `vmsplice(2)` knows that the memory is free again after it has written as many bytes as the pipe holds. In a larger pipe it
+/// would overwrite bytes that are not read yet. Therefore a pipe is enlarged only if its pages are spliced and held in other
+/// pipes, which breaks that contract anyway ([`Config::splice`] documents this). If bytes are copied, no pipe is resized.
 fn enlarge(pipe: impl AsFd) -> bool {
     is_large(&pipe) || rustix::pipe::fcntl_setpipe_size(&pipe, LARGE).is_ok()
 }
@@ -360,7 +361,7 @@ fn part(whole: usize, percent: u8) -> usize {
     (whole as u128 * u128::from(percent)).div_ceil(100) as usize
 }
 
-/// From now to `time` on `clock`.
+/// The time from now until `time` on `clock`.
 fn until(time: u64, clock: &Clock) -> Timespec {
     let ns = time.saturating_sub(clock.now());
     Timespec {

@@ -1,4 +1,4 @@
-//! Where bytes go, never waiting for a reader who stands still.
+//! Outputs of a pipe, written without waiting for a slow reader.
 
 use super::{
     Input,
@@ -22,15 +22,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What to do about a regular file that is there and not empty.
+/// What to do with a regular file that exists and is not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave it alone: that is an error.
+    /// Leave it unchanged and report an error.
     #[default]
     Refuse,
     /// Empty it first.
     Truncate,
-    /// Go on at its end.
+    /// Append to it.
     Append,
 }
 
@@ -38,22 +38,22 @@ pub enum Existing {
 pub struct Output {
     sink: StreamSink,
     name: String,
-    /// Of a regular file.
+    /// The identity of a regular file.
     identity: Option<(u64, u64)>,
-    /// A second descriptor of a regular file: to empty it, and to make it durable.
+    /// A second descriptor of a regular file, to truncate it and to make it durable.
     file: Option<File>,
     truncate: bool,
-    /// The folder that has its name, which is only durable when the folder is synced, too.
+    /// The folder with the file's name. The name is durable only when the folder is synced, too.
     folder: Option<PathBuf>,
-    /// A connection carries bytes to the end, or has failed; a pipe's reader may leave when it likes.
+    /// For a connection, a reader that leaves is an error; the reader of a pipe may leave at any time.
     is_connection: bool,
     is_pipe: bool,
-    /// Bytes that it took from the buffer.
+    /// Bytes that it accepted from the buffer.
     pub(super) bytes: u64,
     pub(super) end: Option<End>,
 }
 
-/// Why an output takes no more.
+/// Why an output takes no more bytes.
 #[derive(Debug)]
 pub(super) enum End {
     ReaderLeft,
@@ -63,7 +63,7 @@ pub(super) enum End {
 }
 
 impl Output {
-    /// Opens what `place` names. A FIFO waits for its reader, an address for who connects; `listening` is told where.
+    /// Opens `place`. A FIFO waits for its reader, a listening address for a connection; `listening` gets its actual address.
     ///
     /// ```
     /// use forebay_net::pipe::{Existing, Output, Place};
@@ -73,7 +73,7 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// It cannot be opened, or is there already and not empty, and nothing was said about that.
+    /// It cannot be opened, or it exists, is not empty, and `existing` is [`Existing::Refuse`].
     pub fn open(
         place: &Place,
         existing: Existing,
@@ -99,7 +99,7 @@ impl Output {
                 options.write(existing != Existing::Append);
                 options.append(existing == Existing::Append);
                 let real = resolve(path).map_err(failed)?;
-                // No file is made behind a link.
+                // No file is created through a symbolic link.
                 let file = if real == *path {
                     open_output(path, &options)
                 } else {
@@ -109,7 +109,7 @@ impl Output {
                 let metadata = file.metadata().map_err(failed)?;
                 let has_content = metadata.is_file() && metadata.len() > 0;
                 if has_content && existing == Existing::Refuse {
-                    return Err(Error::new(name, "it is there already")
+                    return Err(Error::new(name, "the file already exists")
                         .advise("Choose another name, --truncate or --append"));
                 }
                 let mut output = Output::new(file, name)?;
@@ -126,7 +126,7 @@ impl Output {
         }
     }
 
-    /// An output that is open already, which messages call `name`.
+    /// Wraps an open output, which messages call `name`.
     ///
     /// # Errors
     /// It is closed.
@@ -159,12 +159,12 @@ impl Output {
         Ok(output)
     }
 
-    /// Empties the file where that was asked for, now that it is known to be none of the inputs.
+    /// Truncates the file if that was requested, after checking that it is not an input.
     pub(super) fn prepare(&mut self, inputs: &[Input]) -> Result<()> {
         let is_it = |input: &Input| input.identity() == self.identity;
         if self.identity.is_some() && inputs.iter().any(is_it) {
-            return Err(Error::new(&self.name, "this is an input, too")
-                .advise("Write to another file: reading it would never come to its end"));
+            return Err(Error::new(&self.name, "is also an input")
+                .advise("Write to another file: otherwise reading would never end"));
         }
         match &self.file {
             Some(file) if self.truncate => {
@@ -187,12 +187,12 @@ impl Output {
         }
     }
 
-    /// Whether it takes bytes still.
+    /// Whether it still takes bytes.
     pub(super) fn is_open(&self) -> bool {
         self.end.is_none()
     }
 
-    /// Offers `bytes`; says how many it took. What ends it is kept in [`end`](Output::end).
+    /// Offers `bytes` and returns how many were accepted. An error or a lost reader is stored in [`end`](Output::end).
     pub(super) fn write(&mut self, bytes: &[u8]) -> usize {
         match self.sink.write(bytes, self.bytes) {
             Ok(taken) => {
@@ -205,7 +205,7 @@ impl Output {
         0
     }
 
-    /// It takes no more, because of `cause`.
+    /// Records that it takes no more bytes, because of `cause`.
     pub(super) fn fail(&mut self, cause: io::Error) {
         let has_left = cause.kind() == io::ErrorKind::BrokenPipe && !self.is_connection;
         self.end = Some(if has_left {
@@ -215,8 +215,8 @@ impl Output {
         });
     }
 
-    /// Nothing more is written: makes a regular file durable if `sync` says so, and closes it, which reports writes that
-    /// a network file system had put off.
+    /// Ends writing. Makes a regular file durable if `sync` is set, and closes it, which reports writes that a network file
+    /// system had delayed.
     pub(super) fn finish(&mut self, sync: bool) {
         let Some(file) = self.file.take().filter(|_| self.end.is_none()) else {
             return;
@@ -230,13 +230,13 @@ impl Output {
     fn make_durable(&self, file: &File) -> io::Result<()> {
         file.sync_all()?;
         match self.folder.as_deref().map(File::open) {
-            // A folder that may be written but not read cannot be opened, and so not synced.
+            // A folder without read permission cannot be opened, and so not synced.
             None | Some(Err(_)) => Ok(()),
             Some(Ok(folder)) => folder.sync_all(),
         }
     }
 
-    /// How it fared, where `passed` bytes reached it past the buffer.
+    /// The outcome of this output; `passed` bytes reached it past the buffer.
     pub(super) fn into_outcome(self, passed: u64) -> Outcome {
         let bytes = passed + self.bytes;
         let failed = |tried, cause| Error::new(&self.name, tried).because(cause);

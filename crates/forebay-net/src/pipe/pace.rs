@@ -1,40 +1,40 @@
-//! When to let bytes gather in the input's pipe before they are taken; pure arithmetic on times it is told.
+//! Decides when to let bytes gather in the input's pipe before reading them. Pure: times are arguments.
 //!
 //! ```text
 //!   in the pipe   ▁ take ▁ take        ▁ take   ▂ take   ▁ pause ▅ take ▁ pause ▅ take
 //!                 └ now and then ┘     └ soon after another, and pages at a time: a flow ┘
 //! ```
 //!
-//! A producer that writes a page at a time wakes its reader for each page, and the reader wakes the next one. On few cores
-//! that costs more than moving the bytes. Where they flow, a moment's rest brings many at once; a single one is never held.
+//! A producer that writes one page at a time wakes its reader for each page, and the reader wakes the next process. On few cores
+//! that costs more than moving the bytes. While bytes flow, a short pause collects many pages; a single page is never held back.
 
 use std::time::Duration;
 
-/// For how long bytes gather: in a pipe of a MiB there is room for what comes meanwhile, up to 4 GB/s.
+/// How long bytes gather. A pipe of 1 MiB has room for the bytes of that time, up to 4 GB/s.
 pub(super) const PAUSE: Duration = Duration::from_micros(200);
 
-/// So many are taken at once.
+/// At this many bytes there is no pause.
 const ENOUGH: usize = 1 << 18;
 
-/// Less is no flow, but messages.
+/// Smaller amounts are treated as messages, not as a flow.
 const PAGE: usize = 4096;
 
-/// Looks at each take, and knows whether bytes flow.
+/// Records each read, to detect whether bytes flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// When bytes were taken last, in nanoseconds, and how many.
+    /// The time of the last read in nanoseconds, and its number of bytes.
     last: u64,
     taken: usize,
 }
 
 impl Pace {
-    /// Whether to pause before `waiting` bytes are taken.
+    /// Whether to pause before `waiting` bytes are read.
     pub fn is_ahead(&self, waiting: usize, now: u64) -> bool {
         let is_soon = now.saturating_sub(self.last) < 2 * PAUSE.as_nanos() as u64;
         is_soon && self.taken >= PAGE && (1..ENOUGH).contains(&waiting)
     }
 
-    /// `bytes` were taken.
+    /// Records that `bytes` were read.
     pub fn took(&mut self, bytes: usize, now: u64) {
         (self.last, self.taken) = (now, bytes);
     }
@@ -51,8 +51,8 @@ mod tests {
         let mut pace = Pace::default();
         pace.took(PAGE, 10_000 * US);
         assert!(pace.is_ahead(PAGE, 10_003 * US));
-        assert!(!pace.is_ahead(ENOUGH, 10_003 * US), "enough is there");
-        assert!(!pace.is_ahead(0, 10_003 * US), "the end is not held");
+        assert!(!pace.is_ahead(ENOUGH, 10_003 * US), "enough bytes wait");
+        assert!(!pace.is_ahead(0, 10_003 * US), "the end is not delayed");
     }
 
     #[test]

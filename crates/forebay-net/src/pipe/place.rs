@@ -1,4 +1,4 @@
-//! Names of inputs and outputs, and what they open.
+//! Names of inputs and outputs, and how to open them.
 //!
 //! ```text
 //!   -   ·   FILE   ·   tcp:HOST:PORT   ·   tcp-listen:[ADDRESS:]PORT
@@ -14,7 +14,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Where bytes come from or go to.
+/// A source or destination of bytes.
 ///
 /// ```
 /// use forebay_net::pipe::Place;
@@ -27,33 +27,33 @@ use std::{
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Standard input, standard output.
+    /// Standard input or standard output.
     Standard,
     /// A file, FIFO or device.
     File(PathBuf),
     /// A TCP connection to `HOST:PORT`.
     Connect(String),
-    /// The first TCP connection that somebody makes to us.
+    /// The first incoming TCP connection.
     Listen {
-        /// The address to listen on; all that we have where it is not given.
+        /// The address to listen on; `None`: all addresses of this machine.
         at: Option<String>,
         /// The port to listen on.
         port: u16,
-        /// The only host that may connect; others are hung up on.
+        /// The only host that may connect; other connections are closed.
         only: Option<String>,
     },
 }
 
 impl Place {
-    /// Understands a name as it is typed.
+    /// Parses a name as typed by a user.
     ///
     /// # Errors
-    /// It begins with `tcp:` or `tcp-listen:`, and what follows is no address.
+    /// It begins with `tcp:` or `tcp-listen:`, but no valid address follows.
     pub fn parse(name: &OsStr) -> Result<Place> {
         let refuse = |advice: &str| {
             let name = name.to_string_lossy();
-            let error = Error::new(name, "this is no address");
-            Err(error.advise(format!("{advice}; a file of that name is ./NAME")))
+            let error = Error::new(name, "is not a valid address");
+            Err(error.advise(format!("{advice}; for a file of that name use ./NAME")))
         };
         let Some(text) = name.to_str() else {
             return Ok(Place::File(name.into()));
@@ -81,7 +81,7 @@ impl Place {
         Ok(Place::File(name.into()))
     }
 
-    /// How messages call it.
+    /// The name in messages.
     pub(super) fn name(&self, standard: &str) -> String {
         match self {
             Place::Standard => standard.into(),
@@ -116,7 +116,7 @@ pub fn split_port(text: &str) -> Option<(Option<&str>, u16)> {
     (is_number && host.is_none_or(host_is_clear)).then_some((host, port.parse().ok()?))
 }
 
-/// A connection to `HOST:PORT`.
+/// Connects to `HOST:PORT`.
 pub(super) fn connect(to: &str) -> Result<File> {
     let stream = TcpStream::connect(to).map_err(|cause| {
         let advice = match cause.kind() {
@@ -130,7 +130,7 @@ pub(super) fn connect(to: &str) -> Result<File> {
     Ok(File::from(OwnedFd::from(stream)))
 }
 
-/// The first connection that somebody makes who may. Tells `listening` where it waits.
+/// Waits for the first connection from a permitted host. Passes the address it listens on to `listening`.
 pub(super) fn accept(
     (at, port): (Option<&str>, u16),
     only: Option<&str>,
@@ -140,8 +140,8 @@ pub(super) fn accept(
     let failed = |tried: &str, cause: io::Error| {
         let advice = match cause.kind() {
             io::ErrorKind::AddrInUse => "Another program listens there: choose another port",
-            io::ErrorKind::PermissionDenied => "Ports below 1024 are for root",
-            io::ErrorKind::AddrNotAvailable => "Name an address of this machine",
+            io::ErrorKind::PermissionDenied => "Ports below 1024 require root",
+            io::ErrorKind::AddrNotAvailable => "Use an address of this machine",
             _ => "",
         };
         Error::new(name, tried).because(cause).advise(advice)
@@ -149,12 +149,12 @@ pub(super) fn accept(
     let allowed = match only {
         None => None,
         Some(host) => {
-            Some(addresses(host).map_err(|cause| failed("looking up who may connect", cause))?)
+            Some(addresses(host).map_err(|cause| failed("looking up the permitted host", cause))?)
         }
     };
     let listener = match at {
         Some(at) => TcpListener::bind(format!("{at}:{port}")),
-        // Where there is no IPv6, all addresses are those of IPv4.
+        // Without IPv6, all addresses are IPv4 addresses.
         None => TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port))),
     };
     let listener = listener.map_err(|cause| failed("listening", cause))?;
@@ -163,7 +163,7 @@ pub(super) fn accept(
     loop {
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
-            // Who came has left again.
+            // The client has already disconnected.
             Err(cause) if cause.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(cause) => return Err(failed("waiting for a connection", cause)),
         };

@@ -1,5 +1,5 @@
-//! Beside the buffer: pages that `splice(2)` moves from the input's pipe into pipes of ours, and from there into the output's. No
-//! byte is copied.
+//! A bypass of the buffer: `splice(2)` moves pages from the input's pipe into intermediate pipes, and from there into the
+//! output's pipe. No byte is copied.
 //!
 //! ```text
 //!                      ┌ pipe ┐
@@ -9,24 +9,24 @@
 //!     └──▶ read ──▶ stream ──▶ write ──────────┘          they are all full
 //! ```
 //!
-//! The thread that fills fills one pipe after another, and says through a ring how many bytes went into which; the thread that
-//! drains gives each pipe back through a second ring when it meets a piece of the next one.
+//! The reading thread fills one pipe after another, and reports through a ring how many bytes went into which. The writing thread
+//! returns each pipe through a second ring when it finds bytes of the next one.
 //!
-//! **In order.** Bytes go into the pipes only while the stream is empty: all that was ever in it is written then, since the
-//! drainer pops bytes *behind* the write that got rid of them, and that pop is what the filler acquires as it sees it empty. So
-//! where both have content, that of the pipes came first. A piece is pushed *before* what comes behind it is put into the stream:
-//! the drainer looks at the stream first and at the pieces then, and writes from the stream only where there are none.
+//! **Order.** Bytes go into the pipes only while the stream is empty. All earlier bytes of the stream are then written: the
+//! writing thread pops bytes *after* the write that sent them, and the reading thread acquires that pop when it finds the stream
+//! empty. So if both have content, that of the pipes came first. A piece is pushed *before* later bytes are put into the stream.
+//! The writing thread checks the stream first and the pieces second, and writes from the stream only if there are no pieces.
 //!
-//! **Where it is open.** Pages in a pipe belong to nobody else as a rule, so handing them on changes nothing for anyone. Pages of
-//! a file do: who writes to the file would change what is under way. And writing to a file may wait, which holds up whatever else is
-//! to be heard. So it goes from pipes to a pipe; and only where each byte may go as it comes: no other output, check sum, limit,
-//! watermark or block size. The exceptions to the rule nobody can see from here: pages that the producer lent to the pipe
-//! (`vmsplice`), or that it spliced into it out of a file, and that are written again. For those there is [`Config::splice`].
+//! **When it is used.** Only from pipes to a single pipe, and only if each byte may go as it comes: no other output, checksum,
+//! limit, watermark or block size. Pages in a pipe normally have no other owner, so moving them on is not observable. Pages of a
+//! file do: a write to the file would change bytes in transit. Writing to a file may also block, which would delay all other
+//! events. There are exceptions to the rule that cannot be detected here: pages that the producer lent to the pipe (`vmsplice`)
+//! or spliced into it from a file, and then overwrites. For those there is [`Config::splice`].
 //!
-//! **How much.** As much as the buffer, and 64 MiB at most. Where full pages hold all that the buffer would, it is for pages with few
-//! bytes in them, which fill the pipes too soon. The kernel counts what all processes of a user have in pipes, and beyond a
-//! limit gives only small ones to those without certain rights. So without them, ours take a quarter of that limit, or of the buffer
-//! if that is less, and the buffer is for the rest.
+//! **Capacity.** As much as the buffer, at most 64 MiB. If full pages hold as much as the buffer would, the buffer is for pages
+//! with few bytes, which fill the pipes too early. The kernel counts the pages that all processes of a user have in pipes. Beyond
+//! a limit, unprivileged processes get only small pipes. Without privilege, the intermediate pipes therefore take a quarter of
+//! that limit, or a quarter of the buffer if that is less, and the buffer takes the rest.
 
 use super::{Config, Input, LARGE, Output, control::Flag};
 use forebay::{
@@ -46,48 +46,48 @@ use std::{
     time::Duration,
 };
 
-/// Most pipes: two descriptors each, and a MiB as a rule.
+/// Maximum number of pipes: two descriptors each, and normally 1 MiB.
 const MOST: usize = 64;
 
-/// A pipe goes back when it is empty and the next one has something: there is one to be filled meanwhile.
+/// A pipe is returned when it is empty and the next one has content. With this many there is one to fill meanwhile.
 const FEW: usize = 4;
 
-/// At least so many where pages allow: one that is being drained takes nothing, so that much of the whole may be vacant.
+/// Minimum number of pipes, if pages allow: a pipe being drained accepts nothing, so that part of the whole may be unused.
 const PARTS: usize = 16;
 
-/// The size of a pipe that nobody changed.
+/// The default size of a pipe.
 const DEFAULT: usize = 1 << 16;
 
-/// How many pages a user may have in pipes where nobody changed that.
+/// The default number of pages that a user may have in pipes.
 const USUAL_PAGES: usize = 16_384;
 
-/// So many bytes went into the pipe of this number.
+/// This many bytes went into the pipe with this number.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     pipe: usize,
     bytes: usize,
 }
 
-/// The end where pages come in: the thread's that fills.
+/// The receiving end, owned by the reading thread.
 pub(super) struct Intake {
     ends: Vec<OwnedFd>,
-    /// The pipe that is being filled, and whether anything was put into it.
+    /// The pipe being filled, and whether it has content.
     pipe: usize,
     has_some: bool,
     vacant: Consumer<usize, Park>,
     pieces: Producer<Piece>,
     bell: Arc<Flag>,
-    /// So many bytes are held where its pipes are full, and so are their pages; `None` where the buffer would hold more.
+    /// The number of bytes at which the pipes and their pages are full; `None` if the buffer would hold more.
     full_at: Option<u64>,
 }
 
-/// The end where they go out: the thread's that drains.
+/// The sending end, owned by the writing thread.
 pub(super) struct Outlet {
     ends: Vec<OwnedFd>,
-    /// The pipe that is being drained, and what is known to be in it.
+    /// The pipe being drained, and the number of bytes known to be in it.
     pipe: usize,
     left: usize,
-    /// A piece of another pipe, behind that.
+    /// A piece of another pipe, which follows.
     next: Option<Piece>,
     vacant: Producer<usize, Park>,
     pieces: Consumer<Piece>,
@@ -95,7 +95,8 @@ pub(super) struct Outlet {
     passed: u64,
 }
 
-/// Pipes that hold up to `bytes` between `inputs` and `outputs`, where `config` allows for any and the kernel has any; `None` where not.
+/// Creates pipes for up to `bytes` between `inputs` and `outputs`, or `None` if `config` does not allow it or the kernel has no
+/// pipes.
 pub(super) fn relay(
     inputs: &[Input],
     outputs: &[Output],
@@ -114,7 +115,7 @@ pub(super) fn relay(
     if !(passes_as_it_comes && is_between_pipes) {
         return None;
     }
-    // Descriptors that all of it needs, before those of which there may be fewer.
+    // Reserve the descriptors needed in any case before the pipes, which may be fewer.
     let bell = Arc::new(Flag::new().ok()?);
     let (count, size) = dimensions(bytes);
     let (put, taken) = ring((count * slots(size.max(DEFAULT))).max(1)).ok()?;
@@ -139,7 +140,7 @@ pub(super) fn relay(
         vacant,
         pieces: put,
         bell: bell.clone(),
-        // All but the one that is being drained may be full.
+        // All pipes except the one being drained may be full.
         full_at: (held + size > config.capacity_bytes).then(|| (held - size) as u64),
     };
     let outlet = Outlet {
@@ -156,11 +157,11 @@ pub(super) fn relay(
 }
 
 impl Intake {
-    /// Moves up to `most` bytes out of `input`, none of which are waited for: `None` where no pipe of ours takes any now, or none
-    /// are there. 0 is the input's end. Behind a `None` it may be worth while to [wait](Intake::wait).
+    /// Moves up to `most` bytes out of `input` without waiting. `None`: no intermediate pipe accepts bytes now, or the input has
+    /// none. 0: the input has ended. After `None` the caller may [wait](Intake::wait).
     ///
     /// # Errors
-    /// As `splice(2)`: the kernel does not, from this input.
+    /// As `splice(2)`: the kernel does not splice from this input.
     pub fn take(&mut self, input: &Input, most: usize) -> io::Result<Option<usize>> {
         loop {
             match moved(input, &self.ends[self.pipe], most)? {
@@ -186,12 +187,12 @@ impl Intake {
         }
     }
 
-    /// Whether its `held` bytes are as many as the buffer is to hold.
+    /// Whether the `held` bytes are as many as the buffer would hold.
     pub fn is_full(&self, held: u64) -> bool {
         self.full_at.is_some_and(|full| held >= full)
     }
 
-    /// Waits until there is an empty pipe, for `limit` (`None`: for ever); false if nobody empties any.
+    /// Waits until there is an empty pipe, for at most `limit` (`None`: no limit). False if there is none.
     pub fn wait(&mut self, limit: Option<Duration>) -> bool {
         if !self.has_some {
             return true;
@@ -205,7 +206,7 @@ impl Intake {
 }
 
 impl Outlet {
-    /// Whether pages wait. Asked behind a look at the stream, it says whether they go before what is there.
+    /// Whether pages wait. When called after a check of the stream, it reports whether they precede the stream's content.
     pub fn has_some(&mut self) -> bool {
         while self.next.is_none() {
             match self.pieces.pop() {
@@ -224,15 +225,15 @@ impl Outlet {
         self.left > 0
     }
 
-    /// Whether it is known to: whoever did not get rid of it waits for the output.
+    /// Whether pages were still waiting after the last move: the caller then waits for the output.
     pub fn is_behind(&self) -> bool {
         self.left > 0
     }
 
-    /// Moves what waits in a pipe on to `output`, as much as it takes now.
+    /// Moves waiting pages of a pipe to `output`, as many as it accepts now.
     ///
     /// # Errors
-    /// As `splice(2)`: nobody reads it any more.
+    /// As `splice(2)`: the output has no reader any more.
     pub fn give(&mut self, output: &Output) -> io::Result<usize> {
         let given = moved(&self.ends[self.pipe], output, self.left)?.unwrap_or(0);
         self.left -= given;
@@ -240,25 +241,25 @@ impl Outlet {
         Ok(given)
     }
 
-    /// Bytes that it has moved.
+    /// Total bytes moved.
     pub fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// What was heard so far is known: the next piece makes the descriptor readable again.
+    /// Clears the notification: the next piece makes the descriptor readable again.
     pub fn listen(&self) {
         self.bell.take();
     }
 }
 
 impl AsFd for Outlet {
-    /// Readable when pages have come since [`listen`](Outlet::listen).
+    /// Readable when pages have arrived since [`listen`](Outlet::listen).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
-/// Moves up to `most` bytes from pipe to pipe; `None` where there are none, or no room.
+/// Moves up to `most` bytes from pipe to pipe; `None` if there are none, or no room.
 fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize>> {
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
     loop {
@@ -271,15 +272,15 @@ fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize
     }
 }
 
-/// A pipe of ours.
+/// An intermediate pipe.
 struct Held {
     out: OwnedFd,
     into: OwnedFd,
-    /// How many bytes it has room for, where its pages are full.
+    /// Its capacity in bytes if its pages are full.
     size: usize,
 }
 
-/// How many pipes of which size hold up to `bytes`.
+/// The number and size of pipes that hold up to `bytes`.
 fn dimensions(bytes: usize) -> (usize, usize) {
     if bytes / FEW < page_size() {
         return (0, 0);
@@ -288,7 +289,7 @@ fn dimensions(bytes: usize) -> (usize, usize) {
     ((bytes / size).min(MOST), size)
 }
 
-/// `count` pipes of `size` bytes; smaller ones, and fewer, where the kernel has no others.
+/// Creates `count` pipes of `size` bytes; smaller ones, or fewer, if the kernel provides no others.
 fn pipes(count: usize, size: usize) -> Vec<Held> {
     let pipe = |_| {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC).ok()?;
@@ -298,7 +299,7 @@ fn pipes(count: usize, size: usize) -> Vec<Held> {
     };
     let mut pipes: Vec<_> = (0..count).map_while(pipe).collect();
     if pipes.len() < count {
-        // No descriptors are left: some are for whatever else this process does.
+        // No descriptors are left: leave some for the rest of this process.
         pipes.truncate(pipes.len().saturating_sub(FEW));
     }
     pipes
@@ -309,23 +310,23 @@ fn slots(size: usize) -> usize {
     size / page_size()
 }
 
-/// What pipes may hold beside a buffer of `capacity` bytes.
+/// The number of bytes that pipes may hold in addition to a buffer of `capacity` bytes.
 pub(super) fn bytes_beside(capacity: usize) -> usize {
     bytes_at_most(capacity, allowance())
 }
 
-/// The same, where a user may have `allowance` in all pipes.
+/// The same, if a user may have `allowance` bytes in all pipes.
 fn bytes_at_most(capacity: usize, allowance: Option<usize>) -> usize {
     allowance.map_or(capacity, |it| it.min(capacity) / 4)
 }
 
-/// How many bytes the kernel lets this user have in pipes; `None` where that is not for this process.
+/// The number of bytes that the kernel lets this user have in pipes; `None` if the limit does not apply to this process.
 fn allowance() -> Option<usize> {
     let pages = |limit| -> Option<usize> {
         let pages = fs::read_to_string(format!("/proc/sys/fs/pipe-user-pages-{limit}")).ok()?;
         pages.trim().parse().ok()
     };
-    // 0 is no limit.
+    // 0 means no limit.
     let hard = pages("hard").filter(|&pages| pages > 0);
     let least = pages("soft").unwrap_or(USUAL_PAGES);
     let least = Some(least)
@@ -336,7 +337,7 @@ fn allowance() -> Option<usize> {
     (!is_privileged()).then(|| least.saturating_mul(page_size()))
 }
 
-/// Whether this process gets large pipes beyond the limit: it has one of these rights, and not only in a container of its own.
+/// Whether this process gets large pipes beyond the limit: it has one of these capabilities, in the initial user namespace.
 fn is_privileged() -> bool {
     let rights = CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN;
     let has_rights = capabilities(None).is_ok_and(|sets| sets.effective.intersects(rights));

@@ -1,4 +1,4 @@
-//! What a pipe tells: while it runs, and at its end. Plain data; the command turns it into lines.
+//! Reports of a pipe: while it runs, and at its end. Plain data; the command formats it.
 
 use super::Hash;
 use forebay::Error;
@@ -9,62 +9,62 @@ use std::time::Duration;
 pub struct Progress {
     /// Time since the start.
     pub elapsed: Duration,
-    /// [`Control::report`](super::Control::report) asked for it.
+    /// [`Control::report`](super::Control::report) requested it.
     pub asked: bool,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Bytes that every output has which still takes any.
+    /// Bytes that every output still in use has accepted.
     pub bytes_written: u64,
-    /// Of these, how many a second since the last report.
+    /// Bytes written per second since the previous report.
     pub bytes_per_second: f64,
-    /// How full the buffer is, 0 to 1: what pipes beside it hold counts, too.
+    /// Fill level of the buffer, 0 to 1, including the intermediate pipes.
     pub fill: f64,
 }
 
-/// How an output fared.
+/// The result of an output.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How messages call it.
+    /// The name in messages.
     pub name: String,
-    /// Bytes that it took.
+    /// Bytes that it accepted.
     pub bytes: u64,
-    /// Its reader went away: an end like any other, for what is no connection.
+    /// Its reader closed its end, which is a normal end unless it is a connection.
     pub reader_left: bool,
-    /// Why it took no more.
+    /// Why it took no more bytes.
     pub error: Option<Error>,
 }
 
-/// How a pipe ended.
+/// The result of a pipe.
 #[derive(Debug)]
 pub struct Summary {
     /// Bytes read from all inputs.
     pub bytes_read: u64,
-    /// Bytes that left the buffer: every output has them that was there to the end.
+    /// Bytes that left the buffer: every output that remained to the end has them.
     pub bytes_written: u64,
-    /// Of these, how many the kernel handed on from pipe to pipe: they never were in the buffer.
+    /// Of these, bytes that the kernel moved from pipe to pipe, past the buffer.
     pub bytes_passed: u64,
-    /// From the first look at the input to the end of the last output.
+    /// From the first check of the input to the end of the last output.
     pub elapsed: Duration,
-    /// How long reading waited for room in the buffer, or in pipes beside it.
+    /// Time that reading waited for room in the buffer, or in the intermediate pipes.
     pub producer_waited: Duration,
-    /// How long writing waited for bytes in the buffer.
+    /// Time that writing waited for bytes in the buffer.
     pub consumer_waited: Duration,
-    /// The outputs, as they were given.
+    /// The outputs, in the order given.
     pub outputs: Vec<Outcome>,
-    /// Why reading ended before its time. What was read is written nevertheless.
+    /// The error that ended reading early. All bytes read are written nevertheless.
     pub input_error: Option<Error>,
-    /// The check sum of the bytes written, as digits.
+    /// The checksum of the bytes written, as digits.
     pub checksum: Option<(Hash, String)>,
-    /// A stop was asked for.
+    /// A stop was requested.
     pub stopped: bool,
-    /// A second one, or the watchdog, gave up what was read and not written yet.
+    /// A second stop, or the watchdog, discarded bytes that were read but not written yet.
     pub abandoned: bool,
-    /// The watchdog saw no byte move for too long.
+    /// The watchdog found that no byte moved for too long.
     pub stalled: bool,
 }
 
 impl Summary {
-    /// Whether the pipe did what it was asked to: all that was read is where it belongs, or its reader wanted no more.
+    /// Whether the pipe succeeded: every output has all bytes, or its reader closed early.
     pub fn is_fine(&self) -> bool {
         let outputs_are_fine = self.outputs.iter().all(|output| output.error.is_none());
         outputs_are_fine && self.input_error.is_none() && !self.abandoned && !self.stalled

@@ -1,7 +1,7 @@
-//! Who watches the two threads: tells the counts now and then, and gives up when nothing moves.
+//! Supervises the two threads: reports counts periodically, and gives up when nothing moves.
 //!
 //! ```text
-//!   poll(reports, filled, drained) until the next report or the watchdog ─▶ observe, abandon ─▶ both through? end
+//!   poll(reports, filled, drained) until the next report or the watchdog ─▶ observe, abandon ─▶ both ended? return
 //! ```
 
 use super::{Config, Control, Counts, Progress, until};
@@ -15,12 +15,12 @@ pub(super) struct Supervisor<'a> {
     counts: &'a Counts,
     capacity: u64,
     began: u64,
-    /// Between reports, in nanoseconds, if any are wanted; and when the next is due.
+    /// The interval of reports in nanoseconds, if any; and the time of the next one.
     every: Option<u64>,
     next: u64,
-    /// When the last report was, and what had been written by then.
+    /// The time of the last report, and the bytes written by then.
     last: (u64, u64),
-    /// How long no byte may move, in nanoseconds.
+    /// The maximum time without progress, in nanoseconds.
     watchdog: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Watches until both threads are through; says whether the watchdog gave up.
+    /// Runs until both threads have ended. Returns whether the watchdog gave up.
     pub fn run(mut self, observe: &mut dyn FnMut(&Progress)) -> bool {
         let mut has_stalled = false;
         loop {
@@ -63,7 +63,7 @@ impl<'a> Supervisor<'a> {
             let watchdog = self.watchdog.map(|limit| self.moved_at() + limit);
             let timeout = report.into_iter().chain(watchdog).min();
             let timeout = timeout.map(|time| until(time, self.clock));
-            // An interruption is a wake-up like any other.
+            // An interruption is treated as a wake-up.
             let _ = poll(&mut fds.collect::<Vec<_>>(), timeout.as_ref());
             if reports.take() {
                 observe(&self.progress(true));
@@ -94,7 +94,7 @@ impl<'a> Supervisor<'a> {
         false
     }
 
-    /// When bytes moved last; the start, as long as none have.
+    /// When bytes last moved, or the start if none have.
     fn moved_at(&self) -> u64 {
         self.counts.moved_at.load(Relaxed).max(self.began)
     }
@@ -113,7 +113,7 @@ impl<'a> Supervisor<'a> {
             bytes_read,
             bytes_written,
             bytes_per_second: (bytes_written - before) as f64 / seconds,
-            // What pipes of ours hold is beside it.
+            // The content of the intermediate pipes counts as well.
             fill: ((bytes_read - bytes_written) as f64 / self.capacity as f64).min(1.0),
         }
     }

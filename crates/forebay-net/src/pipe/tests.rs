@@ -1,4 +1,4 @@
-//! Whole pipes between pipes of the kernel, against what went in.
+//! Complete pipes between kernel pipes, compared with their input.
 
 mod past;
 
@@ -12,7 +12,7 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A running pipe, what feeds it, and what drains it.
+/// A running pipe, its producer, and its consumers.
 struct Lab {
     producer: PipeWriter,
     consumers: Vec<PipeReader>,
@@ -24,7 +24,7 @@ fn lab(config: Config, outputs: usize) -> Lab {
     lab_beside(config, outputs, None)
 }
 
-/// As [`lab`], with pipes that hold so many bytes beside the buffer, whoever runs this.
+/// Like [`lab`], with intermediate pipes of this many bytes, independent of the user's privileges.
 fn lab_beside(config: Config, outputs: usize, bytes: Option<usize>) -> Lab {
     let file = |end: OwnedFd| File::from(end);
     let (source, producer) = pipe().unwrap();
@@ -120,7 +120,7 @@ fn several_outputs_get_the_same_bytes_and_a_slow_one_holds_nobody_up_before_the_
     let producing = produce(lab.producer, sent.clone());
     let mut consumers = lab.consumers.into_iter();
     let slow = consumers.next().unwrap();
-    // Two outputs have everything before the third reads a byte.
+    // Two outputs have everything before the third is read.
     let mut quick: Vec<_> = consumers.collect();
     for consumer in &mut quick {
         let mut received = vec![0; sent.len()];
@@ -151,7 +151,7 @@ fn nothing_is_written_below_the_watermark_and_everything_behind_it() {
         consumer
     });
     lab.producer.write_all(&[1; 49_999]).unwrap();
-    // The pipe says how much it has read: all of it, and still nothing came out.
+    // The pipe reports that it has read everything, and still nothing was written.
     while rustix::io::ioctl_fionread(&lab.producer).unwrap() > 0 {
         thread::yield_now();
     }
@@ -159,7 +159,7 @@ fn nothing_is_written_below_the_watermark_and_everything_behind_it() {
     lab.producer.write_all(&[1]).unwrap();
     told.recv().unwrap();
     let consumer = reading.join().unwrap();
-    // It ran empty, so it waits again; the end lets out what is there.
+    // It ran empty, so it waits again; the end of the input releases the rest.
     lab.producer.write_all(&[2; 10]).unwrap();
     drop(lab.producer);
     assert_eq!(all_of(consumer), [2; 10]);
@@ -175,7 +175,7 @@ fn a_full_buffer_stops_reading_until_it_is_drained_to_the_watermark() {
     let mut lab = lab(config, 1);
     let mut consumer = lab.consumers.remove(0);
     rustix::pipe::fcntl_setpipe_size(&consumer, 4096).unwrap();
-    // Nobody reads: the buffer fills up and the pipe in front of it, too.
+    // Nothing is read: the buffer fills up, and then the pipe before it.
     let total = 6 << 20;
     let producing = produce(lab.producer, noise(total));
     let mut first = vec![0; 1 << 19];
@@ -195,7 +195,7 @@ fn a_reader_that_leaves_ends_the_pipe_even_while_nothing_comes() {
     let summary = lab.running.join().unwrap();
     assert!(summary.is_fine());
     assert!(summary.outputs[0].reader_left);
-    drop(lab.producer); // it was open all the time
+    drop(lab.producer); // it was open until now
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_stop_writes_what_was_read_and_a_second_one_gives_it_up() {
     assert!(summary.is_fine() && summary.stopped && !summary.abandoned);
 
     let mut lab2 = lab(config(4 << 20), 1);
-    lab2.producer.write_all(&noise(3 << 20)).unwrap(); // more than the pipe behind it takes
+    lab2.producer.write_all(&noise(3 << 20)).unwrap(); // more than the output's pipe holds
     while rustix::io::ioctl_fionread(&lab2.producer).unwrap() > 0 {
         thread::yield_now();
     }

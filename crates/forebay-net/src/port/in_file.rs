@@ -1,65 +1,65 @@
-//! What a capture file says beyond what the program needs of it, so that a copy can say the same.
+//! The metadata of a capture file that the program itself does not need, kept so that a copy can have it too.
 //!
-//! Options and blocks are kept as pcapng has them, with little-endian numbers, so that they are copied without being
-//! understood. What cannot be kept is counted in [`Left`].
+//! Options and blocks are kept in their pcapng encoding, with little-endian numbers, so that they are copied without being
+//! parsed. Metadata that cannot be kept is counted in [`Left`].
 
 use std::{ops::AddAssign, sync::Arc};
 
-/// What a file says of one of its interfaces, beside the fields of [`Interface`](super::Interface).
+/// Metadata of one interface of a file, in addition to the fields of [`Interface`](super::Interface).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InFile {
-    /// Options of its description that have no field of their own, one behind another without an end mark.
+    /// Options of its description that have no field here, concatenated without an end marker.
     pub options: Vec<u8>,
-    /// The section of the file that it is in.
+    /// The section of the file that contains the interface.
     pub section: Arc<InSection>,
-    /// In a classic file the upper half of the link-type field, which tells of check sequences.
+    /// In a classic pcap file, the upper half of the link-type field, which describes frame check sequences.
     pub classic: Option<u32>,
-    /// What of its description is not in `options`.
+    /// The metadata of its description that is not in `options`.
     pub left: Left,
 }
 
-/// What a file says of one of its sections: who wrote it, and where.
+/// Metadata of one section of a file: the program and machine that wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InSection {
-    /// The machine (`shb_hardware`).
+    /// The hardware of the machine (`shb_hardware`).
     pub hardware: Vec<u8>,
     /// Its operating system (`shb_os`).
     pub os: Vec<u8>,
-    /// The program (`shb_userappl`).
+    /// The application (`shb_userappl`).
     pub application: Vec<u8>,
-    /// All other options, one behind another without an end mark: comments, and what programs put there.
+    /// All other options, concatenated without an end marker: comments, and options of other programs.
     pub options: Vec<u8>,
-    /// What of the section is not kept here.
+    /// The metadata of the section that is not kept here.
     pub left: Left,
 }
 
-/// The kinds of blocks that a copy has as well.
+/// The kinds of blocks that a copy contains, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Names of addresses.
+    /// Name resolution.
     NameResolution,
-    /// Secrets for decryption.
+    /// Decryption secrets.
     DecryptionSecrets,
-    /// A program's own.
+    /// Custom blocks.
     Custom,
-    /// Entries of the systemd journal.
+    /// Systemd journal entries.
     Journal,
-    /// No block, but a comment on statistics, which a copy counts anew.
+    /// Not a block, but a comment on statistics. A copy computes its own statistics.
     StatisticsComment,
-    /// Any other.
+    /// Any other kind.
     Other,
 }
 
-/// A block of a pcapng file that is no packet, and describes none.
+/// A block of a pcapng file that neither is nor describes a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its kind.
     pub kind: BlockKind,
-    /// The whole block with its lengths, little-endian. Empty where it must not be copied, or nobody but its author can.
+    /// The whole block with its lengths, little-endian. Empty if it must not be copied, or if only its author can copy it.
     pub bytes: Vec<u8>,
 }
 
-/// What is odd about a packet of a file, and the byte order of its options.
+/// Irregularities of a packet in a file, and the byte order of its options.
 ///
 /// ```
 /// use forebay_net::port::Marks;
@@ -73,39 +73,39 @@ pub struct Marks(u8);
 impl Marks {
     /// Numbers in its options are big-endian.
     pub const BIG_ENDIAN: Marks = Marks(1);
-    /// The file says fewer bytes on the wire than it has: the greater number is taken.
+    /// The file states a wire length below the captured length. The captured length is used.
     pub const RAISED_LENGTH: Marks = Marks(2);
-    /// Its time is before 1970 or after 2554, which 64 bits of nanoseconds cannot hold: the nearest one is taken.
+    /// Its time is before 1970 or after 2554, which 64 bits of nanoseconds cannot represent. The nearest time is used.
     pub const LIMITED_TIME: Marks = Marks(4);
-    /// An option does not fit its block: it and those behind it are passed over.
+    /// An option does not fit in its block: it and the options after it are skipped.
     pub const BROKEN_OPTIONS: Marks = Marks(8);
 
-    /// Nothing is odd.
+    /// No irregularity.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it has the mark `other`.
+    /// Whether the mark `other` is set.
     pub fn has(self, other: Marks) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// These and `other`.
+    /// Returns the union of these marks and `other`.
     #[must_use]
     pub fn with(self, other: Marks) -> Marks {
         Marks(self.0 | other.0)
     }
 }
 
-/// Packets that were not taken quite as the file has them, by what is odd about them.
+/// The number of packets that differ from the file's contents, by irregularity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Odd {
-    /// [`Marks::RAISED_LENGTH`]
+    /// Packets with [`Marks::RAISED_LENGTH`].
     pub raised_lengths: u64,
-    /// [`Marks::LIMITED_TIME`]
+    /// Packets with [`Marks::LIMITED_TIME`].
     pub limited_times: u64,
-    /// [`Marks::BROKEN_OPTIONS`], of packets and of interfaces and sections.
+    /// Packets, interfaces and sections with [`Marks::BROKEN_OPTIONS`].
     pub broken_options: u64,
 }
 
@@ -126,24 +126,24 @@ impl AddAssign for Odd {
     }
 }
 
-/// What of a file is not in a copy of it, by kind.
+/// The metadata of a file that a copy of it lacks, counted by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Comments on packets, interfaces, sections and statistics.
     pub comments: u64,
     /// Other options.
     pub options: u64,
-    /// Blocks with names of addresses.
+    /// Name resolution blocks.
     pub name_resolution: u64,
-    /// Blocks with secrets for decryption.
+    /// Decryption secrets blocks.
     pub decryption_secrets: u64,
     /// Custom blocks.
     pub custom: u64,
-    /// Entries of the systemd journal.
+    /// Systemd journal entries.
     pub journal: u64,
     /// Blocks of other kinds.
     pub other: u64,
-    /// Blocks of interfaces and sections whose options are broken; they count in [`Odd::broken_options`].
+    /// Interface and section blocks with broken options; they count in [`Odd::broken_options`].
     pub broken: u64,
 }
 
@@ -168,7 +168,7 @@ impl Left {
         }
     }
 
-    /// Each kind with its name, as `1 comment` and `2 comments` have it.
+    /// Each kind with its singular and plural name, as in `1 comment` and `2 comments`.
     pub fn by_kind(&self) -> [(&'static str, &'static str, u64); 7] {
         [
             ("comment", "comments", self.comments),

@@ -1,26 +1,26 @@
-//! How packets begin: the numbers of the tcpdump.org registry, and their names.
+//! Link-layer types: the numbers of the tcpdump.org registry, and their names.
 
 use std::fmt;
 
-/// A link-layer type number from the tcpdump.org registry, as files have it.
+/// A link-layer type number of the tcpdump.org registry, as used in capture files.
 ///
 /// ```
 /// use forebay_net::port::LinkType;
 /// assert_eq!(LinkType::ETHERNET.to_string(), "EN10MB (Ethernet)");
-/// assert_eq!(LinkType(60_000).to_string(), "60000 (unnamed here)");
+/// assert_eq!(LinkType(60_000).to_string(), "60000 (unknown name)");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkType(pub u16);
 
 impl LinkType {
-    /// Ethernet, without preamble and check sequence.
+    /// Ethernet, without preamble and frame check sequence.
     pub const ETHERNET: LinkType = LinkType(1);
-    /// Raw IPv4 or IPv6, told apart by the version nibble.
+    /// Raw IPv4 or IPv6, distinguished by the version nibble.
     pub const RAW: LinkType = LinkType(101);
-    /// Linux "cooked" capture, for devices without a header we can name.
+    /// Linux "cooked" capture, for devices whose link-layer header has no type here.
     pub const LINUX_SLL: LinkType = LinkType(113);
 
-    /// The name that tcpdump prints and its `-y` takes, and a human one.
+    /// The name that tcpdump prints and accepts with `-y`, and a descriptive name.
     pub fn names(self) -> Option<(&'static str, &'static str)> {
         let at = NAMES
             .binary_search_by_key(&self.0, |&(number, ..)| number)
@@ -34,12 +34,12 @@ impl fmt::Display for LinkType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.names() {
             Some((name, text)) => write!(f, "{name} ({text})"),
-            None => write!(f, "{} (unnamed here)", self.0),
+            None => write!(f, "{} (unknown name)", self.0),
         }
     }
 }
 
-/// By number; those that captures are met with.
+/// Sorted by number; contains the types that are common in captures.
 const NAMES: &[(u16, &str, &str)] = &[
     (0, "NULL", "BSD loopback"),
     (1, "EN10MB", "Ethernet"),

@@ -1,4 +1,4 @@
-//! A port: where frames come from. The trait every source of packets implements, and what it yields.
+//! The trait `Port`, which every source of packets implements, and the frames it yields.
 //!
 //! ```text
 //!        look                       nothing there
@@ -7,10 +7,10 @@
 //!  └────────────────────────┴───────────── disarm() ◀───────────┘
 //! ```
 //!
-//! A port never blocks and never drops a frame that was offered: what a [`Burst`] did not hand out
-//! stays with the source, which is how a full store becomes backpressure at the wire.
+//! A port never blocks, and never drops a frame that it offered. Frames that a [`Burst`] did not hand out stay with the source,
+//! so that a full store causes backpressure at the source.
 //!
-//! A port of your own, which hands out the frames of a list:
+//! A custom port, which hands out the frames of a list:
 //!
 //! ```
 //! use forebay::{Result, time::Clock};
@@ -65,24 +65,24 @@ pub use link_type::LinkType;
 use forebay::{Result, store::Loan};
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
-/// What a capture file has to know about where its frames came from.
+/// Describes the source of frames for a capture file.
 ///
-/// The default is nameless Ethernet with nanoseconds.
+/// The default is Ethernet without a name, with nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The name users type: `eth0`, `sim`.
+    /// The interface name, such as `eth0` or `sim`.
     pub name: String,
     /// One line for the start message, such as `1 Gb/s, 64-byte frames, seed 1`; may be empty.
     pub description: String,
-    /// The link-layer type, as in pcap files.
+    /// The link-layer type, as in capture files.
     pub link: LinkType,
-    /// The most bytes of a frame that the source keeps.
+    /// The maximum number of bytes that the source keeps of a frame.
     pub snaplen: u32,
-    /// The nominal speed in bits a second, where the source knows it.
+    /// The nominal speed in bits per second, if known.
     pub bits_per_second: Option<u64>,
-    /// How finely the source tells time.
+    /// The resolution of the source's timestamps.
     pub resolution: Resolution,
-    /// What else a capture file says of it, if it comes from one.
+    /// Further metadata, if the interface is one of a capture file.
     pub in_file: Option<Arc<InFile>>,
 }
 
@@ -100,8 +100,8 @@ impl Default for Interface {
     }
 }
 
-/// How finely a source tells time: the byte of pcapng's `if_tsresol`. Its low seven bits are `n` of
-/// 10⁻ⁿ seconds, or of 2⁻ⁿ seconds where the top bit is set.
+/// The resolution of timestamps, encoded like pcapng's `if_tsresol`. The low seven bits are `n` in 10⁻ⁿ seconds, or in 2⁻ⁿ
+/// seconds if the top bit is set.
 ///
 /// ```
 /// use forebay_net::port::Resolution;
@@ -114,149 +114,149 @@ pub struct Resolution(pub u8);
 impl Resolution {
     /// 10⁻⁹ seconds.
     pub const NANOSECONDS: Resolution = Resolution(9);
-    /// 10⁻⁶ seconds: the classic format's first magic, and pcapng's where it says nothing.
+    /// 10⁻⁶ seconds: implied by the classic format's first magic number, and pcapng's default.
     pub const MICROSECONDS: Resolution = Resolution(6);
 }
 
 impl Default for Resolution {
-    /// Nanoseconds, which is what live sources have.
+    /// Nanoseconds, as used by live sources.
     fn default() -> Self {
         Resolution::NANOSECONDS
     }
 }
 
-/// Which way a frame went, where the source knows.
+/// The direction of a frame, if known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// The source cannot tell.
+    /// The direction is unknown.
     #[default]
     Unknown,
-    /// The frame came in.
+    /// The frame was received.
     Inbound,
-    /// This machine sent it.
+    /// The frame was sent by this machine.
     Outbound,
 }
 
-/// One packet where it lies: its bytes and what is known about it.
+/// One packet in place: its bytes and metadata.
 ///
-/// The default is empty, and useful for the fields that a source does not set.
+/// The default is empty, for fields that a source does not set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The bytes kept, from the link-layer header on.
+    /// The bytes kept, starting at the link-layer header.
     pub data: &'a [u8],
-    /// Bytes it had on the wire, the check sequence not counted; at least `data.len()`.
+    /// Length on the wire in bytes, without the frame check sequence; at least `data.len()`.
     pub wire_len: u32,
     /// Nanoseconds since the Unix epoch.
     pub time_ns: u64,
     /// Index into [`Port::interfaces`].
     pub interface: u32,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// Frames the source lost directly before this one.
     pub dropped_before: u64,
-    /// The options of its block in a pcapng file, as they lie there; empty where there is no such block.
+    /// The options of its block in a pcapng file, in their encoding; empty if there is no such block.
     pub options: &'a [u8],
-    /// What is odd about it, where it comes from a file.
+    /// Irregularities, if it comes from a file.
     pub marks: Marks,
 }
 
-/// Frames that lie one behind another in a pcapng file, as [`Format::put_frame`](crate::format::Format::put_frame) would compose
-/// them for an interface with the same number and resolution: whoever writes just that can copy them at once.
+/// Consecutive frames of a pcapng file, encoded exactly as [`Format::put_frame`](crate::format::Format::put_frame) would encode
+/// them for an interface with the same number and resolution. Code that would write the same can copy the whole run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// Enhanced packet blocks, whole ones.
+    /// Complete enhanced packet blocks.
     pub bytes: &'a [u8],
-    /// How many, 1 or more.
+    /// The number of frames, at least 1.
     pub frames: usize,
-    /// Index into [`Port::interfaces`], of all of them.
+    /// Index into [`Port::interfaces`], the same for all frames.
     pub interface: u32,
-    /// Nanoseconds since the Unix epoch, of the first.
+    /// Time of the first frame in nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// Bytes that they had on the wire, together.
+    /// Total length on the wire, in bytes.
     pub wire_bytes: u64,
-    /// The most bytes kept of one.
+    /// The largest number of bytes kept of a frame.
     pub longest: u32,
 }
 
-/// A port's side of a [`Burst`]: hands out frames one after another.
+/// The port's side of a [`Burst`]: hands out frames in order.
 pub trait Frames {
-    /// The next frame, or `None` at the end of this burst.
+    /// Returns the next frame, or `None` at the end of this burst.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
-    /// Takes the last frame back, as if it had not been handed out.
+    /// Puts the last frame back, as if it had not been handed out.
     fn put_back(&mut self);
-    /// The next frames, at most `most`, if they are a run. They are not handed out by that.
+    /// Returns the next frames, at most `most`, if they are a run. Does not hand them out.
     fn next_run(&self, most: usize) -> Option<Run<'_>> {
         let _ = most;
         None
     }
-    /// The run that [`next_run`](Frames::next_run) has just shown is handed out.
+    /// Hands out the run that [`next_run`](Frames::next_run) has just returned.
     fn take_run(&mut self) {}
-    /// The next frames, at most `most`, if they are a run in memory that can be lent, and worth that: however many, whatever the budget.
-    /// They are not handed out by that.
+    /// Returns the next frames, at most `most`, if they are a run in memory that can be lent and is large enough for that. The
+    /// budget does not limit it. Does not hand them out.
     fn next_loan(&self, most: usize) -> Option<Run<'_>> {
         let _ = most;
         None
     }
-    /// The run that [`next_loan`](Frames::next_loan) has just shown is handed out, and its bytes lent.
+    /// Hands out the run that [`next_loan`](Frames::next_loan) has just returned, and lends its bytes.
     fn take_loan(&mut self) -> Option<Loan> {
         None
     }
-    /// Blocks of a file that lie before the next frame, or at its end, and belong into a copy. Those that are not taken
-    /// are forgotten when the burst ends.
+    /// Returns the blocks of a file that precede the next frame, or that end the file, and belong in a copy. Blocks that are not
+    /// taken are discarded when the burst ends.
     fn take_blocks(&mut self) -> Vec<Block> {
         Vec::new()
     }
-    /// The burst is over: gives what was handed out back to the source.
+    /// Ends the burst: returns the frames handed out to the source.
     fn release(&mut self);
 }
 
-/// Up to a budget of frames, each seen in place; dropping it releases what was taken.
+/// Up to a budget of frames, each accessed in place. Dropping the burst releases the frames taken.
 ///
-/// A frame counts as taken once [`next_frame`](Burst::next_frame) returned it, unless
-/// [`put_back`](Burst::put_back) follows: then the next burst begins with it again.
+/// A frame counts as taken once [`next_frame`](Burst::next_frame) returned it, unless [`put_back`](Burst::put_back) follows; then
+/// the next burst begins with it again.
 pub struct Burst<'a>(&'a mut dyn Frames);
 
 impl<'a> Burst<'a> {
-    /// A burst over a port's frames.
+    /// Creates a burst over a port's frames.
     pub fn new(frames: &'a mut dyn Frames) -> Self {
         Burst(frames)
     }
 
-    /// The next frame, valid until the next call.
+    /// Returns the next frame, valid until the next call.
     #[inline]
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.0.next_frame()
     }
 
-    /// The next frames, at most `most`, if they are a run; most ports have none. They are taken when
-    /// [`take_run`](Burst::take_run) follows, and otherwise handed out one by one.
+    /// Returns the next frames, at most `most`, if they are a run; most ports have none. [`take_run`](Burst::take_run) takes
+    /// them; otherwise they are handed out one by one.
     pub fn next_run(&self, most: usize) -> Option<Run<'_>> {
         self.0.next_run(most)
     }
 
-    /// Takes the run that [`next_run`](Burst::next_run) has just shown.
+    /// Takes the run that [`next_run`](Burst::next_run) has just returned.
     pub fn take_run(&mut self) {
         self.0.take_run();
     }
 
-    /// The next frames, at most `most`, if they are a run whose bytes can be lent; it may be longer than the budget, since it is taken
-    /// as a whole when [`take_loan`](Burst::take_loan) follows.
+    /// Returns the next frames, at most `most`, if they are a run whose bytes can be lent. [`take_loan`](Burst::take_loan) takes
+    /// the run as a whole, so it may exceed the budget.
     pub fn next_loan(&self, most: usize) -> Option<Run<'_>> {
         self.0.next_loan(most)
     }
 
-    /// Takes the run that [`next_loan`](Burst::next_loan) has just shown, and its memory until the loan is dropped.
+    /// Takes the run that [`next_loan`](Burst::next_loan) has just returned, with its memory until the loan is dropped.
     pub fn take_loan(&mut self) -> Option<Loan> {
         self.0.take_loan()
     }
 
-    /// Blocks of a file that belong into a copy before the frames of this burst. Only those asked for before the first
-    /// frame are sure to be at the right place.
+    /// Returns the blocks of a file that belong in a copy before the frames of this burst. Only blocks taken before the first
+    /// frame are certain to be in the right position.
     pub fn take_blocks(&mut self) -> Vec<Block> {
         self.0.take_blocks()
     }
 
-    /// Gives the last frame back; the next burst begins with it. Call it at most once a frame.
+    /// Puts the last frame back; the next burst begins with it. Call it at most once per frame.
     pub fn put_back(&mut self) {
         self.0.put_back();
     }
@@ -268,49 +268,49 @@ impl Drop for Burst<'_> {
     }
 }
 
-/// What will tell that an armed port has something to see.
+/// How to find out that an armed port may have frames.
 #[derive(Debug)]
 pub enum Wake<'a> {
-    /// There may be frames already: look again before sleeping.
+    /// There may be frames already: poll again before sleeping.
     Ready,
-    /// This descriptor becomes readable.
+    /// Wait until this descriptor becomes readable.
     Fd(BorrowedFd<'a>),
-    /// The clock reaches this time ([`Clock::now`](forebay::time::Clock::now) of the port's clock).
+    /// Wait until the clock ([`Clock::now`](forebay::time::Clock::now) of the port's clock) reaches this time.
     At(u64),
-    /// The source is at its end: nothing will ever come.
+    /// The source has ended: no frame will follow.
     End,
 }
 
-/// A port's own 64-bit counters since it was opened. `None` is "this source cannot tell", never 0.
+/// A port's own 64-bit counters since it was opened. `None` means unknown, as opposed to 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames the source saw for us, those that it then dropped included.
+    /// Frames that the source received for this port, including those it then dropped.
     pub received: u64,
-    /// Of these, frames lost for want of room in the source's own ring.
+    /// Of these, frames lost because the source's own ring had no room.
     pub dropped: Option<u64>,
-    /// Frames the interface lost before this source saw them; outside `received`.
+    /// Frames that the interface lost before this source saw them; not part of `received`.
     pub interface_dropped: Option<u64>,
-    /// Frames of `received` that the source's own filter rejected. `None`: it rejects without
-    /// counting, and what it rejects is outside `received`.
+    /// Frames of `received` that the source's own filter rejected. `None`: rejected frames are not counted, and not part of
+    /// `received`.
     pub filtered: Option<u64>,
 }
 
-/// How often a source's interface was down, and for how long: no packet of that time was seen.
+/// The number and duration of times during which a source's interface was down. No packets of these times were captured.
 ///
-/// An outage shorter than the source's checks counts with the next one.
+/// An outage that falls between two checks of the source counts with the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outages {
-    /// Outages that began.
+    /// Number of outages that began.
     pub count: u64,
-    /// How long they lasted together, the present one included.
+    /// Their total duration, including the present one.
     pub total: Duration,
-    /// How long the last one lasted, or has lasted so far.
+    /// Duration of the last one, so far if it is still present.
     pub last: Duration,
-    /// The interface is down now.
+    /// Whether the interface is down now.
     pub is_down: bool,
 }
 
-/// What is known about one interface at the end of a capture. `None` is unknown.
+/// The statistics of one interface at the end of a capture. `None` means unknown.
 ///
 /// ```
 /// use forebay_net::{format::Format, port::{Interface, Statistics}};
@@ -322,17 +322,17 @@ pub struct Outages {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// When these counts were taken, in nanoseconds since the Unix epoch.
+    /// The time of these counts, in nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// When the capture began.
+    /// The start of the capture.
     pub began_ns: Option<u64>,
-    /// When it ended.
+    /// The end of the capture.
     pub ended_ns: Option<u64>,
-    /// Frames that the interface received, whoever asked for them.
+    /// Frames that the interface received, for any purpose.
     pub interface_received: Option<u64>,
-    /// Lost by the interface before the source saw them.
+    /// Frames that the interface lost before the source saw them.
     pub interface_dropped: Option<u64>,
-    /// Frames that passed the filter, those dropped behind it included.
+    /// Frames that matched the filter, including those dropped afterwards.
     pub received: Option<u64>,
     /// Of these, dropped by the source.
     pub dropped: Option<u64>,
@@ -340,77 +340,75 @@ pub struct Statistics {
     pub delivered: Option<u64>,
 }
 
-/// What was got, which need not be what was asked for.
+/// The actual properties of an open port, which may differ from the requested ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Got {
-    /// Which backend delivers: `sim`, `af_packet`.
+    /// The backend: `sim`, `af_packet`.
     pub backend: &'static str,
-    /// How frames reach us: `generated`, `mapped ring`.
+    /// How frames are delivered: `generated`, `mapped ring`.
     pub copy: &'static str,
-    /// Bytes of the source's ring; 0 where it has none.
+    /// Size of the source's ring in bytes; 0 without a ring.
     pub ring_bytes: u64,
-    /// Frames of the source's ring where it counts in frames; 0 where it does not.
+    /// Size of the source's ring in frames, if it counts in frames; otherwise 0.
     pub ring_frames: u64,
-    /// The source waits for us: being slow loses nothing.
+    /// The source waits for the reader, so that a slow reader loses nothing.
     pub waits: bool,
-    /// The source applies the filter that it was opened with.
+    /// The source applies the filter with which it was opened.
     pub filters: bool,
-    /// Sources like this one are read one after another, in the order they are given.
+    /// Sources of this kind are read in sequence, in the order given.
     pub in_turn: bool,
-    /// Threads of its own read ahead.
+    /// The source has threads that read ahead.
     pub reads_ahead: bool,
-    /// Where timestamps come from: `kernel`, `arrival times of the simulation`.
+    /// The origin of timestamps: `kernel`, `arrival times of the simulation`.
     pub timestamps: &'static str,
 }
 
 /// A source of frames: polled, never blocking, with exact counts.
 pub trait Port: Send {
-    /// The interfaces whose numbers frames carry, at least one.
+    /// The interfaces that frames refer to by index, at least one.
     fn interfaces(&self) -> &[Interface];
 
-    /// How messages call this port: the name of its first interface, the path of a file as typed.
+    /// The port's name in messages: the name of its first interface, or the path of a file as typed.
     fn name(&self) -> &str {
         self.interfaces().first().map_or("", |first| &first.name)
     }
 
-    /// One look: up to `budget` frames, possibly none. Never blocks.
+    /// Polls the port: returns up to `budget` frames, possibly none. Never blocks.
     ///
     /// # Errors
-    /// The source broke (its interface was deleted); frames before that were delivered.
+    /// The source failed, for example because its interface was deleted. Earlier frames were delivered.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>>;
 
-    /// Asks to be told about the next frame. After [`Wake::Fd`] or [`Wake::At`] the caller looks
-    /// once more before it sleeps.
+    /// Requests a wake-up for the next frame. After [`Wake::Fd`] or [`Wake::At`] the caller polls once more before it sleeps.
     ///
     /// # Errors
     /// As [`receive`](Port::receive).
     fn arm(&mut self) -> Result<Wake<'_>>;
 
-    /// Back to polling: no more wake-ups until the next [`arm`](Port::arm).
+    /// Returns to polling: no further wake-ups until the next [`arm`](Port::arm).
     fn disarm(&mut self);
 
-    /// Detaches from the source: from here on nothing new is received, what is left stays readable
-    /// until [`arm`](Port::arm) says [`Wake::End`].
+    /// Detaches from the source. From here on no new frames are received, and the remaining ones stay readable until
+    /// [`arm`](Port::arm) returns [`Wake::End`].
     ///
     /// # Errors
     /// The source could not be detached.
     fn stop(&mut self) -> Result<()>;
 
-    /// The counters so far; final once [`arm`](Port::arm) has said [`Wake::End`].
+    /// The counters so far; final once [`arm`](Port::arm) has returned [`Wake::End`].
     fn counts(&mut self) -> Counts;
 
-    /// The outages so far of an interface whose return the source waits for.
+    /// The outages so far, if the source waits for its interface to return.
     fn outages(&self) -> Outages {
         Outages::default()
     }
 
-    /// What a capture file says about one of its interfaces, which then stands in a copy too.
-    /// Sources that do not read files know nothing older than themselves.
+    /// The statistics that a capture file contains for one of its interfaces, to be copied. Live sources return `None`.
     fn recorded(&self, interface: u32) -> Option<Statistics> {
         let _ = interface;
         None
     }
 
-    /// What was got when it was opened.
+    /// The actual properties of the open port.
     fn got(&self) -> Got;
 }

@@ -1,4 +1,4 @@
-//! How the outside talks to a running session: from a signal handler's thread, or any other.
+//! Controls a running session from a signal handler's thread, or from any other thread.
 
 use forebay::{Error, Result, store::Abandon};
 use rustix::event::{EventfdFlags, eventfd};
@@ -11,10 +11,10 @@ use std::{
     time::Duration,
 };
 
-/// How long what is left may be written after a second stop.
+/// How long the remaining data may be written after a second stop.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A handle on a running session; clones talk to the same one.
+/// A handle on a running session. Clones control the same session.
 ///
 /// ```
 /// let control = forebay_net::session::Control::new()?;
@@ -27,8 +27,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Control(Arc<Inner>);
 
 struct Inner {
-    /// Requests to stop so far. Written by any thread, read by the session; the flags below too.
-    /// Relaxed: each publishes nothing but itself, and the eventfd wakes a session that sleeps.
+    /// The number of stop requests so far. Written by any thread, read by the session, like the flags below. Relaxed: each value
+    /// publishes only itself, and the eventfd wakes a sleeping session.
     stops: AtomicU32,
     report: AtomicBool,
     flush: AtomicBool,
@@ -38,10 +38,10 @@ struct Inner {
 }
 
 impl Control {
-    /// A new handle.
+    /// Creates a handle.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// No file descriptor is available.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake =
@@ -57,12 +57,15 @@ impl Control {
     }
 
     fn wake(&self) {
-        // It fails only when the counter is full, and then the session is being woken already.
+        // This fails only when the counter is full, and then the session is already being woken.
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }
 
-    /// Stop. The first call finishes cleanly. The second one gives up: nothing is synced any more, and what can be written
-    /// within a second still is. A third one ends that, too. A capture that has ended by itself counts as stopped once.
+    /// Requests a stop. A capture that has ended by itself counts as stopped once.
+    ///
+    /// - The first call ends the capture cleanly.
+    /// - The second call gives up: nothing is synced any more. Data is still written for up to a second.
+    /// - The third call ends that, too.
     pub fn stop(&self) {
         match self.0.stops.fetch_add(1, Relaxed) {
             0 => {}
@@ -72,75 +75,75 @@ impl Control {
         self.wake();
     }
 
-    /// Nothing more is to be captured: the next stop gives up.
+    /// Ends the capture: the next stop gives up.
     pub(super) fn end(&self) {
         self.0.stops.fetch_max(1, Relaxed);
     }
 
-    /// Report the counts now.
+    /// Requests a report of the counts now.
     pub fn report(&self) {
         self.0.report.store(true, Relaxed);
         self.wake();
     }
 
-    /// Hand over what is buffered now.
+    /// Flushes buffered packets to the writer now.
     pub fn flush(&self) {
         self.0.flush.store(true, Relaxed);
         self.wake();
     }
 
-    /// Go on to the next file now, where there are several.
+    /// Switches to the next file now, if there are several.
     pub fn rotate(&self) {
         self.0.rotate.store(true, Relaxed);
         self.wake();
     }
 
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     pub fn is_stopping(&self) -> bool {
         self.0.stops.load(Relaxed) > 0
     }
 
-    /// How often a stop was asked for.
+    /// The number of stop requests.
     pub(super) fn stops(&self) -> u32 {
         self.0.stops.load(Relaxed)
     }
 
-    /// Whether a second stop was asked for.
+    /// Whether a second stop was requested.
     pub fn gives_up(&self) -> bool {
         self.0.stops.load(Relaxed) > 1
     }
 
-    /// Whether nothing more is to be written, either: a second after that, or with a third stop.
+    /// Whether writing has to end, too: a second after the second stop, or at the third.
     pub fn is_abandoned(&self) -> bool {
         self.0.abandon.is_set()
     }
 
-    /// The store's side of that.
+    /// The flags for the store.
     pub(super) fn abandon(&self) -> Abandon {
         self.0.abandon.clone()
     }
 
-    /// Whether a report was asked for since the last call.
+    /// Whether a report was requested since the last call.
     pub(super) fn take_report(&self) -> bool {
         self.0.report.load(Relaxed) && self.0.report.swap(false, Relaxed)
     }
 
-    /// Whether a flush was asked for since the last call.
+    /// Whether a flush was requested since the last call.
     pub(super) fn take_flush(&self) -> bool {
         self.0.flush.load(Relaxed) && self.0.flush.swap(false, Relaxed)
     }
 
-    /// Whether the next file was asked for since the last call.
+    /// Whether the next file was requested since the last call.
     pub(super) fn take_rotate(&self) -> bool {
         self.0.rotate.load(Relaxed) && self.0.rotate.swap(false, Relaxed)
     }
 
-    /// Readable while there is something that the session has not looked at.
+    /// Readable while there are requests that the session has not processed.
     pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
     }
 
-    /// The session has looked.
+    /// Marks the requests as processed.
     pub(super) fn clear(&self) {
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
     }

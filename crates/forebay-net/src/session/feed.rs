@@ -1,4 +1,4 @@
-//! A port of the session, and the way of each of its interfaces into the output.
+//! A port of the session, and the state of each of its interfaces.
 
 use super::output::Writing;
 use crate::{
@@ -11,24 +11,24 @@ use std::sync::Arc;
 
 /// One interface of a port.
 pub(super) struct Lane {
-    /// How the output knows it; without an output nobody asks.
+    /// Its description in the output; unused without an output.
     pub described: Described,
-    /// Its packets stand in the output as in a pcapng file that it was read from.
+    /// Packets can be written exactly as they were read from a pcapng file.
     pub stands_as_read: bool,
-    /// The filter in this interface's terms, if it falls to us.
+    /// The filter compiled for this interface, if the session filters.
     program: Option<Arc<Program>>,
-    /// Frames of it that we took, and of them those that files before this one told.
+    /// Frames taken from it, and those of them that earlier files reported.
     pub taken: u64,
     told: u64,
-    /// Losses that rejected packets told of; the next one that passes tells of them.
+    /// Losses reported by packets that were rejected; the next matching packet reports them.
     pub owed: u64,
-    /// Gaps marked on a frame of it, and the losses they tell of.
+    /// Gaps marked on its frames, and the number of losses they report.
     pub gaps: u64,
     pub marked: u64,
 }
 
 impl Lane {
-    /// Whether the filter lets `frame` pass. If not, what it tells of a loss is kept.
+    /// Whether `frame` matches the filter. If not, the losses it reports are kept.
     #[inline]
     pub fn passes(&mut self, frame: &Frame<'_>) -> bool {
         let Some(program) = &self.program else {
@@ -41,7 +41,7 @@ impl Lane {
         passes
     }
 
-    /// `frame`, telling of the losses that are owed too.
+    /// Returns `frame` with the losses kept so far added to its own.
     #[cold]
     pub fn telling<'a>(&self, frame: &Frame<'a>) -> Frame<'a> {
         Frame {
@@ -51,7 +51,7 @@ impl Lane {
     }
 }
 
-/// What of a port's packets is told in one file, or in all so far.
+/// The counts reported for a port in one file, or in all files so far.
 #[derive(Clone, Copy, Default)]
 struct Share {
     delivered: u64,
@@ -59,25 +59,25 @@ struct Share {
     interface_dropped: u64,
 }
 
-/// A port and what came from it.
+/// A port and its counts.
 pub(super) struct Feed {
     pub port: Box<dyn Port>,
-    /// Its interfaces, as far as they are known to the output.
+    /// Its interfaces, as far as the output knows them.
     pub lanes: Vec<Lane>,
-    /// Frames that we took from it.
+    /// Frames taken from it.
     pub taken: u64,
     /// Frames that our filter rejected.
     pub filtered: u64,
-    /// Frames it held that nobody took, and those that nobody could take any more.
+    /// Frames left unread at the end, and frames that could not be written.
     pub unread: u64,
     pub refused: u64,
-    /// Frames that were not taken quite as the file has them.
+    /// Irregularities of its frames.
     pub odd: Odd,
-    /// What files before this one told.
+    /// The counts that earlier files reported.
     told: Share,
-    /// The filter, if it falls to us.
+    /// The filter, if the session filters.
     programs: Option<Programs>,
-    /// It is read to its end before the next one is looked at.
+    /// The port is read to its end before the next one is polled.
     pub in_turn: bool,
     pub has_ended: bool,
     /// The count of outages, and whether one lasts, as last reported.
@@ -104,8 +104,8 @@ impl Feed {
         }
     }
 
-    /// Whether nothing will ever come from it. The port stays armed: somebody may sleep on it just
-    /// now, and to nobody else it is more than a wake-up too many.
+    /// Whether the port has ended. The port stays armed: the session may be about to sleep on it, and an unneeded wake-up is
+    /// harmless.
     pub fn is_at_end(&mut self) -> Result<bool> {
         Ok(matches!(self.port.arm()?, Wake::End))
     }
@@ -115,15 +115,15 @@ impl Feed {
         self.lanes.iter().map(|lane| lane.gaps).sum()
     }
 
-    /// Whether its frames have to pass a filter of ours.
+    /// Whether the session filters its frames.
     pub fn filters(&self) -> bool {
         self.programs.is_some()
     }
 
-    /// Whether packets of the port can match `filter`, as far as its interfaces are known by now.
+    /// Whether packets of the port can match `filter`, for the interfaces known so far.
     ///
     /// # Errors
-    /// What is wrong with the filter for them. Ports that are no files had it compiled when they were opened.
+    /// The filter is not valid for any of the interfaces. For live ports, it was already compiled when they were opened.
     pub fn check(&self, filter: &Filter) -> std::result::Result<(), filter::Error> {
         match self.programs.is_some() || self.in_turn {
             true => Programs::new(filter.clone()).check(self.port.interfaces()),
@@ -131,8 +131,8 @@ impl Feed {
         }
     }
 
-    /// Makes a lane for each interface that the port knows by now, and tells the output of it;
-    /// `false`: the output has no room for that at the moment.
+    /// Creates a lane for each interface that the port knows so far, and writes its description; `false`: the output has no room
+    /// at the moment.
     pub fn introduce(&mut self, mut writing: Option<&mut Writing>) -> Result<bool> {
         let known = self.lanes.len();
         for (number, interface) in self.port.interfaces().iter().enumerate().skip(known) {
@@ -160,9 +160,8 @@ impl Feed {
         Ok(true)
     }
 
-    /// What is to be told of each of its interfaces in a file from `begin` to `end` behind which others follow: the
-    /// packets in it, and of the first one the losses that they tell of. What a file that is read says of itself is told in the
-    /// last one.
+    /// The statistics of each interface for a file from `begin` to `end` that another file follows: its packets and, for the
+    /// first interface, the losses they report. Statistics of a file that is read are written to the last file.
     pub fn share(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         if self.in_turn {
             return Vec::new();
@@ -171,7 +170,7 @@ impl Feed {
         let so_far = Share {
             delivered: self.taken,
             dropped: self.lanes.iter().map(|lane| lane.marked).sum(),
-            // Unknown for the moment: the next file tells of it.
+            // Unknown at the moment: the next file reports it.
             interface_dropped: counts
                 .interface_dropped
                 .unwrap_or(self.told.interface_dropped),
@@ -202,11 +201,11 @@ impl Feed {
         self.lanes.iter_mut().enumerate().map(of_lane).collect()
     }
 
-    /// What is known of each of its interfaces at the end of a capture, less what was told before. The last file, or the
-    /// only one, is from `begin` to `end`.
+    /// The statistics of each interface at the end of a capture, less those of earlier files. The last file, or the only one,
+    /// covers `begin` to `end`.
     pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         let counts = self.port.counts();
-        // What nobody took, no filter of ours has seen.
+        // The session's filter has not seen unread frames.
         let unseen = if self.filters() { self.unread } else { 0 };
         let told = self.told;
         let received = counts.received - self.filtered - unseen;
@@ -232,8 +231,8 @@ impl Feed {
     }
 }
 
-/// What is told of an interface of a port that is no file: its counts are those of the first, and of the others only what was
-/// taken of each is known.
+/// The statistics of a live port's interface: the port's counts belong to the first interface; for the others only the number of
+/// packets taken is known.
 fn of_interface(number: usize, of_port: &Statistics, taken: u64) -> Statistics {
     match number {
         0 => *of_port,
@@ -247,7 +246,7 @@ fn of_interface(number: usize, of_port: &Statistics, taken: u64) -> Statistics {
     }
 }
 
-/// A count without what was told of it; a mark may tell of a loss before its source counts it.
+/// A count less the part already reported. A mark may report a loss before its source counts it.
 fn less(count: Option<u64>, told: u64) -> Option<u64> {
     Some(count?.saturating_sub(told))
 }

@@ -1,4 +1,4 @@
-//! The taking side: each port's burst, frame by frame, into the output. What the poller drives.
+//! Moves frames from each port's bursts into the output. This is the source that the poller drives.
 
 use super::{
     Config, Control, Event, Progress, Source,
@@ -15,19 +15,19 @@ use crate::{
 use forebay::{Error, poll, store, time::Clock};
 use std::time::Duration;
 
-/// Which side broke: it decides what can still be saved.
+/// The side that failed. It determines what can still be saved.
 #[derive(Debug)]
 pub(super) enum Broken {
     Port(Error),
     Store(Error),
 }
 
-/// Why frames are not taken any more.
+/// Why frames are no longer taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Discard {
-    /// As many as were asked for are taken, or the drain was given up.
+    /// The packet limit is reached, or the drain was given up.
     Unread,
-    /// The output refuses them.
+    /// The output rejects them.
     Refused,
 }
 
@@ -36,18 +36,18 @@ pub(super) struct Intake {
     writing: Option<Writing>,
     /// Packets that may still be taken.
     left: u64,
-    /// What the ports hold is only counted, and as what.
+    /// If set, frames that the ports hold are only counted, in this category.
     discarding: Option<Discard>,
     /// The ports are detached and being drained.
     is_stopping: bool,
-    /// The last look found no empty buffer.
+    /// The last poll found no empty buffer.
     is_blocked: bool,
     wire_bytes: u64,
-    /// When the first packet of this file came.
+    /// The time of the first packet of this file.
     first_ns: Option<u64>,
-    /// When this file began, on the wall.
+    /// The wall-clock time at which this file began.
     file_began: u64,
-    /// The time of the last file that there may be is over.
+    /// The duration of the last permitted file has elapsed.
     is_time_up: bool,
     sleeper: Sleeper,
     clock: Clock,
@@ -55,7 +55,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Nothing is taken before [`introduce`](Intake::introduce) has told `writing` of what there is.
+    /// Call [`introduce`](Intake::introduce) before any packet is taken: it describes the interfaces to `writing`.
     pub fn new(
         feeds: Vec<Feed>,
         writing: Option<Writing>,
@@ -82,10 +82,10 @@ impl Intake {
         }
     }
 
-    /// Takes up to `budget` frames of one port; says how many, and whether the output had no room.
+    /// Takes up to `budget` frames of one port. Returns their number, and whether the output had no room.
     #[inline]
     fn take(&mut self, at: usize, budget: usize) -> std::result::Result<(usize, bool), Broken> {
-        // Blocks that found no room are in memory: no more are read before they are written.
+        // Blocks that found no room stay in memory: they are written before more are read.
         if let Some(writing) = &mut self.writing
             && !writing.put_blocks(Vec::new()).map_err(Broken::Store)?
         {
@@ -138,7 +138,7 @@ impl Intake {
         Ok(((took.packets + took.filtered) as usize, has_no_room))
     }
 
-    /// The file has enough: goes on to the next one, or is satisfied. `false`: the output has no room for that.
+    /// Handles a full file: switches to the next one, or ends the capture. `false`: the output has no room for that.
     fn leave_full_file(&mut self) -> Result<bool, Error> {
         match &self.writing {
             Some(writing) if writing.may_turn() => self.turn(false),
@@ -149,7 +149,7 @@ impl Intake {
         }
     }
 
-    /// Ends this file and begins the next one; `false`: the output has no room for that yet.
+    /// Ends this file and begins the next one. `false`: the output has no room for that yet.
     fn turn(&mut self, by_time: bool) -> Result<bool, Error> {
         let Some(writing) = &mut self.writing else {
             return Ok(true);
@@ -164,7 +164,7 @@ impl Intake {
         writing.settle()
     }
 
-    /// Goes on to the next file if it is time for that, or `is_asked`.
+    /// Switches to the next file if it is due, or if `is_asked`.
     pub fn keep_rotation(&mut self, now: u64, is_asked: bool) -> std::result::Result<(), Broken> {
         let Some(writing) = &mut self.writing else {
             return Ok(());
@@ -192,7 +192,7 @@ impl Intake {
         self.writing.as_ref().is_some_and(Writing::is_turning)
     }
 
-    /// Sees to what is left to do between two files; `false`: the output has no room for that.
+    /// Continues the steps between two files. `false`: the output has no room for them.
     #[inline]
     fn settle(&mut self) -> std::result::Result<bool, Broken> {
         match &mut self.writing {
@@ -201,12 +201,12 @@ impl Intake {
         }
     }
 
-    /// Whether the time of the last file is over.
+    /// Whether the duration of the last file has elapsed.
     pub fn is_time_up(&self) -> bool {
         self.is_time_up
     }
 
-    /// Tells the output of every interface that there is by now; `false`: it has no room.
+    /// Writes the descriptions of all present interfaces. `false`: the output has no room.
     pub fn introduce_all(&mut self) -> Result<bool, Error> {
         if let Some(writing) = &mut self.writing
             && !writing.settle()?
@@ -221,14 +221,14 @@ impl Intake {
         Ok(true)
     }
 
-    /// Gives the writer a moment to return a buffer, and reports what it has left to write.
+    /// Waits briefly for the writer to return a buffer, and reports how much is left to write.
     pub fn wait_empty(&mut self, observe: &mut dyn FnMut(Event<'_>)) {
         if let Some(writing) = &mut self.writing {
             writing.wait_empty(observe);
         }
     }
 
-    /// Counts what a port still holds, without taking it.
+    /// Counts the frames that a port still holds, without taking them.
     fn discard(
         &mut self,
         at: usize,
@@ -255,12 +255,12 @@ impl Intake {
         Ok(found)
     }
 
-    /// Whether as many packets are taken as were asked for.
+    /// Whether the packet limit is reached.
     pub fn is_satisfied(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether nothing will ever come from any port.
+    /// Whether all ports have ended.
     pub fn is_ended(&self) -> bool {
         self.feeds.iter().all(|feed| feed.has_ended)
     }
@@ -270,19 +270,20 @@ impl Intake {
         self.feeds.iter().all(|feed| feed.port.got().waits)
     }
 
-    /// Detaches all ports; from here on an error of one is its end. Gives the errors of those that would not.
+    /// Detaches all ports. From here on, an error of a port ends that port. Returns the errors of ports that could not be
+    /// detached.
     pub fn stop_ports(&mut self) -> Vec<Error> {
         self.is_stopping = true;
         let stop = |feed: &mut Feed| {
             let failed = feed.port.stop().err();
-            // One that cannot be detached would never come to its end.
+            // A port that cannot be detached would never end.
             feed.has_ended |= failed.is_some();
             failed
         };
         self.feeds.iter_mut().filter_map(stop).collect()
     }
 
-    /// From here on frames are only counted; the first reason stands.
+    /// From here on frames are only counted. The first reason is kept.
     pub fn take_nothing_more(&mut self, why: Discard) {
         self.discarding.get_or_insert(why);
         self.is_blocked = false;
@@ -297,14 +298,14 @@ impl Intake {
         }
     }
 
-    /// Keeps the flush period, and notes when to come back: `next` at the latest.
+    /// Flushes when the flush period has elapsed, and sets the time of the next call, at the latest `next`.
     pub fn tick(&mut self, now: u64, next: u64) -> std::result::Result<(), Broken> {
         self.deadline = next;
         if let Some(writing) = &mut self.writing
             && self.discarding.is_none()
         {
             writing.store.tick(now).map_err(Broken::Store)?;
-            // A buffer that is due and did not leave waits for the writer, not for the clock.
+            // A due buffer that could not be sent waits for the writer, not for the clock.
             if let Some(due) = writing.store.due_at().filter(|&due| due > now) {
                 self.deadline = next.min(due);
             }
@@ -348,7 +349,7 @@ impl Intake {
         progress
     }
 
-    /// Calls `tell` for each port whose interface went down or came up since the last call.
+    /// Calls `tell` for each port whose interface went down or up since the last call.
     pub fn tell_outages(&mut self, tell: &mut dyn FnMut(&str, Outages)) {
         for feed in &mut self.feeds {
             let outages = feed.port.outages();
@@ -363,7 +364,7 @@ impl Intake {
         self.feeds.iter().map(|feed| feed.taken).sum()
     }
 
-    /// Packets that were taken and not kept, for want of an output.
+    /// Packets that were taken but not kept, because there is no output.
     pub fn counted(&self) -> u64 {
         match self.writing {
             Some(_) => 0,
@@ -393,20 +394,20 @@ impl Intake {
         }
     }
 
-    /// Packets that were not taken quite as their files have them.
+    /// Packets that differ from the contents of their files.
     pub fn odd(&self) -> Odd {
         let mut odd = Odd::default();
         self.feeds.iter().for_each(|feed| odd += feed.odd);
         odd
     }
 
-    /// Files begin now.
+    /// Sets the time at which the files begin.
     pub fn begin(&mut self, now: u64) {
         self.file_began = self.clock.wall(now);
     }
 
-    /// What is known of each interface at the `end`, for the end of the file. A port may have received before we began to
-    /// look.
+    /// The statistics of each interface at `end`, for the end of the file. A port may have received packets before the first
+    /// poll.
     pub fn statistics(&mut self, end: u64) -> Vec<(Described, Statistics)> {
         let begin = self.file_began;
         let begin = self.first_ns.map_or(begin, |first| first.min(begin));
@@ -414,7 +415,7 @@ impl Intake {
         self.feeds.iter_mut().flat_map(of_feed).collect()
     }
 
-    /// The ports' own counters, each.
+    /// The counters of each port.
     pub fn counts(&mut self) -> Vec<Counts> {
         let feeds = self.feeds.iter_mut();
         feeds.map(|feed| feed.port.counts()).collect()
@@ -463,7 +464,7 @@ impl poll::Source for Intake {
                 found += self.discard(at, budget, why)?;
                 continue;
             }
-            // Of sources that are read in turn only the first that has not ended is looked at.
+            // Of sources that are read in sequence, only the first that has not ended is polled.
             if feed.in_turn && is_reading {
                 continue;
             }
@@ -475,7 +476,7 @@ impl poll::Source for Intake {
             }
             let feed = &mut self.feeds[at];
             if feed.in_turn {
-                // Others may be so busy that the poller never arms: then the end has to be asked for.
+                // Other ports may be so busy that the poller never arms: then the end has to be checked here.
                 let is_idle = taken == 0 && !is_blocked && has_others;
                 feed.has_ended |= is_idle && feed.is_at_end().map_err(Broken::Port)?;
                 is_reading = !feed.has_ended;

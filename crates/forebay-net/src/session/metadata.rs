@@ -1,4 +1,4 @@
-//! What files say beyond their packets, on its way into a copy, and the count of what is left behind.
+//! Copies file metadata other than packets (comments, options, blocks), and counts what a copy lacks.
 
 use crate::{
     format::{
@@ -13,23 +13,23 @@ use std::{
     sync::Arc,
 };
 
-/// `if_os` and `if_hardware`: what a section says of all its interfaces.
+/// `if_os` and `if_hardware`: values that a section declares for all its interfaces.
 const IF_OS: u16 = 12;
 const IF_HARDWARE: u16 = 15;
-/// The most bytes of blocks with which every file of a series begins.
+/// The maximum bytes of blocks that every file of a series repeats at its beginning.
 const MOST_SHARED: usize = 16 << 20;
-/// What stands between our name and that of the program which wrote the original.
+/// Separates our name from the name of the program that wrote the original.
 const COPIED_FROM: &str = "; copied from ";
 
 pub(super) struct Metadata {
-    /// The output has a place for it, and it is wanted.
+    /// The metadata is wanted, and the output format can hold it.
     pub is_kept: bool,
     pub left: Left,
     /// Blocks that wait for room.
     pub blocks: VecDeque<Block>,
-    /// The section that the header of the output speaks of.
+    /// The section that the output's header describes.
     first: Option<Arc<InSection>>,
-    /// Those that interfaces of the output are of, by their places in memory.
+    /// The sections of interfaces already written, by address.
     told: HashMap<usize, Arc<InSection>>,
     shared_bytes: usize,
 }
@@ -47,8 +47,8 @@ impl Metadata {
         }
     }
 
-    /// What a copy of files begins with: the machine, the system and the comments of the first section, our name, and the
-    /// names of the programs that wrote the files.
+    /// The header of a copy: the machine, the system and the comments of the first section, our name, and the names of the
+    /// programs that wrote the files.
     pub fn header(&self, application: &str, interfaces: &[&Interface]) -> Vec<u8> {
         let (true, Some(first)) = (self.is_kept, &self.first) else {
             return Format::Pcapng.header(application);
@@ -56,7 +56,7 @@ impl Metadata {
         let mut writers: Vec<Cow<'_, str>> = Vec::new();
         for in_file in interfaces.iter().filter_map(|of| of.in_file.as_deref()) {
             let writer = String::from_utf8_lossy(&in_file.section.application);
-            // Of a copy of a copy the first original counts, and we are named once.
+            // For a copy of a copy, keep the name of the original, and ours only once.
             let writer = match writer.split_once(COPIED_FROM) {
                 Some((_, original)) => original.to_owned().into(),
                 None => writer,
@@ -76,8 +76,8 @@ impl Metadata {
         self.told.contains_key(&Arc::as_ptr(section).addr())
     }
 
-    /// `interface` as the output describes it, and what of it is left behind. `decides` is another one only in the classic
-    /// format.
+    /// Returns `interface` as the output describes it, and the metadata that is lost. `decides` differs from `interface` only in
+    /// the classic format.
     pub fn of_interface<'a>(
         &self,
         decides: &'a Interface,
@@ -97,10 +97,10 @@ impl Metadata {
             if !self.is_told(section) {
                 left += left_of_options(&section.options);
             }
-            // The classic format has a place for the length of check sequences.
+            // The classic format has a field for the length of frame check sequences.
             let fcs_len = option(&in_file.options, FCS_LEN);
             left.options -= u64::from(fcs_len.is_some());
-            // So does every pcapng file: without it trailers are taken for something else.
+            // Every pcapng file has one, too. Without it, trailers would be misinterpreted.
             let mut only = InFile {
                 classic: in_file.classic,
                 ..InFile::default()
@@ -121,7 +121,7 @@ impl Metadata {
         if is_first {
             return (Cow::Borrowed(decides), left);
         }
-        // The header speaks of another section, so the interface has to say what its own section says.
+        // The header describes another section, so the interface has to carry the values of its section.
         let mut copied = InFile::clone(in_file);
         let about = [(IF_OS, &section.os), (IF_HARDWARE, &section.hardware)];
         for (code, text) in about {
@@ -142,7 +142,7 @@ impl Metadata {
         (Cow::Owned(described), left)
     }
 
-    /// An interface stands in the output.
+    /// Records that an interface was written.
     pub fn introduced(&mut self, interface: &Interface, left: Left) {
         self.left += left;
         if let Some(in_file) = &interface.in_file {
@@ -151,7 +151,7 @@ impl Metadata {
         }
     }
 
-    /// Whether every file of a series may begin with this block, too.
+    /// Whether this block fits among those that every file of a series repeats.
     pub fn has_room_for(&mut self, block: &Block) -> bool {
         let bytes = self.shared_bytes + block.bytes.len();
         let has_room = bytes <= MOST_SHARED;
@@ -162,8 +162,8 @@ impl Metadata {
     }
 }
 
-/// Secrets that are longer than a block that the store composes at once, as several blocks: those of key logs are lines.
-/// `None`: it is another block, or has a line that is too long.
+/// Splits decryption secrets longer than the largest block that the store can compose into several blocks. The secrets of key
+/// logs are lines. `None`: the block is of another kind, or a line is too long.
 pub(super) fn split_secrets(block: &Block, longest: usize) -> Option<Vec<Block>> {
     const BESIDE: usize = 20;
     if block.kind != BlockKind::DecryptionSecrets {

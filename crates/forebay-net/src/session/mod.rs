@@ -1,13 +1,13 @@
-//! A whole capture as one library call: ports → poller → format → store → summary.
+//! Runs a whole capture with one call: ports → poller → format → store → summary.
 //!
 //! ```text
 //!  run:  ┌─▶ poller.turn ─▶ intake.look: each port's burst, each frame composed in the store ─┐
 //!        └── housekeeping: flush what is due, report, stop? ◀──────────────────────────────────┘
-//!  then: stop the ports ─▶ drain what they accepted ─▶ counts ─▶ trailer ─▶ close ─▶ the law
+//!  then: stop the ports ─▶ drain what they accepted ─▶ counts ─▶ trailer ─▶ close ─▶ accounting check
 //! ```
-//! One thread does all of it but the writing. Follow one packet: [`crate::port`] (where it lies),
-//! `intake` (taken and composed), [`crate::format`] (its bytes in the file), `forebay::store`
-//! (the buffer it travels in), [`crate::ledger`] (where it is counted).
+//!
+//! One thread does everything except writing. The path of a packet: [`crate::port`] (in the source's memory), `intake` (taken
+//! and composed), [`crate::format`] (its encoding), `forebay::store` (its buffer) and [`crate::ledger`] (its accounting).
 
 mod control;
 mod feed;
@@ -44,31 +44,31 @@ use output::Writing;
 use std::time::Duration;
 use watch::Watch;
 
-/// What a session does with its packets.
+/// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of a frame that are kept, 1 to 262,144.
+    /// Bytes kept of a frame, 1 to 262,144.
     pub snaplen: u32,
-    /// Which packets are kept. Sources that filter for themselves were opened with it
-    /// ([`open::Options`](crate::open::Options)); for all others the session does.
+    /// The filter. Sources that filter for themselves were opened with it ([`open::Options`](crate::open::Options)); for all
+    /// others the session filters.
     pub filter: Option<Filter>,
-    /// Packets after which the session stops.
+    /// Stop after this many packets.
     pub count: Option<u64>,
-    /// The session stops after this time; what its sources have then is written.
+    /// Stop after this time. Packets that the sources have received by then are written.
     pub stop_after: Option<Duration>,
-    /// Bytes after which a single output gets no more packets and the session stops; a series has [`Rotation::bytes`].
+    /// Stop when a single output has this many bytes. A series uses [`Rotation::bytes`] instead.
     pub file_bytes: Option<u64>,
-    /// Most packets of one port that one look takes.
+    /// Maximum number of packets taken from one port per poll.
     pub budget: usize,
-    /// The buffers between taking and writing; `record_bytes` is seen to. Where an output lies in memory and what is written is
-    /// lent by files that are read ahead, so are `thread`, `early_bytes` and `huge_pages`.
+    /// The buffers between taking and writing. `record_bytes` is ignored; the session sets it. If the output is in memory and
+    /// files that are read ahead lend their data to it, the session also sets `thread`, `early_bytes` and `huge_pages`.
     pub store: store::Config,
-    /// How often [`Event::Progress`] comes.
+    /// The interval of [`Event::Progress`].
     pub progress_every: Duration,
-    /// What wrote the file, for its header.
+    /// The application named in the file's header.
     pub application: String,
-    /// Copy what files that are read say beyond their packets: comments and other options, secrets for decryption, names,
-    /// custom blocks, and who captured them where. What has no place in the output is counted in [`Summary::left`].
+    /// Copy the metadata of files that are read: comments and other options, decryption secrets, names, custom blocks, and the
+    /// machine and program that captured them. Metadata that the output cannot hold is counted in [`Summary::left`].
     pub metadata: bool,
 }
 
@@ -90,10 +90,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks the ranges given at each field.
+    /// Checks the ranges that the fields document.
     ///
     /// # Errors
-    /// A field is out of its range.
+    /// A field is out of range.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, advice: &str| Err(Error::new("capture", what).advise(advice));
         if !(1..=262_144).contains(&self.snaplen) {
@@ -112,7 +112,7 @@ impl Config {
     }
 }
 
-/// A capture that is set up: ports open, output made, header composed.
+/// A capture that is ready to run: ports are open, the output exists, the header is composed.
 ///
 /// ```
 /// use forebay::time::Clock;
@@ -137,11 +137,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes the output and composes its header. Ports are open already, so privileges can be gone.
+    /// Creates the output and composes its header. The ports are already open, so privileges may have been dropped.
     ///
     /// # Errors
-    /// The configuration is out of range, the filter makes no sense for the link type of any interface, or
-    /// the output cannot be made.
+    /// The configuration is out of range, the filter is not valid for the link type of any interface, or the output cannot be
+    /// created.
     pub fn open(
         ports: Vec<Box<dyn Port>>,
         output: Output,
@@ -182,18 +182,18 @@ impl Session {
         })
     }
 
-    /// What is odd about the request, though nothing forbids it: a filter that no packet can match.
+    /// A permitted but doubtful setting: a filter that no packet can match.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
 
-    /// What was got: each port, and the store if there is an output.
+    /// The properties of each port, and of the store if there is an output.
     pub fn got(&self) -> (Vec<Source>, Option<store::Got>) {
         (self.intake.sources(), self.intake.store_got())
     }
 
-    /// Captures until the count is met, the sources end, something breaks or [`Control::stop`] is
-    /// called; then drains, closes and accounts for every packet. `observe` hears of it meanwhile.
+    /// Captures until the packet limit is reached, the sources end, something fails or [`Control::stop`] is called. Then drains
+    /// the ports, closes the output and accounts for every packet. `observe` receives the events meanwhile.
     pub fn run(mut self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
         let cpu_began = cpu_time();
         let began = self.clock.now();
@@ -242,7 +242,7 @@ impl Session {
         Ok(())
     }
 
-    /// What has to happen now and then, whether packets come or not.
+    /// Periodic work, independent of arriving packets.
     fn housekeeping(
         &mut self,
         watch: &mut Watch,
@@ -274,18 +274,18 @@ impl Session {
         self.intake.tick(now, watch.next_look())
     }
 
-    /// Interfaces that no packet came from belong into the output too.
+    /// Writes the descriptions of interfaces that delivered no packet.
     fn introduce_the_rest(&mut self, has_failed: bool, observe: &mut dyn FnMut(Event<'_>)) {
         while !has_failed && !self.control.is_abandoned() {
             match self.intake.introduce_all() {
                 Ok(false) => self.intake.wait_empty(observe),
-                // Whatever refuses them now, no packet is the worse for it.
+                // An error here affects no packet.
                 Ok(true) | Err(_) => break,
             }
         }
     }
 
-    /// Everything is taken or counted: writes the trailer, closes, and adds up.
+    /// After every packet is taken or counted: writes the trailer, closes the output and computes the summary.
     fn account(
         mut self,
         mut troubles: Troubles,
@@ -372,10 +372,10 @@ impl Session {
     }
 }
 
-/// A warning if `filter` makes sense, but no packet of any port can match it.
+/// Returns a warning if `filter` is valid, but no packet of any port can match it.
 ///
 /// # Errors
-/// It makes no sense for any of the interfaces.
+/// The filter is not valid for any of the interfaces.
 fn check(filter: &Filter, feeds: &[Feed]) -> Result<Option<String>> {
     let mut errors = Vec::new();
     for feed in feeds {
@@ -392,7 +392,7 @@ fn check(filter: &Filter, feeds: &[Feed]) -> Result<Option<String>> {
     }
 }
 
-/// The first thing that broke on either side.
+/// The first error of either side.
 #[derive(Default)]
 struct Troubles {
     port: Option<Error>,
@@ -408,7 +408,7 @@ impl Troubles {
     }
 }
 
-/// Waits for the store to end, giving it up when that is asked for, and reports meanwhile what is left. Also returns whether the
+/// Waits for the store to end, gives it up when requested, and reports the remaining data meanwhile. Also returns whether the
 /// last sync was given up.
 fn wait(
     mut closing: Closing,

@@ -1,4 +1,4 @@
-//! Where a session's packets go, and the composing of each one there.
+//! The output of a session: composes packets into the store.
 
 use super::{
     Config, Control, Event,
@@ -16,7 +16,7 @@ use forebay::{
 };
 use std::{fs::File, path::PathBuf, time::Duration};
 
-/// What becomes of the packets.
+/// The destination of the packets.
 ///
 /// ```
 /// use forebay_net::session::Output;
@@ -24,18 +24,18 @@ use std::{fs::File, path::PathBuf, time::Duration};
 /// ```
 #[derive(Debug)]
 pub enum Output {
-    /// They are counted, nothing is kept.
+    /// Packets are only counted.
     Count,
-    /// They go to this path, which is made or emptied; a name in `.pcap` chooses the classic format.
+    /// Write to this path, which is created or truncated. The extension `.pcap` selects the classic format.
     File(PathBuf),
-    /// They go to several files, one after another.
+    /// Write to a series of files.
     Series(Rotation),
-    /// They go to an open descriptor, under this name, as pcapng.
+    /// Write to an open descriptor, with this name, as pcapng.
     Stream(File, String),
 }
 
 impl Output {
-    /// How messages call it.
+    /// The name in messages.
     pub fn name(&self) -> String {
         match self {
             Output::Count => String::new(),
@@ -45,7 +45,7 @@ impl Output {
         }
     }
 
-    /// The format that fits it.
+    /// The format of this output.
     fn format(&self) -> Format {
         match self {
             Output::File(path) => Format::of_path(path),
@@ -55,27 +55,27 @@ impl Output {
     }
 }
 
-/// An output under way: a format and the store it is composed in.
+/// An open output: a format and the store in which it is composed.
 pub(super) struct Writing {
     pub store: Appender,
     format: Format,
     snaplen: u32,
-    /// The interface that decides what a classic file can hold; pcapng does not mind.
+    /// The interface that determines the header of a classic file; irrelevant for pcapng.
     first: Option<Interface>,
-    /// Interfaces that the output knows.
+    /// Number of interfaces written.
     known: u32,
     pub accepted_bytes: u64,
-    /// The most bytes that the store composes at once.
+    /// The maximum bytes that the store composes at once.
     longest: usize,
     metadata: Metadata,
     limits: Limits,
-    /// Where there are several files.
+    /// The state of a series of files, if there is one.
     course: Option<Course>,
     register: Register,
     compressor: Option<Compressor>,
 }
 
-/// When a file has enough. Without limits no packet pays for asking.
+/// The limits of a file. Without limits no packet pays for the checks.
 #[derive(Default)]
 struct Limits {
     is_limited: bool,
@@ -97,9 +97,9 @@ impl Limits {
 }
 
 impl Writing {
-    /// Makes the output and composes its header; `None` where packets are only counted.
-    /// `interfaces` are those that are known by now. Where other threads read ahead, and a write is but another copy, this one writes: a
-    /// writer's thread would only be one more to wake, and take what was read from another processor's cache.
+    /// Creates the output and composes its header; `None` if packets are only counted. `interfaces` are those known so far. If
+    /// other threads read ahead and a write is only another memory copy, this thread writes itself: a writer thread would cost a
+    /// wake-up, and would fetch the data from another processor's cache.
     pub fn open(
         output: Output,
         interfaces: &[&Interface],
@@ -143,7 +143,7 @@ impl Writing {
         if reads_ahead && sink.is_in_memory() {
             store_config.thread = false;
             store_config.early_bytes = store_config.early_bytes.min(WARM);
-            // Of which so little is used: clearing one would take longer than all it could save.
+            // Because little of it is used, clearing huge pages would take longer than they could save.
             store_config.huge_pages = false;
         }
         let longest = store_config.record_bytes;
@@ -170,7 +170,7 @@ impl Writing {
         Ok(Some(writing))
     }
 
-    /// Appends what is no packet; `false`: no buffer is empty.
+    /// Appends bytes that are not a packet; `false`: no buffer is empty.
     fn append(&mut self, bytes: &[u8]) -> Result<bool> {
         if bytes.is_empty() {
             return Ok(true);
@@ -184,7 +184,7 @@ impl Writing {
         Ok(true)
     }
 
-    /// Appends what every file begins with; `false`: no buffer is empty.
+    /// Appends bytes that every file begins with; `false`: no buffer is empty.
     fn begin(&mut self, bytes: &[u8]) -> Result<bool> {
         let is_appended = self.append(bytes)?;
         if is_appended && let Some(course) = &mut self.course {
@@ -193,11 +193,10 @@ impl Writing {
         Ok(is_appended)
     }
 
-    /// Tells of an interface, before its first packet; `None`: no buffer is empty.
+    /// Writes the description of an interface, before its first packet; `None`: no buffer is empty.
     ///
     /// # Errors
-    /// The classic format has one link type and one resolution for all, and this is another; or
-    /// the store failed.
+    /// The interface differs in link type or resolution, and a classic file has only one of each; or the store failed.
     pub fn introduce(&mut self, interface: &Interface) -> Result<Option<Described>> {
         let first = self.first.get_or_insert_with(|| interface.clone());
         let decides = match self.format {
@@ -219,18 +218,18 @@ impl Writing {
         Ok(Some(described))
     }
 
-    /// Whether packets are written with the options that they were read with.
+    /// Whether packets are written with the options with which they were read.
     pub fn keeps_options(&self) -> bool {
         self.metadata.is_kept
     }
 
-    /// Counts what of the options of a packet was not written.
+    /// Counts the options of a packet that are not written.
     #[cold]
     pub fn count_left(&mut self, frame: &Frame<'_>) {
         self.metadata.left += left_of_packet(frame, self.metadata.is_kept);
     }
 
-    /// What was read and has no place in the output.
+    /// The metadata read that the output lacks.
     pub fn left(&self) -> Left {
         self.metadata.left
     }
@@ -259,7 +258,7 @@ impl Writing {
     }
 
     fn put_block(&mut self, block: &Block) -> Result<bool> {
-        // Every file of a series needs these.
+        // Every file of a series needs these blocks.
         let is_shared = matches!(
             block.kind,
             BlockKind::NameResolution | BlockKind::DecryptionSecrets
@@ -280,12 +279,13 @@ impl Writing {
         }
     }
 
-    /// Whether any limit says when a file has enough.
+    /// Whether a file has any limit.
     pub fn is_limited(&self) -> bool {
         self.limits.is_limited
     }
 
-    /// Whether the file has enough. As with tcpdump, what goes over the limit is in it, and one packet always is.
+    /// Whether the file is full. As in tcpdump, the packet that exceeds the limit is still written, so each file has at least one
+    /// packet.
     #[inline]
     pub fn is_full(&self) -> bool {
         let limits = &self.limits;
@@ -293,13 +293,13 @@ impl Writing {
             || limits.packets_in_file > 0 && self.store.output_bytes() >= limits.bytes
     }
 
-    /// A packet was put into it.
+    /// Counts a packet written to the file.
     #[inline]
     pub fn count_in_file(&mut self) {
         self.limits.packets_in_file += 1;
     }
 
-    /// Composes `frame` in place; `false`: no buffer is empty, and nothing was taken.
+    /// Composes `frame` in place; `false`: no buffer is empty, and nothing was written.
     pub fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
         match self.format {
             Format::Pcapng => self.compose(Format::Pcapng, frame, described),
@@ -307,12 +307,12 @@ impl Writing {
         }
     }
 
-    /// Composes a frame without options, marks and losses before it; `false` as with [`put`](Self::put).
+    /// Composes a frame without options, marks or preceding losses; `false` as for [`put`](Self::put).
     #[inline(always)]
     pub fn put_plain(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
         match self.format {
             Format::Pcapng => {
-                // With constants for what it does not have, nothing asks for it.
+                // Constants for the absent fields, so that the compiler removes their checks.
                 let plain = Frame {
                     dropped_before: 0,
                     options: &[],
@@ -325,18 +325,18 @@ impl Writing {
         }
     }
 
-    /// Whether the output may be written from where packets were read.
+    /// Whether the output may be written from the memory to which packets were read.
     pub fn takes_loans(&self) -> bool {
         self.store.takes_loans()
     }
 
-    /// Whether a run stands in the output as it was read.
+    /// Whether a run is written exactly as it was read.
     pub fn fits_as_read(&self, run: &Run<'_>) -> bool {
         self.format == Format::Pcapng && run.longest <= self.snaplen
     }
 
-    /// Has `frames` packets written from where they are, which `loan` says; `false`: no buffer is empty, and it was not asked, or
-    /// it had nothing.
+    /// Writes `frames` packets directly from the memory that `loan` returns; `false`: no buffer is empty and `loan` was not
+    /// called, or it returned nothing.
     pub fn lend(&mut self, frames: u64, loan: impl FnOnce() -> Option<Loan>) -> Result<bool> {
         let Some(carrier) = self.store.carrier()? else {
             return Ok(false);
@@ -352,7 +352,7 @@ impl Writing {
         Ok(lent)
     }
 
-    /// Copies a run as it is; `false`: no buffer is empty, and nothing was taken. `None`: it has to be composed.
+    /// Copies a run unchanged; `false`: no buffer is empty, and nothing was written. `None`: it has to be composed.
     #[inline(never)]
     pub fn put_run(&mut self, run: &Run<'_>) -> Option<Result<bool>> {
         if !self.fits_as_read(run) {
@@ -378,7 +378,7 @@ impl Writing {
         self.compose(Format::Pcap, frame, described)
     }
 
-    /// With a constant for the format, nothing asks for it here.
+    /// A separate function with a constant format, so that the compiler removes the checks of the format.
     #[inline(always)]
     fn compose(
         &mut self,
@@ -397,27 +397,27 @@ impl Writing {
         Ok(true)
     }
 
-    /// The series, where there is one.
+    /// The series, if there is one.
     pub fn course(&mut self) -> Option<&mut Course> {
         self.course.as_mut()
     }
 
-    /// Whether it is between two files.
+    /// Whether the output is between two files.
     #[inline]
     pub fn is_turning(&self) -> bool {
         self.course.as_ref().is_some_and(Course::is_turning)
     }
 
-    /// Whether another file can follow. A classic one without an interface cannot even begin, and lasts on.
+    /// Whether another file can follow. A classic file without an interface cannot even begin, so it continues.
     pub fn may_turn(&self) -> bool {
         let can_end = self.known > 0 || self.format == Format::Pcapng;
         can_end && self.course.as_ref().is_some_and(Course::may_turn)
     }
 
-    /// Ends this file with `statistics`, and has the next one begin; [`settle`](Self::settle) does it.
+    /// Ends this file with `statistics` and registers the next one; [`settle`](Self::settle) performs the steps.
     ///
     /// # Errors
-    /// The next one cannot be named.
+    /// The next file's name cannot be formed.
     pub fn turn(
         &mut self,
         statistics: &[(Described, Statistics)],
@@ -434,7 +434,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Does what is to be done between two files; `false`: there is no room for all of it.
+    /// Performs the steps between two files; `false`: there is no room for all of them.
     ///
     /// # Errors
     /// The store failed.
@@ -456,23 +456,23 @@ impl Writing {
         done
     }
 
-    /// The files so far: the only one, or those of a series that are complete.
+    /// The files so far: the only one, or the complete ones of a series.
     pub fn register(&self) -> Register {
         self.register.clone()
     }
 
-    /// Whoever compresses finished files, for the end.
+    /// The compressor of finished files, for the end.
     pub fn take_compressor(&mut self) -> Option<Compressor> {
         self.compressor.take()
     }
 
-    /// Whether the output has a place for gaps.
+    /// Whether the output can mark gaps.
     pub fn marks_gaps(&self) -> bool {
         self.format == Format::Pcapng
     }
 
-    /// Composes what the file ends with and closes; gives the error that it met on the way. A store
-    /// that `has_failed` gets no end: then the counts are told in the summary only.
+    /// Composes the end of the file and closes it. Returns the first error. If the store `has_failed`, no end is written, and the
+    /// counts appear only in the summary.
     pub fn finish(
         mut self,
         statistics: &[(Described, Statistics)],
@@ -497,7 +497,7 @@ impl Writing {
         self.patiently(control, observe, Self::settle)?;
         self.patiently(control, observe, |writing| writing.put_blocks(Vec::new()))?;
         if self.known == 0 && self.format == Format::Pcap {
-            // Even an empty capture has to begin as one.
+            // Even an empty capture needs a header.
             let nothing = Interface::default();
             self.patiently(control, observe, |writing| {
                 Ok(writing.introduce(&nothing)?.is_some())
@@ -510,7 +510,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Does it again until there is room for it, or the drain is given up.
+    /// Repeats the operation until there is room for it, or the drain is given up.
     fn patiently(
         &mut self,
         control: &Control,
@@ -523,7 +523,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Gives the writer a moment to return a buffer, and reports what it has left to write.
+    /// Waits briefly for the writer to return a buffer, and reports how much is left to write.
     pub fn wait_empty(&mut self, observe: &mut dyn FnMut(Event<'_>)) {
         if !self.store.wait_empty(Duration::from_millis(20)) {
             observe(Event::Finishing(&self.store.totals()));
@@ -531,13 +531,13 @@ impl Writing {
     }
 }
 
-/// What was composed is still in a second-level cache when it is written.
+/// Composed data of this size is still in a second-level cache when it is written.
 const WARM: usize = 256 << 10;
 
-/// Seconds have 32 bits there.
+/// The classic format stores seconds in 32 bits.
 const LAST_OF_PCAP_NS: u64 = (1 << 32) * 1_000_000_000 - 1;
 
-/// The first interface, with the finest resolution of all: what a classic file begins with.
+/// The first interface, with the finest resolution of all, for the header of a classic file.
 fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
     let mut first = (*interfaces.first()?).clone();
     for interface in interfaces {
@@ -545,7 +545,7 @@ fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
             first.resolution = interface.resolution;
         }
         first.snaplen = first.snaplen.max(interface.snaplen);
-        // Where they come from different kinds of files, no file's header speaks for all.
+        // If the interfaces come from different kinds of files, no file's header applies to all.
         let is_classic =
             |of: &Interface| of.in_file.as_ref().is_some_and(|it| it.classic.is_some());
         if is_classic(&first) != is_classic(interface) {

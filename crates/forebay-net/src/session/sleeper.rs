@@ -1,4 +1,4 @@
-//! Sleeping until a descriptor is readable, the outside calls, or a time comes.
+//! Sleeps until a descriptor is readable, a request arrives, or a deadline passes.
 
 use super::Control;
 use crate::port::Wake;
@@ -9,8 +9,8 @@ use rustix::{
 };
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// A port's descriptor. Ours is a duplicate: between arming and sleeping the port is looked at
-/// again, so what it lent cannot be held.
+/// A port's descriptor. Ours is a duplicate: the port is polled again between arming and sleeping, so its borrowed descriptor
+/// cannot be held.
 struct Watched {
     theirs: RawFd,
     ours: OwnedFd,
@@ -21,9 +21,9 @@ pub(super) struct Sleeper {
     clock: Clock,
     control: Control,
     watched: Vec<Option<Watched>>,
-    /// The earliest time that a port asked to be woken at.
+    /// The earliest wake-up time that a port requested.
     at: Option<u64>,
-    /// A port has something to see already.
+    /// A port has frames already.
     is_ready: bool,
 }
 
@@ -38,7 +38,7 @@ impl Sleeper {
         }
     }
 
-    /// Forgets what ports asked for.
+    /// Discards the requests of the ports.
     pub fn reset(&mut self) {
         self.at = None;
         self.is_ready = false;
@@ -47,7 +47,7 @@ impl Sleeper {
         }
     }
 
-    /// Notes what port number `port` asked for; `false` means that it has ended.
+    /// Records the wake-up that port number `port` requested; `false` means that the port has ended.
     pub fn note(&mut self, port: usize, wake: Wake<'_>) -> Result<bool> {
         match wake {
             Wake::Ready => self.is_ready = true,
@@ -75,7 +75,7 @@ impl Sleeper {
         Ok(())
     }
 
-    /// Sleeps, until `deadline` at the latest.
+    /// Sleeps until a wake-up, at the latest until `deadline`.
     pub fn sleep(&mut self, deadline: u64) -> Result<()> {
         if self.is_ready {
             return Ok(());

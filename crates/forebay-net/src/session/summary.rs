@@ -1,6 +1,6 @@
-//! What a session tells: while it runs, and at its end.
+//! Reports of a session: events while it runs, and a summary at its end.
 //!
-//! All of it is plain data; the command's `text` and `json` turn it into lines.
+//! All types are plain data; the command's `text` and `json` modules format them.
 
 use super::Files;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 use forebay::{Error, poll::Modes, store};
 use std::time::Duration;
 
-/// Something to tell while a session runs.
+/// An event of a running session.
 ///
 /// ```
 /// use forebay_net::{open, session::{Config, Control, Event, Output, Session}};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// let mut rates = Vec::new();
 /// session.run(&mut |event| match event {
 ///     Event::Progress(progress) => rates.push(progress.packets_per_second),
-///     Event::Behind(behind) => eprintln!("{:.0} % full", behind.fill * 100.0),
+///     Event::Behind(it) => eprintln!("{:.0} % full", it.fill * 100.0),
 ///     Event::Finishing(totals) => eprintln!("{} bytes left", totals.pending_bytes),
 ///     Event::Compressing { files } => eprintln!("{files} files to compress"),
 ///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
@@ -34,22 +34,23 @@ use std::time::Duration;
 pub enum Event<'a> {
     /// The counts so far.
     Progress(&'a Progress),
-    /// The writer falls behind; drops will follow.
+    /// The writer is too slow; packets will be dropped soon.
     Behind(&'a Behind),
-    /// The capture has ended, and the output is written to its end and synced: the store's counts, every 100 ms until that is done.
-    /// Show `pending_bytes` and, once `is_syncing`, `unsynced_bytes`. The next [`Control::stop`](super::Control::stop) gives up.
+    /// The capture has ended, and the output is being written and synced. Carries the store's counts, every 100 ms until that is
+    /// done. Show `pending_bytes` and, once `is_syncing`, `unsynced_bytes`. The next [`Control::stop`](super::Control::stop)
+    /// gives up.
     Finishing(&'a store::Totals),
-    /// A source's interface went down, or is up again; several short outages may come as one event.
+    /// A source's interface went down, or is up again. Several short outages may arrive as one event.
     Outage {
         /// The source's name.
         source: &'a str,
-        /// All of its outages so far.
+        /// Totals of its outages so far.
         outages: Outages,
     },
-    /// The capture is over and written, and so many finished files are still to be compressed: the session ends when they
-    /// are, or at the next [`Control::stop`](super::Control::stop).
+    /// The capture has ended and is written, but finished files remain to be compressed. The session ends when they are
+    /// compressed, or at the next [`Control::stop`](super::Control::stop).
     Compressing {
-        /// How many.
+        /// Number of files that remain.
         files: usize,
     },
 }
@@ -59,66 +60,66 @@ pub enum Event<'a> {
 pub struct Progress {
     /// Time since the start.
     pub elapsed: Duration,
-    /// [`Control::report`](super::Control::report) asked for it.
+    /// [`Control::report`](super::Control::report) requested it.
     pub asked: bool,
-    /// Packets taken from the sources, and kept or counted.
+    /// Packets taken from the sources, written or only counted.
     pub taken: u64,
     /// Packets that our filter rejected.
     pub filtered: u64,
-    /// Bytes that those taken had on the wire.
+    /// Wire length of the packets taken, in bytes.
     pub wire_bytes: u64,
-    /// Packets a second in the last two seconds, or since the report before if that is longer ago.
+    /// Packets per second in the last two seconds, or since the previous report if that is longer ago.
     pub packets_per_second: f64,
-    /// Bits of these a second.
+    /// Wire length of the packets, in bits per second.
     pub bits_per_second: f64,
-    /// Packets that the sources dropped; `None`: one of them cannot tell.
+    /// Packets that the sources dropped; `None`: the count of one of them is unknown.
     pub dropped: Option<u64>,
-    /// Packets whose every byte is written.
+    /// Packets that are completely written.
     pub written: u64,
-    /// Bytes up to the end of the last of these.
+    /// Bytes up to the end of the last written packet.
     pub written_bytes: u64,
-    /// Of those written, how many a power cut cannot take any more.
+    /// Written packets that are durable, so that a power failure cannot lose them.
     pub durable: u64,
-    /// Bytes up to the end of the last of these.
+    /// Bytes up to the end of the last durable packet.
     pub durable_bytes: u64,
-    /// Bytes that wait in the store to be written.
+    /// Bytes in the store that wait to be written.
     pub pending_bytes: u64,
     /// Bytes composed.
     pub accepted_bytes: u64,
-    /// The file that packets go to, 1 first; 0 where there are not several.
+    /// The number of the current file, from 1; 0 if there is only one output.
     pub file: u64,
-    /// How full the store is, measured against its limit, 0 to 1.
+    /// Fill level of the store relative to its limit, 0 to 1.
     pub fill: f64,
-    /// Bytes that still fit.
+    /// Bytes of free space in the store.
     pub vacant_bytes: u64,
 }
 
-/// The store is near its limit: it passed the high watermark.
+/// The store passed its high watermark.
 #[derive(Clone, Debug)]
 pub struct Behind {
-    /// How full they are, 0 to 1.
+    /// Fill level of the buffers, 0 to 1.
     pub fill: f64,
-    /// How much faster packets come than they are written.
+    /// The difference between the rates of bytes composed and bytes written.
     pub bytes_per_second: f64,
-    /// How long the room that is left will do at that rate.
+    /// How long the free space will last at that rate.
     pub room_for: Option<Duration>,
 }
 
-/// A port of the session: its interfaces and what was got.
+/// A port of the session: its interfaces and its properties.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// How messages call it.
+    /// The name used in messages.
     pub name: String,
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
-    /// What was got.
+    /// The properties of the open port.
     pub got: Got,
-    /// How often its interface was down, and how long: packets of that time are not in the ledger.
+    /// Outages of its interface. Packets of these times are not in the ledger.
     pub outages: Outages,
 }
 
 impl Source {
-    /// The link types of its interfaces, each once, in the order they are met with.
+    /// The distinct link types of its interfaces, in order of first occurrence.
     pub fn link_types(&self) -> Vec<LinkType> {
         let mut links = Vec::new();
         for interface in &self.interfaces {
@@ -130,8 +131,8 @@ impl Source {
     }
 }
 
-/// How a session ended. [`Ledger::check`] tells whether the law holds,
-/// [`is_fine`](Summary::is_fine) whether all went well.
+/// The result of a session. [`Ledger::check`] checks the accounting equation, [`is_fine`](Summary::is_fine) whether the capture
+/// succeeded.
 ///
 /// ```
 /// # use forebay_net::{open, session::{Config, Control, Output, Session}};
@@ -147,53 +148,52 @@ impl Source {
 /// ```
 #[derive(Debug)]
 pub struct Summary {
-    /// Where every packet went.
+    /// The accounting of all packets.
     pub ledger: Ledger,
-    /// A source filters for itself (the kernel does), and what that rejects is outside the law:
-    /// nobody counts it.
+    /// A source filters for itself, as the kernel does. Packets that it rejects are not counted, and not part of the accounting.
     pub filters_uncounted: bool,
-    /// Whether all that was written is durable.
+    /// Whether all written data is durable.
     pub durable: bool,
     /// Bytes written, up to the last whole record, in all files.
     pub bytes: u64,
-    /// All that the store counted; zeros where there was no output.
+    /// All counts of the store; zeros without an output.
     pub totals: store::Totals,
     /// The files.
     pub files: Files,
-    /// From the first look to the last packet taken, on the session's clock.
+    /// From the first poll to the last packet taken, on the session's clock.
     pub elapsed: Duration,
-    /// Processor time of all threads, closing included.
+    /// Processor time of all threads, including the time for closing.
     pub cpu: Duration,
-    /// Time in each mode of the poller.
+    /// Time spent in each mode of the poller.
     pub modes: Modes,
     /// Gaps in the sources' packets that are marked in the file.
     pub gaps: u64,
-    /// Packets of files that were not taken quite as the files have them.
+    /// Packets that differ from the contents of their files.
     pub odd: Odd,
-    /// What files that were read say beyond their packets, and the output does not.
+    /// Metadata of the files read that the output lacks.
     pub left: Left,
     /// The ports.
     pub sources: Vec<Source>,
-    /// The store, where there was an output.
+    /// The store, if there is an output.
     pub store: Option<store::Got>,
-    /// Packets were given up by a second stop.
+    /// A second stop gave up packets.
     pub abandoned: bool,
-    /// The last sync was given up by a second stop: everything is written, and a power cut may still take it.
+    /// A second stop gave up the last sync: everything is written, but a power failure may lose it.
     pub sync_abandoned: bool,
-    /// A source that broke. Everything above is true nevertheless.
+    /// The first error of a source. All other fields are valid nevertheless.
     pub port_error: Option<Error>,
-    /// An output that broke.
+    /// The first error of the output.
     pub store_error: Option<Error>,
 }
 
 impl Summary {
-    /// Whether the reader of the output went away, which is an end like any other.
+    /// Whether the reader of the output closed it, which ends a capture normally.
     pub fn reader_left(&self) -> bool {
         let errno = self.store_error.as_ref().and_then(Error::raw_os_error);
         errno == Some(libc::EPIPE)
     }
 
-    /// Whether the capture did what it was asked to.
+    /// Whether the capture succeeded.
     pub fn is_fine(&self) -> bool {
         let store_is_fine = self.store_error.is_none() || self.reader_left();
         let is_compressed = self.files.compressed.failed == 0;

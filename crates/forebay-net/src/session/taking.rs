@@ -1,42 +1,41 @@
-//! The innermost loop: frame after frame of one burst, through the filter, into the output.
+//! The innermost loop: moves the frames of one burst through the filter into the output.
 
 use super::{feed::Lane, output::Writing};
 use crate::port::{Burst, Frame, Odd, Run};
 use forebay::{Error, Result};
 
-/// What was taken of a burst.
+/// The frames taken from a burst.
 #[derive(Default)]
 pub(super) struct Took {
-    /// Frames that were kept or counted.
+    /// Frames that were written or counted.
     pub packets: u64,
     /// Frames that the filter rejected.
     pub filtered: u64,
-    /// Bytes that those kept had on the wire.
+    /// Wire length of the frames taken, in bytes.
     pub wire_bytes: u64,
-    /// When the first of these came, if there is one.
+    /// The time of the first of these, if there is one.
     pub first_ns: u64,
-    /// Of those kept, what is odd about them.
+    /// Irregularities of the frames taken.
     pub odd: Odd,
 }
 
-/// Why no more was taken.
+/// Why the loop ended.
 pub(super) enum Stop {
-    /// The burst is over, or as many are taken as were asked for.
+    /// The burst ended, or the packet limit is reached.
     AtEnd,
     /// No buffer is empty.
     NoRoom,
-    /// The file has enough.
+    /// The file is full.
     Full,
     /// The output failed.
     Failed(Error),
-    /// The next frame is of an interface without a lane.
+    /// The next frame is from an interface without a lane.
     UnknownInterface,
 }
 
-/// Takes at most `most` frames. `FILTERS` is whether they have to pass a filter of ours, `LIMITED` whether a file may have
-/// enough of them.
+/// Takes at most `most` frames. `FILTERS`: a filter of ours applies. `LIMITED`: the file has a size limit.
 ///
-/// What is not taken is given back: the frame that met no room is the first of the next burst.
+/// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]
 pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     burst: &mut Burst<'_>,
@@ -58,14 +57,14 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
         },
         _ => Took::default(),
     };
-    // Apart from `took`: a reference to it would keep its counts out of registers.
+    // Separate from `took`: a reference to `took` would keep its counts out of registers.
     let mut odd = Odd::default();
     let stop = loop {
         if took.packets >= most {
             break Stop::AtEnd;
         }
-        // Seen where the port put it: moving it would read whole what was just written in parts,
-        // which the processor cannot forward.
+        // Accessed by reference, in place. A move would load the whole frame right after its parts were stored, which the
+        // processor cannot forward from its store buffer.
         let next = burst.next_frame();
         let Some(mut frame) = next.as_ref() else {
             break Stop::AtEnd;
@@ -123,14 +122,14 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
     (took, stop)
 }
 
-/// Whether nothing has to be told of a packet but its bytes, its length and its time.
+/// Whether a packet has no metadata except its bytes, its length and its time.
 #[inline(always)]
 fn is_plain(frame: &Frame<'_>) -> bool {
     frame.options.len() as u64 | frame.dropped_before == 0 && frame.marks.is_empty()
 }
 
-/// Puts a packet that follows a gap, has options, or is odd, and counts that: such packets are rare, and out here they cost the
-/// others one question. `false`: no buffer is empty, and nothing was taken.
+/// Writes a packet that follows a gap, has options or irregularities, and counts these. Such packets are rare; in this separate
+/// function they cost the others only one branch. `false`: no buffer is empty, and nothing was written.
 #[cold]
 #[inline(never)]
 fn take_special(
@@ -170,7 +169,7 @@ fn took_of(run: &Run<'_>) -> Took {
     }
 }
 
-/// Lends or copies the run that the burst begins with, if it does, and if its packets stand in the output as they were read.
+/// Lends or copies the run at the beginning of the burst, if there is one and the output takes its packets as they were read.
 #[inline(never)]
 fn take_run(
     burst: &mut Burst<'_>,
@@ -211,7 +210,7 @@ fn take_run(
     Ok(took)
 }
 
-/// The lane of a run, if what is written for it is what was read.
+/// The lane of a run, if its packets are written exactly as they were read.
 fn lane_as_read<'a>(lanes: &'a mut [Lane], run: &Run<'_>) -> Option<&'a mut Lane> {
     let lane = lanes.get_mut(run.interface as usize);
     lane.filter(|lane| lane.stands_as_read)

@@ -1,4 +1,4 @@
-//! Whole captures in virtual time: the law, the file's own counters, and the gaps must agree.
+//! Whole captures in virtual time: the accounting, the file's own counters, and the gaps must agree.
 
 use super::*;
 use crate::open;
@@ -11,7 +11,7 @@ use std::{
 #[path = "../../tests/support/found.rs"]
 mod found;
 
-/// A path of its own for each test, removed at its end.
+/// A separate path for each test, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -19,7 +19,7 @@ impl Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let name = format!("forebay-session-{}-{number}{suffix}", std::process::id());
-        // A disk: in memory, which /tmp may be, nothing is durable.
+        // A disk: if /tmp is in memory, nothing there is durable.
         Scratch(std::path::Path::new("/var/tmp").join(name))
     }
 }
@@ -56,7 +56,7 @@ fn small_store() -> store::Config {
     }
 }
 
-/// The law, in the summary and in the file, and the gaps in the sequence numbers.
+/// Checks the accounting in the summary and in the file, and the gaps in the sequence numbers.
 fn check(summary: &Summary, found: &Found) {
     let ledger = &summary.ledger;
     ledger.check().unwrap();
@@ -271,7 +271,7 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
     }
 }
 
-/// A simulated card that breaks: at a number of frames, or when it is to be stopped.
+/// A simulated card that fails: at a number of frames, or when it is to be stopped.
 struct Fragile {
     card: crate::sim::Sim,
     breaks_at: Option<u64>,
@@ -299,7 +299,7 @@ impl Port for Fragile {
     fn stop(&mut self) -> Result<()> {
         self.card.stop()?;
         if self.stop_fails {
-            return Err(Error::new("fragile", "it does not let go"));
+            return Err(Error::new("fragile", "it cannot be detached"));
         }
         Ok(())
     }
@@ -346,7 +346,7 @@ fn a_port_that_cannot_be_stopped_does_not_hang() {
 
 #[test]
 fn what_a_broken_output_refuses_is_the_outputs_fault() {
-    // The port breaks first: that is no reason to book the disk's losses elsewhere.
+    // The port fails first, which must not change how the disk's losses are counted.
     let output = Output::File("/dev/full".into());
     let summary = fragile("host=100", Some(100), false, output);
     assert!(summary.port_error.is_some() && summary.store_error.is_some());

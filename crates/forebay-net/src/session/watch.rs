@@ -1,33 +1,33 @@
-//! What is watched while a session runs: when to report, how fast it goes, who falls behind.
+//! Periodic checks of a running session: when to report, at which rate packets arrive, and whether the writer is too slow.
 
 use super::{Behind, Config, Progress};
 use std::{collections::VecDeque, time::Duration};
 
-/// At this fill level of the store's buffers a warning is due, and below the other it is over.
+/// Fill level of the store's buffers that causes a warning, and the level at which it is reset.
 const HIGH_WATERMARK: f64 = 0.75;
 const LOW_WATERMARK: f64 = 0.5;
 
-/// Rates are those of this time. Packets come from a kernel in blocks, ten a second: in a quarter of a second there are two or
-/// three of them, which would show as four fifths or six fifths of the rate.
+/// Rates are averages over this time. A kernel delivers packets in blocks, ten a second: a quarter of a second contains two or
+/// three of them, which would show as 4/5 or 6/5 of the rate.
 const WINDOW: u64 = 2_000_000_000;
-/// Counts that are kept of that time.
+/// The number of counts kept of that time.
 const SAMPLES: u64 = 8;
 
-/// When to report, how fast it goes, and whether the writer falls behind.
+/// The time of the next report, the rates, and the warning about a slow writer.
 pub(super) struct Watch {
     pub began: u64,
     pub every: u64,
     /// When the next report is due.
     pub next: u64,
-    /// When the session is to stop.
+    /// When the session has to stop.
     pub stop_at: u64,
     pub is_time_up: bool,
     is_warned: bool,
-    /// What was counted, and when: the newest last, and at the front the one that rates are measured from.
+    /// Counts with their times: the newest last, and at the front the one that rates are computed from.
     samples: VecDeque<Sample>,
 }
 
-/// What had been counted at a time.
+/// Counts at one time.
 #[derive(Clone, Copy, Default)]
 struct Sample {
     at: u64,
@@ -48,7 +48,7 @@ impl Sample {
         }
     }
 
-    /// How much a second of what `count` names came since `earlier`.
+    /// The increase per second of the selected count since `earlier`.
     fn rate(&self, earlier: &Sample, count: impl Fn(&Sample) -> u64) -> f64 {
         let seconds = (self.at - earlier.at).max(1) as f64 / 1e9;
         count(self).saturating_sub(count(earlier)) as f64 / seconds
@@ -78,7 +78,7 @@ impl Watch {
         }
     }
 
-    /// When there is something to look at, whatever comes.
+    /// The latest time of the next check, even without packets.
     pub fn next_look(&self) -> u64 {
         match self.is_time_up {
             true => self.next,
@@ -86,8 +86,8 @@ impl Watch {
         }
     }
 
-    /// Puts the rates of the last two seconds into a report. Gives a warning when the store's buffers pass the high watermark:
-    /// before drops, not after.
+    /// Sets the rates of the last two seconds in a report. Returns a warning when the store's buffers pass the high watermark,
+    /// which is before drops occur.
     pub fn measure(&mut self, now: u64, progress: &mut Progress) -> Option<Behind> {
         let this = Sample::of(progress, now);
         while let Some(second) = self.samples.get(1)
@@ -99,7 +99,7 @@ impl Watch {
         let last = self.samples.back().copied().unwrap_or_default();
         progress.packets_per_second = this.rate(&first, |it| it.taken);
         progress.bits_per_second = this.rate(&first, |it| it.wire_bytes) * 8.0;
-        // Who falls behind does so at once.
+        // For the warning, the rate since the last sample counts.
         let came = this.rate(&last, |it| it.accepted_bytes);
         let went = this.rate(&last, |it| it.written_bytes);
         if now >= last.at + WINDOW / SAMPLES {
@@ -128,7 +128,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The rates that reports show while `rate` packets a second come ten times a second, as a kernel hands them over.
+    /// The rates that reports show while `rate` packets per second arrive in ten blocks per second, as from a kernel.
     fn rates(rate: u64, report_every_ms: u64) -> Vec<f64> {
         let mut watch = Watch::new(0, &Config::default());
         let times = (1..=20_000 / report_every_ms).map(|at| at * report_every_ms);

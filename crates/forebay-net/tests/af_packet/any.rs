@@ -1,4 +1,4 @@
-//! `any`: all interfaces at once, each frame whole and under its own interface.
+//! `any`: captures from all interfaces at once, with each frame whole and attributed to its interface.
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump, skip};
@@ -15,7 +15,7 @@ fn any(config: &Config) -> AfPacket {
     AfPacket::open("any", config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Takes what comes until it is silent: the name and the link of each frame's interface, its direction and its bytes.
+/// Takes frames until none arrive. Returns the name and link type of each frame's interface, its direction and its bytes.
 fn taken(port: &mut AfPacket) -> Vec<(String, LinkType, Direction, Vec<u8>)> {
     let mut seen = Vec::new();
     let each = |frame: &Frame<'_>| {
@@ -34,7 +34,7 @@ fn taken(port: &mut AfPacket) -> Vec<(String, LinkType, Direction, Vec<u8>)> {
     seen.into_iter().map(named).collect()
 }
 
-/// A tunnel for IP packets, and the end at which they go in; or says what it needs.
+/// Creates a tunnel device for IP packets, and returns the descriptor to which packets are written; or reports what is missing.
 fn tunnel(name: &str) -> Option<File> {
     let end = OpenOptions::new()
         .read(true)
@@ -55,7 +55,7 @@ fn tunnel(name: &str) -> Option<File> {
     Some(end)
 }
 
-/// An IPv4 packet without anything in it but this identification.
+/// An IPv4 packet with nothing but this identification.
 fn packet(number: u8) -> [u8; 20] {
     let mut packet = [0; 20];
     packet[..10].copy_from_slice(&[0x45, 0, 0, 20, 0, number, 0, 0, 64, 253]);
@@ -79,7 +79,7 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
         Sender::open("va").frames(&kinds);
         tunnel.write_all(&packet(7)).unwrap();
         let seen = taken(&mut port);
-        // What goes out of one end of the pair comes in at the other; tags are where they were.
+        // A frame sent at one end of the pair is received at the other; tags are in their original place.
         for (name, direction) in [("va", Direction::Outbound), ("vb", Direction::Inbound)] {
             let of = seen.iter().filter(|it| it.0 == name);
             let frames: Vec<_> = of.map(|it| (it.1, it.2, &it.3)).collect();
@@ -179,7 +179,7 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
             });
             assert_eq!(port.counts().filtered, None);
             Sender::open("va").numbers(0..1, 60).unwrap();
-            // The same packet on an Ethernet.
+            // The same packet over Ethernet.
             let header = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], &packet(1)[..]].concat();
             Sender::open("va").frames(&[header]);
             tunnel.write_all(&packet(2)).unwrap();
@@ -193,7 +193,7 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
                 _ => None,
             };
             let mut verdicts: Vec<_> = taken(&mut port).into_iter().filter_map(of).collect();
-            verdicts.sort_unstable(); // veth and tunnel may overtake each other
+            verdicts.sort_unstable(); // the veth pair and the tunnel may overtake each other
             verdicts
         };
         let all = ["ethernet", "number", "raw"];
@@ -203,7 +203,7 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
             ("ip[5] = 2", &["raw"]),
             ("ether proto 0x88b5", &["number"]),
             ("ether src 02:00:00:00:00:02", &["ethernet"]),
-            // What cannot be told of raw IP does not hold there, so not that does.
+            // A test that cannot apply to raw IP is false there, so its negation is true.
             ("not ether broadcast", &all),
             ("not vlan", &all),
             ("not ether src 02:00:00:00:00:02", &["number", "raw"]),
@@ -277,7 +277,7 @@ fn under_load_from_several_interfaces_every_frame_is_taken_or_counted() {
             ring_bytes: 1 << 20,
             ..Config::default()
         });
-        // More than the ring holds before anybody looks.
+        // More frames than the ring holds, before any are read.
         Sender::open("va").numbers(0..20_000, 60).unwrap();
         Sender::open("vb").numbers(0..5_000, 60).unwrap();
         port.stop().unwrap();

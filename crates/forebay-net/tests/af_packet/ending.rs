@@ -1,4 +1,4 @@
-//! The end of a port: it delivers what it had accepted, whether it was stopped or lost its interface.
+//! The end of a port: it delivers the frames it accepted, whether it was stopped or lost its interface.
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump};
@@ -32,7 +32,7 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
                     });
                     let (mut next, mut delivered, mut told, mut wrong) = (None, 0u64, 0u64, 0u64);
                     let mut each = |frame: &forebay_net::port::Frame<'_>| {
-                        let number = sender::number(frame.data).expect("only ours are here");
+                        let number = sender::number(frame.data).expect("only our frames are here");
                         wrong += u64::from(
                             next.is_some_and(|next: u64| number != next + frame.dropped_before),
                         );
@@ -82,7 +82,7 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
             let mut seen = 0;
             let error = pump(&mut port, LONG, |_| (seen += 1, true).1).unwrap_err();
             assert_eq!((error.to_string().as_str(), seen), (text, 5_000));
-            assert!(matches!(port.arm().unwrap(), Wake::End), "told once");
+            assert!(matches!(port.arm().unwrap(), Wake::End), "reported once");
             assert!(port.receive(1).unwrap().next_frame().is_none());
             port.stop().unwrap();
             settled(&mut port, 5_000, 0);
@@ -116,7 +116,7 @@ fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
         assert_eq!((outages.count, outages.is_down), (1, false));
         assert_eq!(outages.total, outages.last);
         port.stop().unwrap();
-        let ended = pump(&mut port, LONG, |_| panic!("one too many")).unwrap();
+        let ended = pump(&mut port, LONG, |_| panic!("one frame too many")).unwrap();
         assert_eq!(ended, Ended::End);
         settled(&mut port, 7_000, 0);
     });

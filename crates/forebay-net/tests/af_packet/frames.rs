@@ -1,4 +1,4 @@
-//! What the port says of each frame: its first bytes, its whole length, its direction and its time.
+//! The port's data for each frame: its first bytes, its whole length, its direction and its time.
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, lab, pump};

@@ -1,5 +1,5 @@
-//! Overload: what the kernel had no room for is counted, and told by the frame behind the gap; what it
-//! took and nobody wanted yet is not lost.
+//! Overload: frames for which the kernel had no room are counted, and reported by the frame after the gap. Frames that the kernel
+//! accepted but the test has not read yet are not lost.
 
 use crate::support::sender::{self, Sender};
 use crate::support::{self, Ended, lab, pump};
@@ -12,9 +12,9 @@ use std::time::Duration;
 #[test]
 fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
     lab(&[], || {
-        // Long stalls, short ones, and at last blocks of a page, which the kernel fills in the time of a
-        // few system calls. One drop that the kernel counts late may be told by the neighbouring gap, and
-        // a thread that is kept from running reads late (see the module `gaps`).
+        // Long stalls, short stalls, and finally blocks of one page, which the kernel fills in the time of a few system calls. A
+        // drop that the kernel counts late may be reported at the neighbouring gap, and a thread that is preempted reads late
+        // (see the module `gaps`).
         for (ring_bytes, block_bytes, stall_after, stall, exact) in [
             (1 << 20, 64 << 10, 10_000, Duration::from_millis(30), true),
             (512 << 10, 64 << 10, 2_000, Duration::from_millis(5), true),
@@ -32,7 +32,7 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
             let mut stopped = false;
             let ended = loop {
                 let ended = pump(&mut port, SHORT, |frame| {
-                    let number = sender::number(frame.data).expect("only ours are here");
+                    let number = sender::number(frame.data).expect("only our frames are here");
                     match number.abs_diff(next + frame.dropped_before) {
                         0 => {}
                         1 => late += 1,
@@ -46,7 +46,7 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
                 });
                 match ended.unwrap() {
                     Ended::Enough => thread::sleep(stall),
-                    // Where the machine is busy the sender may pause, and has more.
+                    // On a busy machine the sender may pause and then continue.
                     Ended::Silent if !sending.is_finished() => {}
                     Ended::Silent if !stopped => {
                         stopped = true;

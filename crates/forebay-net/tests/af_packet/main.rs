@@ -1,13 +1,18 @@
-//! The AF_PACKET port on live interfaces: every frame the kernel took is delivered or counted, and
-//! nothing is lost without the right frame saying so.
+//! The AF_PACKET port on live interfaces: every frame that the kernel accepted is delivered or counted, and every loss is
+//! reported by the right frame.
 //!
-//! `opening` is about getting a port, or a reason, `any` about all interfaces at once, `frames` about what it says of each frame, `senders`
-//! about frames of other tools, `losses` about overload, and `ending` about stops and lost interfaces.
-//! Here is what they share.
+//! - `opening`: opening a port, and the errors
+//! - `any`: all interfaces at once
+//! - `frames`: the data of each frame
+//! - `senders`: frames of other tools
+//! - `losses`: overload
+//! - `ending`: stops and lost interfaces
 //!
-//! Needs root, or a user that may make user namespaces; `ip` from iproute2; some tests `trafgen`
-//! (netsniff-ng), `tcpreplay` or /dev/net/tun. What is missing is said as `skipped: needs …`; with `CI=true` in the
-//! environment it is a failure. Everything happens on veth pairs in namespaces of the tests' own.
+//! This file contains what they share.
+//!
+//! Requires root, or a user that may create user namespaces, and `ip` from iproute2. Some tests need `trafgen` (netsniff-ng),
+//! `tcpreplay` or /dev/net/tun. A missing requirement is reported as `skipped: needs …`; with `CI=true` in the environment it is
+//! a failure. All tests use veth pairs in separate network namespaces.
 #![allow(unsafe_code)]
 
 #[path = "../support/mod.rs"]
@@ -33,10 +38,10 @@ fn open(config: &Config) -> AfPacket {
     AfPacket::open("vb", config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Checks the law of an ended port, and returns its counts.
+/// Checks the accounting of an ended port, and returns its counts.
 fn settled(port: &mut AfPacket, delivered: u64, told: u64) -> Counts {
     let counts = port.counts();
-    let dropped = counts.dropped.expect("this source can tell");
+    let dropped = counts.dropped.expect("this source counts drops");
     assert_eq!(
         counts.received,
         delivered + dropped,
@@ -45,19 +50,19 @@ fn settled(port: &mut AfPacket, delivered: u64, told: u64) -> Counts {
     assert_eq!(
         told + port.trailing_drops(),
         dropped,
-        "every drop is told once"
+        "every drop is reported once"
     );
     assert_eq!(counts.interface_dropped, Some(0));
     counts
 }
 
-/// A frame as it is on the wire, with these tags between the addresses and the type.
+/// A frame as on the wire, with these tags between the addresses and the type.
 fn tagged(tags: &[[u8; 4]], len: usize) -> Vec<u8> {
     let plain = sender::frame(0x0102_0304_0506_0708, len);
     [&plain[..12], &tags.concat(), &plain[12..]].concat()
 }
 
-/// Plain, 802.1Q, 802.1ad, and one in the other.
+/// Untagged, 802.1Q, 802.1ad, and 802.1Q within 802.1ad.
 fn four_kinds() -> [Vec<u8>; 4] {
     let (c, s) = ([0x81, 0x00, 0xA0, 0x64], [0x88, 0xA8, 0x00, 0xC8]);
     [

@@ -1,4 +1,4 @@
-//! A port is opened, and undoes what it did to its interface; or the error says what to do.
+//! Opening a port, which undoes its changes to the interface at the end; or an error with advice.
 
 use crate::open;
 use crate::support::{ip, lab, skip};
@@ -8,7 +8,7 @@ use forebay_net::link;
 #[test]
 fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
     lab(&[], || {
-        // What a process asked for with PACKET_MR_PROMISC does not show in the flags, but in the count.
+        // Promiscuous mode requested with PACKET_MR_PROMISC does not show in the flags, but in the count.
         let promiscuity = || {
             let text = ip("-d link show vb");
             let mut words = text
@@ -78,20 +78,20 @@ fn without_the_right_the_error_says_how_to_get_it() {
             text,
             "lo: opening a packet socket: operation not permitted (os error 1). \
              Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). \
-             Where user namespaces are allowed, unshare -rn gives you a network of your own to \
-             capture from"
+             Where user namespaces are allowed, unshare -rn provides a separate network to capture \
+             from"
         );
     };
-    // SAFETY: no arguments, no memory.
+    // SAFETY: takes no arguments and accesses no memory.
     if unsafe { libc::geteuid() } != 0 {
         return refused();
     }
     lab(&[], move || {
         let nobody = 65_534;
-        // SAFETY: the plain call, unlike the C library's, changes this thread alone, which then ends.
+        // SAFETY: the raw system call, unlike the C library's function, changes only this thread, which then ends.
         let changed = unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) };
         if changed < 0 {
-            return skip("a user beside root");
+            return skip("a user other than root");
         }
         refused();
     });

@@ -19,7 +19,7 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
         std::fs::write(&path, script).unwrap();
         let mut port = open(&Config::default());
         let trafgen = tool("trafgen")
-            .current_dir(&folder) // where it puts files of its own
+            .current_dir(&folder) // where it creates its own files
             .args([
                 "--dev",
                 "va",
@@ -52,7 +52,7 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
             "{}: {said}; {seen} seen",
             output.status
         );
-        // What the interfaces carried, since the cause may lie before the socket.
+        // Print the interfaces' counters, since the cause may precede the socket.
         assert_eq!(
             (ended.unwrap(), wrong),
             (Ended::Enough, 0),
@@ -77,7 +77,7 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
 fn frames_of_tcpreplay_arrive_as_they_were_sent() {
     lab(&["tcpreplay"], || {
         const ROUNDS: u64 = 2_000;
-        // Every length that an Ethernet of 1500 carries is tried, with and without tags.
+        // All lengths up to the MTU of 1500 bytes, with and without tags.
         let mut frames: Vec<_> = (0..100).map(|step| tagged(&[], 60 + step * 14)).collect();
         frames.extend(four_kinds());
         let folder = tempfolder("tcpreplay");
@@ -108,7 +108,7 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
             seen < sent
         });
         assert!(tcpreplay.wait().unwrap().success());
-        // What the interfaces carried, since the cause may lie before the socket.
+        // Print the interfaces' counters, since the cause may precede the socket.
         assert_eq!(
             (ended.unwrap(), wrong),
             (Ended::Enough, 0),

@@ -1,4 +1,4 @@
-//! What a reader that is not ours finds in a pcapng stream of simulated packets.
+//! The contents of a pcapng stream of simulated packets, read with an independent parser.
 
 use pcap_parser::{
     Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption, PcapNGReader,
@@ -24,8 +24,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Checks that every mark tells the gap in the sequence numbers before its packet; gives the
-    /// number of marks, and the packets missing before, between and behind, of `received` in all.
+    /// Checks that every mark reports the gap in the sequence numbers before its packet. Returns the number of marks, and the
+    /// number of packets missing anywhere, of `received` in all.
     pub fn gaps(&self, received: u64) -> (u64, u64) {
         let (mut next, mut marks, mut missing) = (0, 0, 0);
         for packet in &self.packets {
@@ -51,7 +51,7 @@ fn option(options: &[PcapNGOption<'_>], code: u16) -> u64 {
     })
 }
 
-/// Reads to the end; a torn block at the end is left out.
+/// Reads to the end; an incomplete block at the end is skipped.
 pub fn read(source: impl Read) -> Found {
     let mut reader = PcapNGReader::new(1 << 20, source).unwrap();
     let mut found = Found::default();
@@ -84,7 +84,7 @@ pub fn read(source: impl Read) -> Found {
     }
 }
 
-/// The label of simulated frames, read by hand: behind Ethernet, IPv4 and UDP.
+/// Parses the label of simulated frames, which follows Ethernet, IPv4 and UDP headers.
 fn sequence(frame: &[u8]) -> u64 {
     let label = |at: usize| u64::from_be_bytes(frame[at..at + 8].try_into().unwrap());
     assert_eq!(label(42), !label(50), "not a simulated frame");

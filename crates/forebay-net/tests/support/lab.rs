@@ -1,5 +1,4 @@
-//! A laboratory for tests on live interfaces: a network namespace of its own with a veth pair. No
-//! real interface is ever touched.
+//! A laboratory for tests on live interfaces: a separate network namespace with a veth pair. No real interface is touched.
 //!
 //! ```text
 //!  one thread, one anonymous namespace          lo   va ◀──── veth ────▶ vb
@@ -14,12 +13,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Set in a child that was started inside a user namespace, where it may make network namespaces.
+/// Set in a child process that was started in a user namespace, where it may create network namespaces.
 const INSIDE: &str = "FOREBAY_TEST_INSIDE";
-/// One laboratory at a time: they compete for two cores and measure losses.
+/// One laboratory at a time: tests would compete for two cores, and they measure losses.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs `body` in a namespace of its own, with `va` and `vb` up; or says why it cannot.
+/// Runs `body` in a separate namespace, with `va` and `vb` up; or reports why it cannot.
 pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
     let _alone = ALONE
         .lock()
@@ -51,7 +50,7 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
     }
 }
 
-/// Waits for an interface's carrier: the kernel notices a little later that the other side is up.
+/// Waits for an interface's carrier: the kernel notices with a delay that the other side is up.
 pub fn carries(link: &str) {
     let begun = Instant::now();
     while !ip(&format!("link show {link}")).contains("state UP") {
@@ -59,8 +58,8 @@ pub fn carries(link: &str) {
     }
 }
 
-/// The whole name of the running test, modules included: the harness gives it to the test's thread,
-/// and [`lab`] to the one inside.
+/// The full name of the running test, including modules. The harness gives it to the test's thread, and [`lab`] to the thread in
+/// the namespace.
 fn this_test() -> String {
     let name = thread::current().name().map(str::to_owned);
     let name = name.expect("tests run in threads with their names");
@@ -68,25 +67,25 @@ fn this_test() -> String {
     name
 }
 
-/// Says loudly that a test did not run. Where tests have to be whole (CI), that is a failure.
+/// Reports that a test did not run. In CI, where all tests must run, this is a failure.
 pub fn skip(needs: &str) {
     let text = format!("{}: skipped: needs {needs}", this_test());
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{text}");
     eprintln!("\n*** {text} ***");
 }
 
-/// Leaves this thread's network namespace for a new one, without IPv6 chatter.
+/// Moves this thread to a new network namespace without automatic IPv6 traffic.
 fn own_network() -> io::Result<()> {
-    // SAFETY: changes which network this thread sees; touches no memory.
+    // SAFETY: changes the network namespace of this thread; accesses no memory.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // Interfaces made from now on do not announce themselves. Without IPv6 there is nothing to do.
+    // Interfaces created from now on do not announce themselves. Without IPv6 there is nothing to do.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     Ok(())
 }
 
-/// An unprivileged user is root in a user namespace; only a process with one thread can enter one.
+/// An unprivileged user is root in a user namespace, but only a single-threaded process can enter one.
 fn again_as_namespace_root(why: &io::Error) {
     let unshare = |args: &[&str]| {
         let mut command = Command::new("unshare");
@@ -119,7 +118,7 @@ pub fn have(tool: &str) -> bool {
         .any(|folder| std::path::Path::new(folder).join(tool).is_file())
 }
 
-/// A command of this namespace, found also where only root looks.
+/// A command for this namespace, also found in root's directories.
 pub fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env(
@@ -129,7 +128,7 @@ pub fn tool(name: &str) -> Command {
     command
 }
 
-/// What `ip` says to these words; it must succeed.
+/// Runs `ip` with these words and returns its output. It must succeed.
 pub fn ip(words: &str) -> String {
     let output = tool("ip").args(words.split(' ')).output().expect("ip runs");
     assert!(
@@ -140,7 +139,7 @@ pub fn ip(words: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A classic capture file of these frames, as senders read them.
+/// A classic capture file of these frames, as input of the sending tools.
 pub fn classic(frames: &[Vec<u8>]) -> Vec<u8> {
     let words = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 262_144, 1_u32];
     let mut file: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

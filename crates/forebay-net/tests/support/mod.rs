@@ -1,4 +1,4 @@
-//! What the live tests of the port share: the laboratory, something to send with, and a reader.
+//! Shared by the live tests of the port: the laboratory, a sender, and a reader.
 
 mod lab;
 pub mod sender;
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Waits until a descriptor wakes us; `false` if it did not in time.
+/// Waits until the descriptor is ready; `false` if it was not in time.
 pub fn wait(fd: BorrowedFd<'_>, time: Duration) -> bool {
     let time = Timespec::try_from(time).expect("a short time");
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
@@ -21,15 +21,15 @@ pub fn wait(fd: BorrowedFd<'_>, time: Duration) -> bool {
 /// How a [`pump`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The port was at its end.
+    /// The port ended.
     End,
-    /// `each` wanted no more.
+    /// `each` returned `false`.
     Enough,
-    /// Nothing came for the given time.
+    /// No frame arrived within the given time.
     Silent,
 }
 
-/// Reads as a session does: bursts while there are frames, asleep while there are none.
+/// Reads as a session does: in bursts while there are frames, and sleeping while there are none.
 pub fn pump(
     port: &mut AfPacket,
     silence: Duration,

@@ -1,14 +1,14 @@
-//! Numbered frames, sent in batches, so that what is missing can be told by its number.
+//! Numbered frames, sent in batches, so that missing frames can be identified.
 
 use std::io;
 use std::mem::size_of_val;
 use std::ops::Range;
 
-/// An EtherType for local experiments (IEEE 802): nothing else in a laboratory uses it.
+/// An EtherType for local experiments (IEEE 802): only our frames use it in a laboratory.
 pub const TYPE: [u8; 2] = [0x88, 0xB5];
 const BATCH: usize = 32;
 
-/// A frame of `len` bytes with a number in it.
+/// A frame of `len` bytes that contains a number.
 pub fn frame(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0x5A; len];
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xEE, 2, 0, 0, 0, 0, 1]);
@@ -17,7 +17,7 @@ pub fn frame(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The number in a frame of ours.
+/// The number in one of our frames.
 pub fn number(bytes: &[u8]) -> Option<u64> {
     let ours = bytes.get(12..14)? == TYPE;
     ours.then(|| bytes[14..22].try_into().map(u64::from_be_bytes).ok())?
@@ -33,10 +33,10 @@ impl Sender {
         // SAFETY: reads the name, which lives until the call returns.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         assert!(index > 0, "{interface}: {}", io::Error::last_os_error());
-        // SAFETY: touches no memory of ours.
+        // SAFETY: passes no memory to the kernel.
         let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         assert!(raw >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: just made, nobody else has it.
+        // SAFETY: just created, nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
@@ -54,10 +54,10 @@ impl Sender {
         Sender(fd)
     }
 
-    /// Keeps this thread on one processor: veth queues frames for each, and a sender that moves
-    /// between two would see its frames overtake each other.
+    /// Pins this thread to one processor: veth has a queue for each, and frames of a sender that moves between processors would
+    /// overtake each other.
     pub fn pinned(interface: &str) -> Self {
-        // SAFETY: a set of bits, for which all zero is the empty set.
+        // SAFETY: a bit set, for which all zeros are the empty set.
         let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         let len = size_of_val(&cpus);
         // SAFETY: the kernel writes at most `len` bytes of the set.
@@ -77,7 +77,7 @@ impl Sender {
         Sender::open(interface)
     }
 
-    /// Sends the frames with these numbers, each of `len` bytes; the error says how far it came.
+    /// Sends the frames with these numbers, each of `len` bytes. The error reports how many were sent.
     pub fn numbers(&self, numbers: Range<u64>, len: usize) -> Result<(), (u64, io::Error)> {
         let mut at = numbers.start;
         while at < numbers.end {
@@ -88,7 +88,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends these frames once; all of them.
+    /// Sends all of these frames once.
     pub fn frames(&self, frames: &[Vec<u8>]) {
         let mut at = 0;
         while at < frames.len() {
@@ -104,7 +104,7 @@ impl Sender {
         };
         let mut parts: Vec<_> = frames.iter().map(part).collect();
         let message = |part: &mut libc::iovec| {
-            // SAFETY: an address, lengths and pointers, all of which may be zero.
+            // SAFETY: all fields are addresses, lengths or pointers, which may be zero.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;

@@ -1,9 +1,9 @@
-//! Bytes that go past the buffer and through it: none is lost, none comes before its time, and all are counted.
+//! Bytes that go past the buffer and through it: none is lost or early, and all are counted.
 
 use super::*;
 use rustix::pipe::fcntl_setpipe_size;
 
-/// A configuration under which every byte goes through the buffer, and otherwise as without.
+/// A configuration that sends every byte through the buffer, and otherwise behaves as without it.
 fn through_the_buffer(capacity_bytes: usize) -> Config {
     Config {
         read_rate: Some(u64::MAX >> 8),
@@ -11,7 +11,7 @@ fn through_the_buffer(capacity_bytes: usize) -> Config {
     }
 }
 
-/// Runs from `source` to `target`; tells how far it is now and then, where asked.
+/// Moves bytes from `source` to `target`; reports progress if requested.
 fn between(
     source: impl Into<OwnedFd>,
     target: impl Into<OwnedFd>,
@@ -37,7 +37,7 @@ fn what_pipes_hold_goes_past_the_buffer_and_the_rest_into_it() {
     let total = 8 << 20;
     for (beside, most_passed) in [(0, 0), (1 << 20, 4 << 20), (16 << 20, total)] {
         let mut lab = lab_beside(config(16 << 20), 1, Some(beside));
-        // Nobody reads until all is taken: the pipes on both ends hold a MiB each at most.
+        // Nothing is read until everything is taken: the pipes at both ends hold at most 1 MiB each.
         assert_eq!(produce(lab.producer, noise(total)).join().unwrap(), total);
         assert!(all_of(lab.consumers.remove(0)) == noise(total));
         let summary = lab.running.join().unwrap();
@@ -59,7 +59,7 @@ fn pages_with_few_bytes_do_not_keep_the_buffer_from_being_filled() {
     let sent = noise(60_000);
     for piece in sent.chunks(100) {
         lab.producer.write_all(piece).unwrap();
-        // It is taken at once, a page for each.
+        // Everything is taken at once, a page for each record.
         while rustix::io::ioctl_fionread(&lab.producer).unwrap() > 0 {
             thread::yield_now();
         }
@@ -72,16 +72,16 @@ fn pages_with_few_bytes_do_not_keep_the_buffer_from_being_filled() {
 
 #[test]
 fn all_of_the_buffer_is_there_for_who_writes_before_anybody_reads() {
-    // Pages that are full, and pages that hold no second record; pipes as large as the buffer, and smaller ones.
+    // Full pages, and pages that cannot hold a second record; pipes as large as the buffer, and smaller ones.
     for (record, beside) in [(1 << 16, 1 << 20), (3500, 1 << 20), (1 << 16, 1 << 18)] {
         let mut lab = lab_beside(config(1 << 20), 1, Some(beside));
-        // The pipe behind holds next to nothing.
+        // The output's pipe holds next to nothing.
         fcntl_setpipe_size(&lab.consumers[0], 4096).unwrap();
         let sent = noise(1 << 20);
         for piece in sent.chunks(record) {
             lab.producer.write_all(piece).unwrap();
         }
-        // All of it is taken: nothing is left in the pipe in front.
+        // Everything is taken: nothing remains in the input's pipe.
         while rustix::io::ioctl_fionread(&lab.producer).unwrap() > 0 {
             thread::yield_now();
         }
@@ -103,7 +103,7 @@ fn no_more_is_held_than_the_buffer_and_pipes_as_large() {
     };
     let running = between(source, target, config, &control, Some(tell));
     let producing = produce(producer, noise(16 << 20));
-    // Nobody reads until as much as goes in is in.
+    // Nothing is read until all of the input is taken.
     let mut most = 0;
     for progress in told.iter().take(100) {
         most = most.max(progress.bytes_read - progress.bytes_written);
@@ -115,7 +115,7 @@ fn no_more_is_held_than_the_buffer_and_pipes_as_large() {
     assert!(running.join().unwrap().is_fine());
 }
 
-/// Gives up the processor for up to 200 turns, every eighth time.
+/// Yields the processor up to 200 times, on every eighth call.
 fn dawdle(dice: &mut Dice) {
     if dice.below(8) == 0 {
         (0..dice.below(200)).for_each(|_| thread::yield_now());
@@ -127,12 +127,12 @@ fn order_and_counts_hold_however_the_neighbours_stall() {
     let sent = noise(6_000_000);
     let mut passed = 0;
     for seed in 1..=16 {
-        // Hardly anything fits the pipes, a part of the bytes, or all.
+        // The pipes hold hardly any bytes, a part of them, or all.
         let beside = [1 << 14, 1 << 16, 1 << 18][seed as usize % 3];
         let mut lab = lab_beside(config(1 << 18), 1, Some(beside));
         let mut consumer = lab.consumers.remove(0);
         if seed % 2 == 0 {
-            // Full after a page: bytes change ways all the time.
+            // Full after one page: bytes change paths all the time.
             fcntl_setpipe_size(&consumer, 4096).unwrap();
         }
         let (mut producer, bytes) = (lab.producer, sent.clone());
@@ -182,7 +182,7 @@ fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
     let passed = |config: Config, outputs| {
         let lab = lab(config, outputs);
         let producing = produce(lab.producer, noise(100_000));
-        // The second one's pipe holds all of it while the first one is read.
+        // The second input's pipe holds all of its bytes while the first one is read.
         for consumer in &lab.consumers {
             fcntl_setpipe_size(consumer, 1 << 20).unwrap();
         }
@@ -210,7 +210,7 @@ fn a_files_pages_are_copied_since_its_owner_may_change_them() {
     fcntl_setpipe_size(&target, 1 << 20).unwrap();
     let source = File::open(&path).unwrap();
     let running = between(source, target, config.clone(), &control, None);
-    // All of it is in the pipe behind; what becomes of the file is of no account any more.
+    // All bytes are in the output's pipe; the file does not matter any more.
     let summary = running.join().unwrap();
     std::fs::write(&path, [0; 500_000]).unwrap();
     let mut received = Vec::new();
@@ -218,7 +218,7 @@ fn a_files_pages_are_copied_since_its_owner_may_change_them() {
     assert!(received == noise(500_000));
     assert_eq!((summary.bytes_written, summary.bytes_passed), (500_000, 0));
 
-    // And writing to a file may wait, which is for the thread that drains.
+    // Writing to a file may also block, and belongs to the writing thread.
     let (source, producer) = pipe().unwrap();
     let target = File::create(&path).unwrap();
     let running = between(source, target, config, &control, None);

@@ -1,10 +1,11 @@
-//! The thread that compresses finished files, when nobody else wants the processor.
+//! The thread that compresses finished files, with idle processor time.
 //!
 //! ```text
 //!  NAME ──zstd──▶ NAME.zst.part ─▶ synced, as the policy asks ─▶ NAME.zst ─▶ folder synced ─▶ NAME removed
 //! ```
-//! At any moment one of the two is whole: a crash leaves both, never none. The capture does not wait for it: files wait
-//! in [`Kept`], and where too many do, the next ones stay as they are.
+//!
+//! At any moment at least one of the two files is complete: a crash may leave both, but never none. The capture does not wait for
+//! this thread. Files wait in [`Kept`]; if too many are waiting, further files stay uncompressed.
 
 use super::{
     super::Control,
@@ -24,7 +25,7 @@ use zstd_safe::{
     CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, zstd_sys::ZSTD_EndDirective as Then,
 };
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const CHUNK: usize = 128 << 10;
 
 pub(in crate::session) struct Compressor {
@@ -33,10 +34,10 @@ pub(in crate::session) struct Compressor {
 }
 
 impl Compressor {
-    /// Compresses what is `kept`, at this level.
+    /// Starts a thread that compresses the files of `kept` at this level.
     ///
     /// # Errors
-    /// There is no memory, or no thread to be had.
+    /// No memory or thread is available.
     pub(super) fn start(kept: Kept, level: i32, syncs: bool) -> Result<Self> {
         let failed = |cause| Error::new("compression", "starting a thread").because(cause);
         let mut worker = Worker {
@@ -56,7 +57,8 @@ impl Compressor {
         })
     }
 
-    /// Waits for what is left, which `observe` hears of, until it is done or somebody asks to stop once more.
+    /// Waits until the remaining files are compressed, or until another stop is requested. Reports the number of remaining files
+    /// to `observe`.
     pub fn finish(mut self, control: &Control, observe: impl FnOnce(usize)) {
         let left = self.kept.end();
         let stops = control.stops();
@@ -76,7 +78,7 @@ impl Compressor {
         self.kept.end();
         self.kept.give_up();
         if let Some(thread) = self.thread.take() {
-            // A panic of its own was printed; the files are there.
+            // The thread printed its own panic; the files are still present.
             let _ = thread.join();
         }
     }
@@ -98,13 +100,13 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
-        // Of this thread only. Where it is refused, packing competes with capturing.
+        // For this thread only. If it is denied, compression competes with the capture.
         let _ = rustix::process::setpriority_process(None, 19);
         while let Some(path) = self.kept.next() {
             if let Err(cause) = self.pack(&path) {
                 let error = Error::new(path.display().to_string(), "compressing it").because(cause);
                 self.kept
-                    .failed(&error.advise("The file is whole, and stays as it is"));
+                    .failed(&error.advise("The file is complete, and stays uncompressed"));
             }
         }
     }
@@ -125,7 +127,7 @@ impl Worker {
             }
             replaced
         });
-        // What has its name is not called so any more.
+        // If the file was renamed, this name no longer exists.
         let _ = remove(&part);
         done
     }
@@ -137,14 +139,14 @@ impl Worker {
         self.kept.replace(name, before, len)
     }
 
-    /// Compresses `path` into `part`; says how many bytes were read and written, or that nobody wants it any more.
+    /// Compresses `path` into `part`. Returns the numbers of bytes read and written, or `None` if the file is no longer wanted.
     fn write(&mut self, path: &Path, part: &Path) -> io::Result<Option<(u64, u64)>> {
         let mut options = OpenOptions::new();
         let mut from = options
             .read(true)
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)?;
-        // What a capture left that was killed.
+        // A remainder of a capture that was killed.
         let _ = remove(part);
         let mut options = OpenOptions::new();
         let mut to = options
@@ -152,7 +154,7 @@ impl Worker {
             .create_new(true)
             .mode(0o600)
             .open(part)?;
-        // The last frame may have been left in its middle.
+        // The last frame may be incomplete.
         let reset = self.context.reset(ResetDirective::SessionOnly);
         reset.map_err(zstd_failed)?;
         let (mut before, mut after) = (0, 0);
@@ -176,7 +178,7 @@ impl Worker {
         Ok(Some((before, after)))
     }
 
-    /// Compresses the first `read` bytes of the input, or ends the frame where there are none; says how many came of it.
+    /// Compresses the first `read` bytes of the input, or ends the frame if `read` is 0. Returns the number of compressed bytes.
     fn put(&mut self, read: usize, to: &mut File) -> io::Result<u64> {
         let mut input = InBuffer::around(&self.input[..read]);
         let then = match read {
@@ -200,7 +202,7 @@ impl Worker {
     }
 }
 
-/// Packs at `level`, with a check sum behind each file.
+/// A compressor with this `level`, which writes a checksum at the end of each file.
 fn context(level: i32) -> io::Result<CCtx<'static>> {
     let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
     let mut context = CCtx::try_create().ok_or_else(no_memory)?;

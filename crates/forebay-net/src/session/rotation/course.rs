@@ -1,14 +1,14 @@
-//! A series under way, as the session sees it: how far it is, and what every file of it begins with.
+//! The session's state of a series of files: the current file, and the bytes that every file begins with.
 
 use super::{Namer, Register, Rotation, Turns};
 use forebay::{Result, time::Clock};
 use std::collections::VecDeque;
 
-/// What comes behind the last packet of a file.
+/// A step after the last packet of a file.
 pub(in crate::session) enum Step {
-    /// Bytes that are no packet.
+    /// Append bytes that are not a packet.
     Append(Vec<u8>),
-    /// What follows goes to the next file.
+    /// Switch to the next file.
     NextOutput,
 }
 
@@ -19,17 +19,17 @@ pub(in crate::session) struct Course {
     /// Files begun, the first one included.
     begun: u64,
     most: u64,
-    /// What was told so far that every file has to begin with.
+    /// The bytes that every file has to begin with.
     beginning: Vec<Vec<u8>>,
-    /// What has to be done before the next packet. Each step waits for room, and none is done twice.
+    /// Steps to do before the next packet. Each waits for room, and none is done twice.
     steps: VecDeque<Step>,
 }
 
 impl Course {
-    /// Orders the first file, which begins at `now` and `wall` as with [`Turns::new`].
+    /// Registers the first file, which begins at `now` and `wall` as with [`Turns::new`].
     ///
     /// # Errors
-    /// Its name cannot be made.
+    /// Its name cannot be formed.
     pub fn new(rotation: &Rotation, register: Register, now: u64, wall: u64) -> Result<Self> {
         let mut namer = Namer::new(rotation);
         register.order(namer.next(wall, true)?);
@@ -44,33 +44,33 @@ impl Course {
         })
     }
 
-    /// Every file begins with these bytes, too.
+    /// Adds bytes that every further file begins with, too.
     pub fn begins_with(&mut self, bytes: &[u8]) {
         self.beginning.push(bytes.to_owned());
     }
 
-    /// Whether there may be another file.
+    /// Whether another file is permitted.
     pub fn may_turn(&self) -> bool {
         self.begun < self.most
     }
 
-    /// The file that packets go to, 1 first.
+    /// The number of the current file, from 1.
     pub fn number(&self) -> u64 {
         self.begun
     }
 
-    /// Whether it is time for the next file.
+    /// Whether the next file is due.
     pub fn is_due(&mut self, now: u64, clock: &Clock) -> bool {
         let wall = self.wall(clock);
         self.turns.is_due(now, wall)
     }
 
-    /// When it will be, on `clock`.
+    /// The time at which the next file is due, on `clock`.
     pub fn due_at(&self, now: u64, clock: &Clock) -> u64 {
         now.saturating_add(self.turns.due_in(now, self.wall(clock)))
     }
 
-    /// This file lasts until it is time again.
+    /// Continues the current file until the next due time.
     pub fn postpone(&mut self, now: u64, clock: &Clock) {
         let wall = self.wall(clock);
         self.turns.turned(now, wall, true);
@@ -83,10 +83,10 @@ impl Course {
         }
     }
 
-    /// Orders the next file: `end` belongs to this one. `by_time`: it was time for it, or somebody said so.
+    /// Registers the next file. `end` belongs to the current one. `by_time`: the file was due, or the switch was requested.
     ///
     /// # Errors
-    /// Its name cannot be made.
+    /// Its name cannot be formed.
     pub fn turn(&mut self, end: Vec<Vec<u8>>, now: u64, wall: u64, by_time: bool) -> Result<()> {
         self.turns.turned(now, wall, by_time);
         self.register.order(self.namer.next(wall, by_time)?);
@@ -98,13 +98,13 @@ impl Course {
         Ok(())
     }
 
-    /// Whether steps are left.
+    /// Whether steps remain.
     #[inline]
     pub fn is_turning(&self) -> bool {
         !self.steps.is_empty()
     }
 
-    /// The next step, which the caller does, and then says so with [`did`](Self::did).
+    /// The next step. The caller performs it and then calls [`did`](Self::did).
     pub fn step(&self) -> Option<&Step> {
         self.steps.front()
     }

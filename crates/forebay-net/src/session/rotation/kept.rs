@@ -1,13 +1,13 @@
-//! Files that are complete: which of them are kept, and which wait to be compressed.
+//! Complete files: which of them to keep, and which wait to be compressed.
 //!
 //! ```text
 //!  writer's thread                                         compressor's thread
 //!  complete ─▶ add ─▶ │ oldest …        … newest │ ─▶ next ─▶ NAME.zst.part ─▶ NAME.zst
-//!                       │ make_room                                              │ replace: NAME goes
+//!                       │ make_room                                              │ replace: NAME removed
 //!                       ▼ removed
 //! ```
-//! One lock is between the two. It is held while a file is renamed or removed, so that neither does that to a file of the
-//! other's; never while one is read, written or synced. The session's thread does not know it.
+//! One lock is shared by the writer and the compressor. It is held while a file is renamed or removed, so that neither does that
+//! to a file of the other. It is never held while a file is read, written or synced. The session's thread does not use it.
 
 use super::{Register, names::behind};
 use forebay::{Error, Result};
@@ -22,16 +22,16 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// Most files that wait to be compressed; what is finished then stays as it is.
+/// Maximum number of files that wait to be compressed; further files stay uncompressed.
 const MOST_WAITING: usize = 256;
 
-/// The complete files of a series; clones are the same one.
+/// The complete files of a series. Clones share them.
 #[derive(Clone)]
 pub(super) struct Kept(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
-    /// A file waits, or none ever will again.
+    /// A file waits, or there will be no more.
     changed: Condvar,
     register: Register,
     /// Whether files are to be compressed.
@@ -42,10 +42,10 @@ struct Shared {
 
 #[derive(Default)]
 struct Inner {
-    /// Files and their sizes, oldest first, where old ones are removed.
+    /// Files and their sizes, oldest first; only if old files are removed.
     files: VecDeque<(PathBuf, u64)>,
     waiting: VecDeque<PathBuf>,
-    /// What is being compressed. It is taken away where the file goes, or nobody wants to wait for it.
+    /// The file being compressed. Set to `None` when the file is removed, or when nothing waits for it any more.
     in_hand: Option<PathBuf>,
     is_over: bool,
 }
@@ -73,7 +73,7 @@ impl Kept {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file is complete, and has its name.
+    /// Records a complete file under its final name.
     pub fn add(&self, path: &Path, len: u64) {
         let mut inner = self.inner();
         self.0.register.finished(path);
@@ -91,10 +91,10 @@ impl Kept {
         self.0.changed.notify_all();
     }
 
-    /// Removes the oldest files until there are fewer than `files`, and no more than `bytes` in them.
+    /// Removes the oldest files until fewer than `files` remain, with at most `bytes` in total.
     ///
     /// # Errors
-    /// One cannot be removed.
+    /// A file cannot be removed.
     pub fn make_room(&self, files: u64, bytes: u64) -> Result<()> {
         let mut inner = self.inner();
         while inner.files.len() as u64 >= files || inner.bytes() > bytes {
@@ -103,7 +103,7 @@ impl Kept {
             };
             inner.waiting.retain(|waiting| *waiting != oldest);
             if inner.in_hand.as_ref() == Some(&oldest) {
-                // It may have the other name already, and not be without this one yet.
+                // It may already have its new name, while the old one still exists.
                 inner.in_hand = None;
                 remove(&packed(&oldest))?;
             }
@@ -124,15 +124,15 @@ impl Kept {
         inner.in_hand.clone()
     }
 
-    /// Whether the file in hand is still to be compressed.
+    /// Whether the file in hand still has to be compressed.
     pub fn is_wanted(&self) -> bool {
         self.inner().in_hand.is_some()
     }
 
-    /// Gives what the file in hand became its name, if it is still wanted.
+    /// Renames the compressed file to its final name, if it is still wanted.
     ///
     /// # Errors
-    /// Another file has the name by now, or it cannot be renamed.
+    /// Another file already has the name, or the file cannot be renamed.
     pub fn name(&self, part: &Path, name: &Path) -> io::Result<bool> {
         let inner = self.inner();
         if inner.in_hand.is_some() {
@@ -141,14 +141,15 @@ impl Kept {
         Ok(inner.in_hand.is_some())
     }
 
-    /// Removes the file in hand, in whose place another one is, of `len` bytes; or that one, where it is not wanted any more.
+    /// Removes the file in hand, which a compressed file of `len` bytes replaces. If the file in hand is no longer wanted,
+    /// removes the compressed file instead.
     ///
     /// # Errors
-    /// What is to be removed cannot be.
+    /// The file cannot be removed.
     pub fn replace(&self, by: &Path, before: u64, len: u64) -> io::Result<()> {
         let mut inner = self.inner();
         let Some(path) = inner.in_hand.clone() else {
-            // It stays, or went: there are not to be two of it.
+            // The original stays or was removed: only one of the two may remain.
             return remove(by).map_err(io::Error::other);
         };
         fs::remove_file(&path)?;
@@ -160,7 +161,7 @@ impl Kept {
         Ok(())
     }
 
-    /// No more files will come. Says how many are still to be compressed.
+    /// Declares that no more files will come. Returns the number of files that remain to be compressed.
     pub fn end(&self) -> usize {
         let mut inner = self.inner();
         inner.is_over = true;
@@ -168,7 +169,7 @@ impl Kept {
         inner.waiting.len() + usize::from(inner.in_hand.is_some())
     }
 
-    /// Those that are not compressed yet stay as they are.
+    /// Leaves the remaining files uncompressed.
     pub fn give_up(&self) {
         let mut inner = self.inner();
         let left = inner.waiting.len() + usize::from(inner.in_hand.is_some());
@@ -177,9 +178,9 @@ impl Kept {
         self.0.register.left(left as u64);
     }
 
-    /// The file in hand could not be compressed.
+    /// Records that the file in hand could not be compressed.
     pub fn failed(&self, error: &Error) {
-        // Where it was removed meanwhile, that is why.
+        // If the file was removed meanwhile, that is the cause.
         if self.inner().in_hand.take().is_some() {
             self.0.register.not_compressed(error);
         }
@@ -192,23 +193,23 @@ impl Inner {
     }
 }
 
-/// What `path` is called when it is compressed.
+/// The name of `path` after compression.
 pub(super) fn packed(path: &Path) -> PathBuf {
     behind(path, ".zst")
 }
 
-/// What `name` is called until it is complete.
+/// The name of the file `name` until it is complete.
 pub(super) fn part(name: &Path) -> PathBuf {
     behind(name, ".part")
 }
 
-/// Renames a file to a name that nothing has.
+/// Renames a file to an unused name.
 ///
 /// # Errors
-/// Something has it (`AlreadyExists`), or it cannot be renamed.
+/// The name is in use (`AlreadyExists`), or the file cannot be renamed.
 pub(super) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system without that flag (man 2 rename).
+        // File systems without that flag (man 2 rename).
         Err(Errno::INVAL | Errno::NOSYS) => {}
         answer => return Ok(answer?),
     }
@@ -217,12 +218,12 @@ pub(super) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
         Err(_) => {}
     }
-    // One without links either: an empty file of ours takes the name first.
+    // File systems without links, too: reserve the name with an empty file first.
     fs::File::create_new(to)?;
     fs::rename(from, to)
 }
 
-/// Where nothing is, nothing is to be done. A link is removed itself.
+/// A missing file is not an error. A symbolic link itself is removed.
 pub(super) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Several files, one after another: when the next one begins, what it is called, and what is kept.
+//! Capture to a series of files: when the next file begins, how files are named, and which are kept.
 //!
 //! ```text
 //!  session's thread                                 writer's thread
@@ -7,10 +7,14 @@
 //!           └─▶ end of this file │ order │ beginning of the next        (in the store's buffers)
 //!                                                  compressor's thread:  NAME ─▶ NAME.zst
 //! ```
-//! [`Rotation`] is what was asked for. `turns` and `names` are pure arithmetic on times and numbers; the `course` has them
-//! and knows what belongs between the last packet of one file and the first of the next. Only the `shelf` touches files,
-//! between two buffers, so a file system that takes its time stops nobody but the writer; the `register` is between them.
-//! What is complete is `kept`, until a newer file takes its place, and the `compressor` makes less of it.
+//!
+//! - [`Rotation`] contains the settings.
+//! - `turns` and `names` are pure functions of times and numbers.
+//! - `course` uses both, and orders what is written between the last packet of a file and the first packet of the next.
+//! - `shelf` is the only part that touches the files being written, between two buffers, so a slow file system delays only the
+//!   writer. `register` connects it with the session.
+//! - `kept` holds the complete files until newer ones replace them.
+//! - `compressor` compresses them.
 
 mod compressor;
 mod course;
@@ -40,10 +44,10 @@ use std::{
     time::Duration,
 };
 
-/// A capture in several files.
+/// Settings for a capture to several files.
 ///
-/// A file is over when the first of `every`, `interval`, `bytes` and `packets` says so; at least one of them is needed.
-/// The two times hold without traffic, too. A file has its name with `.part` behind it until it is complete.
+/// A file ends when the first of `every`, `interval`, `bytes` and `packets` is reached; at least one of them is required. The two
+/// times apply without traffic, too. A file's name ends in `.part` until the file is complete.
 ///
 /// ```
 /// use forebay_net::session::{Names, Rotation};
@@ -59,33 +63,32 @@ use std::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rotation {
-    /// What the files are called after; its extension chooses the format.
+    /// The base name of the files; its extension selects the format.
     pub path: PathBuf,
-    /// How names are made of it.
+    /// How file names are derived from `path`.
     pub names: Names,
-    /// The next file begins after this time, which jumps of the clock do not change.
+    /// Begin the next file after this time, measured on the monotonic clock.
     pub every: Option<Duration>,
-    /// A file that was begun for another reason does not begin that time anew.
+    /// If set, a file begun for another reason does not restart that time.
     pub steady: bool,
-    /// The next file begins when the wall clock shows a multiple of this time since 1970.
+    /// Begin the next file when the wall clock reaches a multiple of this time since 1970.
     pub interval: Option<Duration>,
-    /// A file that has this many bytes gets no more packets.
+    /// A file of at least this size in bytes gets no more packets.
     pub bytes: Option<u64>,
-    /// Most packets in a file.
+    /// Maximum number of packets in a file.
     pub packets: Option<u64>,
-    /// Most files that are kept, the one being written included: for the next one the oldest is removed.
+    /// Maximum number of files that are kept, including the one being written. The oldest is removed for the next one.
     pub keep_files: Option<u64>,
-    /// Most bytes that are kept, with `bytes` for the file being written: at least twice as many.
+    /// Maximum total bytes that are kept, with `bytes` reserved for the file being written: at least twice `bytes`.
     pub keep_bytes: Option<u64>,
-    /// The capture stops behind so many files.
+    /// Stop the capture after this many files.
     pub stop_after: Option<u64>,
-    /// Finished files are compressed with zstd at this level, 1 to 19, by a thread of its own: `NAME.zst` takes the place
-    /// of `NAME`.
+    /// Compress finished files with zstd at this level, 1 to 19, in a separate thread: `NAME.zst` replaces `NAME`.
     pub compress: Option<i32>,
 }
 
 impl Rotation {
-    /// Files called after `path`, without saying when one is over.
+    /// Files named after `path`, without any condition that ends a file.
     pub fn of(path: impl Into<PathBuf>, names: Names) -> Self {
         Rotation {
             path: path.into(),
@@ -102,24 +105,24 @@ impl Rotation {
         }
     }
 
-    /// Checks that it makes sense.
+    /// Checks that the settings are consistent.
     ///
     /// # Errors
-    /// Nothing says when a file is over, a limit is 0, the sizes contradict each other, or a name cannot be made.
+    /// No condition ends a file, a limit is 0, the sizes contradict each other, or a name cannot be formed.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, advice: &str| Err(Error::new("rotation", what).advise(advice));
         let times = [self.every, self.interval];
         let limits = [self.bytes, self.packets];
         if times.iter().all(Option::is_none) && limits.iter().all(Option::is_none) {
             return bad(
-                "nothing says when the next file begins",
+                "no condition ends a file",
                 "Give a time, a size or a count of packets",
             );
         }
         let counts = [self.keep_files, self.keep_bytes, self.stop_after];
         let is_zero = |limit: &Option<u64>| *limit == Some(0);
         if times.contains(&Some(Duration::ZERO)) || limits.iter().chain(&counts).any(is_zero) {
-            return bad("a limit of 0 leaves nothing", "Use 1 or more");
+            return bad("a limit of 0 allows nothing", "Use 1 or more");
         }
         if self
             .compress
@@ -131,15 +134,15 @@ impl Rotation {
             && self.bytes.is_none_or(|each| each > all / 2)
         {
             return bad(
-                "all files together have to have room for two",
-                "Give each file a size, at most half of all",
+                "the total size must have room for two files",
+                "Limit each file's size to at most half of the total",
             );
         }
         Namer::new(self).next(0, true).map(drop)
     }
 
-    /// Whether a file of this series may take the place of `path`, or its `.part` or `.zst` may: where names are numbered,
-    /// what is there already does not matter.
+    /// Whether a file of this series may replace `path`, or the file's `.part` or `.zst` may. With numbered names, files are
+    /// replaced whether they existed before or not.
     ///
     /// ```
     /// use forebay_net::session::{Names, Rotation};
@@ -171,10 +174,10 @@ impl Rotation {
     }
 }
 
-/// What stands where a series is written, and the thread that compresses what is finished, if that is asked for.
+/// Creates the shelf for a series, and the thread that compresses finished files, if requested.
 ///
 /// # Errors
-/// Another capture writes there, or that thread cannot be had.
+/// Another capture writes the same files, or the thread cannot be created.
 pub(super) fn shelf(
     rotation: &Rotation,
     register: Register,

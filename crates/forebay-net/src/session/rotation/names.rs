@@ -1,4 +1,4 @@
-//! What files are called: as tcpdump does it, and as dumpcap does it. Pure, but for the time zone.
+//! File names of a series, in the schemes of tcpdump and dumpcap. Pure, except for the time zone.
 
 use super::Rotation;
 use forebay::{Error, Result};
@@ -8,37 +8,37 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How names are made of the path that was given.
+/// How file names are derived from the given path.
 ///
 /// | | `-w a.pcapng` becomes |
 /// |---|---|
 /// | `Numbered` | `a.pcapng`, `a.pcapng1`, `a.pcapng2`, …; in a ring of 24 files `a.pcapng00` to `a.pcapng23` and again |
-/// | `Timed` | `a.pcapng` with strftime's `%` replaced, and a number for all but the first file of a time, where there may be several |
+/// | `Timed` | `a.pcapng` with strftime's `%` sequences replaced; further files of the same time get a number appended |
 /// | `Dumpcap` | `a_00001_20261121143000.pcapng`, and so on |
 ///
-/// Times are local ones. Files of a ring replace each other, and numbered ones replace those of an earlier capture; a name
-/// made of a time replaces nothing: where a file has it already, the new one is called so with `.1`, `.2`, … behind it.
+/// Times are local. Files of a ring replace each other, and numbered files replace those of an earlier capture. Names that
+/// contain a time replace nothing: if the name is in use, the new file gets `.1`, `.2`, … appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// As `tcpdump -C`.
+    /// Like `tcpdump -C`.
     Numbered,
-    /// As `tcpdump -G`.
+    /// Like `tcpdump -G`.
     Timed,
-    /// As `dumpcap -b`.
+    /// Like `dumpcap -b`.
     Dumpcap,
 }
 
-/// Gives the names of a series, in order.
+/// Returns the names of a series, in order.
 pub(super) struct Namer {
     path: PathBuf,
     names: Names,
-    /// Names given so far; for timed ones, to files of the same time.
+    /// Names returned so far; with `Timed`, for the present time.
     given: u64,
-    /// Behind it the numbers begin anew.
+    /// The number at which numbering restarts.
     ring: Option<u64>,
-    /// Digits that a number has at least; where there are any, the first file has a number as well.
+    /// The minimum number of digits. If it is not 0, the first file has a number, too.
     digits: usize,
-    /// When the files of now began.
+    /// The time at which the files of the present period began.
     began_ns: u64,
     zone: TimeZone,
 }
@@ -59,10 +59,10 @@ impl Namer {
         }
     }
 
-    /// The name of the next file, which begins at `wall_ns`, because it is time or for another reason.
+    /// Returns the name of the next file, which begins at `wall_ns`, because it is due (`by_time`) or for another reason.
     ///
     /// # Errors
-    /// The path has a `%` that means nothing.
+    /// The path contains an invalid `%` sequence.
     pub fn next(&mut self, wall_ns: u64, by_time: bool) -> Result<PathBuf> {
         if by_time {
             self.began_ns = wall_ns;
@@ -97,10 +97,10 @@ impl Namer {
         }
         let bad = |why: String| {
             Error::new(self.path.display().to_string(), why)
-                .advise("Write a % that is none of strftime's as %%")
+                .advise("Write %% for a % that is not part of a strftime sequence")
         };
         let Some(pattern) = self.path.to_str() else {
-            return Err(bad("a name with a time has to be UTF-8".into()));
+            return Err(bad("a name with a time must be UTF-8".into()));
         };
         let name = BrokenDownTime::from(&self.local(self.began_ns)).to_string(pattern);
         name.map(PathBuf::from)
@@ -129,14 +129,14 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(0, |log| log as usize + 1)
 }
 
-/// `path` with `more` directly behind it.
+/// Appends `more` directly to `path`.
 pub(super) fn behind(path: &Path, more: impl AsRef<OsStr>) -> PathBuf {
     let mut name: OsString = path.into();
     name.push(more);
     name.into()
 }
 
-/// Where `path` lies.
+/// The folder of `path`.
 pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -1,4 +1,4 @@
-//! What session and writer tell each other of files.
+//! File names and results that the session and the writer exchange.
 
 use forebay::Error;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Names of files that are told at the end.
+/// Number of file names in the summary.
 const LAST: usize = 16;
 
 /// The files of a capture.
@@ -18,17 +18,17 @@ const LAST: usize = 16;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// Files that were completed; one to which not a byte was written is none.
+    /// Completed files. A file without a single byte is removed and not counted.
     pub written: u64,
-    /// Of these, removed for newer ones.
+    /// Of these, files removed for newer ones.
     pub removed: u64,
-    /// The newest of those that are left, in order, at most 16.
+    /// The newest remaining files, in order, at most 16.
     pub last: VecDeque<PathBuf>,
-    /// What became of those that were to be compressed.
+    /// Results of compression.
     pub compressed: Compressed,
 }
 
-/// Finished files that were to be compressed.
+/// The compression of finished files.
 ///
 /// ```
 /// let none = forebay_net::session::Compressed::default(); // nobody asked for it
@@ -38,25 +38,25 @@ pub struct Files {
 pub struct Compressed {
     /// Files that were compressed.
     pub files: u64,
-    /// Bytes that they had before.
+    /// Their bytes before compression.
     pub bytes_before: u64,
-    /// Bytes that they have since.
+    /// Their bytes after compression.
     pub bytes: u64,
-    /// Files that stayed as they were, because too many waited already, or whoever stopped would not wait for them.
+    /// Files left uncompressed, because too many were waiting or the user stopped the compression.
     pub left: u64,
-    /// Files that stayed as they were, because compressing them failed.
+    /// Files left uncompressed, because compression failed.
     pub failed: u64,
-    /// The first of these failures, told whole.
+    /// The full text of the first such failure.
     pub error: Option<String>,
 }
 
-/// Names on their way to the writer, and the files that came of them; clones are the same one.
+/// Names for the writer, and the resulting files. Clones share them.
 #[derive(Clone, Default)]
 pub(in crate::session) struct Register(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// Files that were ordered and not opened yet: never more than the store has buffers.
+    /// Files registered but not opened yet: never more than the store has buffers.
     ordered: VecDeque<PathBuf>,
     files: Files,
 }
@@ -66,22 +66,22 @@ impl Register {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next file is to be called so.
+    /// Registers the name of the next file.
     pub fn order(&self, name: PathBuf) {
         self.inner().ordered.push_back(name);
     }
 
-    /// What the file that is opened next is to be called.
+    /// The name for the next file to open.
     pub fn ordered(&self) -> PathBuf {
         self.inner().ordered.front().cloned().unwrap_or_default()
     }
 
-    /// It is open.
+    /// Records that this file is open.
     pub fn opened(&self) {
         self.inner().ordered.pop_front();
     }
 
-    /// A file is complete, and has its name.
+    /// Records a complete file under its final name.
     pub fn finished(&self, path: &Path) {
         let mut inner = self.inner();
         inner.files.written += 1;
@@ -91,14 +91,14 @@ impl Register {
         inner.files.last.push_back(path.into());
     }
 
-    /// A file was removed for a newer one.
+    /// Records that a file was removed for a newer one.
     pub fn removed(&self, path: &Path) {
         let mut inner = self.inner();
         inner.files.removed += 1;
         inner.files.last.retain(|last| last != path);
     }
 
-    /// In the place of `path`, of `before` bytes, there is another file now, of `bytes`.
+    /// Records that the file `path` of `before` bytes was replaced with another one of `bytes`.
     pub fn compressed(&self, path: &Path, by: &Path, before: u64, bytes: u64) {
         let files = &mut self.inner().files;
         files.compressed.files += 1;
@@ -109,12 +109,12 @@ impl Register {
         }
     }
 
-    /// So many files are not going to be compressed.
+    /// Records that this many files will not be compressed.
     pub fn left(&self, files: u64) {
         self.inner().files.compressed.left += files;
     }
 
-    /// A file could not be.
+    /// Records that a file could not be compressed.
     pub fn not_compressed(&self, error: &Error) {
         let compressed = &mut self.inner().files.compressed;
         compressed.failed += 1;

@@ -1,4 +1,4 @@
-//! Where the files of a series stand: made under a name of their own, named when complete, removed for newer ones.
+//! The files of a series on disk: created under a temporary name, renamed when complete, removed for newer ones.
 
 use super::{
     Names, Register, Rotation,
@@ -23,17 +23,17 @@ use std::{
 pub(in crate::session) struct Shelf {
     register: Register,
     kept: Kept,
-    /// Names may be those of files that are there.
+    /// Whether existing files may be replaced.
     replaces: bool,
     keep_files: u64,
-    /// Of complete files: what is left for them when the one being written has its size.
+    /// Limit for the complete files: the total limit, less the size reserved for the file being written.
     keep_bytes: u64,
-    /// What the file being written is going to be called.
+    /// The final name of the file being written.
     name: PathBuf,
-    /// What it was ordered to be called, and what it is called while it is written.
+    /// The name that was registered for it, and its temporary name.
     ordered: PathBuf,
     part: PathBuf,
-    /// It is called so: what failed behind that can be tried again.
+    /// Whether it has its final name. A failure after the renaming can be retried.
     is_named: bool,
     syncs: bool,
     pub(super) sync_folder: fn(&Path) -> io::Result<()>,
@@ -58,7 +58,7 @@ impl Shelf {
         }
     }
 
-    /// A name of a time is given to one file only.
+    /// A name that contains a time is used for one file only.
     fn free(&self, name: PathBuf) -> PathBuf {
         if self.replaces || !self.is_taken(&name) {
             return name;
@@ -66,7 +66,7 @@ impl Shelf {
         self.numbered(name)
     }
 
-    /// The next name for a finished file whose own was taken while it was written.
+    /// The next name for a finished file whose own name came into use while it was written.
     fn next_free(&self) -> PathBuf {
         self.numbered(self.ordered.clone())
     }
@@ -80,11 +80,11 @@ impl Shelf {
     fn is_taken(&self, name: &Path) -> bool {
         let packed = packed(name);
         let is_packed = self.kept.compresses() && (is_there(&part(&packed)) || is_there(&packed));
-        // In the order in which another capture names it, or it might be seen as neither.
+        // Checked in the order in which another capture renames, so that a file cannot be missed in between.
         is_packed || is_there(&part(name)) || is_there(name)
     }
 
-    /// Makes the file that is ordered; says what it is going to be called.
+    /// Creates the file that was registered. Returns its final name.
     fn make(&self) -> Result<(PathBuf, Box<dyn Sink>)> {
         loop {
             let name = self.free(self.register.ordered());
@@ -92,7 +92,8 @@ impl Shelf {
             let part = part(&name);
             if self.replaces {
                 refuse_if_written(&part)?;
-                // What a capture left that was killed; and a ring has no room for what it replaces.
+                // The temporary file is a remainder of a capture that was killed. A ring also needs the space of the file that it
+                // replaces.
                 remove(&part)?;
                 if self.kept.is_ring() {
                     remove(&name)?;
@@ -101,38 +102,38 @@ impl Shelf {
             let made = FileSink::create_new(&part, &name, &FileConfig::default());
             let is_there_by_now = match &made {
                 Err(error) => error.raw_os_error() == Some(libc::EEXIST),
-                // From here on nobody else gives that name; until here somebody may have.
+                // From here on no other capture can use that name, but another one may have done so before.
                 Ok(_) => is_there(&name),
             };
             if self.replaces || !is_there_by_now {
                 return Ok((name, made?));
             }
-            // Another capture was faster, and this one takes the next name.
+            // Another capture took the name first, so this one uses the next.
             if made.is_ok() {
                 remove(&part)?;
             }
         }
     }
 
-    /// Gives the complete file its name; `false`: there is none, because not a byte was written.
+    /// Renames the complete file to its final name. `false`: the file was empty, and was removed.
     fn give_name(&mut self) -> Result<bool> {
         let part = self.part.clone();
         let name = self.name.display().to_string();
         let failed = |cause| {
             let tried = format!("giving {} its final name", part.display());
             let error = Error::new(name.clone(), tried).because(cause);
-            error.advise("What is written is whole, under that name")
+            error.advise("The file is complete under its temporary name")
         };
         let there = fs::symlink_metadata(&part).map_err(failed)?;
         let len = there.len();
         if len == 0 {
-            // The disk was full before its first byte: that is no capture file.
+            // The disk was full before the first byte: an empty file is not a capture file.
             fs::remove_file(&part).map_err(failed)?;
             return Ok(false);
         }
         refuse_what_is_no_file(&self.name)?;
         if self.replaces && self.kept.compresses() {
-            // That of an earlier capture, before anybody makes the one of this file.
+            // Remove the compressed file of an earlier capture before this one's is created.
             remove(&packed(&self.name))?;
         }
         if self.replaces {
@@ -178,10 +179,11 @@ impl Series for Shelf {
     }
 }
 
-/// Of numbered files another capture may be at any: none of them is replaced while it is under way.
+/// Checks that no other capture is writing a numbered file of this series. Another capture may be at any number, and none of its
+/// files is replaced while it runs.
 ///
 /// # Errors
-/// There is one.
+/// Another capture is writing such a file.
 pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
     let Ok(there) = fs::read_dir(folder(&rotation.path)) else {
         return Ok(());
@@ -194,13 +196,14 @@ pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
     })
 }
 
-/// A file is locked while it is written, and the lock goes with its process: so it can be told from what a killed capture left.
+/// A file is locked while it is written, and the lock ends with its process. This distinguishes it from a remainder of a killed
+/// capture.
 fn refuse_if_written(part: &Path) -> Result<()> {
     let answer = open(part).map(|file| flock(file, FlockOperation::NonBlockingLockExclusive));
     if let Ok(Err(Errno::WOULDBLOCK)) = answer {
         let what = "another capture is writing it";
         let error = Error::new(part.display().to_string(), what);
-        return Err(error.advise("Give each capture names of its own"));
+        return Err(error.advise("Use different file names for each capture"));
     }
     Ok(())
 }
@@ -211,23 +214,23 @@ fn open(part: &Path) -> io::Result<File> {
     options.read(true).custom_flags(flags).open(part)
 }
 
-/// Also where it is a link that leads nowhere.
+/// Whether anything has this name, including a dangling symbolic link.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// A link is as good as a file here: it is replaced, never followed.
+/// Rejects anything except files and symbolic links. A symbolic link is replaced, never followed.
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(it) if !it.is_file() && !it.is_symlink() => {
-            let what = "several files cannot go to what is no file";
+            let what = "a series of files can replace only regular files";
             Err(Error::new(path.display().to_string(), what).advise("Choose another name"))
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the name durable; a folder that may be written but not read cannot be opened for that.
+/// Makes the name durable. A folder without read permission cannot be opened, and is skipped.
 pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
     File::open(folder(name)).map_or(Ok(()), |folder| folder.sync_all())
 }

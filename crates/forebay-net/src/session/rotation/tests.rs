@@ -13,7 +13,7 @@ fn afternoon() -> u64 {
     time.as_nanosecond() as u64
 }
 
-/// The names of files that begin so many seconds after the afternoon, by time or for another reason.
+/// Returns the names of files that begin this many seconds after the afternoon, by time or for another reason.
 fn names(rotation: &Rotation, files: &[(u64, bool)]) -> Vec<String> {
     let mut namer = Namer::new(rotation);
     let name = |&(second, by_time): &(u64, bool)| {
@@ -103,7 +103,7 @@ fn a_period_goes_on_from_when_it_was_due_and_not_from_when_it_was_seen() {
     assert!(every.is_due(11 * SECOND, 0));
     every.turned(11 * SECOND, 0, true);
     assert_eq!(every.due_in(11 * SECOND, 0), 9 * SECOND);
-    // Whoever slept through some does not make them up with files of no time at all.
+    // After a long sleep, missed periods do not produce empty files.
     assert!(every.is_due(47 * SECOND, 0));
     every.turned(47 * SECOND, 0, true);
     assert_eq!(every.due_in(47 * SECOND, 0), 3 * SECOND);
@@ -128,18 +128,18 @@ fn an_interval_follows_the_wall_clock_wherever_it_jumps() {
     assert!(!hourly.is_due(0, 3599 * SECOND));
     assert!(hourly.is_due(0, 3600 * SECOND));
     hourly.turned(0, 3600 * SECOND, true);
-    // Back by a little: not the same hour's end again. Back by a day: on with the hours of that day.
+    // Set back slightly: the same hour does not end again. Set back by a day: continues with the hours of that day.
     assert!(!hourly.is_due(0, 3590 * SECOND) && !hourly.is_due(0, 3601 * SECOND));
     assert_eq!(hourly.due_in(0, 3601 * SECOND), 3599 * SECOND);
     let day = 24 * 3600;
     let mut later = turns(None, Some(3600), false, day + 100);
     assert!(!later.is_due(0, 200 * SECOND));
     assert_eq!(later.due_in(0, 200 * SECOND), 3400 * SECOND);
-    // Ahead by a day: once, and on from there.
+    // Set forward by a day: one switch, then continues from there.
     assert!(later.is_due(0, (day + 50) * SECOND));
     later.turned(0, (day + 50) * SECOND, true);
     assert_eq!(later.due_in(0, (day + 50) * SECOND), 3550 * SECOND);
-    // A period does not look at the wall at all.
+    // A period ignores the wall clock.
     assert!(!turns(Some(10), None, false, 1000).is_due(0, u64::MAX));
 }
 
@@ -203,7 +203,7 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
     assert!(error.contains("durable"), "{error}");
     assert_eq!(register.files().last, std::slice::from_ref(&path));
     let again = shelf.complete(0).unwrap_err().to_string();
-    assert_eq!(again, error, "the name itself needs no second try");
+    assert_eq!(again, error, "the renaming itself needs no second try");
     shelf.sync_folder = |_| Ok(());
     shelf.complete(0).unwrap();
     assert_eq!(register.files().written, 1);
@@ -226,7 +226,7 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     kept.add(&path, 7);
     assert_eq!(kept.next(), Some(path.clone()));
     assert!(kept.name(&kept::part(&packed), &packed).unwrap());
-    // An interrupt, while the folder is synced.
+    // An interrupt while the folder is synced.
     kept.give_up();
     kept.replace(&packed, 7, 4).unwrap();
     assert_eq!((path.exists(), packed.exists()), (true, false));

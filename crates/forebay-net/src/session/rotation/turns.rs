@@ -1,10 +1,10 @@
-//! When the next file begins, as far as times say so. Pure: it is told what time it is.
+//! Computes when the next file begins, as far as times decide. Pure: the current times are arguments.
 
 use super::Rotation;
 use std::time::Duration;
 
-/// Two clocks, and each does what it is good at: how long a file may last is told by the one that never jumps, and
-/// what the wall clock shows, by that one. Where it is set back, a file lasts longer, and none is made twice.
+/// Two clocks: durations use the monotonic clock, and intervals of the time of day use the wall clock. If the wall clock is set
+/// back, a file lasts longer, and no interval gets two files.
 pub(super) struct Turns {
     every: Option<u64>,
     steady: bool,
@@ -14,7 +14,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The first file begins now: `now` on the clock that goes on, `wall` on the one on the wall, both in nanoseconds.
+    /// Starts with the first file: `now` on the monotonic clock, `wall` on the wall clock, both in nanoseconds.
     pub fn new(rotation: &Rotation, now: u64, wall: u64) -> Self {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut turns = Turns {
@@ -41,35 +41,35 @@ impl Turns {
         }
     }
 
-    /// Whether the wall clock matters at all: asking it costs something.
+    /// Whether the wall clock is needed at all: reading it has a cost.
     pub fn look_at_the_wall(&self) -> bool {
         self.interval.is_some()
     }
 
-    /// Whether it is time for the next file.
+    /// Whether the next file is due.
     pub fn is_due(&mut self, now: u64, wall: u64) -> bool {
         if let Some(interval) = self.interval
             && self.next_wall.saturating_sub(wall) > interval.saturating_mul(2)
         {
-            // It was set back by more than a trifle: what it shows next is what counts.
+            // The clock was set back considerably: use the times that it will show next.
             self.set_wall(wall);
         }
         now >= self.next || self.interval.is_some() && wall >= self.next_wall
     }
 
-    /// How long [`is_due`](Self::is_due) can wait.
+    /// The time until [`is_due`](Self::is_due) can become true.
     pub fn due_in(&self, now: u64, wall: u64) -> u64 {
         let by_wall = self.next_wall.saturating_sub(wall);
         self.next.saturating_sub(now).min(by_wall)
     }
 
-    /// The next file begins, because it was time or for another reason.
+    /// Records that the next file begins, because it was due or for another reason.
     pub fn turned(&mut self, now: u64, wall: u64, by_time: bool) {
         let Some(every) = self.every else {
             return self.set_wall(wall);
         };
         if now >= self.next {
-            // On from when it was due, not from when somebody looked; what was slept through is left out.
+            // Counted from the due time, not from the time of the check; periods that passed during sleep are skipped.
             let late = (now - self.next) / every;
             self.next = self.next.saturating_add((late + 1).saturating_mul(every));
         } else if !self.steady || by_time {
