@@ -1,8 +1,8 @@
 //! Several members that begin at once, as threads or as processes, and the time until the last one is done.
 //!
 //! ```text
-//!   member:  open its end ─▶ all here? ─▶ note the time ─▶ work ─▶ note the time          on a board that all see
-//!   us:      wait for all of them ─▶ latest end − earliest begin
+//!   member:  open its end ─▶ all here? ─▶ note the time ─▶ work ─▶ note the time ─▶ all done? ─▶ close its end
+//!   us:      wait for all of them ─▶ latest end − earliest begin              times and counts are on a board that all see
 //! ```
 #![allow(unsafe_code)]
 
@@ -18,6 +18,7 @@ use std::{
         Ordering::{AcqRel, Acquire, Relaxed, Release},
     },
     thread,
+    time::Duration,
 };
 
 /// What members are.
@@ -91,6 +92,7 @@ const HERE: usize = 0;
 const ABSENT: usize = 1;
 const BEGUN: usize = 2;
 const ENDED: usize = 3;
+const DONE: usize = 4;
 
 impl Meeting<'_> {
     /// Comes back when all are here.
@@ -110,9 +112,20 @@ impl Meeting<'_> {
         Ok(())
     }
 
-    fn hold(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let done = work();
+    /// Notes that a member's work is done, and waits until that of all others is, so that no member closes its end while
+    /// another one still needs it. Neither the waiting nor the closing is counted.
+    pub fn end(&self) {
         self.board[ENDED].fetch_max(now(), AcqRel);
+        self.board[DONE].fetch_add(1, AcqRel);
+        let all_done = || self.board[DONE].load(Acquire) == self.members;
+        while !all_done() && self.board[ABSENT].load(Acquire) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn hold(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let done = done.unwrap_or_else(|_| Err(anyhow!("a member panicked")));
         if done.is_err() {
             self.board[ABSENT].store(1, Release);
             self.board[HERE].fetch_add(1, AcqRel);
@@ -122,7 +135,8 @@ impl Meeting<'_> {
 }
 
 /// Runs `members` of a kind, each on the processors that `place` says; `work` is told which one it is, and calls
-/// [`Meeting::begin`] when it is ready. Gives the nanoseconds from the first begin to the last end.
+/// [`Meeting::begin`] when it is ready and [`Meeting::end`] when it is done. Returns the nanoseconds from the first begin
+/// to the last end.
 ///
 /// # Errors
 /// Those of `work`; no process or thread could be made; one of them died.
@@ -132,7 +146,7 @@ pub fn run(
     place: &(dyn Fn(usize) -> Vec<usize> + Sync),
     work: &(dyn Fn(usize, &Meeting<'_>) -> Result<()> + Sync),
 ) -> Result<f64> {
-    let board = Board::new(4)?;
+    let board = Board::new(5)?;
     board[BEGUN].store(u64::MAX, Relaxed); // Relaxed: nobody else is there yet
     let meeting = Meeting {
         board: &board,
@@ -178,11 +192,11 @@ fn in_processes(members: usize, member: &dyn Fn(usize) -> Result<()>) -> Result<
                 return Err(error).context("forking");
             }
             0 => {
-                let done = catch_unwind(AssertUnwindSafe(|| member(number)));
-                if let Ok(Err(error)) = &done {
+                let done = member(number);
+                if let Err(error) = &done {
                     eprintln!("{error:#}");
                 }
-                let code = i32::from(!matches!(done, Ok(Ok(()))));
+                let code = i32::from(done.is_err());
                 // SAFETY: it only ends the child, and runs nothing of ours.
                 unsafe { libc::_exit(code) }
             }
@@ -228,12 +242,43 @@ mod tests {
                 meeting.begin()?;
                 assert!(board.iter().all(|word| word.load(Acquire) > 0));
                 board[number].fetch_add(1, Release);
+                meeting.end();
                 Ok(())
             };
             let ns = run(kind, 3, &anywhere, &work).unwrap();
             assert!(ns > 0.0);
             assert!(board.iter().all(|word| word.load(Acquire) == 2), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn no_member_closes_its_end_before_all_are_done() {
+        for kind in [Kind::Threads, Kind::Processes] {
+            let board = Board::new(1).unwrap();
+            let anywhere = |_| crate::method::machine::processors().unwrap();
+            let work = |number: usize, meeting: &Meeting<'_>| {
+                meeting.begin()?;
+                thread::sleep(Duration::from_millis(5 * number as u64));
+                board[0].fetch_add(1, Release);
+                meeting.end();
+                assert_eq!(board[0].load(Acquire), 3);
+                Ok(())
+            };
+            run(kind, 3, &anywhere, &work).unwrap();
+        }
+    }
+
+    /// Not with threads: a thread that prints its panic holds a lock, which the children of other tests would inherit.
+    #[test]
+    fn a_member_that_panics_keeps_nobody_waiting() {
+        let anywhere = |_| crate::method::machine::processors().unwrap();
+        let work = |number: usize, meeting: &Meeting<'_>| {
+            meeting.begin()?;
+            assert_ne!(number, 1, "as planned");
+            meeting.end();
+            Ok(())
+        };
+        assert!(run(Kind::Processes, 3, &anywhere, &work).is_err());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Queues of messages between threads and between processes: text 000's, channels, what the system has, and ours.
 //!
-//! `rivals` has the trait and those in Rust, `text` text 000's queue, `kernel` sockets and POSIX queues; `crew` runs
-//! members as threads or processes, `trips` times single messages there and back.
+//! `rivals` has the trait and those in Rust, `text` text 000's queue, `kernel` sockets and POSIX queues, `iceoryx`
+//! iceoryx2's services (with `--features iceoryx2`); `crew` runs members as threads or processes, `trips` times single
+//! messages there and back.
 //!
 //! ```text
 //!   1:1   sender on one processor ───▶ receiver on the other
@@ -9,6 +10,8 @@
 //! ```
 
 mod crew;
+#[cfg(feature = "iceoryx2")]
+mod iceoryx;
 mod kernel;
 mod rivals;
 mod text;
@@ -23,16 +26,27 @@ use crate::method::{
 };
 use anyhow::{Result, anyhow};
 use crew::{Kind, Meeting};
+#[cfg(feature = "iceoryx2")]
+use iceoryx::Iceoryx;
 use kernel::{Datagrams, Posix};
 use rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std};
 use std::hint::black_box;
 use text::Text;
 
 /// Bytes of a message.
-const LENS: [usize; 4] = [8, 256, 4096, 64 << 10];
+const LENS: [usize; 5] = [8, 256, 4096, 8 << 10, 64 << 10];
 
 /// Senders and receivers.
 const ENDS: [(usize, usize); 4] = [(1, 1), (1, 8), (8, 1), (8, 8)];
+
+/// How iceoryx2's ends wait.
+const ICEORYX2: &str = "\
+    Receivers of forebay and of iceoryx2 look for a message for about a microsecond, then yield the processor a few times. \
+    After that forebay's receiver sleeps, and the next sender wakes it. iceoryx2 waits like that in its event service, but \
+    its senders must notify it after every message, because they do not know whether the receiver sleeps; iceoryx2 leaves \
+    out the system call while an earlier notification is pending. The row that polls shows iceoryx2 without events: its \
+    receiver keeps yielding, and so occupies a processor even while idle. A sender that finds the buffer full sleeps in \
+    forebay, and yields in iceoryx2. iceoryx2's ends connect at their first message, which is counted";
 
 /// Two processors.
 type Cpus = (usize, usize);
@@ -84,7 +98,14 @@ impl Entrant {
                 ));
                 all.push(Entrant::new::<Crossbeam>("crossbeam's channel, boxed", 10));
             }
-            Kind::Processes => all.push(Entrant::new::<Shared>("forebay, queue::shared", 10)),
+            Kind::Processes => {
+                all.push(Entrant::new::<Shared>("forebay, queue::shared", 10));
+                #[cfg(feature = "iceoryx2")]
+                all.extend([
+                    Entrant::new::<Iceoryx<false>>("iceoryx2, polling", 2),
+                    Entrant::new::<Iceoryx<true>>("iceoryx2, sleeping in its event service", 20),
+                ]);
+            }
         }
         all.extend(kernel);
         all
@@ -107,7 +128,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
         for ends in ENDS {
             for len in LENS {
                 // The ends of the range do to see that it works.
-                if !effort.quick || [LENS[0], LENS[3]].contains(&len) {
+                if !effort.quick || [LENS[0], LENS[4]].contains(&len) {
                     let (senders, receivers) = ends;
                     let shape = Shape {
                         senders,
@@ -130,9 +151,17 @@ fn name_of(kind: Kind) -> &'static str {
     }
 }
 
-/// The entrants that are to be had here; the others get their row.
+/// The entrants that can run here. Each other one gets a row that says why it cannot.
 fn entrants(kind: Kind, shape: &Shape, table: &mut Table) -> Vec<Entrant> {
     let all = Entrant::all(kind, (shape.senders, shape.receivers));
+    if kind == Kind::Processes {
+        let needs = anyhow!("needs --features iceoryx2 and Debian's libclang-14-dev");
+        match (cfg!(feature = "iceoryx2"), shape.receivers) {
+            (false, _) => table.skipped("iceoryx2", &needs),
+            (true, 1) => table.note(ICEORYX2),
+            (true, _) => (), // its rows say why they have no figures
+        }
+    }
     let here = |one: &Entrant| match (one.attempt)(shape) {
         Ok(()) => true,
         Err(why) => {
@@ -178,6 +207,7 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
         table.row(&pair.name, cells);
     }
     table.rows.append(&mut missing.rows);
+    table.notes.append(&mut missing.notes);
     table.note(format!(
         "room for {} messages, or {} bytes; POSIX queues and sockets have their own limits. Up to 1.2 times is a tie. {}",
         shape.slots(),
@@ -204,13 +234,15 @@ fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Resul
     let work = |number: usize, meeting: &Meeting<'_>| {
         if number < shape.senders {
             let message = vec![7; shape.len];
-            let sender = rival.sender()?;
+            let mut sender = rival.sender()?;
             meeting.begin()?;
-            send_all(sender, &message, messages / shape.senders as u64);
+            send_all(&mut sender, &message, messages / shape.senders as u64);
+            meeting.end();
         } else {
-            let receiver = rival.receiver()?;
+            let mut receiver = rival.receiver()?;
             meeting.begin()?;
-            receive_all(receiver, messages / shape.receivers as u64);
+            receive_all(&mut receiver, messages / shape.receivers as u64);
+            meeting.end();
         }
         Ok(())
     };
@@ -220,14 +252,14 @@ fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Resul
 }
 
 #[inline(never)]
-fn send_all(mut sender: impl Sends, message: &[u8], messages: u64) {
+fn send_all(sender: &mut impl Sends, message: &[u8], messages: u64) {
     for _ in 0..messages {
         sender.send(black_box(message));
     }
 }
 
 #[inline(never)]
-fn receive_all(mut receiver: impl Receives, messages: u64) {
+fn receive_all(receiver: &mut impl Receives, messages: u64) {
     for _ in 0..messages {
         receiver.receive(|message| {
             black_box(message.first());
@@ -261,6 +293,7 @@ mod tests {
                     message[8..].copy_from_slice(&which.to_ne_bytes());
                     sender.send(&message);
                 }
+                meeting.end();
                 return Ok(());
             }
             let mut receiver = rival.receiver()?;
@@ -275,6 +308,7 @@ mod tests {
                 next[from as usize] = which + 1;
                 seen[(from * EACH + which) as usize].fetch_add(1, Relaxed);
             }
+            meeting.end();
             Ok(())
         };
         let members = senders + receivers;
@@ -299,6 +333,11 @@ mod tests {
     fn every_queue_between_processes_does_so_there() {
         carries::<Shared>(Kind::Processes, 4, 4);
         carries::<Datagrams>(Kind::Processes, 4, 4);
+        #[cfg(feature = "iceoryx2")]
+        for senders in [1, 4] {
+            carries::<Iceoryx<false>>(Kind::Processes, senders, 1);
+            carries::<Iceoryx<true>>(Kind::Processes, senders, 1);
+        }
         let shape = Shape {
             senders: 4,
             receivers: 4,

@@ -86,6 +86,7 @@ pub fn sample<R: Rival>(kind: Kind, cpus: Cpus, trips: usize) -> Result<Vec<u64>
                 sender.send(&message);
             }
         }
+        meeting.end();
         Ok(())
     };
     crew::run(kind, 2, &|number| place(number, &SHAPE, cpus), &work)?;
