@@ -1,8 +1,8 @@
-//! The hot operations, one at a time and as often as you like: for counting their instructions.
+//! Runs one hot operation a given number of times, to count its instructions.
 //! `cargo run --release -p forebay --example hot -- OPERATION TIMES`
 //!
-//! Two runs with different TIMES tell what one operation costs, without start and end: `.ci/instructions` holds each of
-//! them under a ceiling.
+//! The difference between two runs with different TIMES gives the cost of one operation, without start and end.
+//! `.ci/instructions` holds each operation below a limit.
 
 use forebay::{
     packet::{Packet, Pool, PoolConfig},
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A push and a pop of eight bytes.
+/// Pushes and pops eight bytes.
 fn ring(times: u64) -> Result<(), Box<dyn Error>> {
     let (mut producer, mut consumer) = spsc::ring(1024)?;
     for number in 0..times {
@@ -40,7 +40,7 @@ fn ring(times: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same for each of 32 at once.
+/// Pushes and pops 32 elements at once.
 fn ring_burst(times: u64) -> Result<(), Box<dyn Error>> {
     let (mut producer, mut consumer) = spsc::ring(1024)?;
     let mut target = [0; BURST as usize];
@@ -51,7 +51,7 @@ fn ring_burst(times: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A packet taken, written to, and put back.
+/// Takes a packet, writes to it, and puts it back.
 fn pool(times: u64) -> Result<(), Box<dyn Error>> {
     let mut pool = Pool::new(&PoolConfig::default())?;
     for _ in 0..times {
@@ -62,7 +62,7 @@ fn pool(times: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A header's room made and given up, for each packet of a burst.
+/// Adds and removes space for a header, for each packet of a burst.
 fn header(times: u64) -> Result<(), Box<dyn Error>> {
     let mut pool = Pool::new(&PoolConfig::default())?;
     let mut burst: Vec<Packet> = Vec::new();
@@ -78,18 +78,18 @@ fn header(times: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A packet taken, described in 16 bytes, understood again and put back.
+/// Takes a packet, turns it into a 16-byte descriptor and back, and puts it back.
 fn desc(times: u64) -> Result<(), Box<dyn Error>> {
     let mut pool = Pool::new(&PoolConfig::default())?;
     for _ in 0..times {
         let packet = pool.take().ok_or("the pool is empty")?;
-        let desc = packet.into_desc().map_err(|_| "nobody shares it")?;
+        let desc = packet.into_desc().map_err(|_| "the packet is shared")?;
         pool.put_back(black_box(desc).into_packet())?;
     }
     Ok(())
 }
 
-/// 128 bytes through a stream, written and read at once.
+/// Writes 128 bytes to a stream and reads them at once.
 fn bytes(times: u64) -> Result<(), Box<dyn Error>> {
     let (mut writer, mut reader) = stream::stream(32_768)?;
     for _ in 0..times {

@@ -1,8 +1,8 @@
-//! Appends the lines of standard input to a record file, which it makes or goes on with, and prints now and then how many are safe:
+//! Appends the lines of standard input to a record file, new or existing, and regularly prints how many are safe:
 //! `yes | cargo run --release -p forebay --example log -- FILE`
 //!
-//! Kill it with `kill -9` while it runs, and look with `forebay records check FILE`: what it reported as durable is there. Start it
-//! again with the same file: it cuts off what is torn, and appends.
+//! Kill it with `kill -9` while it runs, then check the file with `forebay records check FILE`: every record reported as durable
+//! is there. Start it again with the same file: it cuts off a torn block and continues.
 
 use forebay::store::{Config, FileConfig, Records, SyncPolicy};
 use std::{
@@ -29,10 +29,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let (mut log, found) = Records::<[u8]>::open_append(&path, &FileConfig::default(), &config)?;
     if found.records > 0 {
-        println!("{} were there", found.records);
+        println!("{} records found", found.records);
     }
     if let Some(cut) = found.cut {
-        println!("{} bytes of a torn block are cut off", cut.bytes);
+        println!("cut off {} bytes of a torn block", cut.bytes);
     }
     let mut told = 0;
     for line in io::stdin().lock().split(b'\n') {

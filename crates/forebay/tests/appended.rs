@@ -1,4 +1,4 @@
-//! Record files that are there already: what is in them stays, whoever opens them.
+//! Existing record files keep their content, whichever way they are opened.
 
 use forebay::{
     Result,
@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file that goes away with its test.
+/// A file that is removed when its test ends.
 struct Named(PathBuf);
 
 impl Named {
@@ -48,7 +48,7 @@ fn open(path: &Path) -> Result<(Records<u64>, Recovered)> {
     Records::<u64>::open_append(path, &FileConfig::default(), &config())
 }
 
-/// Appends `numbers`, a block for each ten of them.
+/// Appends `numbers`, one block for each ten of them.
 fn append(mut log: Records<u64>, numbers: std::ops::Range<u64>) {
     let count = numbers.end - numbers.start;
     for number in numbers {
@@ -74,11 +74,11 @@ fn read(path: &Path) -> Vec<u64> {
     numbers
 }
 
-/// What opening is refused with; the file stays as it is.
+/// Returns the error that opening reports; the file must not change.
 fn refused<T>(path: &Path, open: impl FnOnce() -> Result<T>) -> String {
     let before = fs::read(path).unwrap();
     let Err(error) = open() else {
-        panic!("it is not refused");
+        panic!("opening must be refused");
     };
     assert_eq!(fs::read(path).unwrap(), before);
     error.to_string()
@@ -126,7 +126,7 @@ fn create_does_not_empty_a_record_file_and_empties_any_other() {
     let text = refused(&file.0, create);
     assert!(text.contains("it holds records"), "{text}");
     assert!(text.contains("open_append"), "{text}");
-    // Also one whose only block is torn.
+    // Also a file whose only block is torn.
     OpenOptions::new()
         .write(true)
         .open(&file.0)
@@ -154,7 +154,7 @@ fn nobody_opens_or_cuts_a_file_that_is_being_written() {
         for text in texts {
             assert!(text.contains("Another sink or process writes it"), "{text}");
         }
-        // Reading needs nobody's leave.
+        // Reading needs no lock.
         records::check(&file.0).unwrap();
         log.append(&0).unwrap();
         log.flush().unwrap();
@@ -199,7 +199,7 @@ fn what_appending_would_lose_or_mix_up_is_refused() {
         Records::<u32>::open_append(&file.0, &FileConfig::default(), &config())
     });
     assert!(text.contains("it holds records of 8 bytes"), "{text}");
-    // A disk has changed a byte of the first block: two whole ones follow.
+    // The disk changed a byte of the first block: two whole blocks follow.
     let disk = OpenOptions::new().write(true).open(&file.0).unwrap();
     disk.write_all_at(&[0xFF], 70).unwrap();
     let text = refused(&file.0, || open(&file.0));

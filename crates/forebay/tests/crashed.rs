@@ -1,8 +1,8 @@
-//! Stores whose process is killed with `kill -9`, and stores whose disk is full, each at random moments: what was
-//! reported is there, and what is not there was not reported.
+//! Kills processes with `kill -9`, and fills disks, at random moments while a store is written. Every record that was reported
+//! must then be in the file.
 //!
-//! Each test runs this program again as its child, and says by the environment what it is to be. `FOREBAY_MOMENTS` says
-//! how many moments of each kind to try; a few, if nobody says.
+//! Each test runs this program again as its child and passes the child's role in the environment. `FOREBAY_MOMENTS` sets how many
+//! moments of each kind to try; the default is a few.
 
 use forebay::store::{
     Config, FileConfig, FileSink, Finished, Records, Stage, SyncPolicy, WhenFull,
@@ -26,14 +26,14 @@ mod support;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A record with its number in it.
+/// A record that contains its number.
 type Entry = [u64; 4];
 
 fn entry(number: u64) -> Entry {
     [number, !number, number.rotate_left(17), 7]
 }
 
-/// A folder that goes away with its test.
+/// A folder that is removed when its test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -63,10 +63,10 @@ fn config(sync: SyncPolicy, buffer_bytes: usize) -> Config {
 
 const BUFFERS: usize = 4;
 const SMALL: usize = 8192;
-/// So large that some die in the middle of writing one.
+/// Large enough that some children die in the middle of writing a buffer.
 const LARGE: usize = 1 << 20;
 
-/// What the buffers hold: a record more than fits, since one may run over; heads take some.
+/// The most records that the buffers hold. One more fits, since a record may extend beyond the capacity; heads take some space.
 fn most_lost(buffer_bytes: usize) -> u64 {
     (BUFFERS * (buffer_bytes / size_of::<Entry>() + 1)) as u64
 }
@@ -81,7 +81,7 @@ const POLICIES: [SyncPolicy; 4] = [
     SyncPolicy::Always,
 ];
 
-/// What a child has reported: records accepted, written and durable.
+/// What a child has reported: the numbers of records accepted, written and durable.
 fn reported(folder: &Path) -> [u64; 3] {
     let mut bytes = [0; 24];
     match File::open(folder.join("report")) {
@@ -93,7 +93,7 @@ fn reported(folder: &Path) -> [u64; 3] {
 }
 
 #[test]
-#[ignore = "it is what another test runs as a child, and kills"]
+#[ignore = "another test runs this as a child and kills it"]
 fn appender() {
     let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
@@ -138,7 +138,7 @@ fn appender() {
     }
 }
 
-/// Reads all records, which have to be those from 0 on.
+/// Reads all records, which have to be numbered from 0.
 fn read(path: &Path) -> Recovered {
     let mut reader = Reader::new(File::open(path).unwrap());
     let mut next = 0;
@@ -175,12 +175,15 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         child.env("FOREBAY_BUFFER", buffer_bytes.to_string());
         child.env("FOREBAY_SEED", (moment + 1).to_string());
         let child = Mortal(child.spawn().unwrap());
-        // The moment: so many records, and a little.
+        // The moment: after this many records, plus a short delay.
         let most = [40_000, 20_000, 40_000, 2_000][policy];
         let target = dice.below(most * times);
         let begun = Instant::now();
         while reported(&folder.0)[0] <= target {
-            assert!(begun.elapsed() < LIMIT, "it stands still at {target}");
+            assert!(
+                begun.elapsed() < LIMIT,
+                "the child makes no progress at {target}"
+            );
             std::thread::yield_now();
         }
         for _ in 0..dice.below(30_000) {
@@ -232,7 +235,10 @@ fn a_log_goes_on_where_its_last_run_was_killed() {
         let target = kept + dice.below(20_000);
         let begun = Instant::now();
         while reported(&folder.0)[0] <= target {
-            assert!(begun.elapsed() < LIMIT, "it stands still at {target}");
+            assert!(
+                begun.elapsed() < LIMIT,
+                "the child makes no progress at {target}"
+            );
             std::thread::yield_now();
         }
         drop(child);
@@ -251,14 +257,14 @@ fn a_log_goes_on_where_its_last_run_was_killed() {
 }
 
 #[test]
-#[ignore = "it is what another test runs as a child, and kills"]
+#[ignore = "another test runs this as a child and kills it"]
 fn idler() {
     let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
     };
     let sink = FileSink::create(&folder.join("records"), &FileConfig::default()).unwrap();
     let mut log = Records::<Entry>::in_blocks(sink, &config(SyncPolicy::None, LARGE)).unwrap();
-    // One, and then nothing: no flush, no tick, no close. Then another one into the same buffer.
+    // One record, and then no call: no flush, no tick, no close. Then another one into the same buffer.
     for number in 0..2 {
         log.append(&entry(number)).unwrap();
         while !folder.join(number.to_string()).exists() {
@@ -289,7 +295,7 @@ fn what_an_idle_program_appended_reaches_the_file_and_survives_kill_9() {
     assert_eq!((found.records, found.blocks, found.cut), (2, 2, None));
 }
 
-/// Appends until something fails, behind a file that leaves little room; whether it then goes on is for `on_full`.
+/// Appends until an error. A ballast file leaves little space on the disk. `on_full` decides whether to continue.
 fn fill(
     folder: &Path,
     ballast: u64,
@@ -320,7 +326,7 @@ fn fill(
 }
 
 #[test]
-#[ignore = "it is what another test runs as a child, with a small disk of its own"]
+#[ignore = "another test runs this as a child, on a small private disk"]
 fn filler() {
     let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
@@ -330,14 +336,14 @@ fn filler() {
     for moment in 0..moments(15) {
         let policy = POLICIES[moment as usize % 4];
         let ballast = (1 << 20) + dice.below(900 << 10);
-        // Nobody makes room: the file is whole up to its last block, and the counts say how many are missing.
+        // No room is made: the file is whole up to its last block, and the counts show how many records are missing.
         let (end, accepted) = fill(&folder, ballast, policy, |_, _| false);
         let found = read(&path);
         assert_eq!((found.records, found.cut), (end.totals.written, None));
         assert_eq!(fs::metadata(&path).unwrap().len(), end.totals.written_bytes);
         assert_eq!(end.totals.accepted, accepted);
         assert!(end.totals.written < accepted && end.error.is_none());
-        // Somebody does: it goes on without a hole.
+        // Room is made: the store continues without a gap.
         let (end, accepted) = fill(&folder, ballast, policy, |ballast, log| {
             match fs::remove_file(ballast) {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
@@ -349,7 +355,7 @@ fn filler() {
         assert_eq!((found.records, found.cut), (accepted, None));
         assert_eq!((end.totals.written, accepted), (40_000, 40_000));
         assert!(end.error.is_none(), "{:?}", end.error);
-        // Appending to what is there, until the disk is full: what was there stays.
+        // Append to an existing file until the disk is full: its records stay.
         let config = config(policy, SMALL);
         let (mut log, found) =
             Records::<Entry>::open_append(&path, &FileConfig::default(), &config).unwrap();

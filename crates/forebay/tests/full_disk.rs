@@ -1,5 +1,6 @@
-//! On a full ext4 disk all that fits is written and readable, though a direct write of a whole buffer is refused outright.
-//! It makes a file system in a file, which needs root, a loop device and mkfs.ext4; elsewhere it says why it is skipped.
+//! On a full ext4 disk everything that fits is written and readable, although a direct write of a whole buffer is refused as a
+//! whole. The test creates a file system in a file, which needs root, a loop device and mkfs.ext4. Elsewhere it prints why it is
+//! skipped.
 
 use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
 use std::{
@@ -96,7 +97,7 @@ fn free_bytes(at: &Path) -> u64 {
 
 #[test]
 fn a_full_ext4_disk_keeps_all_that_fits() {
-    // mkfs needs some megabytes; 11 leave about 10, which is no multiple of a buffer.
+    // mkfs needs a few megabytes; 11 leave about 10, which is not a multiple of the buffer size.
     let small = match Small::mount(11 << 20) {
         Ok(small) => small,
         Err(why) => return eprintln!("skipped: needs a loop-mounted ext4: {why}"),
@@ -106,7 +107,7 @@ fn a_full_ext4_disk_keeps_all_that_fits() {
     let sink = FileSink::create(&path, &FileConfig::default()).unwrap();
     assert!(
         sink.is_direct(),
-        "ext4 on a loop device takes direct writes"
+        "ext4 on a loop device supports direct writes"
     );
     let config = Config {
         buffers: 3,

@@ -52,7 +52,7 @@ pub(super) struct Start {
 /// let sink = FileSink::create(&path, &FileConfig::default())?;
 /// let mut store = Appender::new(sink, Arc::new(Words), &Config::default())?;
 /// for word in 0..1000u64 {
-///     // `None` would mean: no empty buffer, stop taking input and come back.
+///     // `None` would mean: no buffer is empty, so stop taking input and try again later.
 ///     let mut slot = store.reserve(8)?.expect("64 MiB are not full yet");
 ///     slot.copy_from_slice(&word.to_le_bytes());
 ///     slot.commit(1);
@@ -68,7 +68,8 @@ pub struct Appender {
     current: Option<Vacant>,
     in_memory: bool,
     capacity: usize,
-    /// From this fill level on, the current buffer is handed over if the writer is idle. At its capacity it is always handed over.
+    /// From this fill level on, the current buffer is handed over if the writer is idle. At its capacity it is always handed
+    /// over.
     mark: usize,
     early: usize,
     record_bytes: usize,
@@ -110,8 +111,8 @@ impl Appender {
         Appender::checked(sink, framing, config)
     }
 
-    /// As [`new`](Appender::new), for a configuration that has just passed [`Config::check`], before the sink was created. This saves a
-    /// second query of the available memory, which reads a dozen files.
+    /// As [`new`](Appender::new), for a configuration that has just passed [`Config::check`], before the sink was created. This
+    /// saves a second query of the available memory, which reads a dozen files.
     ///
     /// # Errors
     /// Memory or a thread is not available.
@@ -186,8 +187,8 @@ impl Appender {
     }
 
     /// Reserves `len` bytes in place for the next record. Fill all of them, then commit; their previous content is undefined.
-    /// Dropping the reservation aborts it. `None`: no buffer is empty and the store is at its [`Limit`](super::Limit). Nothing was
-    /// accepted; try again after [`wait_empty`](Appender::wait_empty).
+    /// Dropping the reservation aborts it. `None`: no buffer is empty and the store is at its [`Limit`](super::Limit). Nothing
+    /// was accepted; try again after [`wait_empty`](Appender::wait_empty).
     ///
     /// # Errors
     /// * An earlier write failed. This is reported once; then call [`retry`](Appender::retry) or close.
@@ -208,8 +209,8 @@ impl Appender {
     ///
     /// # Errors
     /// As [`reserve`](Appender::reserve), with two differences:
-    /// * An earlier failure is reported only when a buffer is full, or at a tick or flush before that. Checking for it at every call
-    ///   would take as long as storing a small record.
+    /// * An earlier failure is reported only when a buffer is full, or at a tick or flush before that. Checking for it at every
+    ///   call would take as long as storing a small record.
     /// * Also an error: the call would have to wait for a writer that was abandoned, or whose failed write was not retried.
     #[inline]
     pub fn claim(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
@@ -250,9 +251,9 @@ impl Appender {
         self.takes_loans
     }
 
-    /// Returns an empty buffer as the carrier of a [`Loan`], if the store [`takes_loans`](Appender::takes_loans). What was accepted
-    /// before is handed over first. `None`: no buffer is empty, as with [`reserve`](Appender::reserve). Each loan costs about as much
-    /// as a `write` call, so copy short records instead.
+    /// Returns an empty buffer as the carrier of a [`Loan`], if the store [`takes_loans`](Appender::takes_loans). What was
+    /// accepted before is handed over first. `None`: no buffer is empty, as with [`reserve`](Appender::reserve). Each loan costs
+    /// about as much as a `write` call, so copy short records instead.
     ///
     /// ```
     /// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Loan, Whole};
@@ -420,9 +421,9 @@ impl Appender {
         self.writer.has_failed() || self.renew(limit, true)
     }
 
-    /// Reports an earlier failure, and keeps the flush period by the caller's clock. A buffer that is due is handed over if the writer
-    /// is idle. Otherwise it stays due and continues to fill: while the writer is slow, many short buffers would only take the room of
-    /// long ones.
+    /// Reports an earlier failure, and keeps the flush period by the caller's clock. A buffer that is due is handed over if the
+    /// writer is idle. Otherwise it stays due and continues to fill: while the writer is slow, many short buffers would only take
+    /// the room of long ones.
     ///
     /// * With a writer thread ([`Config::thread`]) calling it is optional: the thread keeps the period by itself.
     /// * Without one, no buffer is handed over before it is full unless the caller ticks, flushes or closes.
@@ -534,9 +535,9 @@ impl Appender {
         }
     }
 
-    /// Directs what is accepted from now on to the sink's next output ([`Files`](super::Files)), starting at its first byte. The writer
-    /// switches after the last byte of the current output. `false`: no buffer is empty to carry the request; try again after
-    /// [`wait_empty`](Appender::wait_empty).
+    /// Directs what is accepted from now on to the sink's next output ([`Files`](super::Files)), starting at its first byte. The
+    /// writer switches after the last byte of the current output. `false`: no buffer is empty to carry the request; try again
+    /// after [`wait_empty`](Appender::wait_empty).
     ///
     /// # Errors
     /// As [`reserve`](Appender::reserve). If there is no next output, or it is not available now, the error is reported like a

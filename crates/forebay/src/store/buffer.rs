@@ -1,4 +1,4 @@
-//! A run of whole records on its way to the output, and what is left of the buffer that it was cut from.
+//! A run of whole records on its way to the output, and the rest of the buffer that it was taken from.
 //!
 //! ```text
 //!  memory   │ head │ rec │ rec │ rec │ … │ rec │ padding │
@@ -7,35 +7,35 @@
 //!  pieces   │ head │ rec │ rec │                              taken by the writer when the flush period ended
 //!                 │ head │ rec │ … │ rec │ padding │          the rest, handed over
 //! ```
-//! A record may begin at any byte below the capacity and run over into the overhang, so no record is ever split between two
-//! buffers. Most buffers are one piece. Where the writer takes what is committed before a buffer is handed over, the rest is
-//! another piece. The head of that one lies in the last bytes of the piece before it, which is written by then.
+//! A record may begin at any byte below the capacity and extend into the overhang, so no record is ever split between two
+//! buffers. Most buffers are one piece. If the writer takes committed records before the buffer is handed over, the rest is
+//! another piece. The head of that piece occupies the last bytes of the piece before it, which is written by then.
 
 use super::{framing::Framing, loan::Loan};
 use crate::memory::{Filled, Vacant};
 use std::ops::Range;
 
-/// What files are aligned to when they are written past the page cache.
+/// Alignment of writes that bypass the page cache.
 pub(super) const BLOCK: usize = 4096;
 
-/// What is to happen once all up to here is written.
+/// A request to carry out once everything up to here is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Then {
-    /// It is made durable.
+    /// Make it durable.
     pub sync: bool,
-    /// What follows goes to the next output.
+    /// Send what follows to the next output.
     pub next_output: bool,
 }
 
-/// Both halves of a buffer's memory, with nothing in it to be written.
+/// Both halves of a buffer's memory, with nothing to write in it.
 pub(super) type Empty = (Vacant, Filled);
 
-/// A run of whole records in the memory of a buffer, and between them records that somebody else lent.
+/// A run of whole records in the memory of a buffer, with loans between them.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// Its own bytes: the head, the records and the padding. Empty: there is nothing to be written.
+    /// Its own bytes: the head, the records and the padding. Empty: nothing to write.
     pub range: Range<usize>,
-    /// Where the first byte goes in the output.
+    /// Output offset of the first byte.
     pub start: u64,
     /// The number of the first record.
     pub first: u64,
@@ -43,21 +43,21 @@ pub(super) struct Piece {
     pub records: u64,
     /// Bytes of padding after the records.
     pub padding: usize,
-    /// What is to happen once it is written.
+    /// The request to carry out once it is written.
     pub then: Then,
-    /// What is written between its own bytes, each with the place in memory where it belongs.
+    /// The loans written between its own bytes, each with its position in the buffer.
     loans: Vec<(usize, Loan)>,
-    /// Bytes of these.
+    /// Bytes of the loans.
     lent: usize,
 }
 
 impl Piece {
-    /// Bytes of its own and of loans.
+    /// Its own bytes plus those of its loans.
     pub fn all(&self) -> usize {
         self.range.len() + self.lent
     }
 
-    /// Pads `gap` bytes after the last record, which readers skip.
+    /// Adds `gap` bytes of padding after the last record, which readers skip.
     pub fn pad(&mut self, gap: usize, framing: &dyn Framing, vacant: &mut Vacant) {
         let Some(mut slot) = vacant.reserve(gap) else {
             return; // the overhang has room for it
@@ -68,38 +68,38 @@ impl Piece {
         self.padding = gap;
     }
 
-    /// Where the byte after the last one goes.
+    /// Output offset after the last byte.
     pub fn end(&self) -> u64 {
         self.start + self.all() as u64
     }
 }
 
-/// What of the buffer that is being filled was not taken yet.
+/// The part of the current buffer that was not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// Where its records begin in memory.
+    /// Where its records begin in the buffer's memory.
     from: usize,
-    /// Where its first byte goes in the output.
+    /// Output offset of its first byte.
     start: u64,
     /// The number of its first record.
     first: u64,
-    /// What was counted before it.
+    /// The record count of the buffer before it.
     counted: u64,
     loans: Vec<(usize, Loan)>,
     lent: usize,
 }
 
-/// How the records of a store are laid out in memory.
+/// How a store's records are laid out in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
-    /// Bytes that the framing keeps in front of each piece.
+    /// Bytes that the framing reserves at the front of each piece.
     pub head: usize,
-    /// Bytes of each record; 0 where they are counted one by one.
+    /// Bytes of each record; 0 if records are counted one by one.
     pub each: usize,
 }
 
 impl Rest {
-    /// All of an empty buffer whose bytes will go to `start`, from record `first` on.
+    /// All of an empty buffer, whose bytes go to offset `start` and whose first record has number `first`.
     pub fn of_empty(start: u64, first: u64, layout: Layout) -> Rest {
         Rest {
             from: layout.head,
@@ -109,18 +109,18 @@ impl Rest {
         }
     }
 
-    /// Takes in what somebody else lent, after `len` bytes of the buffer's own.
+    /// Adds a loan after `len` of the buffer's own bytes.
     pub fn carry(&mut self, len: usize, loan: Loan) {
         self.lent += loan.len();
         self.loans.push((len, loan));
     }
 
-    /// Whether a buffer with `len` bytes committed holds nothing that was not taken.
+    /// Whether everything in a buffer with `len` committed bytes was taken.
     pub fn is_empty(&self, len: usize) -> bool {
         len == self.from && self.lent == 0
     }
 
-    /// Where the byte after the last one will go, of a buffer with `len` bytes committed.
+    /// Output offset after the last byte of a buffer with `len` committed bytes.
     pub fn end(&self, len: usize, layout: Layout) -> u64 {
         match self.is_empty(len) {
             true => self.start,
@@ -128,7 +128,7 @@ impl Rest {
         }
     }
 
-    /// Takes all, of a buffer with `len` bytes committed that count for `counted` records.
+    /// Takes everything from a buffer with `len` committed bytes that count for `counted` records.
     pub fn take(&mut self, len: usize, counted: u64, layout: Layout) -> Piece {
         let is_empty = self.is_empty(len);
         let piece = Piece {
@@ -154,14 +154,14 @@ impl Rest {
     }
 }
 
-/// A piece with the memory that it lies in.
+/// A piece together with the memory that holds it.
 pub(super) struct Buffer {
     pub bytes: Filled,
     pub piece: Piece,
 }
 
 impl Buffer {
-    /// Its bytes in order: its own up to a loan, the loan, and so on. Each part ends with a whole record.
+    /// Its bytes in order: own bytes up to a loan, the loan, and so on. Each part ends with a whole record.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let piece = &self.piece;
         let before = move |number: usize| match number.checked_sub(1) {
@@ -176,12 +176,12 @@ impl Buffer {
         lent.chain([rest]).filter(|part| !part.is_empty())
     }
 
-    /// Its own bytes.
+    /// Its own bytes, without the loans.
     pub fn own_mut(&mut self) -> &mut [u8] {
         self.bytes.part_mut(self.piece.range.clone())
     }
 
-    /// What it carried is written, or will never be: whoever lent it gets it back.
+    /// Drops the loans once they are written, or never will be. This returns the memory to the lenders.
     pub fn give_back(&mut self) {
         self.piece.loans.clear();
         self.piece.lent = 0;

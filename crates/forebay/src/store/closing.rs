@@ -19,7 +19,7 @@ use std::{
 pub struct Totals {
     /// Records committed.
     pub accepted: u64,
-    /// Records of which `write` took every byte.
+    /// Records that are written completely: `write` took every byte of them.
     pub written: u64,
     /// Bytes up to the end of the last written record, in all outputs together.
     pub written_bytes: u64,
@@ -29,7 +29,8 @@ pub struct Totals {
     pub high_water_bytes: u64,
     /// Bytes written into the page cache that the device is not known to hold yet. Excludes bytes written past the page cache.
     pub unsynced_bytes: u64,
-    /// The output is being made durable after its last byte: [`pending_bytes`](Totals::pending_bytes) is 0 and `unsynced_bytes` shrinks.
+    /// The output is being made durable after its last byte: [`pending_bytes`](Totals::pending_bytes) is 0 and `unsynced_bytes`
+    /// shrinks.
     pub is_syncing: bool,
     /// Records known to be durable: a sync covered them and all records before them.
     pub durable: u64,
@@ -157,7 +158,7 @@ impl Abandon {
 /// let end = loop {
 ///     match closing.wait(Duration::from_millis(100)) {
 ///         Ok(end) => break end,
-///         Err(again) => closing = again, // or closing.abandon(), when somebody insists
+///         Err(again) => closing = again, // or closing.abandon(), to stop waiting
 ///     }
 /// };
 /// assert_eq!((end.totals.accepted, end.totals.written), (1, 0));

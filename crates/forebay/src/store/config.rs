@@ -46,8 +46,8 @@ pub enum WhenFull {
 
 /// How far a store may grow beyond its first buffers.
 ///
-/// The store adds a buffer when none is empty. It returns buffers to the system once they are written, down to the initial number.
-/// Memory that is never needed is never touched. With [`WhenFull::Wait`], [`claim`](super::Appender::claim) and
+/// The store adds a buffer when none is empty. It returns buffers to the system once they are written, down to the initial
+/// number. Memory that is never needed is never touched. With [`WhenFull::Wait`], [`claim`](super::Appender::claim) and
 /// [`Records`](super::Records) wait for an empty buffer instead of growing the store.
 ///
 /// ```
@@ -63,8 +63,8 @@ pub enum Limit {
     Fixed,
     /// Up to this many bytes in all buffers together. The initial buffers are always allowed, even if they exceed it.
     Bytes(u64),
-    /// Up to this share, 1 to 90 percent, of the memory that is available when the store is created. Available is what the machine
-    /// has, or what its cgroup leaves if that is less. The store does not grow if the system does not report it.
+    /// Up to this share, 1 to 90 percent, of the memory that is available when the store is created. Available is what the
+    /// machine has, or what its cgroup leaves if that is less. The store does not grow if the system does not report it.
     Percent(u8),
 }
 
@@ -92,9 +92,9 @@ pub struct Config {
     pub buffer_bytes: usize,
     /// Bytes of the longest record that will be reserved. Each buffer is made this much longer.
     pub record_bytes: usize,
-    /// Bytes at which a buffer is handed over early, if the writer is idle. Applies to pipes and to writes through the page cache.
-    /// Writing starts sooner, while the data is still in a CPU cache, but each buffer handed over wakes the writer. Without a thread the writer
-    /// is always idle. More than `buffer_bytes`: no buffer leaves early.
+    /// Bytes at which a buffer is handed over early, if the writer is idle. Applies to pipes and to writes through the page
+    /// cache. Writing starts sooner, while the data is still in a CPU cache, but each buffer handed over wakes the writer.
+    /// Without a thread the writer is always idle. More than `buffer_bytes`: no buffer leaves early.
     pub early_bytes: usize,
     /// Accepted records are written after this time at the latest, unless the writer has a backlog. The writer thread keeps this
     /// period by itself, even when nothing is appended; it checks every 10 ms at most. Without a thread the caller has to call
@@ -109,7 +109,7 @@ pub struct Config {
     pub when_full: WhenFull,
     /// Request huge pages.
     pub huge_pages: bool,
-    /// Lets another thread tell the store to write nothing more.
+    /// Stops the store from any thread: nothing more is written.
     pub abandon: Abandon,
 }
 
@@ -168,8 +168,8 @@ impl Config {
     /// creating or emptying an output for a store that cannot be built.
     ///
     /// # Errors
-    /// A field is out of its range, the initial buffers need more than half of the memory available now, or the limit is more than
-    /// 90 percent of it.
+    /// A field is out of its range, the initial buffers need more than half of the memory available now, or the limit is more
+    /// than 90 percent of it.
     pub fn check(&self) -> Result<()> {
         self.validate()?;
         let all = self.whole_buffer_bytes().saturating_mul(self.buffers);
@@ -206,7 +206,8 @@ impl Config {
         }
     }
 
-    /// Bytes mapped for each buffer: its capacity, plus room for a record that begins at its last byte and for the padding after it.
+    /// Bytes mapped for each buffer: its capacity, plus room for a record that begins at its last byte and for the padding after
+    /// it.
     pub(super) fn whole_buffer_bytes(&self) -> usize {
         let overhang = self.record_bytes.saturating_add(2 * BLOCK);
         self.buffer_bytes.saturating_add(overhang)

@@ -5,9 +5,10 @@
 //!  desk:      │ filled half, rest │            │ rest │ filled half │
 //!  writer:                     take ─▶ write ─▶ put_back
 //! ```
-//! The desk always knows what the writer has not taken yet, even while the filled half is in the writer's hands. Therefore closing a
-//! buffer never waits for a write. If the half comes back after its buffer was closed, the writer keeps it: the vacant half of that
-//! buffer is on its way over the ring. No user code runs while the lock is held, and appending does not take the lock.
+//! The desk always knows what the writer has not taken yet, even while the filled half is in the writer's hands. Therefore
+//! closing a buffer never waits for a write. If the half comes back after its buffer was closed, the writer keeps it: the vacant
+//! half of that buffer is on its way over the ring. No user code runs while the lock is held, and appending does not take the
+//! lock.
 
 use super::{
     buffer::{Buffer, Empty, Layout, Piece, Rest},
@@ -25,8 +26,8 @@ use std::sync::{
 #[derive(Default)]
 pub(super) struct Desk {
     layout: Layout,
-    /// Bytes of the current buffer that were taken. Written by both sides, under the lock. Relaxed, because the appender uses it only as
-    /// a hint that there is something to hand over.
+    /// Bytes of the current buffer that were taken. Written by both sides, under the lock. Relaxed, because the appender uses it
+    /// only as a hint that there is something to hand over.
     taken: AtomicUsize,
     current: Mutex<Current>,
 }
@@ -102,8 +103,8 @@ impl Desk {
         self.taken.load(Relaxed)
     }
 
-    /// Takes what is committed, for the writer. Takes nothing if `is_overtaken` returns true: buffers closed earlier are still on their way.
-    /// It is called once the current buffer is known, because those buffers were sent before this one was opened.
+    /// Takes what is committed, for the writer. Takes nothing if `is_overtaken` returns true: buffers closed earlier are still on
+    /// their way. It is called once the current buffer is known, because those buffers were sent before this one was opened.
     pub fn take(&self, is_overtaken: impl FnOnce() -> bool) -> Due {
         let mut current = held(&self.current);
         let Current {

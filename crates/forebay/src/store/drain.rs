@@ -1,13 +1,13 @@
-//! Buffers into a sink: the byte-exact part, the same on a thread and inline.
+//! Writes buffers to a sink, byte for byte. The same code runs on the writer thread and inline.
 //!
 //! ```text
-//!  a buffer:  seal ─▶ write, write, … ─▶ count ─▶ sync, where policy or somebody asks ─▶ next output
+//!  a buffer:  seal ─▶ write, write, … ─▶ count ─▶ sync, if policy or caller asks     ─▶ next output
 //!                      ▲        │ fails                │ fails, under `Always`            │ fails
 //!                      └────────┴── retry: the rest    └── retry: all of it again         └── retry: this step
 //! ```
-//! A failed sync leaves it unknown what the device has. Only bytes that are still here can be made durable then, by
-//! writing them again: under `Always` that is everything in question. Under other policies buffers are gone by then;
-//! the promise is not given any more, whatever later syncs say.
+//! After a failed sync it is unknown what the device has. Only bytes that are still in memory can then be made durable, by
+//! writing them again. Under `Always` these are all the bytes in question. Under the other policies the buffers are already
+//! reused, so the drain promises no durability from then on, whatever later syncs return.
 
 use super::{
     buffer::Buffer,
@@ -23,14 +23,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Writes buffers in order and knows, at any moment, where the last whole record ends.
+/// Writes buffers in order, and always knows where the last whole record ends.
 pub(super) struct Drain {
     sink: Box<dyn Sink>,
     framing: Arc<dyn Framing>,
     policy: SyncPolicy,
-    /// Bytes of the buffer in hand that are written already.
+    /// Bytes of the current buffer that are already written.
     done: usize,
-    /// Whether the buffer in hand is counted: it is written, and something behind that failed.
+    /// Whether the current buffer is already counted: it is written, but a later step failed.
     is_counted: bool,
     /// Bytes in the outputs before this one.
     before: u64,
@@ -45,34 +45,34 @@ pub(super) struct Drain {
     is_behind: bool,
     /// A sync failed: later ones promise nothing.
     is_doubtful: bool,
-    /// The time, as whoever drives this says.
+    /// The time last passed in by the caller.
     now: u64,
-    /// Since when there is something to sync: bytes, or a new output's own existence.
+    /// When there first was something to sync: bytes, or a new output itself.
     unsynced_since: Option<u64>,
     /// Whether the last sync was a promise; a pipe gives none.
     is_promised: bool,
     syncs: u64,
     failed_syncs: u64,
     slowest_sync: Duration,
-    /// A failure that keeps nothing from being written, to be told.
+    /// An error that did not prevent any write and is still to be reported.
     trouble: Option<Error>,
 }
 
-/// How far it is: whole records, and the bytes up to the end of the last of them, in all outputs.
+/// A position: a number of whole records, and the bytes up to the end of the last of them, in all outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub records: u64,
     pub bytes: u64,
 }
 
-/// Why a buffer was not written whole.
+/// Why a buffer was not written completely.
 pub(super) enum Stopped {
     Failed(Error),
     Abandoned,
 }
 
 impl Drain {
-    /// For an output that holds `held` bytes, which stay.
+    /// For an output that already holds `held` bytes, which stay.
     pub fn new(
         sink: Box<dyn Sink>,
         framing: Arc<dyn Framing>,
@@ -103,8 +103,8 @@ impl Drain {
         }
     }
 
-    /// `waiting` buffers follow the next one, of a store with `first` buffers to begin with. From half of these on, writes that return
-    /// soon matter more than cheap ones, until none waits.
+    /// `waiting` buffers follow the next one; the store started with `first` buffers. Once half of `first` are waiting, and until
+    /// none waits, writes that return quickly matter more than cheap ones.
     pub fn keep_up(&mut self, waiting: usize, first: usize) {
         self.is_behind = match self.is_behind {
             true => waiting > 0,
@@ -113,15 +113,15 @@ impl Drain {
         self.sink.hurry(self.is_behind);
     }
 
-    /// Keeps the device at work on what lies in the page cache, so that a later sync is short. It may wait for the device, and is left
-    /// for later while buffers wait.
+    /// Keeps the device busy writing what the page cache holds, so that a later sync is short. It may wait for the device, so it
+    /// is postponed while buffers wait.
     pub fn start_write_back(&mut self) {
         if !self.is_behind && (self.policy != SyncPolicy::None || self.is_direct()) {
             self.write_back(false);
         }
     }
 
-    /// Writes `buffer`, or its rest after an error, until it is given up; then does what it asks for.
+    /// Writes `buffer`, or its rest after an error, unless the store is abandoned. Then carries out the buffer's request.
     pub fn write(&mut self, buffer: &mut Buffer, abandon: &Abandon) -> Result<(), Stopped> {
         if self.done == 0 && !self.is_counted && buffer.piece.all() > 0 {
             let seal = Seal {
@@ -164,7 +164,7 @@ impl Drain {
         Ok(())
     }
 
-    /// Writes what is not written yet of a part with so many bytes of the buffer `before` it.
+    /// Writes the unwritten bytes of a part of this length; `before` is the length of the buffer's earlier parts.
     fn put_part(
         &mut self,
         part: &[u8],
@@ -205,16 +205,16 @@ impl Drain {
         Ok(())
     }
 
-    /// Gives back what was allocated ahead, and makes what is there durable where the policy says so.
+    /// Frees what was allocated ahead, and makes the output durable if the policy says so.
     fn end_output(&mut self) {
-        // Where the tail cannot be cut off it stays; it holds no bytes.
+        // If the tail cannot be cut off it stays; it holds no data.
         let _ = self.sink.cut(self.whole);
         if self.policy != SyncPolicy::None {
             self.sync_or_note();
         }
     }
 
-    /// `buffer` will never be written whole: counts the records that were, and cuts the rest off.
+    /// `buffer` will never be written completely: counts its records that were, and cuts off the rest.
     pub fn give_up(&mut self, buffer: &Buffer) {
         if !self.is_counted {
             let rest = self.last_whole(buffer);
@@ -224,7 +224,7 @@ impl Drain {
                 self.unsynced_since.get_or_insert(self.now);
             }
             if self.done > rest.bytes {
-                // Where the tail cannot be cut off it stays, torn; readers stop before it.
+                // If the tail cannot be cut off it stays, torn; readers stop before it.
                 let _ = self.sink.cut(self.whole);
             }
         }
@@ -232,7 +232,7 @@ impl Drain {
         self.is_counted = false;
     }
 
-    /// What of `buffer` is written, up to its last whole record.
+    /// The written part of `buffer`, up to its last whole record.
     fn last_whole(&self, buffer: &Buffer) -> Whole {
         let mut whole = Whole::default();
         let mut left = self.done;
@@ -246,10 +246,10 @@ impl Drain {
         whole
     }
 
-    /// The end of everything: the last output is complete. `report` is called each time that the device has taken another piece of
-    /// what lies in the page cache. Once it is abandoned nothing more is waited for, and the end is then not durable.
+    /// Completes the last output. `report` is called each time the device has another piece of what the page cache holds. Once
+    /// the store is abandoned this waits for nothing more, and the end is then not durable.
     pub fn close(&mut self, abandon: &Abandon, mut report: impl FnMut(&Drain)) {
-        // Where the tail cannot be cut off it stays; it holds no bytes.
+        // If the tail cannot be cut off it stays; it holds no data.
         let _ = self.sink.cut(self.whole);
         if self.policy != SyncPolicy::None {
             let mut left = self.write_back(false);
@@ -270,11 +270,11 @@ impl Drain {
         }
     }
 
-    /// Has the device start on what lies in the page cache, or `wait`s until it has the next piece; returns the bytes that are left.
+    /// Starts writeback of the page cache, or `wait`s until the device has the next piece. Returns the bytes left in the cache.
     fn write_back(&mut self, wait: bool) -> u64 {
         match self.sink.write_back(wait) {
             Ok(left) => self.unsynced_bytes = left,
-            // The kernel reports it once, so a later sync may not.
+            // The kernel reports the error once, so a later sync may not.
             Err(cause) => {
                 self.unsynced_bytes = 0;
                 let error = self.sync_failed(cause);
@@ -303,7 +303,7 @@ impl Drain {
         Ok(())
     }
 
-    /// As [`sync_if_needed`](Self::sync_if_needed), where nothing can be written again.
+    /// As [`sync_if_needed`](Self::sync_if_needed), when nothing can be written again.
     fn sync_or_note(&mut self) {
         if let Err(error) = self.sync_if_needed() {
             self.unsynced_since = None;
@@ -322,14 +322,14 @@ impl Drain {
         self.trouble.get_or_insert(error);
     }
 
-    /// Before a wait of unknown length: what is due some time is synced now.
+    /// Called before a wait of unknown length: syncs now what would be due at a later time.
     pub fn sync_ahead(&mut self) {
         if matches!(self.policy, SyncPolicy::Interval(_)) {
             self.sync_or_note();
         }
     }
 
-    /// Syncs where the policy's interval is over at `now`, in nanoseconds of any clock that goes on.
+    /// Syncs if the policy's interval has ended at `now`, in nanoseconds of any monotonic clock.
     pub fn keep_time(&mut self, now: u64) {
         self.now = now;
         if self.sync_due_at().is_some_and(|due| now >= due) {
@@ -346,27 +346,27 @@ impl Drain {
         Some(self.unsynced_since?.saturating_add(ns))
     }
 
-    /// Keeps what could not be told now.
+    /// Keeps an error that could not be reported now.
     pub fn tell_later(&mut self, trouble: Error) {
         self.trouble.get_or_insert(trouble);
     }
 
-    /// What went wrong without keeping anything from being written, once.
+    /// Returns an error that did not prevent any write, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
         self.trouble.take()
     }
 
-    /// Whether the output is memory, which no power cut spares.
+    /// Whether the output is in memory, which a power cut erases.
     pub fn is_in_memory(&self) -> bool {
         self.sink.is_in_memory()
     }
 
-    /// Whether whole buffers go past the page cache.
+    /// Whether whole buffers bypass the page cache.
     pub fn is_direct(&self) -> bool {
         self.sink.is_direct() && self.framing.least_padding().is_some()
     }
 
-    /// What every byte of is written.
+    /// The records and bytes that are completely written.
     pub fn written(&self) -> Progress {
         Progress {
             records: self.records,
@@ -374,7 +374,7 @@ impl Drain {
         }
     }
 
-    /// Whether all that is written is durable.
+    /// Whether everything written is durable.
     pub fn is_durable(&self) -> bool {
         self.unsynced_since.is_none() && self.is_promised
     }
@@ -384,17 +384,17 @@ impl Drain {
         self.unsynced_bytes
     }
 
-    /// What a device promised to keep.
+    /// What is known to be durable.
     pub fn durable(&self) -> Progress {
         self.durable
     }
 
-    /// How many syncs failed.
+    /// The number of failed syncs.
     pub fn failed_syncs(&self) -> u64 {
         self.failed_syncs
     }
 
-    /// How many syncs there were, and how long the slowest took.
+    /// The number of syncs, and how long the slowest took.
     pub fn syncs(&self) -> (u64, Duration) {
         (self.syncs, self.slowest_sync)
     }

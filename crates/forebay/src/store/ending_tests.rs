@@ -1,4 +1,4 @@
-//! What users rely on at the end of a store: how much is left to write and to sync is known at any time, and giving up ends both.
+//! What users rely on at the end of a store: the bytes left to write and to sync are always known, and abandoning ends both.
 
 use super::{
     testing::{Lengths, append, config},
@@ -10,18 +10,18 @@ use std::{
     time::Duration,
 };
 
-/// What a [`Slow`] disk has, and what it may do next.
+/// The state of a [`Slow`] disk, and the steps it may take.
 #[derive(Default)]
 struct Plate {
     written: u64,
-    /// Of these, bytes in its cache.
+    /// Those of these bytes that are in its cache.
     cached: u64,
     syncs: u64,
-    /// Writes and pieces written back that are allowed.
+    /// Number of writes and writebacks allowed.
     steps: u64,
 }
 
-/// A disk with a cache that does one step each time that it is allowed one.
+/// A disk with a cache that takes one step each time it is allowed to.
 #[derive(Clone, Default)]
 struct Slow(Arc<(Mutex<Plate>, Condvar)>);
 
@@ -65,7 +65,7 @@ impl Sink for Slow {
     }
 }
 
-/// The store's counts once they are as wanted.
+/// The store's counts once they satisfy the condition.
 fn totals_when(closing: &Closing, is_so: impl Fn(&Totals) -> bool) -> Totals {
     loop {
         let totals = closing.totals();
@@ -126,5 +126,5 @@ fn giving_up_while_the_disk_takes_its_time_keeps_what_is_written_and_promises_no
         (end.totals.written, end.totals.durable, end.durable),
         (1, 0, false)
     );
-    assert_eq!(slow.0.0.lock().unwrap().syncs, 0, "nobody waits for it");
+    assert_eq!(slow.0.0.lock().unwrap().syncs, 0, "no sync was waited for");
 }

@@ -1,8 +1,8 @@
-//! What the store has to know of the bytes it carries: where records end, and what belongs around them.
+//! What the store has to know about a record format: where records end, and what to put around them.
 
 use std::num::NonZeroUsize;
 
-/// How a record format is cut, padded and sealed.
+/// How the records of a format are delimited, padded and sealed.
 ///
 /// ```
 /// use forebay::store::{Framing, Whole};
@@ -17,38 +17,39 @@ use std::num::NonZeroUsize;
 /// assert_eq!((Lines.least_padding(), Lines.head_bytes()), (None, 0));
 /// ```
 pub trait Framing: Send + Sync {
-    /// Of `bytes`, a run that begins with a record: how many are whole records, and how many records.
+    /// `bytes` begins with a record. Returns the length of the whole records in it, and their number.
     fn last_whole(&self, bytes: &[u8]) -> Whole;
 
-    /// The fewest bytes that padding can have; `None` where the format cannot be padded, and files
-    /// are then written through the page cache.
+    /// The fewest bytes that padding can have. `None` if the format cannot be padded; files are then written through the page
+    /// cache.
     fn least_padding(&self) -> Option<usize> {
         None
     }
 
-    /// Fills `gap`, at least [`least_padding`](Framing::least_padding) bytes, with what readers
-    /// skip. Where all records have a multiple of 4 bytes, so has the gap.
+    /// Fills `gap`, at least [`least_padding`](Framing::least_padding) bytes, with padding that readers
+    /// skip. If all records are multiples of 4 bytes long, so is the gap.
     fn pad(&self, _gap: &mut [u8]) {}
 
-    /// Bytes of every record, where all have as many: then the store counts them by their length, which costs less than one
-    /// by one. Every reservation is then for a multiple of it, and what [`commit`](super::Reserved::commit) is told is not heard.
+    /// Bytes of every record, if all have the same length. The store then counts records by length, which costs less than
+    /// counting one by one. Every reservation must be a multiple of it, and the count passed to
+    /// [`commit`](super::Reserved::commit) is ignored.
     fn record_bytes(&self) -> Option<NonZeroUsize> {
         None
     }
 
-    /// Whether records may be written from where somebody else composed them ([`Loan`](super::Loan)): [`seal`](Framing::seal) does not see
-    /// those.
+    /// Whether records may be written from the caller's memory ([`Loan`](super::Loan)). [`seal`](Framing::seal) does not see such
+    /// records.
     fn takes_loans(&self) -> bool {
         false
     }
 
-    /// Bytes in front of the first record of each buffer, less than 4096, for [`seal`](Framing::seal).
+    /// Bytes reserved before the first record of each buffer, less than 4096, for [`seal`](Framing::seal).
     fn head_bytes(&self) -> usize {
         0
     }
 
-    /// Completes a buffer before it is written: `block` is its head, its records and its padding.
-    /// The draining side calls it, and may do so again for the same bytes.
+    /// Completes a buffer before it is written. `block` is its head, its records and its padding. Called on the writing side,
+    /// possibly more than once for the same bytes.
     fn seal(&self, _block: &mut [u8], _seal: &Seal) {}
 }
 
@@ -57,14 +58,14 @@ pub trait Framing: Send + Sync {
 pub struct Whole {
     /// Bytes of the run.
     pub bytes: usize,
-    /// Records in it; blocks that are no records count as bytes only.
+    /// Records in it; blocks that are not records count as bytes only.
     pub records: u64,
 }
 
-/// What is known of a buffer when it leaves.
+/// What is known about a buffer when it is handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seal {
-    /// How many records the store accepted before the first one in it.
+    /// Number of records that the store accepted before the first one in it.
     pub first: u64,
     /// Records in it.
     pub records: u64,

@@ -1,5 +1,5 @@
-//! What users rely on of a slow disk: the store grows when it has to and never beyond its limit, loses nothing before that, goes through
-//! the page cache meanwhile, and gives its memory back afterwards.
+//! What users rely on with a slow disk: the store grows when it has to, but never beyond its limit. It loses nothing before that,
+//! uses the page cache meanwhile, and frees its memory afterwards.
 
 use super::{
     testing::{Act, Lengths, Recorder, append, config, records},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// A disk that takes as many writes as it is allowed, and remembers which of them were in a hurry.
+/// A disk that takes as many writes as it is allowed, and remembers which of them were hurried.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<Writes>, Condvar)>);
 
@@ -21,7 +21,7 @@ struct Writes {
     allowed: usize,
     bytes: Vec<u8>,
     is_hurried: bool,
-    /// Of each write, whether the store fell behind.
+    /// For each write, whether the store had a backlog.
     hurried: Vec<bool>,
 }
 
@@ -46,7 +46,7 @@ impl Sink for Gate {
         let state = self.0.0.lock().unwrap();
         let mut state = self.0.1.wait_while(state, |it| it.allowed == 0).unwrap();
         state.allowed -= 1;
-        assert_eq!(at, state.bytes.len() as u64, "no holes, nothing twice");
+        assert_eq!(at, state.bytes.len() as u64, "writes are contiguous");
         state.bytes.extend(bytes);
         let is_hurried = state.is_hurried;
         state.hurried.push(is_hurried);
@@ -69,7 +69,7 @@ fn open(gate: &Gate, config: &Config) -> Appender {
     Appender::new(Box::new(gate.clone()), Arc::new(Lengths), config).unwrap()
 }
 
-/// Records of 1024 bytes until the store has no room: how many.
+/// Appends records of 1024 bytes until the store has no room; returns how many.
 fn fill(store: &mut Appender, from: u64) -> u64 {
     let mut number = from;
     while let Some(mut slot) = store.reserve(1024).unwrap() {
@@ -88,11 +88,7 @@ fn while_the_disk_stands_still_the_store_grows_to_its_limit_and_not_beyond() {
         let mut store = open(&gate, &growing(most));
         assert_eq!(store.got().bytes, 3 * 4096);
         assert_eq!(store.got().limit_bytes as u64, most * 4096);
-        assert_eq!(
-            fill(&mut store, 0),
-            most * 4,
-            "all of the limit, and no more"
-        );
+        assert_eq!(fill(&mut store, 0), most * 4, "exactly up to the limit");
         assert!(store.fill_level() > 0.999, "{}", store.fill_level());
         let totals = store.totals();
         assert_eq!(totals.pending_bytes, most * 4096);
@@ -139,7 +135,7 @@ fn after_the_disk_has_caught_up_the_store_has_its_first_buffers_again() {
         assert_eq!(store.fill_level(), 0.0);
         assert!(store.buffers() <= 2 * 3, "{} buffers", store.buffers());
         gate.0.0.lock().unwrap().allowed = 0;
-        // And it can grow once more, as far as before.
+        // And it can grow again, as far as before.
         let more = fill(&mut store, accepted);
         assert_eq!(more, 50 * 4);
         accepted += more;
@@ -190,7 +186,11 @@ fn a_store_does_not_grow_in_front_of_a_failed_write() {
     assert_eq!(error.raw_os_error(), Some(libc::EIO));
     let before = store.buffers();
     accepted += fill(&mut store, accepted);
-    assert_eq!(store.buffers(), before, "nobody has said that it goes on");
+    assert_eq!(
+        store.buffers(),
+        before,
+        "the store must not grow before the retry"
+    );
     store.retry();
     accepted += 1;
     append(&mut store, 1022, accepted).unwrap();
@@ -274,7 +274,7 @@ fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers
     assert_eq!(bytes(Limit::Bytes(100 << 20)), 100 << 20);
     let available = crate::memory::available().unwrap() as u64;
     let quarter = bytes(Limit::Percent(25));
-    // Others take and give back memory meanwhile.
+    // Other processes allocate and free memory meanwhile.
     assert!(
         quarter <= available / 3 && quarter >= available / 6,
         "{quarter} of {available}"
@@ -295,11 +295,11 @@ fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
         let mut sink = FileSink::create(&path, &FileConfig::default()).unwrap();
         if !sink.is_direct() {
             eprintln!(
-                "only cached writes: {} takes no direct ones",
+                "only cached writes: {} supports no direct ones",
                 path.display()
             );
         }
-        // Aligned, as a store's buffers are.
+        // Aligned, like the buffers of a store.
         let mut region = crate::memory::Region::new(4 << 20, &Default::default()).unwrap();
         let mut oracle: Vec<u8> = Vec::new();
         for number in 0..20 {
@@ -324,7 +324,11 @@ fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
         }
         while sink.write_back(true).unwrap() > 0 {}
         assert!(sink.sync().unwrap());
-        assert_eq!(sink.write_back(false).unwrap(), 0, "the device has all");
+        assert_eq!(
+            sink.write_back(false).unwrap(),
+            0,
+            "the device has everything"
+        );
         assert!(std::fs::read(&path).unwrap() == oracle, "seed {seed}");
     }
     std::fs::remove_file(&path).unwrap();

@@ -1,17 +1,17 @@
-//! Bytes that somebody else composed, lent to the store until they are written.
+//! Records in the caller's memory, lent to the store until they are written.
 //!
 //! ```text
 //!  lender's memory   │ rec │ rec │ rec │ … │        written from here, and never copied before
 //!                          ▲ Loan
 //!  full ring    ──▶ │ buffer │ buffer carrying a loan │ buffer │ ──▶ Drain
 //! ```
-//! A loan is written behind what the current buffer holds, and travels with it, as others behind it may, up to 2 MiB of them: so
-//! the order, the counts and the errors are those of buffers.
+//! A loan is written after the content of the current buffer and travels with that buffer. Further loans may follow in the same
+//! buffer, up to 2 MiB of them. Order, counts and errors are therefore those of buffers.
 
 use super::Appender;
 use std::{fmt, ops::Range};
 
-/// Whole records in memory of somebody else, who gets it back when it is dropped: once they are written, or given up.
+/// Whole records in the caller's memory. The owner is dropped once they are written or given up, which returns the memory.
 ///
 /// ```
 /// use forebay::store::Loan;
@@ -24,25 +24,26 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// The bytes `range` of what `owner` shows. Dropping the owner, which may happen in any thread, gives the memory back.
+    /// Lends the bytes `range` of the slice that `owner` refers to. Dropping the owner, which may happen in any thread, returns
+    /// the memory.
     ///
     /// # Panics
-    /// The range is not in there, or empty.
+    /// The range is out of bounds or empty.
     pub fn new(owner: impl AsRef<[u8]> + Send + 'static, range: Range<usize>) -> Self {
         let loan = Loan {
             owner: Box::new(owner),
             range,
         };
-        assert!(!loan.bytes().is_empty(), "lending the store no bytes");
+        assert!(!loan.bytes().is_empty(), "a loan must not be empty");
         loan
     }
 
-    /// Bytes lent, without asking the owner.
+    /// Number of bytes lent, without calling the owner.
     pub(super) fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// What is lent.
+    /// The bytes lent.
     pub fn bytes(&self) -> &[u8] {
         &(*self.owner).as_ref()[self.range.clone()]
     }
@@ -54,11 +55,11 @@ impl fmt::Debug for Loan {
     }
 }
 
-/// A buffer that is there to carry a loan. Dropping it leaves it to whatever comes next.
+/// An empty buffer that can carry a loan. If it is dropped, the next record or loan uses the buffer.
 pub struct Carrier<'a>(pub(super) &'a mut Appender);
 
 impl Carrier<'_> {
-    /// Accepts what is lent, as a whole that counts for `records` records, and sends it off.
+    /// Accepts the loan as one unit that counts for `records` records, and hands it over.
     pub fn carry(self, loan: Loan, records: u64) {
         self.0.carry(loan, records);
     }

@@ -1,4 +1,4 @@
-//! What users rely on of loans: bytes from elsewhere are records like others, in order and counted, and their memory comes back.
+//! What users rely on with loans: lent records are like others, in order and counted, and their memory is returned.
 
 use super::{
     testing::{
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// Memory that counts itself home.
+/// Memory that counts its returns.
 struct Home(Vec<u8>, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Home {
@@ -31,7 +31,7 @@ impl Drop for Home {
     }
 }
 
-/// Records of `lens` bytes, the first one numbered `first`, behind some bytes that do not belong to them.
+/// Records of `lens` bytes, the first numbered `first`, after some bytes that do not belong to them.
 fn composed(lens: &[usize], first: u64, home: &Arc<AtomicUsize>) -> Loan {
     let mut bytes = vec![0xee; 5];
     for (len, number) in lens.iter().zip(first..) {
@@ -43,7 +43,7 @@ fn composed(lens: &[usize], first: u64, home: &Arc<AtomicUsize>) -> Loan {
     Loan::new(Home(bytes, home.clone()), 5..end)
 }
 
-/// Lends records; waits where no buffer is empty.
+/// Lends records; waits when no buffer is empty.
 fn lend(store: &mut Appender, lens: &[usize], first: u64, home: &Arc<AtomicUsize>) -> Result<()> {
     loop {
         if let Some(carrier) = store.carrier()? {
@@ -93,7 +93,7 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
         let tape = recorder.tape();
         assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
         assert_eq!(records(&tape.bytes), oracle, "seed {seed}");
-        assert_eq!(home.load(SeqCst), loans, "all memory comes back");
+        assert_eq!(home.load(SeqCst), loans, "all memory is returned");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
         }
         let end = store.close().wait_to_the_end();
         kept_what_fits(&recorder, error, accepted, end, seed);
-        assert_eq!(home.load(SeqCst), loans, "what is lost comes back, too");
+        assert_eq!(home.load(SeqCst), loans, "lost loans are returned, too");
     }
 }
 
@@ -187,7 +187,7 @@ fn with_everything_lent_out_no_buffer_is_empty_and_nothing_more_is_asked_for() {
             Err(_) => told += 1,
         }
     }
-    assert_eq!((told, loans), (1, 3), "as many as there are buffers");
+    assert_eq!((told, loans), (1, 3), "one loan for each buffer");
     store.retry();
     assert!(store.wait_empty(Duration::from_millis(1)));
     assert_eq!(store.close().wait_to_the_end().totals.written, 150);
@@ -226,7 +226,7 @@ fn where_something_belongs_around_the_records_nothing_is_lent() {
         open(&Recorder::default(), &always),
     ] {
         assert!(!store.takes_loans());
-        let told = store.carrier().err().expect("it is refused");
+        let told = store.carrier().err().expect("the loan is refused");
         assert!(told.to_string().contains("lent memory"), "{told}");
         assert_eq!(store.totals().accepted, 0);
     }

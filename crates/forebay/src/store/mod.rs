@@ -1,7 +1,8 @@
 //! Append records and write them to an output.
 //!
-//! An [`Appender`] builds records in place, in large aligned buffers. Full buffers go to a writer and come back empty; the records
-//! are not copied on the way.
+//! An [`Appender`] builds records in place, in large aligned buffers. Full buffers go to a writer and come back empty; the
+//! records are not copied on the way.
+//!
 //! ```text
 //!  Appender                                                   Drain (writer thread, or inline)
 //!  reserve(len) → fill → commit        full ───ring──▶        pwrite / O_DIRECT / write ──▶ Sink
@@ -13,7 +14,8 @@
 //! A record passes three stages ([`Stage`], [`Totals`]):
 //! * *accepted*: it is in one of the store's buffers.
 //! * *written*: `write` returned. The record survives `kill -9` but not a power cut, even with `O_DIRECT`.
-//! * *durable*: an `fdatasync` that began after the write succeeded, and the folder was synced. [`SyncPolicy`] sets when that happens.
+//! * *durable*: an `fdatasync` that began after the write succeeded, and the folder was synced. [`SyncPolicy`] sets when that
+//!   happens.
 //!
 //! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. Once half as
 //! many buffers as the store started with are waiting to be written, whole buffers go through the page cache instead of past it,
@@ -22,9 +24,9 @@
 //! A buffer is handed to the writer when it is full, earlier if so configured, and at the end. When the flush period ends, the
 //! writer thread takes the committed records from the buffer that is still being filled ([`Config::flush_every`]).
 //!
-//! A failed write never loses records silently. The error is reported once, and [`Appender::retry`] resumes at the first byte that
-//! was not written. Without a retry, [`Closing::wait`] truncates the file after its last whole record and reports how many records
-//! are missing.
+//! A failed write never loses records silently. The error is reported once, and [`Appender::retry`] resumes at the first byte
+//! that was not written. Without a retry, [`Closing::wait`] truncates the file after its last whole record and reports how many
+//! records are missing.
 //!
 //! * [`Appender`]: buffers, reserve and commit, and when a buffer is handed over. Start here.
 //! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that survive a crash, and the reader for those.

@@ -1,4 +1,4 @@
-//! What users rely on of syncs, waits and full stores: what is said to be durable is, and what finds no room is counted.
+//! What users rely on with syncs, waits and full stores: durable records are durable, and dropped records are counted.
 
 use super::{
     testing::{Disk, Lengths, append, config, records},
@@ -22,11 +22,14 @@ fn store(disk: &Disk, sync: SyncPolicy, thread: bool) -> Appender {
     Appender::new(Box::new(disk.clone()), Arc::new(Lengths), &config).unwrap()
 }
 
-/// Looks until it is so: a writer thread has its own pace.
+/// Polls until the condition holds: a writer thread has its own pace.
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never is");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "the condition never held"
+        );
         std::thread::yield_now();
     }
 }
@@ -65,7 +68,7 @@ fn a_power_cut_takes_nothing_that_was_reported_durable() {
                 _ => {}
             }
         }
-        // The moment of the power cut: the writer thread may go on, the picture is taken.
+        // The moment of the power cut. The writer thread may continue, but the state is captured.
         let totals = log.totals();
         let found = disk.after_power_cut(&mut dice);
         let mut reader = records::Reader::new(&found[..]);
@@ -127,7 +130,7 @@ fn under_always_what_is_written_is_durable() {
         );
         let totals = store.totals();
         assert_eq!((totals.written, totals.durable), (500, 500));
-        assert!(totals.syncs > 10, "one a buffer");
+        assert!(totals.syncs > 10, "one sync for each buffer");
         assert_eq!(records(&disk.platter().kept).len(), 500);
     }
 }
@@ -145,7 +148,7 @@ fn an_interval_syncs_when_it_is_over_and_not_before() {
     store.tick(2_000_000_000).unwrap();
     assert_eq!((store.totals().durable, store.due_at()), (1, None));
     store.tick(9_000_000_000).unwrap();
-    assert_eq!(disk.platter().syncs, 1, "there is nothing new");
+    assert_eq!(disk.platter().syncs, 1, "there was nothing new to sync");
 }
 
 #[test]
@@ -176,9 +179,12 @@ fn after_a_failed_sync_no_later_one_is_believed() {
         let end = store.close().wait_to_the_end();
         assert_eq!((end.totals.written, end.totals.durable), (2, 0));
         assert_eq!(end.totals.failed_syncs, 1);
-        assert!(!end.durable && end.error.is_none(), "it was told before");
+        assert!(
+            !end.durable && end.error.is_none(),
+            "it was reported before"
+        );
         let platter = disk.platter();
-        assert_ne!(platter.kept, platter.seen, "so it is");
+        assert_ne!(platter.kept, platter.seen, "the disk lost data");
     }
 }
 
@@ -192,7 +198,7 @@ fn a_sync_and_a_write_that_fail_together_are_both_told() {
         store.wait_for(Stage::Written, LONG).unwrap();
         (disk.platter().failing_writes, disk.platter().failing_syncs) = (1, 1);
         append(&mut store, 100, 1).unwrap();
-        // What was written is synced before the writer waits for an answer, and that fails, too.
+        // Before the writer waits for an answer it syncs what was written, and that fails, too.
         let told = store.wait_for(Stage::Written, LONG).unwrap_err();
         assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
         store.retry();
@@ -284,12 +290,16 @@ fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_
     assert_eq!(totals.accepted, kept.len() as u64);
     assert_eq!(totals.accepted + totals.dropped, 5000);
     assert_eq!(kept, (0..totals.accepted).collect::<Vec<_>>());
-    // Three buffers of 4 KiB, and the head of each.
+    // Three buffers of 4 KiB, each with a head.
     assert_eq!(kept.len(), 3 * (4096 - 64) / 8);
     assert!(log.fill_level() > 0.99);
     gated.open();
     assert_eq!(log.wait_for(Stage::Written, LONG).unwrap(), Stage::Written);
-    assert_eq!(log.append_all(&[9999; 400]).unwrap(), 400, "it goes on");
+    assert_eq!(
+        log.append_all(&[9999; 400]).unwrap(),
+        400,
+        "the store continues"
+    );
     kept.extend([9999; 400]);
     let end = log.close().wait_to_the_end();
     assert_eq!(end.totals.written, kept.len() as u64);
@@ -334,7 +344,7 @@ fn nobody_waits_for_a_writer_that_nobody_told_to_go_on() {
         while told.len() < 3 {
             match log.append(&[1; 28]) {
                 Ok(true) => accepted += 1,
-                Ok(false) => unreachable!("it is to wait"),
+                Ok(false) => unreachable!("the store has to wait, not to drop"),
                 Err(error) => told.push(error.to_string()),
             }
         }
@@ -362,7 +372,8 @@ fn a_buffer_leaves_early_only_while_the_writer_has_nothing_to_do() {
         slot.commit(1);
         accepted += 1;
     }
-    // The first leaves early, and the writer stands still with it: the others get full, up to the record that begins in them.
+    // The first buffer leaves early, and the writer stops with it. The others fill up, including the record that begins in them
+    // last.
     assert_eq!(accepted, 10 + 41 + 41);
     gated.open();
     let end = store.close().wait_to_the_end();
@@ -370,5 +381,5 @@ fn a_buffer_leaves_early_only_while_the_writer_has_nothing_to_do() {
     let numbers = records(&gated.disk.platter().seen)
         .into_iter()
         .map(|(_, number)| number);
-    assert!(numbers.eq(0..accepted), "in order, without a hole");
+    assert!(numbers.eq(0..accepted), "in order and without gaps");
 }

@@ -1,4 +1,4 @@
-//! What rotation relies on: whole records in every output, none lost or doubled between two, and leave taken in order.
+//! What rotation relies on: whole records in every output, none lost or duplicated between two, and outputs completed in order.
 
 use super::{
     testing::{Lengths, Shelves, append, config, of_seed, records},
@@ -14,7 +14,7 @@ fn open(shelves: &Shelves, config: &Config) -> Appender {
     Appender::new(Box::new(files), Arc::new(Lengths), config).unwrap()
 }
 
-/// Goes on to the next output; whatever fails is tried again.
+/// Switches to the next output, and retries whatever fails.
 fn turn(store: &mut Appender, told: &mut usize) {
     loop {
         match store.next_output() {
@@ -67,7 +67,7 @@ fn every_output_has_whole_records_and_together_they_have_all() {
         assert_eq!(
             with_records(kept),
             with_records(oracle),
-            "seed {seed}, told {told}"
+            "seed {seed}, errors reported: {told}"
         );
     }
 }

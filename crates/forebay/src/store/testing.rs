@@ -1,5 +1,5 @@
-//! What the tests of the store share: records whose numbers can be told, sinks that do as they are told, a series of
-//! outputs, and a disk that loses its power.
+//! Support for the store's tests: records with recognisable numbers, scripted sinks, a series of outputs, and a disk that can
+//! lose power.
 
 use super::*;
 use crate::{Error, Result, dice::Dice, sync::held};
@@ -48,7 +48,7 @@ pub enum Act {
     Block,
 }
 
-/// What a [`Recorder`] has and does.
+/// The state and the script of a [`Recorder`].
 #[derive(Default)]
 pub struct Tape {
     pub bytes: Vec<u8>,
@@ -60,12 +60,12 @@ pub struct Tape {
     pub syncs: u32,
 }
 
-/// A sink that keeps what is written, and does with it what its script says.
+/// A sink that keeps what is written, and follows its script.
 #[derive(Clone, Default)]
 pub struct Recorder(Arc<Mutex<Tape>>);
 
 impl Recorder {
-    /// One that at first takes nothing or a part, as the dice say.
+    /// A sink that at first takes nothing or a part, decided by the dice.
     pub fn fickle(dice: &mut Dice) -> Self {
         let act = |_| match dice.below(3) {
             0 => Act::Block,
@@ -84,7 +84,7 @@ impl Recorder {
 impl Sink for Recorder {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
         let mut tape = self.tape();
-        assert_eq!(at, tape.bytes.len() as u64, "no holes, nothing twice");
+        assert_eq!(at, tape.bytes.len() as u64, "writes are contiguous");
         let room = tape.room.map_or(usize::MAX, |room| room - tape.bytes.len());
         let taken = match tape.script.pop_front() {
             Some(Act::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
@@ -126,7 +126,7 @@ pub fn config(thread: bool) -> Config {
     }
 }
 
-/// As [`config`], for runs of many seeds: with and without a thread, and with one that often takes a piece of a buffer.
+/// As [`config`], for runs with many seeds: with and without a thread, and with a thread that often takes a piece of a buffer.
 pub fn of_seed(seed: u64) -> Config {
     Config {
         flush_every: match seed % 4 {
@@ -137,12 +137,12 @@ pub fn of_seed(seed: u64) -> Config {
     }
 }
 
-/// A store that writes to it.
+/// A store that writes to this sink.
 pub fn open(recorder: &Recorder, config: &Config) -> Appender {
     Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
 }
 
-/// Appends a record with `len` bytes of payload; waits where no buffer is empty.
+/// Appends a record with `len` bytes of payload; waits when no buffer is empty.
 pub fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
     loop {
         if let Some(mut slot) = store.reserve(len + 2)? {
@@ -155,7 +155,7 @@ pub fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
     }
 }
 
-/// The numbers (mod 256) of the records on a tape, padding left out; panics on a torn record.
+/// The numbers (mod 256) of the records on a tape, without padding. Panics on a torn record.
 pub fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
     assert_eq!(Lengths.last_whole(bytes).bytes, bytes.len(), "torn");
     let mut rest = bytes;
@@ -173,8 +173,8 @@ pub fn records(bytes: &[u8]) -> Vec<(usize, u8)> {
     found
 }
 
-/// Requires that a full disk was told, by then or at the end, and kept the first records, each whole; the end counts just
-/// these as written, of all that were accepted.
+/// Requires that a full disk was reported, earlier or at the end, and that it kept the first records, each whole. The final
+/// counts must show exactly these as written, of all accepted records.
 #[track_caller]
 pub fn kept_what_fits(
     recorder: &Recorder,
@@ -183,7 +183,7 @@ pub fn kept_what_fits(
     end: Finished,
     seed: u64,
 ) {
-    let error = told.or(end.error).expect("it is told");
+    let error = told.or(end.error).expect("the error is reported");
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
     assert_eq!(end.totals.accepted, accepted);
     let tape = recorder.tape();
@@ -194,7 +194,7 @@ pub fn kept_what_fits(
     assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
 }
 
-/// A sink that never takes a byte, like a pipe whose reader stands still.
+/// A sink that never takes a byte, like a pipe whose reader has stopped reading.
 pub struct Stuck;
 
 impl Sink for Stuck {
@@ -203,18 +203,18 @@ impl Sink for Stuck {
     }
 }
 
-/// The outputs of [`Shelves`], and how often what fails.
+/// The outputs of [`Shelves`], and how often each operation fails.
 #[derive(Default)]
 pub struct Shelf {
     pub outputs: Vec<Vec<u8>>,
-    /// What happened to outputs, in order.
+    /// What happened to the outputs, in order.
     pub events: Vec<String>,
     pub failing_opens: usize,
     pub failing_ends: usize,
     pub failing_writes: usize,
 }
 
-/// A series of outputs, of which the last one is written.
+/// A series of outputs. The last one is being written.
 #[derive(Clone, Default)]
 pub struct Shelves(Arc<Mutex<Shelf>>);
 
@@ -224,13 +224,13 @@ impl Shelves {
     }
 }
 
-/// An output of [`Shelves`].
+/// One output of [`Shelves`].
 struct Book {
     shelves: Shelves,
     number: usize,
 }
 
-/// Whether it is to fail once more.
+/// Whether the operation has to fail once more.
 fn fails(times: &mut usize) -> bool {
     let fails = *times > 0;
     *times -= usize::from(fails);
@@ -287,22 +287,22 @@ impl Sink for Book {
     }
 }
 
-/// As a file on a disk: a power cut takes what was not synced, and a failed sync has lost it for good.
+/// A file on a disk. A power cut loses what was not synced, and a failed sync loses it for good.
 #[derive(Default)]
 pub struct Platter {
-    /// What the page cache has, and what the disk has.
+    /// The contents of the page cache and of the disk.
     pub seen: Vec<u8>,
     pub kept: Vec<u8>,
     pub dirty: Vec<bool>,
     pub syncs: u32,
     pub failing_syncs: u32,
     pub failing_writes: u32,
-    /// Bytes that one write takes at most; 0 for no limit.
+    /// The most bytes that one write takes; 0 for no limit.
     pub most: usize,
     pub written: u64,
 }
 
-/// A sink that can lose its power.
+/// A sink that can lose power.
 #[derive(Clone, Default)]
 pub struct Disk(Arc<Mutex<Platter>>);
 
@@ -311,7 +311,7 @@ impl Disk {
         held(&self.0)
     }
 
-    /// The file as a machine finds it after a power cut: of what was not synced, any sectors.
+    /// The file after a power cut: any of the sectors that were not synced may be missing.
     pub fn after_power_cut(&self, dice: &mut Dice) -> Vec<u8> {
         let platter = self.platter();
         let (kept, seen) = (&platter.kept, &platter.seen);
@@ -364,7 +364,7 @@ impl Sink for Disk {
         } = &mut *platter;
         kept.resize(seen.len(), 0);
         for (at, is_dirty) in dirty.iter_mut().enumerate() {
-            // Either way the kernel takes the page for clean from now on.
+            // Either way the kernel treats the page as clean from now on.
             if std::mem::take(is_dirty) && !fails {
                 kept[at] = seen[at];
             }

@@ -1,4 +1,4 @@
-//! What users rely on: the bytes in order, nothing lost silently, counts that add up.
+//! What users rely on: bytes in order, no silent loss, and counts that add up.
 
 use super::{
     testing::{
@@ -56,7 +56,7 @@ fn without_a_tick_the_writer_thread_writes_what_is_accepted() {
     }
     assert_eq!(store.output_bytes(), 50 * 12);
     assert_eq!(records(&recorder.tape().bytes).len(), 50);
-    // All of it is written, so nothing has to be handed over for this.
+    // Everything is written, so nothing has to be handed over for this.
     let stage = store.wait_for(Stage::Durable, Duration::from_secs(60));
     assert_eq!(stage.unwrap(), Stage::Durable);
 }
@@ -99,7 +99,7 @@ fn an_error_is_told_once_and_retry_resumes_without_a_hole() {
             }
         };
         assert_eq!(told.raw_os_error(), Some(libc::EIO));
-        assert!(store.reserve(10).is_ok(), "told once");
+        assert!(store.reserve(10).is_ok(), "reported once");
         store.retry();
         for number in 30..60 {
             append(&mut store, 100, number).unwrap();
@@ -121,7 +121,7 @@ fn closing_after_an_error_that_nobody_retried_does_not_wait_for_ever() {
     while store.tick(0).is_ok() {}
     let end = store.close().wait_to_the_end();
     assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
-    assert!(end.error.is_none(), "it was told before");
+    assert!(end.error.is_none(), "it was reported before");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn whole_buffers_are_aligned_again_after_a_due_flush() {
     assert_eq!(records(&tape.bytes).len(), 500);
     let direct = |&(at, len): &(u64, usize)| at % 4096 == 0 && len % 4096 == 0;
     let buffered: Vec<_> = tape.writes.iter().filter(|write| !direct(write)).collect();
-    // The flushed part, the one that pads up to the next boundary, and the last.
+    // The flushed part, the part that pads up to the next boundary, and the last.
     assert_eq!(buffered.len(), 3, "{:?}", tape.writes);
 }
 
@@ -150,7 +150,7 @@ fn a_reader_that_stands_still_can_be_given_up() {
     append(&mut store, 100, 0).unwrap();
     let closing = store.close();
     let Err(closing) = closing.wait(Duration::from_millis(10)) else {
-        panic!("it cannot be done");
+        panic!("the store cannot have finished yet");
     };
     closing.abandon();
     let end = closing.wait_to_the_end();
@@ -293,7 +293,7 @@ fn an_error_that_nobody_took_is_told_at_the_end() {
         let mut store = open(&recorder, &config(thread));
         append(&mut store, 100, 0).unwrap();
         let end = store.close().wait_to_the_end();
-        let error = end.error.expect("it is told");
+        let error = end.error.expect("the error is reported");
         assert_eq!(error.raw_os_error(), Some(libc::EIO));
         assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
     }
@@ -319,7 +319,7 @@ fn giving_up_stops_a_slow_disk_between_two_writes() {
             self.0.write(bytes, at)
         }
         fn sync(&mut self) -> io::Result<bool> {
-            panic!("nobody waits for this any more");
+            panic!("an abandoned store must not sync");
         }
     }
     let recorder = Recorder::default();
@@ -379,7 +379,10 @@ fn a_socket_whose_reader_stands_still_does_not_block() {
 #[test]
 fn a_file_in_memory_says_so_and_what_may_wait_does_not() {
     let device = FileSink::create("/dev/null".as_ref(), &FileConfig::default()).unwrap();
-    assert!(!device.is_in_memory(), "who knows what is behind a device");
+    assert!(
+        !device.is_in_memory(),
+        "a device is not known to be in memory"
+    );
     let shared = std::path::Path::new("/dev/shm");
     if !shared.is_dir() {
         return eprintln!("skipped: needs /dev/shm");

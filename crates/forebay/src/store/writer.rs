@@ -1,4 +1,4 @@
-//! The far side of the store: the same drain, on a thread of its own or inline.
+//! The writing side of the store: runs the drain, on a separate thread or inline.
 //!
 //! ```text
 //!  Appender ──▶ full ring ──▶ thread: drain.write ──▶ empty ring ──▶ Appender
@@ -8,9 +8,10 @@
 //!                     the buffer stays in hand, the error is posted, and the
 //!                     thread waits for a command: retry, close or abandon
 //! ```
-//! Buffers are owned by exactly one side at a time; the rings have room for as many as there may be, so a push never
-//! fails. What comes back is an empty buffer, or nothing in its place: where as many as there were at first lie empty already, the
-//! thread gives the memory back to the system, and the appender counts one buffer less when it takes that place. Errors and the commands that answer them are rare, and go beside the rings.
+//! Each buffer is owned by exactly one side at a time. The rings have room for the maximum number of buffers, so a push never
+//! fails. The empty ring returns empty buffers, or an empty place instead of one. If as many buffers as the store started with
+//! are already empty, the thread frees the memory of further ones, and the appender reduces its count when it takes the empty
+//! place. Errors and the commands that answer them are rare, and bypass the rings.
 
 use super::{
     buffer::{Buffer, Empty, Layout, Piece},
@@ -39,37 +40,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Commands to the draining side, bits of one word: who sees a later one sees the earlier too.
+/// Commands to the writing side, bits of one word: a thread that sees a later command also sees the earlier ones.
 const RETRY: u32 = 1;
-/// No more buffers, and nobody left to retry.
+/// No more buffers follow, and nobody is left to retry.
 const CLOSE: u32 = 2;
 
-/// What both sides see. Relaxed but for two edges: each other field publishes nothing but itself, the mutex
-/// publishes the error and with it that it is there and that it has to be answered, and the bell orders the commands for a writer
-/// that sleeps on them.
+/// State that both sides see. Everything is Relaxed except for two edges, because each other field publishes only itself. The
+/// mutex publishes the error, and with it the flags that there is one and that it needs an answer. The bell orders the commands
+/// for a writer that sleeps on them.
 ///
 /// | edge | release | acquire | what is visible |
 /// |---|---|---|---|
-/// | TOLD | `command` | `answer` | that the appender has taken `stuck` back, before the next failure sets it again |
-/// | STUCK | `post` | `is_stuck` | that there is an error to take, before anybody calls it an old one |
+/// | ANSWERED | `command` | `answer` | that the appender has cleared `stuck`, before the next failure sets it again |
+/// | STUCK | `post` | `is_stuck` | that there is an error to take, before a caller treats it as already taken |
 #[derive(Default)]
 pub(super) struct Shared {
     /// A write failed and its error has not been taken. Written by both sides.
     failed: AtomicBool,
-    /// The draining side sits on a failed write and nobody has answered. It sets this, the appender takes it back.
+    /// The writing side waits for the answer to a failed write. The writing side sets this, the appender clears it.
     stuck: AtomicBool,
-    /// Write nothing more. Anybody may say so, at any time.
+    /// Write nothing more. Any thread may set it at any time.
     abandon: Abandon,
     /// Bits set by the appender; the writer clears [`RETRY`] when it obeys.
     commands: AtomicU32,
     commanded: Bell,
-    /// Counters, written by the draining side; exact once it has ended.
+    /// Counters, written by the writing side; exact once it has ended.
     records: AtomicU64,
     bytes: AtomicU64,
     durable_records: AtomicU64,
     durable_bytes: AtomicU64,
     unsynced_bytes: AtomicU64,
-    /// All is written, or given up, and the output is being completed.
+    /// Everything is written or given up, and the output is being completed.
     is_closing: AtomicBool,
     syncs: AtomicU64,
     failed_syncs: AtomicU64,
@@ -83,9 +84,9 @@ impl Shared {
         held(&self.error)
     }
 
-    /// A buffer was not written. Gives back what was to be told and was not taken yet, which has to wait.
+    /// Posts that a buffer was not written. Returns an earlier error that was not taken yet; that one has to wait.
     fn post(&self, error: Error) -> Option<Error> {
-        // All of it in the lock: who takes the error knows that the retry is waited for.
+        // Set all of it under the lock: a caller that takes the error then knows that the writer waits for an answer.
         let mut told = self.error();
         let untold = told.replace(error);
         self.failed.store(true, Relaxed);
@@ -103,7 +104,7 @@ impl Shared {
         told.take()
     }
 
-    /// Answers a failed write with another try; what is not told by now is not going to be.
+    /// Answers a failed write with a retry. An error that was not taken by now is discarded.
     fn retry(&self) {
         let was_stuck = {
             let mut told = self.error();
@@ -111,18 +112,18 @@ impl Shared {
             self.failed.store(false, Relaxed);
             self.stuck.swap(false, Relaxed)
         };
-        // Said to a writer that does not wait for it, it would answer the next error instead.
+        // Sent to a writer that is not waiting, the command would answer the next error instead.
         if was_stuck {
             self.command(RETRY);
         }
     }
 
-    /// As [`post`](Self::post), of the writer thread itself: nobody is left to tell anything later.
+    /// As [`post`](Self::post), for the death of the writer thread: nothing is left to report an earlier error later.
     fn post_death(&self) {
         drop(self.post(died()));
     }
 
-    /// What a failed write comes to: syncs what is due some time, before a wait of unknown length, and tells.
+    /// Handles a failed write: syncs what would be due later, before a wait of unknown length, and reports.
     fn fail(&self, drain: &mut Drain, error: Error) {
         drain.sync_ahead();
         self.tell(drain);
@@ -131,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Tells the counts, and what went wrong without keeping anything from being written.
+    /// Publishes the counts, and an error that did not prevent any write.
     fn tell(&self, drain: &mut Drain) {
         let counts = Counts::of(drain);
         self.records.store(counts.written.records, Relaxed);
@@ -171,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// Completes the output, and counts meanwhile.
+    /// Completes the output, and publishes the counts meanwhile.
     fn close(&self, drain: &mut Drain) {
         self.is_closing.store(true, Relaxed);
         drain.close(&self.abandon, |drain| {
@@ -182,14 +183,14 @@ impl Shared {
     }
 
     fn command(&self, bit: u32) {
-        self.commands.fetch_or(bit, Release); // TOLD
+        self.commands.fetch_or(bit, Release); // ANSWERED
         self.commanded.ring();
     }
 
     /// The answer to an error, if there is one: `true` means retry.
     fn answer(&self) -> Option<bool> {
         match self.commands.load(Acquire) {
-            // TOLD
+            // ANSWERED
             _ if self.abandon.is_set() => Some(false),
             commands if commands & RETRY != 0 => {
                 self.commands.fetch_and(!RETRY, Relaxed);
@@ -214,21 +215,20 @@ impl Shared {
     }
 }
 
-/// The draining side as the appender sees it.
+/// The writing side as the appender sees it.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// Empty buffers on our side, untouched so far where there is a thread.
+    /// Empty buffers on the appender's side. With a thread, these are not touched yet.
     spare: Vec<Empty>,
-    /// Whether untouched buffers are used before those that came back. Past the page cache they
-    /// are: a device has just read what came back, through another cache than ours, and to refill
-    /// that at once is slower than to take the one that it read longest ago. Through the page
-    /// cache it was our own processor, and what came back is still warm.
+    /// Whether untouched buffers are used before those that came back. This is set if writes bypass the page cache: the device
+    /// has just read a returned buffer, not through this CPU's caches, and refilling it at once is slower than taking the one
+    /// that was read longest ago. Through the page cache the CPU itself read the buffer, so it is still in the cache.
     spare_first: bool,
-    /// Buffers in all, wherever they are; one whose memory was given back counts until its place was taken.
+    /// All buffers, wherever they are. One whose memory was freed counts until its place was taken from the ring.
     buffers: usize,
     first: usize,
     max_buffers: usize,
-    /// How one more is made.
+    /// How to create another buffer.
     whole_buffer_bytes: usize,
     map: MapConfig,
     place: Place,
@@ -242,13 +242,13 @@ enum Place {
     },
     Inline {
         drain: Box<Drain>,
-        /// The buffer whose write failed, and those that came after it.
+        /// The buffer whose write failed, and those after it.
         stuck: VecDeque<(Vacant, Buffer)>,
     },
     Over,
 }
 
-/// A buffer that was closed. Its filled half may be in the hands of the writer thread, which took a piece of it before.
+/// A closed buffer. The writer thread may hold its filled half, if it took a piece of the buffer before.
 struct Handed {
     vacant: Vacant,
     filled: Option<Filled>,
@@ -343,7 +343,7 @@ impl Writer {
         self.shared.desk.end(vacant)
     }
 
-    /// Hands a closed buffer over; inline, this writes it.
+    /// Hands a closed buffer over. Inline, this writes it.
     pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, piece: Piece) {
         match &mut self.place {
             Place::Thread { full, .. } => {
@@ -352,16 +352,16 @@ impl Writer {
                     filled,
                     piece,
                 };
-                // The ring has a slot for every buffer, so only a writer that is gone refuses.
+                // The ring has a slot for every buffer, so a push fails only if the writer is gone.
                 let is_gone = full.push(handed).is_err() || full.consumer_is_gone();
                 if is_gone && !self.shared.abandon.is_set() {
                     self.shared.post_death();
                 }
             }
             Place::Inline { stuck, .. } => {
-                // Inline, nobody takes the filled half before.
+                // Inline, the filled half is never taken before.
                 stuck.extend(filled.map(|bytes| (vacant, Buffer { bytes, piece })));
-                // Behind a failed write everything waits for the retry.
+                // After a failed write everything waits for the retry.
                 if stuck.len() == 1 {
                     self.drain_inline();
                 }
@@ -389,7 +389,7 @@ impl Writer {
         }
     }
 
-    /// Inline, this keeps the interval between syncs; a thread has a clock of its own.
+    /// Inline, this keeps the interval between syncs. A writer thread reads the clock itself.
     pub fn keep_time(&mut self, now: u64) {
         if let Place::Inline { drain, .. } = &mut self.place {
             drain.keep_time(now);
@@ -424,7 +424,7 @@ impl Writer {
         first.or_else(back).or_else(|| self.spare.pop())
     }
 
-    /// One more buffer, if there may be more and somebody is going to write it.
+    /// Adds a buffer, if the limit allows it and the writer is going to write it.
     pub fn grow(&mut self) -> Option<Empty> {
         let is_in_vain = self.shared.stuck.load(Acquire) || self.is_abandoned(); // STUCK
         if self.buffers >= self.max_buffers || is_in_vain || !self.is_thread() {
@@ -435,7 +435,7 @@ impl Writer {
                 self.buffers += 1;
                 Some(buffer)
             }
-            // The system has no more, so this is the limit.
+            // The system has no more memory, so this is the limit.
             Err(_) => {
                 self.max_buffers = self.buffers;
                 None
@@ -443,7 +443,7 @@ impl Writer {
         }
     }
 
-    /// Buffers in all.
+    /// The number of buffers.
     pub fn buffers(&self) -> usize {
         self.buffers
     }
@@ -453,12 +453,12 @@ impl Writer {
         self.spare.push(buffer);
     }
 
-    /// Buffers that there may be.
+    /// The largest number of buffers allowed.
     pub fn max_buffers(&self) -> usize {
         self.max_buffers
     }
 
-    /// As [`take_empty`](Self::take_empty), waiting up to `limit` for one.
+    /// As [`take_empty`](Self::take_empty), but waits up to `limit` for one.
     pub fn wait_empty(&mut self, limit: Duration) -> Option<Empty> {
         let ready = self.take_empty();
         match &mut self.place {
@@ -487,7 +487,7 @@ impl Writer {
         }
     }
 
-    /// Empty buffers.
+    /// The number of empty buffers.
     pub fn empties(&mut self) -> usize {
         let back = match &mut self.place {
             Place::Thread { empty, .. } => empty.len(),
@@ -510,7 +510,7 @@ impl Writer {
         self.shared.take_error()
     }
 
-    /// Whether it sits on a failed write whose error was taken, and waits to be told what to do.
+    /// Whether the writer waits for the answer to a failed write whose error was taken.
     pub fn is_stuck(&self) -> bool {
         self.shared.stuck.load(Acquire) && !self.has_failed() // STUCK
     }
@@ -519,7 +519,7 @@ impl Writer {
         self.shared.abandon.is_set()
     }
 
-    /// Tries the failed write again, from the byte where it stopped.
+    /// Retries the failed write from the byte where it stopped.
     pub fn retry(&mut self) {
         self.shared.retry();
         if let Place::Inline { .. } = self.place {
@@ -527,17 +527,17 @@ impl Writer {
         }
     }
 
-    /// What the draining side has counted so far.
+    /// The current counts of the writing side.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
-    /// Of these, the bytes written.
+    /// The bytes written, of these counts.
     pub fn written_bytes(&self) -> u64 {
         self.shared.bytes.load(Relaxed)
     }
 
-    /// No more buffers will come: the writer ends once it has written what it has, or failed to.
+    /// No more buffers follow. The writer ends once it has written what it has, or failed to.
     pub fn end(&mut self) -> Ending {
         let shared = self.shared.clone();
         let ended = match std::mem::replace(&mut self.place, Place::Over) {
@@ -568,7 +568,7 @@ pub(super) struct Ending {
 enum Ended {
     Thread(JoinHandle<Drain>),
     Inline(Box<Drain>),
-    /// It was told to end before, and somebody else joined it.
+    /// Ended before: another caller joined it.
     Before,
 }
 
@@ -581,16 +581,16 @@ impl Ending {
         }
     }
 
-    /// Nothing more is to be written.
+    /// Nothing more is written from now on.
     pub fn abandon(&self) {
         self.shared.abandon.set();
         self.shared.commanded.ring();
     }
 
-    /// Waits for the end: the drain, and the error that was not taken yet.
+    /// Waits for the end. Returns the drain, and the error that was not taken yet.
     pub fn join(self) -> (Option<Drain>, Option<Error>) {
         if matches!(self.ended, Ended::Before) {
-            // The error belongs to who joins the end itself.
+            // The error goes to the caller that joins the end itself.
             return (None, None);
         }
         let error = self.shared.error().take();
@@ -604,7 +604,7 @@ impl Ending {
         }
     }
 
-    /// What the draining side has counted so far.
+    /// The current counts of the writing side.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -614,15 +614,15 @@ fn died() -> Error {
     Error::new("", "the writer thread died")
 }
 
-/// How long the writer thread waits for a buffer before it takes what is committed: at least this, so that a store where nothing
-/// happens costs next to nothing.
+/// The shortest time that the writer thread waits for a buffer before it takes what is committed. It keeps an idle store
+/// nearly free of cost.
 const SHORTEST_PERIOD: Duration = match cfg!(test) {
-    // So that tests see many pieces of one buffer.
+    // Short, so that tests see many pieces of one buffer.
     true => Duration::from_micros(20),
     false => Duration::from_millis(10),
 };
 
-/// How soon it looks again where a record was being committed.
+/// How soon the thread checks again if a record was being committed.
 const SOON_NS: u64 = 100_000;
 
 fn period(flush_every: Duration) -> u64 {
@@ -643,7 +643,7 @@ fn run(
     drain
 }
 
-/// Writes what is handed over, and what is due, until no more will come, or until it is given up.
+/// Writes what is handed over and what is due, until the appender has closed or the store is abandoned.
 fn write_all(
     drain: &mut Drain,
     mut full: Consumer<Handed, Park>,
@@ -699,7 +699,7 @@ fn write_all(
         match from {
             From::Ring(vacant) => {
                 let back = empty.capacity() - empty.vacant();
-                // The ring has a slot for every buffer; an appender that is gone needs none back.
+                // The ring has a slot for every buffer; a push fails only if the appender is gone, and then needs none back.
                 drop(empty.push((back < first).then_some((vacant, buffer.bytes))));
             }
             From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),
@@ -708,13 +708,13 @@ fn write_all(
     }
 }
 
-/// Where the writer thread has a buffer from.
+/// Where the writer thread got a buffer from.
 enum From {
     Ring(Vacant),
     Desk(u64),
 }
 
-/// Writes a buffer, as often as somebody retries; `false`: it was given up.
+/// Writes a buffer, and repeats it on each retry. `false`: it was given up.
 fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &Shared) -> bool {
     loop {
         match drain.write(buffer, &shared.abandon) {
@@ -747,7 +747,7 @@ mod tests {
                     assert!(shared.wait_for_answer());
                 }
             });
-            // An error that comes between another one's and its answer is answered with it.
+            // An error that occurs between another one and its answer is answered together with it.
             while !writer.is_finished() {
                 if shared.take_error().is_some() {
                     shared.retry();

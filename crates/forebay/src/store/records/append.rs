@@ -1,4 +1,4 @@
-//! Opens a record file to go on where it ends.
+//! Opens a record file to append to it.
 //!
 //! ```text
 //!  │ block │ block │ block │ torn │        locked, read, cut after the last whole block
@@ -16,16 +16,16 @@ use crate::{
 };
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
-/// A file that is cut back to its last whole block, and how to go on.
+/// A file truncated after its last whole block, and how to continue it.
 pub(super) struct Opened {
     pub sink: Box<dyn Sink>,
     pub start: Start,
-    /// The number of the file in its blocks, where it has any.
+    /// The file number stored in its blocks, if it has any.
     pub file: Option<u64>,
     pub found: Recovered,
 }
 
-/// Opens the file at `path`, or makes it, for records of `shape`.
+/// Opens or creates the file at `path`, for records of `shape`.
 pub(super) fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Opened> {
     match create_new(path) {
         Ok(made) => drop(made),
@@ -48,7 +48,7 @@ pub(super) fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Ope
     })
 }
 
-/// Where going on would lose something that no crash of a writer explains, or mix records.
+/// Refuses if appending would mix records, or would lose something that a crash of the writer does not explain.
 fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<()> {
     let error = |what: &str, advice: &str| {
         let error = Error::new(path.display().to_string(), format!("appending: {what}"));
@@ -58,14 +58,15 @@ fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<(
         let what = format!("it holds {}, and these are {}", of(there), of(shape));
         return error(
             &what,
-            "Open it with the type of its records, or name another file",
+            "Open it with the type of its records, or choose another file",
         );
     }
     let Some(cut) = found.cut else {
         return Ok(());
     };
     if found.blocks == 0 && !begins_with_a_block(file) {
-        let advice = "Name another file; if this is a record file, it holds nothing: remove it";
+        let advice =
+            "Choose another file; if this is a record file, it holds no records: remove it";
         return error("there is no block of records in it", advice);
     }
     if cut.later.blocks > 0 {
@@ -88,7 +89,7 @@ fn of(shape: Shape) -> String {
     }
 }
 
-/// Whether the first bytes are those of a block, as far as there are any: then all of the file is what a crash left of one.
+/// Whether the first bytes, if any, are those of a block. Then the whole file is what a crash left of its first block.
 fn begins_with_a_block(file: &File) -> bool {
     let mut begin = [0; MAGIC.len()];
     let len = file.read_at(&mut begin, 0).unwrap_or(0);

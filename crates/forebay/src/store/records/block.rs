@@ -1,20 +1,20 @@
-//! The layout of a record file, pure: what stands in front of a block, and how records lie in it.
+//! The layout of a record file: the head of a block, and how records are stored in it.
 //!
 //! ```text
-//!   0  magic            8   "fbrecs", version 1, and a byte that text never has
+//!   0  magic            8   "fbrecs", version 1, and a byte that never occurs in text
 //!   8  head check       4   CRC-32C of bytes 12 to 63
-//!  12  content check    4   CRC-32C of what is behind the head
+//!  12  content check    4   CRC-32C of what follows the head
 //!  16  file             8   the same in all blocks of one store, and random
 //!  24  first            8   the number of the first record
 //!  32  records          4   at least 1
-//!  36  record bytes     4   0: each record is behind its length (4 bytes)
+//!  36  record bytes     4   0: each record follows its length (4 bytes)
 //!  40  content bytes    4
-//!  44  padding bytes    4   behind the content, zeros: to the next 4 KiB, so that files are written past the page cache
+//!  44  padding bytes    4   zeros after the content, up to the next 4 KiB, so that files can be written past the page cache
 //!  48  zeros           16   so that records begin on a cache line
 //! ```
-//! Numbers have their lowest byte first. There is no head of the file: each block tells all, so nothing has to be rewritten,
-//! and the second file of a series reads like the first. The head has a check sum of its own, so no length is believed
-//! that was not written.
+//! Numbers are little-endian. The file has no head: each block is complete in itself. Nothing has to be rewritten, and the second
+//! file of a series is read like the first. The head has a separate check sum, so a length is used only if it is the one that was
+//! written.
 
 use crate::{
     Error, Result,
@@ -30,19 +30,19 @@ pub(super) const HEAD: usize = 64;
 
 pub(in crate::store) const MAGIC: [u8; 8] = *b"fbrecs\x01\xfb";
 
-/// A block's content and padding are below this.
+/// Upper bound, exclusive, for the bytes of a block's content and padding.
 const MOST: usize = 1 << 30;
 
-/// How long records are.
+/// The length of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// All have so many bytes.
+    /// All records have this many bytes.
     Fixed(u32),
-    /// Each has a length of its own.
+    /// Each record has its own length.
     Varying,
 }
 
-/// What a block's head says.
+/// The contents of a block's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub file: u64,
@@ -77,7 +77,7 @@ impl Head {
         to[8..12].copy_from_slice(&check.to_le_bytes());
     }
 
-    /// `None`: it is no head, or what it says cannot be.
+    /// `None`: not a head, or its values are impossible.
     pub fn parse(from: &[u8; HEAD]) -> Option<Head> {
         let word =
             |at: usize| u32::from_le_bytes([from[at], from[at + 1], from[at + 2], from[at + 3]]);
@@ -108,7 +108,7 @@ impl Head {
         (fits && is_short && has_next && records > 0).then_some(head)
     }
 
-    /// Bytes behind the head.
+    /// Bytes after the head.
     pub fn body(&self) -> usize {
         self.content as usize + self.padding as usize
     }
@@ -119,7 +119,7 @@ impl Head {
     }
 }
 
-/// Where the records of `content` lie, one after another; `None` in place of the first that is not whole.
+/// The ranges of the records in `content`, in order; `None` for the first that is not whole.
 pub(super) fn spans(shape: Shape, content: &[u8]) -> Spans<'_> {
     Spans { shape, content }
 }
@@ -141,7 +141,7 @@ impl<'a> Iterator for Spans<'a> {
             Shape::Fixed(bytes) => (bytes as usize, self.content),
             Shape::Varying => match self.content.split_first_chunk() {
                 Some((len, rest)) => (u32::from_le_bytes(*len) as usize, rest),
-                None => (1, &[][..]), // a part of a length
+                None => (1, &[][..]), // part of a length
             },
         };
         let (record, rest) = match rest.split_at_checked(len) {
@@ -153,14 +153,14 @@ impl<'a> Iterator for Spans<'a> {
     }
 }
 
-/// Buffers become blocks.
+/// Turns buffers into blocks.
 pub(super) struct Blocks {
     shape: Shape,
     file: u64,
 }
 
 impl Blocks {
-    /// Those of the file with this number, or of a new one.
+    /// Blocks of the file with this number, or of a new file.
     pub fn new(shape: Shape, longest: usize, config: &Config, file: Option<u64>) -> Result<Self> {
         let most = config.buffer_bytes.saturating_add(longest);
         if most.saturating_add(2 * 4096) >= MOST {
@@ -168,14 +168,14 @@ impl Blocks {
             return Err(Error::new("store", what)
                 .advise("Use buffers and records below a GiB together, or a plain file"));
         }
-        // Random keys of the system's, which is all that is wanted: no two files by chance the same.
+        // Random keys from the system are enough: two files must not get the same number by chance.
         let file = file.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         Ok(Blocks { shape, file })
     }
 }
 
 impl Framing for Blocks {
-    /// A part of a block tells nothing of its records.
+    /// A part of a block does not show which records it holds.
     fn last_whole(&self, _bytes: &[u8]) -> Whole {
         Whole::default()
     }
@@ -203,7 +203,7 @@ impl Framing for Blocks {
         let Some((head, body)) = block.split_first_chunk_mut() else {
             return;
         };
-        // Both fit: a buffer is below a GiB.
+        // Both fit in 32 bits: a buffer is below a GiB.
         let content = (body.len() - seal.padding) as u32;
         Head {
             file: self.file,
@@ -218,7 +218,7 @@ impl Framing for Blocks {
     }
 }
 
-/// Nothing but records: of so many bytes, or of lengths that only they know.
+/// Only records: all of one length, or of lengths that are known only to the application.
 pub(super) struct Plain(pub Option<NonZeroUsize>);
 
 impl Framing for Plain {
@@ -227,7 +227,7 @@ impl Framing for Plain {
     }
 
     fn last_whole(&self, bytes: &[u8]) -> Whole {
-        // Where records end inside of a buffer of bytes nobody knows here; a buffer ends with one.
+        // The ends of byte records within a buffer are unknown here, but each buffer ends with one.
         let Some(each) = self.0 else {
             return Whole::default();
         };

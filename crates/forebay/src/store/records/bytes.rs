@@ -10,11 +10,11 @@ use crate::{
 };
 use std::{io::IoSlice, path::Path, sync::Arc};
 
-/// A record's length in a block: 4 bytes, the lowest first.
+/// The length before a record in a block: 4 bytes, little-endian.
 pub(super) const PREFIX: usize = 4;
 
 impl Records<[u8]> {
-    /// Back to back, with nothing between them: where one ends is for the bytes to say.
+    /// Back to back, with nothing between them: the bytes themselves have to show where a record ends.
     /// [`Config::record_bytes`] is the longest.
     ///
     /// # Errors
@@ -32,25 +32,25 @@ impl Records<[u8]> {
         )
     }
 
-    /// In numbered blocks with check sums, each record behind its length. [`Config::record_bytes`] is the longest.
+    /// In numbered blocks with check sums, each record after its length. [`Config::record_bytes`] is the longest.
     ///
     /// # Errors
-    /// Those of [`Appender::new`](crate::store::Appender::new), or buffers of a GiB.
+    /// Those of [`Appender::new`](crate::store::Appender::new), or the buffers are a GiB or larger.
     pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
         Self::blocks(sink, config, None, Start::default())
     }
 
-    /// Goes on with the file at `path`, or makes it (mode 0600). It is locked, read to its end, and cut after its last whole
-    /// block: what is cut off is reported. Its records stay; the numbers of the new ones follow theirs.
+    /// Opens the file at `path` to append to it, or creates it (mode 0600). The file is locked, read to its end, and truncated
+    /// after its last whole block; what was cut off is reported. Existing records stay, and the new ones continue their numbers.
     ///
     /// [`Totals`](crate::store::Totals) count the new records only.
     ///
     /// # Errors
     /// * As [`in_blocks`](Self::in_blocks).
-    /// * It is no regular file; it cannot be opened, locked, read, cut or synced.
+    /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
     /// * A store of this or another process writes it.
-    /// * It holds something else than records of any length, or no block at all.
-    /// * Blocks follow the damage: cutting would lose them, and [`recover`](crate::store::recover) has to be called for that.
+    /// * It holds records of a fixed length, or contains no block at all.
+    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::store::recover) to do so.
     pub fn open_append(
         path: &Path,
         file: &FileConfig,
@@ -74,8 +74,8 @@ impl Records<[u8]> {
         Records::new(sink, Arc::new(blocks), longest, PREFIX, config, start)
     }
 
-    /// Accepts a record of `len` bytes that `fill` writes in place. It finds there what an earlier record left, or zeros.
-    /// `false`: it was dropped, and `fill` not called ([`WhenFull::DropNewest`](crate::store::WhenFull)).
+    /// Accepts a record of `len` bytes that `fill` writes in place. Its previous content is that of an earlier record, or zeros.
+    /// `false`: it was dropped, and `fill` was not called ([`WhenFull::DropNewest`](crate::store::WhenFull)).
     ///
     /// # Errors
     /// Those of [`Appender::claim`](crate::store::Appender::claim).
@@ -86,7 +86,7 @@ impl Records<[u8]> {
             return Ok(false);
         };
         let (prefix, record) = slot.split_at_mut(self.prefix);
-        // Longer ones are refused: `Config::record_bytes` fits 32 bits where there is a prefix.
+        // Longer ones are refused: with a length prefix, `Config::record_bytes` fits 32 bits.
         prefix.copy_from_slice(&(len as u32).to_le_bytes()[..prefix.len()]);
         fill(record);
         slot.commit(1);
@@ -113,7 +113,7 @@ impl Records<[u8]> {
         self.append_with(record.len(), |slot| slot.copy_from_slice(record))
     }
 
-    /// Accepts what lies in `pieces` as one record. `false`: it was dropped.
+    /// Accepts the concatenation of `pieces` as one record. `false`: it was dropped.
     ///
     /// # Errors
     /// Those of [`Appender::claim`](crate::store::Appender::claim).

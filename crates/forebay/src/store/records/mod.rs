@@ -1,15 +1,16 @@
-//! Records of one type, or of bytes of any length: plain, back to back, or in blocks that say what is missing.
+//! Records of one type, or of bytes of any length. They are stored plain, back to back, or in blocks that show what is missing.
 //!
 //! ```text
-//!  plain   │rec│rec│rec│rec│ …                      raw: whoever reads them knows their size
+//!  plain   │rec│rec│rec│rec│ …                      raw: the reader has to know their size
 //!  blocks  │head│rec│rec│ … │pad││head│rec│ …       each buffer: numbered, with a check sum (block.rs)
 //! ```
-//! A crash may cut a file anywhere. A plain one then ends with a part of a record, and nobody can tell what its last bytes
-//! are worth. In blocks, [`Reader`] gives exactly what is whole and in order, and tells what it left out; [`recover`] cuts
-//! that off. A block is what was handed over at once: a buffer, or what was in it when it was flushed.
+//! A crash may truncate a file anywhere. A plain file then ends with part of a record, and the value of its last bytes is
+//! unknown. In a file of blocks, [`Reader`] returns exactly the records that are whole and in order, and reports what it left
+//! out. [`recover`] truncates the file there. One block is one handover: a full buffer, or what a buffer held when it was
+//! flushed.
 //!
-//! `block` is the layout, `typed` and `bytes` append, `append` opens a file to go on with it, `reader` reads. Nothing here is unsafe: what may lie in a file as
-//! it lies in memory is for [`zerocopy`] to say.
+//! `block` is the layout, `typed` and `bytes` append, `append` opens an existing file, `reader` reads. None of this is unsafe:
+//! [`zerocopy`] decides which types may be stored as their bytes in memory.
 
 mod append;
 mod block;
@@ -41,7 +42,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// struct Entry {
 ///     time: u64,
 ///     key: [u32; 5],
-///     len: u32, // no gaps: there is nothing in the file that nobody wrote
+///     len: u32, // no gaps, so the file holds no uninitialised bytes
 /// }
 ///
 /// let path = std::env::temp_dir().join(format!("forebay-doc-records-{}", std::process::id()));
@@ -71,7 +72,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// ```
 pub struct Records<T: ?Sized> {
     store: Appender,
-    /// Bytes in front of each record, for its length.
+    /// Bytes of the length before each record.
     prefix: usize,
     of: PhantomData<fn(&T)>,
 }
@@ -100,7 +101,7 @@ impl<T: ?Sized> Records<T> {
     /// See [`Appender::tick`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Appender::tick`].
     pub fn tick(&mut self, now: u64) -> Result<()> {
         self.store.tick(now)
     }
@@ -113,7 +114,7 @@ impl<T: ?Sized> Records<T> {
     /// See [`Appender::flush`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Appender::flush`].
     pub fn flush(&mut self) -> Result<()> {
         self.store.flush()
     }
@@ -121,15 +122,15 @@ impl<T: ?Sized> Records<T> {
     /// See [`Appender::wait_for`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Appender::wait_for`].
     pub fn wait_for(&mut self, stage: Stage, limit: Duration) -> Result<Stage> {
         self.store.wait_for(stage, limit)
     }
 
-    /// See [`Appender::next_output`]. Numbers go on: the first block of the next file says with which.
+    /// See [`Appender::next_output`]. Record numbers continue: the first block of the next file holds the next number.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Appender::next_output`].
     pub fn next_output(&mut self) -> Result<bool> {
         self.store.next_output()
     }

@@ -1,4 +1,4 @@
-//! Reads a record file up to the first byte that is not as it was written.
+//! Reads a record file up to the first byte that differs from what was written.
 
 use super::block::{self, HEAD, Head, MAGIC, Shape};
 use crate::{Error, Result};
@@ -7,24 +7,24 @@ use std::{
     io::{self, Read},
 };
 
-/// Why a file was not read any further.
+/// Why reading stopped before the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It ends inside of a block.
+    /// The file ends inside a block.
     Torn,
-    /// What is there are zeros: room for a block that never arrived.
+    /// Zeros: space for a block that was never written.
     Zeros,
-    /// It is no block, or its head was damaged.
+    /// Not a block, or a block whose head is damaged.
     NoBlock,
-    /// The head of a block is whole, but not its content.
+    /// The head of a block is whole, but its content is not.
     Damaged,
     /// A whole block of another file.
     Foreign,
-    /// A whole block whose records are not those that come next.
+    /// A whole block, but its records are not the next ones.
     OutOfOrder {
-        /// The number that should come.
+        /// The record number that should follow.
         expected: u64,
-        /// The one that does.
+        /// The record number found.
         found: u64,
     },
 }
@@ -33,57 +33,60 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Torn => f.write_str("the file ends inside of a block"),
-            Fault::Zeros => f.write_str("zeros stand where a block should"),
-            Fault::NoBlock => f.write_str("what is there is no block"),
+            Fault::Zeros => f.write_str("there are zeros where a block should be"),
+            Fault::NoBlock => f.write_str("the bytes there are not a block"),
             Fault::Damaged => f.write_str("a block does not match its check sum"),
             Fault::Foreign => f.write_str("a block of another file follows"),
             Fault::OutOfOrder { expected, found } => {
-                write!(f, "record {expected} should follow, and {found} does")
+                write!(
+                    f,
+                    "record {expected} should follow, but record {found} does"
+                )
             }
         }
     }
 }
 
-/// What of a file cannot be relied on.
+/// The part of a file that cannot be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Where it begins.
+    /// Offset of its first byte.
     pub at: u64,
-    /// Bytes from there to the end.
+    /// Bytes from there to the end of the file.
     pub bytes: u64,
     /// What is wrong there.
     pub fault: Fault,
-    /// Heads of blocks that lie behind it all the same.
+    /// Heads of blocks that were nevertheless found after it.
     pub later: Later,
 }
 
-/// Blocks behind a fault, by what their heads say; nobody has looked at their content.
+/// Blocks after a fault, according to their heads. Their content was not checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Later {
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
-    /// How many records they say they hold.
+    /// The number of records in them, according to their heads.
     pub records: u64,
 }
 
-/// What a record file holds.
+/// The contents of a record file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Whole blocks, in order.
     pub blocks: u64,
     /// Records in them.
     pub records: u64,
-    /// The number of the first record: how many the store had accepted before it. `None`: there is no record.
+    /// The number of the first record, that is, how many records the store had accepted before it. `None`: there is no record.
     pub first: Option<u64>,
     /// Bytes up to the end of the last whole block.
     pub bytes: u64,
-    /// How long records are, where there is one.
+    /// The length of records, if there is one.
     pub shape: Option<Shape>,
-    /// What lies behind these bytes; `None`: nothing.
+    /// What follows these bytes; `None`: nothing.
     pub cut: Option<Cut>,
 }
 
-/// Whole records, as they lie in one block.
+/// The whole records of one block, in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     head: Head,
@@ -96,28 +99,28 @@ impl<'a> Block<'a> {
         self.head.first
     }
 
-    /// How many.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.head.records as usize
     }
 
-    /// Never: a block has records.
+    /// Always false: a block has at least one record.
     pub fn is_empty(&self) -> bool {
         self.head.records == 0
     }
 
-    /// How long they are.
+    /// The length of the records.
     pub fn shape(&self) -> Shape {
         self.head.shape
     }
 
-    /// Each record's bytes, in order. Those of one length lie back to back, the first one aligned to 8 bytes or more.
+    /// The bytes of each record, in order. Records of a fixed length are back to back, the first aligned to 8 bytes or more.
     pub fn records(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         block::spans(self.head.shape, self.content).flatten()
     }
 }
 
-/// Reads blocks in order, and stops in front of the first that is not whole, not in order, or not one.
+/// Reads blocks in order, and stops before the first that is not whole, not in order, or not a block.
 ///
 /// ```
 /// use forebay::store::records::{Fault, Reader};
@@ -137,12 +140,12 @@ pub struct Reader<R> {
     found: Recovered,
     fault: Option<Fault>,
     is_over: bool,
-    /// The input could not be read; where it goes on nobody knows.
+    /// The input could not be read, so the position in it is unknown.
     failed: Option<io::ErrorKind>,
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader from the first byte on. It reads whole blocks: no need for a buffer.
+    /// A reader that starts at the first byte. It reads whole blocks, so `input` needs no buffering.
     pub fn new(input: R) -> Self {
         Reader {
             input,
@@ -156,10 +159,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next block; `None`: that was all, or the rest cannot be relied on: [`finish`](Reader::finish) says which.
+    /// The next block. `None`: the end of the file, or the rest cannot be relied on; [`finish`](Reader::finish) reports which.
     ///
     /// # Errors
-    /// The input cannot be read, now or before: then this and [`finish`](Reader::finish) say nothing else any more.
+    /// The input cannot be read, now or at an earlier call. From then on this and [`finish`](Reader::finish) return only errors.
     pub fn next_block(&mut self) -> Result<Option<Block<'_>>> {
         if let Some(kind) = self.failed {
             return Err(unread(kind.into()));
@@ -241,7 +244,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// What was found; reads what is left, to say what was cut.
+    /// Returns what was found. Reads the rest of the input, to report what it holds.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -255,7 +258,7 @@ impl<R: Read> Reader<R> {
         let Some(fault) = self.fault else {
             return Ok((self.found, self.last));
         };
-        // Not from its first byte: the block that is at fault is not a later one.
+        // Not from its first byte: the faulty block does not count as a later one.
         let begun = self.head.iter().chain(&self.body).skip(1);
         let mut window: Vec<u8> = begun.copied().collect();
         let mut cut = Cut {
@@ -283,7 +286,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Counts the heads that lie whole in `window`, and says how many bytes need no second look.
+/// Counts the whole heads in `window`, and returns how many bytes need not be searched again.
 fn count_heads(window: &[u8], later: &mut Later) -> usize {
     for candidate in window.windows(HEAD) {
         if candidate[..8] != MAGIC {
@@ -298,7 +301,8 @@ fn count_heads(window: &[u8], later: &mut Later) -> usize {
     (window.len() + 1).saturating_sub(HEAD)
 }
 
-/// Reads `len` bytes into `target`, or as many as there are. Its memory grows with what arrives, not with what is promised.
+/// Reads `len` bytes into `target`, or up to the end. Memory grows with the bytes that arrive, not with the length that was
+/// announced.
 fn fill(input: &mut impl Read, target: &mut Vec<u8>, len: usize) -> io::Result<()> {
     target.clear();
     input.take(len as u64).read_to_end(target).map(drop)

@@ -1,4 +1,4 @@
-//! A record file after a crash: what it holds, and the rest cut off.
+//! Inspects a record file after a crash, and truncates what is not whole.
 
 use super::{
     block::Head,
@@ -15,7 +15,7 @@ use std::{
     path::Path,
 };
 
-/// Says what the file at `path` holds, and changes nothing.
+/// Reports what the file at `path` holds, and changes nothing.
 ///
 /// # Errors
 /// It cannot be opened or read.
@@ -25,9 +25,9 @@ pub fn check(path: &Path) -> Result<Recovered> {
     found.map_err(|error| error.about(path.display().to_string()))
 }
 
-/// Cuts off what a crash left after the last whole block of the file at `path`, and reports what that was. Afterwards the
-/// file holds what is reported, durably, and nothing else. To go on appending, [`Records::open_append`](crate::store::Records)
-/// does this by itself.
+/// Cuts off what a crash left after the last whole block of the file at `path`, and reports what was cut. Afterwards the file
+/// holds exactly what is reported, durably. [`Records::open_append`](crate::store::Records) does this itself, so it is not needed
+/// before appending.
 ///
 /// ```
 /// use forebay::store::{Config, FileConfig, FileSink, Records, recover};
@@ -47,18 +47,18 @@ pub fn check(path: &Path) -> Result<Recovered> {
 /// ```
 ///
 /// # Errors
-/// * It is no regular file; it cannot be opened for writing, locked, read, cut or synced.
+/// * It is not a regular file; it cannot be opened for writing, locked, read, truncated or synced.
 /// * A store of this or another process writes it: it is locked.
-/// * There is something to cut, but not a single whole block: it may be no record file.
+/// * There is something to cut but not a single whole block: it may not be a record file.
 pub fn recover(path: &Path) -> Result<Recovered> {
     let file = open(path)?;
     let (found, _) = read(&file, path)?;
     if found.cut.is_some() && found.blocks == 0 {
         return Err(Error::new(
             path.display().to_string(),
-            "cutting: there is no whole block in front",
+            "cutting: there is no whole block before the damage",
         )
-        .advise("If it is a record file, it holds nothing: remove it"));
+        .advise("If it is a record file, it holds no whole records: remove it"));
     }
     cut(&file, path, &found)?;
     Ok(found)
@@ -66,7 +66,7 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 
 /// Opens a regular file to read and write it, and locks it.
 pub(super) fn open(path: &Path) -> Result<File> {
-    // Not before it is known to be a file: a FIFO would be waited for, and read to an end that never comes.
+    // Only once it is known to be a regular file: opening a FIFO could block, and it might never end.
     let about = fs::metadata(path).map_err(|cause| failed(path, "opening", cause))?;
     if !about.is_file() {
         let name = path.display().to_string();
@@ -75,7 +75,7 @@ pub(super) fn open(path: &Path) -> Result<File> {
             "is no regular file: nothing can be cut there",
         ));
     }
-    // One descriptor for all of it: what is cut is what was read, whatever file gets the name meanwhile.
+    // Use one descriptor throughout: what is cut is what was read, even if another file gets the name meanwhile.
     let file = open_existing(path, OpenOptions::new().read(true).write(true));
     let file = file.map_err(|cause| failed(path, "opening for writing", cause))?;
     match sys::lock(&file) {
@@ -91,13 +91,13 @@ pub(super) fn read(file: &File, path: &Path) -> Result<(Recovered, Option<Head>)
     found.map_err(|error| error.about(path.display().to_string()))
 }
 
-/// Cuts off what follows the last whole block, and syncs the file.
+/// Truncates the file after the last whole block, and syncs it.
 pub(super) fn cut(file: &File, path: &Path, found: &Recovered) -> Result<()> {
     if found.cut.is_some() {
         file.set_len(found.bytes)
             .map_err(|cause| failed(path, "cutting", cause))?;
     }
-    // Also where all is whole: a process that died may have written it, and not synced.
+    // Sync even if everything is whole: a process that died may have written it without syncing.
     let synced = file.sync_all();
     synced.map_err(|cause| failed(path, "syncing", cause))
 }

@@ -1,4 +1,4 @@
-//! What users rely on: what was written whole comes back whole, and of everything else it is said what it was.
+//! What users rely on: whole records are read back whole, and everything else is reported for what it is.
 
 use super::*;
 use crate::{
@@ -69,7 +69,7 @@ fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Recovered) {
     (records, found)
 }
 
-/// A small file of three blocks, and where they begin and end.
+/// A small file of three blocks, and the offsets of their ends.
 fn three_blocks() -> (Vec<u8>, [usize; 4]) {
     let memory = Memory::default();
     let sink = Box::new(memory.clone());
@@ -260,7 +260,7 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
         let (_, found) = read(&changed);
         let blocks = ends.iter().filter(|&&end| end <= bit / 8).count() - 1;
         assert_eq!(found.blocks, blocks as u64, "bit {bit}");
-        let cut = found.cut.expect("it is noticed");
+        let cut = found.cut.expect("the damage is noticed");
         let is_head = bit / 8 - ends[blocks] < 64;
         let expected = if is_head {
             Fault::NoBlock
@@ -280,7 +280,7 @@ fn zeros_missing_blocks_and_blocks_of_others_are_told_apart() {
     let behind = |more: &[u8]| [&bytes[..], more].concat();
     let len = bytes.len() as u64;
     assert_eq!(fault(&behind(&[0; 5000])), Some((len, Fault::Zeros)));
-    // A few bytes are enough to tell, but for those that a block would begin with.
+    // A few bytes are enough to identify the fault, except for bytes that begin like a block.
     assert_eq!(fault(&behind(&[0; 5])), Some((len, Fault::Zeros)));
     assert_eq!(fault(&behind(b"text\n")), Some((len, Fault::NoBlock)));
     assert_eq!(fault(&behind(&bytes[..5])), Some((len, Fault::Torn)));
@@ -290,7 +290,7 @@ fn zeros_missing_blocks_and_blocks_of_others_are_told_apart() {
     let (expected, found) = (1, 3);
     let out_of_order = Fault::OutOfOrder { expected, found };
     assert_eq!(fault(&missing), Some((ends[1] as u64, out_of_order)));
-    // A file need not begin with record 0: it may be the second one of a series.
+    // A file need not begin with record 0: it may be the second of a series.
     let (records, second) = read(&bytes[ends[1]..]);
     assert_eq!(
         (records.len(), second.first, second.cut),

@@ -11,32 +11,33 @@ use crate::{
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What may be a record: any bytes make one, all of its bytes are initialised (so it has no gaps), and nothing in it
-/// changes behind a shared reference. [`zerocopy`]'s derives say so of a `#[repr(C)]` structure, or tell why not.
+/// A type that can be stored as a record. Any bytes are a valid value, all its bytes are initialised (so it has no padding), and
+/// it has no interior mutability. The derives of [`zerocopy`] implement this for a `#[repr(C)]` structure, or explain why they
+/// cannot.
 ///
-/// Between machines of different byte order, use `zerocopy`'s `little_endian` and `big_endian` numbers; they also need
-/// no alignment, so fields of any sizes leave no gaps.
+/// To exchange files between machines of different byte order, use the `little_endian` and `big_endian` numbers of `zerocopy`.
+/// They also need no alignment, so fields of any size leave no gaps.
 pub trait Record: FromBytes + IntoBytes + Immutable + KnownLayout {}
 
 impl<T: FromBytes + IntoBytes + Immutable + KnownLayout> Record for T {}
 
-/// Bytes that one step of [`Records::append_all`] takes at most.
+/// The most bytes that one step of [`Records::append_all`] takes.
 const STEP: usize = 4096;
 
 impl<T: Record> Records<T> {
     const FITS: () = {
-        assert!(
-            size_of::<T>() > 0,
-            "records of no bytes cannot be told apart"
-        );
+        assert!(size_of::<T>() > 0, "a record must have at least one byte");
         assert!(
             align_of::<T>() <= HEAD,
-            "buffers' records are aligned to 64 bytes"
+            "a record's alignment must be at most 64 bytes"
         );
-        assert!(size_of::<T>() < 1 << 28, "records are below 256 MiB");
+        assert!(
+            size_of::<T>() < 1 << 28,
+            "a record must be smaller than 256 MiB"
+        );
     };
 
-    /// Back to back, with nothing around them. [`Config::record_bytes`] is ignored.
+    /// Back to back, with nothing between them. [`Config::record_bytes`] is ignored.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new).
@@ -49,22 +50,22 @@ impl<T: Record> Records<T> {
     /// In numbered blocks with check sums. [`Config::record_bytes`] is ignored.
     ///
     /// # Errors
-    /// Those of [`Appender::new`](crate::store::Appender::new), or buffers of a GiB.
+    /// Those of [`Appender::new`](crate::store::Appender::new), or the buffers are a GiB or larger.
     pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
         Self::blocks(sink, config, None, Start::default())
     }
 
-    /// Goes on with the file at `path`, or makes it (mode 0600). It is locked, read to its end, and cut after its last whole
-    /// block: what is cut off is reported. Its records stay; the numbers of the new ones follow theirs.
+    /// Opens the file at `path` to append to it, or creates it (mode 0600). The file is locked, read to its end, and truncated
+    /// after its last whole block; what was cut off is reported. Existing records stay, and the new ones continue their numbers.
     ///
     /// [`Totals`](crate::store::Totals) count the new records only.
     ///
     /// # Errors
     /// * As [`in_blocks`](Self::in_blocks).
-    /// * It is no regular file; it cannot be opened, locked, read, cut or synced.
+    /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
     /// * A store of this or another process writes it.
-    /// * It holds something else than records of this length, or no block at all.
-    /// * Blocks follow the damage: cutting would lose them, and [`recover`](crate::store::recover) has to be called for that.
+    /// * It holds anything other than records of this length, or contains no block at all.
+    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::store::recover) to do so.
     pub fn open_append(
         path: &Path,
         file: &FileConfig,
@@ -99,9 +100,10 @@ impl<T: Record> Records<T> {
         Records::new(sink, Arc::new(blocks), Self::LONGEST, 0, config, start)
     }
 
-    /// Accepts a record that `fill` builds where it will be written from. It finds there what an earlier record left, or
-    /// zeros: let it set the whole record (`*slot = …`), which costs nothing more than setting its fields. `false`: it was
-    /// dropped, and `fill` not called ([`WhenFull::DropNewest`](crate::store::WhenFull)). Where `fill` panics nothing is accepted.
+    /// Accepts a record that `fill` builds in place, in the memory it will be written from. Its previous content is an earlier
+    /// record or zeros, so set the whole record (`*slot = …`); that costs no more than setting its fields. `false`: it was
+    /// dropped, and `fill` was not called ([`WhenFull::DropNewest`](crate::store::WhenFull)). If `fill` panics, nothing is
+    /// accepted.
     ///
     /// # Errors
     /// Those of [`Appender::claim`](crate::store::Appender::claim).
@@ -130,7 +132,7 @@ impl<T: Record> Records<T> {
         Ok(true)
     }
 
-    /// Accepts copies of `records`, in order, and says of how many; the others were dropped.
+    /// Accepts copies of `records`, in order, and returns how many it accepted; the others were dropped.
     ///
     /// ```
     /// use forebay::store::{Config, FileConfig, FileSink, Records};
@@ -140,8 +142,8 @@ impl<T: Record> Records<T> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Appender::claim`](crate::store::Appender::claim); [`Totals::accepted`](crate::store::Totals) says how
-    /// many came before it.
+    /// Those of [`Appender::claim`](crate::store::Appender::claim). [`Totals::accepted`](crate::store::Totals) then shows how
+    /// many records were accepted before the error.
     pub fn append_all(&mut self, records: &[T]) -> Result<usize> {
         let mut accepted = 0;
         for step in records.chunks((STEP / size_of::<T>()).max(1)) {

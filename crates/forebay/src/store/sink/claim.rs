@@ -1,8 +1,8 @@
 //! Opens an output that may exist already: refuses another user's file, and a file that another process writes.
 //!
 //! The kernel refuses `O_CREAT` on another user's file or FIFO in a folder where anybody may create files
-//! (`fs.protected_regular`, `fs.protected_fifos`; proc(5)). This module opens existing files without `O_CREAT`, so that a dangling
-//! link is never followed. It therefore makes the same check itself, whatever these settings are.
+//! (`fs.protected_regular`, `fs.protected_fifos`; proc(5)). This module opens existing files without `O_CREAT`, so that a
+//! dangling link is never followed. It therefore makes the same check itself, whatever these settings are.
 
 use crate::sys::file as sys;
 use rustix::fs::{Mode, OFlags};
@@ -48,7 +48,8 @@ pub fn open_output(path: &Path, options: &OpenOptions) -> io::Result<File> {
 /// * It is a regular file or a FIFO of another user, in a folder with the sticky bit where others may create files, such as /tmp,
 ///   and that user does not own the folder.
 pub fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
-    // Check the opened file, not the name, which may lead elsewhere a moment later. And do not wait for a FIFO that has no reader.
+    // Check the opened file, not the name, which may lead elsewhere a moment later. And do not wait for a FIFO that has no
+    // reader.
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let place = File::from(place);
     let about = place.metadata()?;
@@ -110,8 +111,8 @@ pub(crate) fn is_same_file(one: &Metadata, two: &Metadata) -> bool {
     (one.dev(), one.ino()) == (two.dev(), two.ino())
 }
 
-/// Locks a regular file for writing, until the last descriptor of this opening is closed. Other files are not locked, and no file is
-/// locked on a file system without locks.
+/// Locks a regular file for writing, until the last descriptor of this opening is closed. Other files are not locked, and no file
+/// is locked on a file system without locks.
 ///
 /// # Errors
 /// Another opening of the file holds the lock.

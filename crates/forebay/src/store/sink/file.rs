@@ -4,8 +4,8 @@
 //!  written                                      │ allocated ahead │
 //!  ├── aligned: O_DIRECT ──┼── else: page cache ─┤                 │      cut off at the end
 //! ```
-//! While the store has a backlog, everything goes through the page cache. It continues to do so until the device was asked to write
-//! most of what the cache holds. No byte is written both ways, except those of a direct write that failed.
+//! While the store has a backlog, everything goes through the page cache. It continues to do so until the device was asked to
+//! write most of what the cache holds. No byte is written both ways, except those of a direct write that failed.
 
 use super::{
     Sink, StreamSink,
@@ -31,7 +31,7 @@ use std::{
 /// let config = FileConfig { allocate_bytes: 1 << 20, ..FileConfig::default() };
 /// let mut sink = FileSink::create(&path, &config)?;
 /// assert_eq!(sink.write(b"first", 0).unwrap(), 5);
-/// assert_eq!(std::fs::metadata(&path).unwrap().len(), 5); // what is allocated ahead is no content
+/// assert_eq!(std::fs::metadata(&path).unwrap().len(), 5); // allocated space is not content
 /// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -39,8 +39,8 @@ use std::{
 pub struct FileConfig {
     /// Write whole buffers past the page cache, if the file system supports it.
     pub direct: bool,
-    /// Bytes to allocate at a time, ahead of what is written; 0 for none. The file then has fewer and larger extents. What is left of
-    /// the last allocation is freed at the end. If allocation fails, the file is written without it.
+    /// Bytes to allocate at a time, ahead of what is written; 0 for none. The file then has fewer and larger extents. What is
+    /// left of the last allocation is freed at the end. If allocation fails, the file is written without it.
     pub allocate_bytes: u64,
 }
 
@@ -54,8 +54,8 @@ impl Default for FileConfig {
     }
 }
 
-/// A regular file, written at exact offsets. It has two descriptors: one bypasses the page cache if the file system reports that it
-/// can (`STATX_DIOALIGN`).
+/// A regular file, written at exact offsets. It has two descriptors: one bypasses the page cache if the file system reports that
+/// it can (`STATX_DIOALIGN`).
 pub struct FileSink {
     file: File,
     direct: Option<File>,
@@ -92,8 +92,8 @@ struct Cached {
 /// Bytes that the device is asked to write at a time.
 const PIECE: u64 = 8 << 20;
 
-/// Once more than this was started and is not known to be on the device, wait for the oldest piece. This bounds what is left to do
-/// at a sync or at the end, and keeps the device busy.
+/// Once more than this was started and is not known to be on the device, wait for the oldest piece. This bounds what is left to
+/// do at a sync or at the end, and keeps the device busy.
 const ON_ITS_WAY: u64 = 64 << 20;
 
 impl Cached {

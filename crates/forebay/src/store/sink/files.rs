@@ -18,8 +18,8 @@ pub trait Series: Send {
     /// The output is not available now.
     fn open(&mut self, number: u64) -> Result<Box<dyn Sink>>;
 
-    /// Output `number` is written, cut to its length and, if the policy says so, synced. This is the time to rename it, to remove an
-    /// old output, or to notify other programs. After an error it is called again, as with [`open`](Series::open).
+    /// Output `number` is written, cut to its length and, if the policy says so, synced. This is the time to rename it, to remove
+    /// an old output, or to notify other programs. After an error it is called again, as with [`open`](Series::open).
     ///
     /// # Errors
     /// The output cannot be completed now.

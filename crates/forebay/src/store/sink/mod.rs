@@ -1,7 +1,7 @@
 //! Outputs that a store writes to.
 //!
-//! [`Sink`] is what the store needs from an output. [`FileSink`] is a regular file that the store creates. [`StreamSink`] is a pipe,
-//! a device or an inherited descriptor. [`Files`] is several outputs, one after another.
+//! [`Sink`] is what the store needs from an output. [`FileSink`] is a regular file that the store creates. [`StreamSink`] is a
+//! pipe, a device or an inherited descriptor. [`Files`] is several outputs, one after another.
 
 mod claim;
 mod file;
@@ -92,12 +92,12 @@ pub trait Sink: Send {
         Ok(false)
     }
 
-    /// Reports whether the store has a backlog. If it does, a write that returns quickly is better than one that saves CPU time: a
-    /// [`FileSink`] then writes through the page cache.
+    /// Reports whether the store has a backlog. If it does, a write that returns quickly is better than one that saves CPU time:
+    /// a [`FileSink`] then writes through the page cache.
     fn hurry(&mut self, _is_behind: bool) {}
 
-    /// For a sink with a cache, such as a file in the page cache: makes the device start writing the next cached piece. With `wait`,
-    /// waits until the device has the next piece. Returns the number of bytes left in the cache.
+    /// For a sink with a cache, such as a file in the page cache: makes the device start writing the next cached piece. With
+    /// `wait`, waits until the device has the next piece. Returns the number of bytes left in the cache.
     ///
     /// # Errors
     /// As `fdatasync(2)`: it is then unknown whether written data is durable or lost.
@@ -113,8 +113,8 @@ pub trait Sink: Send {
         Ok(false)
     }
 
-    /// What follows goes to the next output, from offset 0. Everything before is written, cut to its length and, if the policy says so,
-    /// synced. After an error it is called again, if the store retries.
+    /// What follows goes to the next output, from offset 0. Everything before is written, cut to its length and, if the policy
+    /// says so, synced. After an error it is called again, if the store retries.
     ///
     /// # Errors
     /// There is no next output, or it is not available now.

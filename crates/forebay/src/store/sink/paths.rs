@@ -1,7 +1,7 @@
 //! Resolves links safely in shared folders, and reports errors of `close(2)`.
 //!
-//! In a folder like `/tmp` another user can create a link under the name that the program is about to write to. The kernel refuses
-//! to follow it only if `fs.protected_symlinks` is set, and never when the link is read as text (`readlink(2)`).
+//! In a folder like `/tmp` another user can create a link under the name that the program is about to write to. The kernel
+//! refuses to follow it only if `fs.protected_symlinks` is set, and never when the link is read as text (`readlink(2)`).
 //! [`resolve`] always refuses.
 
 use super::claim::refuse_foreign_in;
