@@ -62,8 +62,9 @@ enum Memory {
 
 #[cfg(not(any(loom, miri, forebay_one_view)))]
 type OwnMemory = crate::memory::Mirror;
+/// Not a `Box`: moving one ends the pointers into it.
 #[cfg(any(loom, miri, forebay_one_view))]
-type OwnMemory = Box<[std::cell::UnsafeCell<u64>]>;
+type OwnMemory = Vec<std::cell::UnsafeCell<u64>>;
 
 /// See [`Bytes::mask`].
 fn mask(capacity: usize) -> u64 {
