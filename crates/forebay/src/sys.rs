@@ -185,6 +185,9 @@ impl Mapping {
     /// Advises the kernel about `part` (bytes from the start, on page boundaries).
     pub(crate) fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
         assert!(part.start <= part.end && part.end <= self.len);
+        if cfg!(miri) {
+            return Ok(()); // Miri has no `madvise`, and advice changes no byte
+        }
         /// From linux/include/uapi/asm-generic/mman-common.h; since Linux 6.1, not yet in libc.
         const MADV_COLLAPSE: i32 = 25;
         let advice = match advice {
@@ -290,6 +293,9 @@ fn number(line: &str) -> usize {
 ///
 /// `None` if the kernel does not report it.
 pub(crate) fn available_memory() -> Option<usize> {
+    if cfg!(miri) {
+        return None; // it warns of every file in /proc
+    }
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo
         .lines()
@@ -363,11 +369,13 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads /proc")]
     fn the_machine_says_how_much_memory_is_left() {
         assert!(available_memory().is_some_and(|bytes| bytes > HUGE_PAGE));
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "real files")]
     fn a_cgroup_and_those_above_it_limit_what_is_left() {
         let root = std::env::temp_dir().join(format!("forebay-cgroup-{}", std::process::id()));
         let inner = root.join("a/b");

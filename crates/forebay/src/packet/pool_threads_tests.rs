@@ -1,7 +1,11 @@
 //! The pool between threads, with an oracle of who owns which slot, and with rings from one to another.
 
 use super::{pool_tests::pool_of, returns::NONE, tests::operations, *};
-use crate::{dice::Dice, ring::spsc, sync::Arc};
+use crate::{
+    dice::{Dice, times},
+    ring::spsc,
+    sync::Arc,
+};
 use std::{
     sync::atomic::{
         AtomicBool, AtomicU32,
@@ -10,7 +14,7 @@ use std::{
     thread,
 };
 
-const MANY: u64 = 20_000;
+const MANY: u64 = times(20_000, 5_000);
 
 /// The owner of each slot: set when it is taken, cleared just before it is given up. Relaxed, so that it orders nothing
 /// that the pool should have ordered.
@@ -213,8 +217,9 @@ fn allocators_of_one_pool_never_get_the_same_slot() {
 /// Bursts of descriptors over a ring; either end may go early, with descriptors inside.
 #[test]
 fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
+    const LONG: u64 = times(5000, 40);
     let slots = 200;
-    for (sent, taken) in [(5000, 5000), (5000, 1234), (77, 5000), (0, 5000)] {
+    for (sent, taken) in [(LONG, LONG), (LONG, LONG / 4), (77, LONG), (0, LONG)] {
         let mut pool = pool_of(slots);
         let (mut producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
         let handle = pool.handle();
@@ -304,7 +309,7 @@ fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
             sum
         }));
     }
-    let rounds = MANY / 20;
+    let rounds = times(MANY / 20, 10);
     for number in 0..rounds {
         let mut packet = loop {
             match pool.take() {
@@ -379,6 +384,7 @@ fn a_small_pool_does_not_starve_while_others_gather() {
 
 /// Every thread keeps part of a chain: as much as it can.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
     for (slots, threads, kept) in [
         (40, 8, 0),
@@ -445,6 +451,7 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn who_has_few_packets_out_uses_few_slots_one_by_one_and_in_bursts() {
     for (slots, burst) in [(2048, 32), (256, 32), (256, 1)] {
         let mut pool = pool_of(slots);

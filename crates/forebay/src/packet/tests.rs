@@ -1,6 +1,7 @@
 //! Packets against plain vectors of bytes, by random steps: what they hold, what room they have, what they refuse.
 
 use super::{pool::sealed::Sealed, shared::LOADS, *};
+use crate::dice::times;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,7 +13,6 @@ fn small_pool(slots: u32) -> Pool {
         slots,
         slot_bytes: SLOT as u32,
         headroom: HEADROOM as u32,
-        populate: !cfg!(miri), // which has no `madvise`
         ..PoolConfig::default()
     })
     .unwrap()
@@ -22,8 +22,7 @@ fn small_pool(slots: u32) -> Pool {
 pub(super) fn operations(default: u64) -> u64 {
     match std::env::var("FOREBAY_OPERATIONS") {
         Ok(number) => number.parse().expect("FOREBAY_OPERATIONS is a number"),
-        Err(_) if cfg!(miri) => default / 100,
-        Err(_) => default,
+        Err(_) => times(default, default / 100),
     }
 }
 
@@ -334,7 +333,7 @@ proptest! {
     #[test]
     fn packets_agree_with_plain_vectors(
         slots in 1_u32..16,
-        steps in prop::collection::vec(step(), 1..150),
+        steps in prop::collection::vec(step(), 1..times(150, 50)),
     ) {
         let mut walk = Walk { pool: small_pool(slots), all: Vec::new(), groups: 0, byte: 1 };
         for step in steps {
@@ -410,7 +409,6 @@ fn a_packet_is_never_longer_than_a_descriptor_can_say() {
         slots: 20,
         slot_bytes: 1 << 16,
         headroom: 64,
-        populate: !cfg!(miri),
         ..PoolConfig::default()
     })
     .unwrap();
@@ -448,6 +446,7 @@ fn slots_of_another_pool_are_refused() {
 
 /// Counted in loads of the facts beside the slots: with a walk for each piece there were 150 for each slot.
 #[test]
+#[cfg_attr(miri, ignore = "hundreds of slots")]
 fn a_copy_of_a_long_chain_looks_at_each_slot_a_few_times() {
     let mut pool = small_pool(700);
     let mut packet = pool.take().unwrap();
@@ -462,6 +461,7 @@ fn a_copy_of_a_long_chain_looks_at_each_slot_a_few_times() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "hundreds of slots")]
 fn a_long_chain_made_piece_by_piece_looks_at_each_slot_a_few_times() {
     let mut pool = small_pool(300);
     let mut packet = pool.take().unwrap();

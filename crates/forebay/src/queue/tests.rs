@@ -1,7 +1,7 @@
 //! What users of a queue rely on, tested with real threads and against an oracle.
 
 use super::*;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::{dice::times, sync::atomic::Ordering::Relaxed};
 use proptest::prelude::*;
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -56,13 +56,13 @@ fn publisher_and_consumers(each: u64, len: usize) {
 
 #[test]
 fn a_publisher_and_8_consumers_pass_two_pages_of_messages_each_through_one_page() {
-    publisher_and_consumers(2 * 4096, 8);
+    publisher_and_consumers(times(2 * 4096, 30), 8);
 }
 
 #[test]
 fn long_messages_pass_through_one_page_too() {
-    publisher_and_consumers(200, 1500);
-    publisher_and_consumers(50, 4096 - 16);
+    publisher_and_consumers(times(200, 3), 1500);
+    publisher_and_consumers(times(50, 2), 4096 - 16);
 }
 
 /// Fills a message of `sender` with its sender, its number, and bytes that depend on both.
@@ -86,7 +86,11 @@ fn check(message: &[u8]) -> (u64, u64) {
 #[test]
 fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
     const SENDERS: u64 = 4;
-    const EACH: u64 = if cfg!(forebay_one_view) { 500 } else { 5000 };
+    const EACH: u64 = if cfg!(any(miri, forebay_one_view)) {
+        times(500, 20)
+    } else {
+        5000
+    };
     let (sender, receiver) = page(WhenFull::Wait);
     let (bytes_in, bytes_out) = (AtomicU64::new(0), AtomicU64::new(0));
     let aborted = AtomicU64::new(0);
@@ -360,13 +364,13 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
 
 proptest! {
     #[test]
-    fn random_steps_agree_with_a_list(steps in proptest::collection::vec(step(), 1..200)) {
+    fn random_steps_agree_with_a_list(steps in proptest::collection::vec(step(), 1..times(200, 50))) {
         agrees_with_oracle(steps, WhenFull::Wait);
     }
 
     #[test]
     fn random_steps_that_drop_the_oldest_agree_with_a_list(
-        steps in proptest::collection::vec(step(), 1..200)
+        steps in proptest::collection::vec(step(), 1..times(200, 50))
     ) {
         agrees_with_oracle(steps, WhenFull::DropOldest);
     }
@@ -496,7 +500,11 @@ fn a_long_message_gets_its_turn_among_short_ones() {
 #[test]
 fn messages_of_one_sender_to_one_receiver_wrap_and_stay_whole() {
     let (mut sender, mut receiver) = spsc::queue(4096).unwrap();
-    let rounds = if cfg!(forebay_one_view) { 2000 } else { 50_000 };
+    let rounds = if cfg!(any(miri, forebay_one_view)) {
+        times(2000, 30)
+    } else {
+        50_000
+    };
     let reader = thread::spawn(move || {
         let mut buffer = vec![0; 4096];
         for number in 0..rounds {
@@ -572,8 +580,9 @@ fn an_empty_queue_has_no_bytes_in_use() {
 #[test]
 fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
     let (mut sender, mut receiver) = spsc::queue(64).unwrap();
-    // More often than the queue has room, with one, two and three forgotten messages by turns.
-    for number in 0..100_u64 {
+    // More often than the queue has room, with one, two and three forgotten messages by turns. The last one ends where
+    // the memory ends, so the next ones also fit without a second view.
+    for number in 0..102_u64 {
         let burst = 1 + number % 3;
         for i in 0..burst {
             sender.try_send(&[i as u8; 5]).unwrap();

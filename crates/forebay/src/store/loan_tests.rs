@@ -7,7 +7,10 @@ use super::{
     },
     *,
 };
-use crate::{Result, dice::Dice};
+use crate::{
+    Result,
+    dice::{Dice, times},
+};
 use std::{
     sync::{
         Arc,
@@ -56,13 +59,13 @@ fn lend(store: &mut Appender, lens: &[usize], first: u64, home: &Arc<AtomicUsize
 
 #[test]
 fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
-    for seed in 0..60 {
+    for seed in 0..times(60, 2) {
         let mut dice = Dice(seed);
         let recorder = Recorder::fickle(&mut dice);
         let mut store = open(&recorder, &of_seed(seed));
         let home = Arc::default();
         let (mut oracle, mut loans) = (Vec::new(), 0);
-        while oracle.len() < 400 {
+        while oracle.len() < times(400, 60) {
             let number = oracle.len() as u64;
             let lens: Vec<_> = (0..1 + dice.below(20))
                 .map(|_| 1 + dice.below(300))
@@ -99,7 +102,7 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
 
 #[test]
 fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
-    for seed in 0..80 {
+    for seed in 0..times(80, 2) {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         recorder.tape().room = Some(dice.below(30_000));

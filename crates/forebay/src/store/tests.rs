@@ -6,18 +6,22 @@ use super::{
     },
     *,
 };
-use crate::{dice::Dice, time::Clock};
+use crate::{
+    dice::{Dice, times},
+    time::Clock,
+};
 use std::{io, sync::Arc, time::Duration};
 
 #[test]
 fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
-    for seed in 0..60 {
+    const MANY: u64 = times(400, 60);
+    for seed in 0..times(60, 2) {
         let mut dice = Dice(seed);
         let recorder = Recorder::fickle(&mut dice);
         recorder.tape().is_direct = dice.below(2) == 0;
         let mut store = open(&recorder, &of_seed(seed));
         let mut oracle = Vec::new();
-        for number in 0..400 {
+        for number in 0..MANY {
             let longest = if dice.below(10) == 0 { 8900 } else { 200 };
             let len = 1 + dice.below(longest);
             append(&mut store, len, number).unwrap();
@@ -30,7 +34,7 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
             }
         }
         let end = store.close().wait_to_the_end();
-        assert_eq!((end.totals.accepted, end.totals.written), (400, 400));
+        assert_eq!((end.totals.accepted, end.totals.written), (MANY, MANY));
         assert!(end.durable && end.error.is_none());
         let tape = recorder.tape();
         assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
@@ -63,14 +67,14 @@ fn without_a_tick_the_writer_thread_writes_what_is_accepted() {
 
 #[test]
 fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
-    for seed in 0..80 {
+    for seed in 0..times(80, 2) {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         recorder.tape().room = Some(dice.below(30_000));
         let mut store = open(&recorder, &of_seed(seed));
         let mut accepted = 0;
         let mut error = None;
-        while accepted < 300 && error.is_none() {
+        while accepted < times(300, 40) && error.is_none() {
             match append(&mut store, 1 + dice.below(300), accepted) {
                 Ok(()) => accepted += 1,
                 Err(e) => error = Some(e),
@@ -249,6 +253,7 @@ fn senseless_sizes_are_refused_with_a_reason() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "real files")]
 fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
     let folder =
         std::path::Path::new("/var/tmp").join(format!("forebay-store-{}", std::process::id()));
@@ -275,6 +280,7 @@ fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "real files")]
 fn a_path_that_cannot_be_made_says_why() {
     let missing = FileSink::create("/nonexistent/a.pcapng".as_ref(), &FileConfig::default());
     let text = missing.err().unwrap().to_string();
@@ -366,6 +372,7 @@ fn behind_a_slow_writer_a_due_buffer_goes_on_filling() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "sockets")]
 fn a_socket_whose_reader_stands_still_does_not_block() {
     let (_ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let file = std::fs::File::from(std::os::fd::OwnedFd::from(theirs));
@@ -377,6 +384,7 @@ fn a_socket_whose_reader_stands_still_does_not_block() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "real files")]
 fn a_file_in_memory_says_so_and_what_may_wait_does_not() {
     let device = FileSink::create("/dev/null".as_ref(), &FileConfig::default()).unwrap();
     assert!(

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    dice::Dice,
+    dice::{Dice, times},
     ring::ONE_VIEW,
     sync::{Park, Spin, Task, Wait},
 };
@@ -104,7 +104,7 @@ fn many_writes_are_one_content() {
     let (mut writer, mut reader) = stream(200_000).unwrap();
     let mut dice = Dice(3);
     let mut content = Vec::new();
-    for _ in 0..1000 {
+    for _ in 0..times(1000, 20) {
         let part: Vec<u8> = (0..10 + dice.below(190)).map(|_| dice.byte()).collect();
         assert_eq!(writer.push(&part), part.len());
         content.extend(part);
@@ -157,7 +157,9 @@ fn an_empty_push_changes_nothing() {
 fn a_long_stream_through_a_short_memory_is_whole() {
     for capacity in [1, 3, 15] {
         let (mut writer, mut reader) = made::<Spin>(capacity);
-        let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+        let bytes: Vec<u8> = (0..times(100_000_u32, 300))
+            .map(|i| (i * 7 / 3) as u8)
+            .collect();
         let (mut rest, mut received) = (&bytes[..], Vec::new());
         while !reader.is_finished() {
             rest = &rest[writer.push(rest)..];
@@ -285,12 +287,12 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
+    #![proptest_config(ProptestConfig::with_cases(times(128, 1)))]
 
     #[test]
     fn small_streams_agree_with_the_oracle(
         capacity in 1_usize..40,
-        steps in prop::collection::vec(step(50), 1..300),
+        steps in prop::collection::vec(step(50), 1..times(300, 60)),
     ) {
         agrees_with_the_oracle::<Park>(capacity, &steps);
     }
@@ -298,7 +300,7 @@ proptest! {
     #[test]
     fn streams_about_a_page_agree_with_the_oracle(
         capacity in 4080_usize..4112,
-        steps in prop::collection::vec(step(5000), 1..100),
+        steps in prop::collection::vec(step(5000), 1..times(100, 8)),
     ) {
         agrees_with_the_oracle::<Spin>(capacity, &steps);
     }
@@ -306,7 +308,7 @@ proptest! {
     #[test]
     fn streams_of_several_pages_agree_with_the_oracle(
         capacity in 8000_usize..40_000,
-        steps in prop::collection::vec(step(9000), 1..100),
+        steps in prop::collection::vec(step(9000), 1..times(100, 8)),
     ) {
         agrees_with_the_oracle::<Task>(capacity, &steps);
     }
@@ -316,7 +318,7 @@ proptest! {
 fn a_long_random_stress_agrees_with_the_oracle() {
     for (seed, capacity) in [(1, 1), (2, 15), (3, 1500), (4, 32_768)] {
         let mut dice = Dice(seed);
-        let steps: Vec<Step> = (0..if ONE_VIEW { 2000 } else { 20_000 })
+        let steps: Vec<Step> = (0..if ONE_VIEW { times(2000, 30) } else { 20_000 })
             .map(|_| {
                 let n = dice.below(capacity + 2);
                 match dice.below(4) {
@@ -493,7 +495,7 @@ fn a_closed_writer_refuses_to_write() {
 fn lines_are_read_across_the_seam() {
     let (mut writer, mut reader) = stream(15).unwrap();
     let mut line = String::new();
-    for i in 0..1000 {
+    for i in 0..times(1000, 50) {
         writeln!(writer, "line {i}").unwrap();
         line.clear();
         reader.read_line(&mut line).unwrap();

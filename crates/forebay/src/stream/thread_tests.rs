@@ -2,7 +2,7 @@
 
 use super::{tests::made, *};
 use crate::{
-    dice::Dice,
+    dice::{Dice, times},
     ring::ONE_VIEW,
     sync::{Eventfd, Park, Spin, Task},
 };
@@ -144,7 +144,7 @@ fn two_threads_agree_with_the_order_through_stalls_and_every_end() {
 
 #[test]
 fn a_side_that_leaves_early_is_noticed_by_the_other() {
-    for seed in 1..40 {
+    for seed in 1..times(40, 3) {
         through_a_stream::<Park>(seed, 16, 4000, seed * 90, Some(End::Closed));
         through_a_stream::<Eventfd>(seed, 16, 4000, seed * 90, Some(End::Closed));
         through_a_stream::<Park>(seed, 16, seed * 90, u64::MAX, Some(End::WriterGone));
@@ -211,7 +211,7 @@ fn no_wake_up_is_lost_in_a_million_random_handshakes() {
     }
 
     let (many, fewer) = if ONE_VIEW {
-        (1000, 500)
+        (times(1000, 30), times(500, 15))
     } else {
         (1_000_000, 20_000)
     };
@@ -235,7 +235,7 @@ fn a_poll_loop_over_both_ends_moves_every_byte() {
         }
         answer.close();
     });
-    let bytes: Vec<u8> = (0..if ONE_VIEW { 5000 } else { 50_000 })
+    let bytes: Vec<u8> = (0..if ONE_VIEW { times(5000, 100) } else { 50_000 })
         .map(|i: u32| i as u8)
         .collect();
     let (mut rest, mut received) = (&bytes[..], Vec::new());

@@ -4,6 +4,11 @@
 
 use std::{thread, time::Duration};
 
+/// How often a test repeats something: `usual` times, but `few` times under Miri, which is about a thousand times slower.
+pub const fn times<N: Copy>(usual: N, few: N) -> N {
+    if cfg!(miri) { few } else { usual }
+}
+
 /// SplitMix64. Any seed is good, including 0 and consecutive numbers.
 pub struct Dice(pub u64);
 

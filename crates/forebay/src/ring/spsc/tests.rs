@@ -1,7 +1,10 @@
 //! The ring against a `VecDeque`, with elements of every kind, in one thread and in two.
 
 use super::*;
-use crate::{dice::Dice, sync::Park};
+use crate::{
+    dice::{Dice, times},
+    sync::Park,
+};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
@@ -135,30 +138,30 @@ fn bytes<const N: usize>(number: u64) -> [u8; N] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
+    #![proptest_config(ProptestConfig::with_cases(times(128, 1)))]
 
     #[test]
-    fn words_agree_with_the_oracle(capacity in 1_usize..30, steps in prop::collection::vec(step(), 1..200)) {
+    fn words_agree_with_the_oracle(capacity in 1_usize..30, steps in prop::collection::vec(step(), 1..times(200, 30))) {
         agrees_with_the_oracle::<u64, Spin>(capacity, &steps, |number| number);
     }
 
     #[test]
     fn words_that_cross_the_seam_agree_with_the_oracle(
         capacity in 490_usize..515,
-        steps in prop::collection::vec(step(), 1..300),
+        steps in prop::collection::vec(step(), 1..times(300, 40)),
     ) {
         agrees_with_the_oracle::<u64, Spin>(capacity, &steps, |number| number);
     }
 
     #[test]
-    fn three_bytes_agree_with_the_oracle(capacity in 1_usize..1500, steps in prop::collection::vec(step(), 1..200)) {
+    fn three_bytes_agree_with_the_oracle(capacity in 1_usize..1500, steps in prop::collection::vec(step(), 1..times(200, 30))) {
         agrees_with_the_oracle::<[u8; 3], Park>(capacity, &steps, bytes);
     }
 
     #[test]
     fn elements_larger_than_a_page_agree_with_the_oracle(
         capacity in 1_usize..6,
-        steps in prop::collection::vec(step(), 1..100),
+        steps in prop::collection::vec(step(), 1..times(100, 4)),
     ) {
         agrees_with_the_oracle::<[u8; 4104], Spin>(capacity, &steps, bytes);
     }
@@ -166,7 +169,7 @@ proptest! {
     #[test]
     fn elements_without_a_size_agree_with_the_oracle(
         capacity in 1_usize..30,
-        steps in prop::collection::vec(step(), 1..200),
+        steps in prop::collection::vec(step(), 1..times(200, 30)),
     ) {
         agrees_with_the_oracle::<(), Spin>(capacity, &steps, |_| ());
     }
@@ -175,7 +178,7 @@ proptest! {
 #[test]
 fn odd_elements_straddle_the_seam_again_and_again() {
     let (mut producer, mut consumer) = ring::<[u8; 24]>(100).unwrap();
-    for round in 0..2000 {
+    for round in 0..times(2000, 2) {
         for i in 0..70 {
             producer.push(bytes(round + i)).unwrap();
         }
@@ -221,7 +224,7 @@ fn what_is_pushed_can_be_popped_at_once_and_its_slot_filled_again() {
             ..Config::default()
         };
         let (mut producer, mut consumer) = ring_with::<usize, Spin>(&config).unwrap();
-        for number in 0..3 * capacity {
+        for number in 0..times(3 * capacity, capacity.min(20)) {
             producer.push(number).unwrap();
             assert_eq!((consumer.len(), consumer.pop()), (1, Some(number)));
             assert_eq!(producer.vacant(), capacity);
@@ -476,9 +479,9 @@ fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
         drop((producer, consumer));
         assert!(sorted(&drops).into_iter().eq(0..2 * first + capacity));
     }
-    through::<0>(256);
-    through::<0>(100);
-    through::<1>(512);
+    through::<0>(times(256, 16));
+    through::<0>(times(100, 16));
+    through::<1>(times(512, 16));
     through::<700>(4);
 }
 
@@ -610,7 +613,7 @@ fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, 
     sender.join().unwrap();
 }
 
-const MANY: u64 = if cfg!(miri) { 200 } else { 60_000 };
+const MANY: u64 = times(60_000, 200);
 
 #[test]
 fn two_threads_agree_with_the_order_through_stalls() {
@@ -658,7 +661,7 @@ fn elements_arrive_whole_and_in_order_while_lines_are_evicted() {
 
 #[test]
 fn a_consumer_that_leaves_early_leaves_nothing_behind() {
-    for seed in 1..40 {
+    for seed in 1..times(40, 3) {
         through_a_ring::<Park>(seed, 16, 2000, seed * 40);
         through_a_ring::<Spin>(seed, 16, 2000, seed * 40);
     }
