@@ -200,19 +200,19 @@ fn what_cannot_be_repaired_is_left_alone_and_told() {
     fs::write(format!("{path}.cut"), "somebody's").unwrap();
     refused(
         &path,
-        "torn.pcapng.cut: keeping what would be cut off: file exists (os error 17). It is of an earlier repair",
+        "torn.pcapng.cut: saving the part to cut off: file exists (os error 17). It is from an earlier repair",
     );
     assert_eq!(fs::read(&path).unwrap().len(), half);
     assert_eq!(fs::read(format!("{path}.cut")).unwrap(), b"somebody's");
     // Nothing whole, nothing at all, no capture, no file.
     fs::write(&path, &bytes[..20]).unwrap();
-    refused(&path, "has not even a whole header");
+    refused(&path, "has no whole header");
     fs::write(&path, "").unwrap();
     refused(&path, "is empty");
     fs::write(&path, "Dear diary, this is no capture").unwrap();
     refused(&path, "torn.pcapng");
     assert_eq!(fs::read(&path).unwrap().len(), 30);
-    refused("/dev/null", "is no regular file");
+    refused("/dev/null", "is not a regular file");
     refused(&folder.path("missing"), "o such file");
     assert_eq!(repair(&[]).status.code(), Some(2));
     // Packed.
@@ -221,7 +221,7 @@ fn what_cannot_be_repaired_is_left_alone_and_told() {
     if packed.is_ok_and(|status| status.success()) {
         refused(
             &format!("{path}.gz"),
-            "is packed with gzip. Unpack it first",
+            "is compressed with gzip. Decompress as much of it",
         );
     }
     // One that fails does not keep the others from being repaired.
@@ -280,7 +280,7 @@ fn a_capture_that_still_runs_is_not_cut_and_one_that_was_killed_is_saved() {
     interrupt(&child, "-KILL");
     child.wait().unwrap();
     assert!(
-        said.contains("somebody is writing it. Stop that first"),
+        said.contains("another process is writing it. Stop that process first"),
         "{said}"
     );
     let len = fs::metadata(&path).unwrap().len();

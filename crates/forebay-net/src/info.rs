@@ -1,7 +1,6 @@
-//! What a capture file holds, told in numbers: what `capinfos` tells, and its losses.
+//! Summarizes a capture file in numbers: the values that `capinfos` prints, and losses.
 //!
-//! One pass over the file as a port; a thread beside it takes the check sum of the bytes as they
-//! lie. Imports `port`, `format` and `file`. Read next: [`crate::file`], which does the reading.
+//! One pass reads the file as a port. A second thread computes the checksum of the file's bytes.
 
 use crate::{
     file::File,
@@ -16,7 +15,7 @@ use forebay::{Error, Result};
 use sha2::{Digest, Sha256};
 use std::{fs, io, path::Path, thread};
 
-/// What a capture file holds.
+/// Summary of a capture file.
 ///
 /// ```
 /// use forebay_net::{info::Info, open, session::{Config, Control, Output, Session}};
@@ -37,29 +36,29 @@ use std::{fs, io, path::Path, thread};
 /// ```
 #[derive(Debug)]
 pub struct Info {
-    /// Which format it has.
+    /// The file format.
     pub format: Format,
-    /// What it is packed with: `gzip`, `zstd`.
+    /// The compression: `gzip`, `zstd`.
     pub packing: Option<&'static str>,
-    /// Its length as it lies; `None` of a pipe.
+    /// The length of the file, compressed or not; `None` for a pipe.
     pub bytes: Option<u64>,
-    /// SHA-256 of the file as it lies; `None` of a pipe.
+    /// SHA-256 of the file, compressed or not; `None` for a pipe.
     pub sha256: Option<[u8; 32]>,
     /// All packets together.
     pub all: Tally,
-    /// Whether no packet is older than the one before it; `None`: some have no time.
+    /// Whether no packet is older than the one before it; `None` if some have no time.
     pub in_order: Option<bool>,
-    /// Each interface with its packets.
+    /// The interfaces, each with its packets.
     pub interfaces: Vec<OneInterface>,
     /// The sections of a pcapng file.
     pub sections: Vec<Section>,
-    /// Blocks that are no packets, by kind.
+    /// Blocks that are not packets, by kind.
     pub skipped: Skipped,
-    /// Packets that are not read quite as the file has them, and blocks with a broken option.
+    /// Packets whose record was corrected while reading, and blocks with a malformed option.
     pub odd: Odd,
     /// Comments on packets. Those on sections, interfaces and statistics are counted in [`Section::comments`].
     pub comments: u64,
-    /// Why the file could not be read to its end. Everything else is about what was read.
+    /// Why the file could not be read to its end. All other fields cover the part that was read.
     pub error: Option<Error>,
 }
 
@@ -70,25 +69,24 @@ pub struct OneInterface {
     pub interface: Interface,
     /// Its packets.
     pub tally: Tally,
-    /// Losses that its packets tell of.
+    /// Losses that its packets record.
     pub drops_told: u64,
-    /// What the file says of it at its end.
+    /// The statistics at the end of the file.
     pub recorded: Option<Statistics>,
 }
 
-/// Packets, counted.
+/// Packet counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// Of these, packets of which only a part was kept.
+    /// Number of packets that were truncated when captured.
     pub cut: u64,
     /// Bytes in the file.
     pub captured_bytes: u64,
-    /// Bytes they had on the wire.
+    /// Bytes on the wire.
     pub wire_bytes: u64,
-    /// The least and the greatest time, in nanoseconds since the Unix epoch; packets without a
-    /// time left out.
+    /// The earliest and the latest time, in nanoseconds since the Unix epoch. Packets without a time are not included.
     pub span_ns: Option<(u64, u64)>,
 }
 
@@ -104,7 +102,7 @@ impl Tally {
         }
     }
 
-    /// From the first packet to the last.
+    /// The time between the earliest and the latest packet, in nanoseconds.
     pub fn nanoseconds(&self) -> Option<u64> {
         self.span_ns.map(|(first, last)| last - first)
     }
@@ -114,8 +112,7 @@ impl Info {
     /// Reads the capture file at `path`, or standard input where that is `-`.
     ///
     /// # Errors
-    /// It cannot be opened, or is broken before its first packet. What breaks later is told in
-    /// [`error`](Info::error).
+    /// The file cannot be opened, or is broken before its first packet. Later faults are reported in [`error`](Info::error).
     pub fn of(path: &Path) -> Result<Info> {
         if path == Path::new("-") {
             return Ok(read(File::stdin()?));
@@ -134,7 +131,7 @@ impl Info {
 
 /// The length and the SHA-256 of a regular file.
 fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
-    // Asked before it is opened: opening a pipe waits for a writer.
+    // Checked before opening, because opening a FIFO waits for a writer.
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -144,7 +141,7 @@ fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
     Some((bytes, sum.finalize().into()))
 }
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Default)]
 struct Counting {
     all: Tally,

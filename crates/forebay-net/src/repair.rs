@@ -1,4 +1,4 @@
-//! Capture files that break off: up to where one is whole, and the cut there.
+//! Repairs torn capture files: finds the end of the last whole packet and cuts the file there.
 //!
 //! ```text
 //!  FILE   │ header │ packet │ packet │ packet │ pac      a crash, a full disk, zeros allocated ahead
@@ -6,8 +6,7 @@
 //!  FILE   │ header │ packet │ packet │ packet │
 //!  FILE.cut                                   │ pac      unless that is nothing but zeros
 //! ```
-//! One pass with the reader that captures are read with: what it takes for whole stays. Imports `port`,
-//! `file` and `sys`. Read next: [`crate::file`], which finds the place.
+//! One pass with the normal capture reader finds the place: every block or packet that it accepts is kept.
 
 use crate::{file::File, port::Port, sys};
 use forebay::{
@@ -24,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is whole in a capture file.
+/// How much of a capture file is whole.
 ///
 /// ```
 /// use forebay_net::{open, repair::Examined, session::{Config, Control, Output, Session}};
@@ -41,7 +40,7 @@ use std::{
 ///
 /// let torn = Examined::of(&path)?;
 /// assert!(torn.packets < 10 && !torn.is_whole());
-/// let rest = torn.cut()?.expect("more than zeros");
+/// let rest = torn.cut()?.expect("a rest with data");
 /// assert!(Examined::of(&path)?.is_whole());
 /// assert_eq!(std::fs::metadata(&rest).unwrap().len(), torn.bytes - torn.whole_bytes);
 /// # std::fs::remove_file(path).unwrap();
@@ -50,22 +49,22 @@ use std::{
 /// ```
 #[derive(Debug)]
 pub struct Examined {
-    /// The file.
+    /// The path.
     pub path: PathBuf,
-    /// Its length.
+    /// The length of the file.
     pub bytes: u64,
-    /// Bytes up to the end of its last whole block, or packet.
+    /// The length up to the end of its last whole block, or packet.
     pub whole_bytes: u64,
-    /// Whole packets.
+    /// The number of whole packets.
     pub packets: u64,
-    /// What is wrong behind them, and at which byte.
+    /// The fault after them, and its offset.
     pub fault: Option<Error>,
     version: Version,
-    /// It is not ours, and we are not told whether somebody is writing it.
+    /// It is another user's file, so the system does not report whether a process has it open for writing.
     is_untold: bool,
 }
 
-/// A file as it was at a moment: device, inode, length, and when it was changed last, in seconds and nanoseconds.
+/// The identity of a file's contents: device, inode, length, and time of the last change in seconds and nanoseconds.
 type Version = (u64, u64, u64, i64, i64);
 
 fn version(about: &fs::Metadata) -> Version {
@@ -74,40 +73,39 @@ fn version(about: &fs::Metadata) -> Version {
 }
 
 impl Examined {
-    /// Reads a file to its end, or to where it breaks off.
+    /// Reads a file to its end, or to the first fault.
     ///
     /// # Errors
-    /// It cannot be read; it is no regular file, packed, or no capture file; somebody has it open for
-    /// writing.
+    /// * The file cannot be read.
+    /// * It is not a regular file, or it is compressed, or it is not a capture file.
+    /// * A process has it open for writing.
     pub fn of(path: &Path) -> Result<Examined> {
         let name = path.display().to_string();
         let failed = |what: &'static str| {
             let name = name.clone();
             move |cause: io::Error| Error::new(name, what).because(cause)
         };
-        // Not blocking: a FIFO without a writer is refused, not waited for.
+        // Nonblocking: opening a FIFO without a writer must not wait. It is rejected below.
         let mut options = fs::OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let handle = options.open(path).map_err(failed("opening it"))?;
-        let about = handle.metadata().map_err(failed("looking at it"))?;
+        let about = handle.metadata().map_err(failed("reading its metadata"))?;
         if !about.is_file() {
-            return Err(Error::new(
-                name,
-                "is no regular file: nothing can be cut there",
-            ));
+            return Err(Error::new(name, "is not a regular file and cannot be cut"));
         }
         let is_untold = match sys::has_writers(handle.as_fd()) {
             Ok(true) => {
-                return Err(Error::new(name, "somebody is writing it").advise("Stop that first"));
+                return Err(Error::new(name, "another process is writing it")
+                    .advise("Stop that process first"));
             }
             Ok(false) => false,
-            // Where there are no leases, nobody is ever told.
+            // On a file system without leases no writers are detected.
             Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
         };
         let mut file = File::start(handle, name.clone())?;
         if let Some(packing) = file.packing() {
-            let what = format!("is packed with {packing}");
-            return Err(Error::new(name, what).advise("Unpack it first, as far as that goes"));
+            let what = format!("is compressed with {packing}");
+            return Err(Error::new(name, what).advise("Decompress as much of it as possible first"));
         }
         let read = file.each_frame(|_| {});
         let fault = read.err();
@@ -119,7 +117,7 @@ impl Examined {
         if whole_bytes == 0 {
             return Err(Error::new(
                 name,
-                "has not even a whole header: nothing can be saved",
+                "has no whole header: nothing can be recovered",
             ));
         }
         Ok(Examined {
@@ -133,44 +131,54 @@ impl Examined {
         })
     }
 
-    /// Whether nothing is to be cut.
+    /// Whether there is nothing to cut.
     pub fn is_whole(&self) -> bool {
         self.fault.is_none()
     }
 
-    /// Cuts the file to what is whole in it. What lay behind is put beside it first, and its path
-    /// returned, unless it is all zeros; all of that is durable when this returns.
+    /// Cuts the file after its last whole block. First the rest is copied to a file next to it with `.cut` appended to the name,
+    /// and its path is returned. A rest of only zeros is not copied. All of this is durable when the call returns.
     ///
     /// # Errors
-    /// Somebody has it open. It is somebody else's, of which only they and root can see that nobody is writing it; it changed since, or the name has another one; there is a file with the name of the rest; writing fails.
-    /// Then the file is as it was.
+    /// * A process has the file open.
+    /// * It is another user's file. Only that user and root can detect that no process is writing it.
+    /// * It changed since it was read, or another file has its name now.
+    /// * The file for the rest already exists.
+    /// * Writing fails.
+    ///
+    /// After an error the file is unchanged.
     pub fn cut(&self) -> Result<Option<PathBuf>> {
         let failed = |what: &'static str| {
             move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
         };
         if self.is_untold {
             let name = self.path.display().to_string();
-            let what = "is another user's: whether somebody is writing it cannot be seen";
+            let what = "is another user's: cannot detect whether a process is writing it";
             return Err(Error::new(name, what).advise("Run this as that user, or as root"));
         }
         let mut options = fs::OpenOptions::new();
         let file = open_existing(&self.path, options.read(true).write(true));
         let mut file = file.map_err(failed("opening it for writing"))?;
         lock_output(&file).map_err(failed("locking it"))?;
-        // From here on whoever opens it waits until the file is closed; where there are no leases, nobody does.
+        // From here on, opening the file waits until it is closed here, except on file systems without leases.
         if let Err(cause) = sys::keep_others_out(file.as_fd())
             && cause.kind() == io::ErrorKind::WouldBlock
         {
             let name = self.path.display().to_string();
-            return Err(Error::new(name, "somebody has it open").advise("Close it there first"));
+            return Err(
+                Error::new(name, "another process has it open").advise("Close it there first")
+            );
         }
-        let about = file.metadata().map_err(failed("looking at it"))?;
+        let about = file.metadata().map_err(failed("reading its metadata"))?;
         if version(&about) != self.version {
             let name = self.path.display().to_string();
-            return Err(Error::new(name, "has changed meanwhile: it was left alone"));
+            return Err(Error::new(
+                name,
+                "changed since it was read, and was not cut",
+            ));
         }
         let seek = file.seek(SeekFrom::Start(self.whole_bytes));
-        seek.map_err(failed("finding the place"))?;
+        seek.map_err(failed("seeking to the cut"))?;
         let rest = match is_zero(&file).map_err(failed("reading it"))? {
             true => None,
             false => Some(self.save(&mut file)?),
@@ -181,7 +189,7 @@ impl Examined {
         Ok(rest)
     }
 
-    /// Copies what lies behind the whole part into a file of its own.
+    /// Copies the bytes after the whole part to a new file.
     fn save(&self, file: &mut fs::File) -> Result<PathBuf> {
         let mut name = self.path.clone().into_os_string();
         name.push(".cut");
@@ -191,16 +199,16 @@ impl Examined {
         let saved = made.and_then(|mut rest| {
             file.seek(SeekFrom::Start(self.whole_bytes))?;
             let copied = io::copy(file, &mut rest).and_then(|_| rest.sync_all());
-            // The name as well: else a power cut might leave neither the rest nor where it was.
+            // Sync the folder too. Otherwise a power failure could lose the copy's name after the cut.
             let named = copied.and_then(|()| fs::File::open(folder_of(&path))?.sync_all());
             named.inspect_err(|_| drop(fs::remove_file(&path)))
         });
         match saved {
             Ok(()) => Ok(path),
             Err(cause) => {
-                let tried = "keeping what would be cut off";
+                let tried = "saving the part to cut off";
                 let advice = match cause.kind() {
-                    io::ErrorKind::AlreadyExists => "It is of an earlier repair: move it away",
+                    io::ErrorKind::AlreadyExists => "It is from an earlier repair. Move it away",
                     _ => "",
                 };
                 let error = Error::new(path.display().to_string(), tried);
@@ -217,7 +225,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether there is nothing but zeros from here to the end.
+/// Whether only zeros follow, from here to the end.
 fn is_zero(mut file: &fs::File) -> io::Result<bool> {
     let mut bytes = vec![0; 64 << 10];
     loop {
@@ -250,7 +258,7 @@ mod tests {
         fs::write(&other, &whole).unwrap();
         fs::rename(&other, &path).unwrap();
         let refused = examined.cut().unwrap_err().to_string();
-        assert!(refused.contains("changed meanwhile"), "{refused}");
+        assert!(refused.contains("changed since it was read"), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), whole);
         fs::remove_file(&path).unwrap();
     }

@@ -269,7 +269,7 @@ fn repair_waits_for_nobody_and_cuts_nothing_that_is_open_elsewhere() {
     let reader = File::open(&path).unwrap();
     let output = subcommand("repair", &[&path]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("somebody has it open"));
+    assert!(text(&output.stderr).contains("another process has it open"));
     assert_eq!(fs::read(&path).unwrap(), bytes);
     drop(reader);
     let output = subcommand("repair", &[&path]).output().unwrap();

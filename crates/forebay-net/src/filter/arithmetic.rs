@@ -1,8 +1,8 @@
-//! Arithmetic on bytes of a packet: `tcp[tcpflags] & (tcp-syn | tcp-ack) != 0`. A part of the parser.
+//! Parses arithmetic on bytes of a packet: `tcp[tcpflags] & (tcp-syn | tcp-ack) != 0`.
 //!
-//! From weak to strong: `|`, `&`, `<< >>`, `+ -`, `* /`, unary `-`. The odd ones are `^` and `%`, for
-//! which libpcap's grammar declares no strength: each takes what stands directly to its left, and
-//! everything to its right. Numbers are reckoned with here already, modulo 2^32 as BPF does.
+//! Precedence, from low to high: `|`, `&`, `<< >>`, `+ -`, `* /`, unary `-`. The exceptions are `^` and `%`, for which libpcap's
+//! grammar declares no precedence: each takes the operand directly to its left, and everything to its right. Constants are
+//! folded here, modulo 2^32 as in BPF.
 
 use super::{
     ast::{Arith, Operator, Protocol},
@@ -11,17 +11,16 @@ use super::{
     token::Kind,
 };
 
-/// The most operators in one number, so that trees stay shallow.
+/// The maximum number of operators in a number, so that trees stay shallow.
 const MOST: usize = 200;
 
 const UNARY: u8 = 6;
 
-/// No packet is so long; and what is added to an offset stays far from where the kernel keeps its own
-/// values.
+/// No packet is this long. The limit also keeps sums of offsets away from the offsets of the kernel's metadata.
 pub(super) const FARTHEST: u32 = 1 << 24;
 
 impl Parser<'_> {
-    /// A number, of which the first part may be read already.
+    /// Parses a number. The first operand may already be parsed.
     pub fn arithmetic(&mut self, first: Option<Arith>) -> Result<Arith> {
         let mut left = MOST;
         self.binary(first, 0, &mut left)
@@ -34,7 +33,7 @@ impl Parser<'_> {
             None => self.unary(left)?,
         };
         while let Kind::Symbol(symbol) = self.peek() {
-            // Stronger than the operator before it, and how strong the right side has to be.
+            // The operator, its precedence, and the minimum precedence of the right side.
             let (operator, strength, right) = match symbol {
                 "|" => (Operator::Or, 1, 2),
                 "&" => (Operator::And, 2, 3),
@@ -52,7 +51,7 @@ impl Parser<'_> {
                 break;
             }
             if *left == 0 {
-                let what = format!("a number may have {MOST} operators");
+                let what = format!("a number may have at most {MOST} operators");
                 return Err(Wrong::new(self.span(), what));
             }
             *left -= 1;
@@ -98,7 +97,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `[INDEX]` or `[INDEX:SIZE]` behind a protocol.
+    /// Parses `[INDEX]` or `[INDEX:SIZE]` after a protocol.
     fn load(&mut self, protocol: Protocol, start: usize, left: &mut usize) -> Result<Arith> {
         use Protocol::*;
         let indexable = matches!(
@@ -137,7 +136,7 @@ impl Parser<'_> {
             let span = self.since(index_start);
             return Err(Wrong::new(
                 span,
-                format!("byte {byte} lies beyond every packet"),
+                format!("byte {byte} is beyond the end of every packet"),
             ));
         }
         let mut size = 1;
@@ -146,7 +145,7 @@ impl Parser<'_> {
                 return Err(self.unexpected("a size of 1, 2 or 4"));
             };
             if !matches!(number, 1 | 2 | 4) {
-                let what = format!("1, 2 or 4 bytes can be read, not {number}");
+                let what = format!("the size is 1, 2 or 4 bytes, not {number}");
                 return Err(Wrong::new(self.span(), what));
             }
             size = number;
@@ -168,9 +167,7 @@ fn join(operator: Operator, left: Arith, right: Arith) -> std::result::Result<Ar
                 return Err("this divides by zero".to_owned());
             }
             Operator::ShiftLeft | Operator::ShiftRight if b > 31 => {
-                return Err(format!(
-                    "this shifts by {b} bits; at most 31 are left of a number"
-                ));
+                return Err(format!("this shifts by {b} bits; the maximum is 31"));
             }
             _ => {}
         }

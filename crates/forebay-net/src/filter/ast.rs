@@ -1,5 +1,5 @@
-//! An expression understood: names are addresses and numbers now, qualifiers are known to fit what
-//! they qualify, and nothing depends on a link type yet. `parse.rs` makes it, `compile/` reads it.
+//! The parsed expression. Names are already addresses and numbers, and qualifiers fit what they qualify. Nothing depends on a
+//! link type yet. `parse.rs` creates it, `compile/` reads it.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -9,7 +9,7 @@ use std::{
 /// A whole expression, or one in parentheses.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expr {
-    /// `and` and `or` have one precedence and group to the left: each joins all that is before it.
+    /// `and` and `or` have the same precedence and group to the left: each joins everything before it.
     Chain(Box<Expr>, Vec<(Joint, Expr)>),
     Not(Box<Expr>),
     Primitive(Primitive, Range<usize>),
@@ -31,22 +31,22 @@ pub(super) enum Joint {
 pub(super) enum Primitive {
     /// The packet is of this protocol: `tcp`.
     Protocol(Protocol),
-    /// An IPv4 address under a mask, of IP, ARP, RARP or (without a protocol) of any of them.
+    /// An IPv4 address under a mask, of IP, ARP or RARP, or without a protocol of any of them.
     Ipv4(Protocol, Direction, u32, u32),
     Ipv6(Direction, Ipv6Addr, Ipv6Addr),
-    /// All addresses of a name, in the order of the look-up.
+    /// All addresses of a name, in the order of the lookup.
     Host(Protocol, Direction, Vec<IpAddr>),
     Ether(Direction, [u8; 6]),
     Decnet(Direction, u16),
-    /// Ports from the first to the last, of one transport or of all.
+    /// Ports from the first to the last, of one transport protocol or of all.
     Ports(Option<Transport>, Direction, u16, u16),
-    /// What the packet's header of this protocol says comes next: `ip proto 6`.
+    /// The next protocol in the packet's header of this protocol: `ip proto 6`.
     Next(Protocol, u32),
     Broadcast(Protocol),
     Multicast(Protocol),
-    /// `less`: at most so many bytes on the wire.
+    /// `less`: at most this length on the wire, in bytes.
     AtMost(u32),
-    /// `greater`: at least so many.
+    /// `greater`: at least this length on the wire, in bytes.
     AtLeast(u32),
     /// `byte INDEX = VALUE`
     Byte(u32, ByteRelation, u32),
@@ -87,7 +87,7 @@ impl Transport {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// `src or dst`, and what is meant without a word.
+    /// `src or dst`, also the default.
     Either,
     Source,
     Destination,
@@ -104,7 +104,7 @@ pub(super) enum Relation {
     AtMost,
 }
 
-/// What `byte INDEX RELATION VALUE` asks.
+/// The relation of `byte INDEX RELATION VALUE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteRelation {
     Equal,
@@ -112,11 +112,11 @@ pub(super) enum ByteRelation {
     Less,
     /// The two have a bit in common.
     And,
-    /// One of the two has a bit.
+    /// At least one of the two has a bit.
     Or,
 }
 
-/// A number that is worked out from a packet.
+/// A number computed from a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Arith {
     Number(u32),
@@ -152,10 +152,10 @@ pub(super) enum Operator {
 
 macro_rules! protocols {
     ($($variant:ident $keyword:literal),+ $(,)?) => {
-        /// What may stand before `host`, `port`, `[` and the like; most also stand alone.
+        /// The protocols that may precede `host`, `port`, `[` and the like; most are also a test on their own.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Protocol {
-            /// No word: what fits.
+            /// No keyword: every protocol that fits.
             Any,
             $($variant),+
         }

@@ -1,11 +1,11 @@
-//! Why an expression cannot be used: what is wrong, what to do, and the word that is to blame.
+//! Errors in an expression: what is wrong, what to do, and the word at fault.
 
 use std::{fmt, ops::Range};
 
-/// An expression that is not understood, or not on this link type; points at the word.
+/// An expression that cannot be parsed, or not compiled for this link type. It points at the word at fault.
 ///
-/// Displayed it is what is wrong and what to do in one line, then the line of the expression, and
-/// `^^^^` under the word; the first line only where the whole is to blame.
+/// `Display` prints one line with the error and the advice, then the line of the expression, then `^^^^` under the word. If the
+/// whole expression is at fault, it prints the first line only.
 ///
 /// ```
 /// let error = "tcp prot 80".parse::<forebay_net::filter::Filter>().unwrap_err();
@@ -24,10 +24,10 @@ pub struct Error {
     pub(super) matches_nothing: bool,
 }
 
-/// The most characters of a line that are shown on either side of the word.
+/// The maximum number of characters of a line that are printed on either side of the word.
 const CONTEXT: usize = 60;
 
-/// What is wrong at a place of an expression that is not at hand yet.
+/// An error at a place of an expression, without the text of the expression.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub what: String,
@@ -45,7 +45,7 @@ impl Wrong {
         }
     }
 
-    /// With the expression that it is about.
+    /// Adds the text of the expression.
     pub fn in_text(self, text: &str) -> Error {
         Error {
             what: self.what,
@@ -57,7 +57,7 @@ impl Wrong {
 }
 
 impl Error {
-    /// What is wrong and what to do about it, in one line.
+    /// The error and what to do about it, in one line.
     pub fn what(&self) -> &str {
         &self.what
     }
@@ -67,13 +67,13 @@ impl Error {
         self.matches_nothing
     }
 
-    /// The bytes of the expression that are to blame; at its end where something is missing, and
-    /// empty at 0 where it is the whole.
+    /// The bytes of the expression that are at fault. If something is missing at the end, that is the end; if the whole expression
+    /// is at fault, it is empty at 0.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// The line of the word, cut where it is long, and the columns of the word in it.
+    /// The line with the word, shortened if it is long, and the columns of the word in it.
     fn excerpt(&self) -> (String, Range<usize>) {
         let start = self.text[..self.span.start]
             .rfind('\n')
@@ -90,7 +90,7 @@ impl Error {
         let columns = column..column + word.chars().take(CONTEXT).count().max(1);
         shown.extend(word.chars().take(CONTEXT));
         shown.extend(after.chars().take(CONTEXT));
-        // What moves a terminal's cursor would move the word away from its mark.
+        // A control character could move the terminal's cursor, and the marks would not match the word.
         let plain = shown.chars().map(|c| if c.is_control() { ' ' } else { c });
         (plain.collect::<String>().trim_end().to_owned(), columns)
     }

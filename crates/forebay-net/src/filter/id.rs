@@ -1,5 +1,4 @@
-//! What a name, a number or an address is under its qualifiers: `port http`, `net 10`, `host fe80::1`.
-//! A part of the parser.
+//! Parses names, numbers and addresses according to their qualifiers: `port http`, `net 10`, `host fe80::1`.
 
 use super::{
     ast::{Direction, Expr, Primitive, Protocol, Transport},
@@ -10,7 +9,7 @@ use super::{
 };
 use std::net::Ipv6Addr;
 
-/// The words before an id.
+/// The qualifiers before an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Qualifiers {
     pub protocol: Protocol,
@@ -20,7 +19,7 @@ pub(super) struct Qualifiers {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Only a direction was said: a host.
+    /// Only a direction was given, which means a host.
     Unsaid,
     Host,
     Net,
@@ -43,7 +42,7 @@ impl Kind {
 }
 
 impl Qualifiers {
-    /// Whether the words fit each other, whatever the id.
+    /// Checks that the qualifiers fit together, whatever the id.
     pub fn check(&self) -> std::result::Result<(), String> {
         use Protocol::*;
         let (protocol, kind) = (self.protocol, self.kind.word());
@@ -69,7 +68,7 @@ impl Qualifiers {
             (Kind::Unsaid | Kind::Host | Kind::Net, Tcp | Udp | Sctp | Icmp | Icmp6) => {
                 format!("; write {name} and {kind} …")
             }
-            _ => format!("; before it may stand {before}, or nothing"),
+            _ => format!("; write {before} before it, or nothing"),
         };
         Err(format!("'{name}' has no '{kind}'{instead}"))
     }
@@ -85,7 +84,7 @@ impl Qualifiers {
 }
 
 impl Parser<'_> {
-    /// One id, or several in parentheses.
+    /// Parses one id, or several in parentheses.
     pub fn id(&mut self, qualifiers: Qualifiers) -> Result<Expr> {
         let start = self.span().start;
         if self.take(Token::Symbol("!")) || self.take(Token::Keyword("not")) {
@@ -148,7 +147,7 @@ impl Parser<'_> {
         let mut said = false;
         if self.take(Token::Symbol("/")) {
             let Token::Number(len) = self.peek() else {
-                return Err(self.unexpected("the length of the network, 0 to 32,"));
+                return Err(self.unexpected("the length of the network, 0 to 32"));
             };
             if len > 32 {
                 return Err(wrong(
@@ -179,7 +178,7 @@ impl Parser<'_> {
         if address & !mask != 0 {
             let network = std::net::Ipv4Addr::from(address & mask);
             let what =
-                format!("'{shown}' has bits set outside of the network; it is {network} there");
+                format!("'{shown}' has bits set outside the network; its address is {network}");
             return Err(wrong(span, what));
         }
         let primitive =
@@ -193,7 +192,7 @@ impl Parser<'_> {
         let mut len = 128;
         if self.take(Token::Symbol("/")) {
             let Token::Number(number) = self.peek() else {
-                return Err(self.unexpected("the length of the network, 0 to 128,"));
+                return Err(self.unexpected("the length of the network, 0 to 128"));
             };
             if number > 128 {
                 let what = format!("a network is 0 to 128 bits long, not {number}");
@@ -208,7 +207,7 @@ impl Parser<'_> {
         let network = Ipv6Addr::from_bits(address.to_bits() & mask);
         let wrong = match (qualifiers.kind, qualifiers.protocol) {
             _ if network != address => Some(format!(
-                "'{shown}' has bits set outside of the network; it is {network} there"
+                "'{shown}' has bits set outside the network; its address is {network}"
             )),
             (Kind::Unsaid | Kind::Host, _) if len != 128 => {
                 Some(format!("'{shown}' is a network; write net {shown}"))
@@ -242,7 +241,7 @@ impl Parser<'_> {
             Kind::Net => {
                 let network = self.names.network(name).filter(|network| *network != 0);
                 let network = network.ok_or_else(|| {
-                    format!("'{name}' is not a network of /etc/networks; write its address")
+                    format!("'{name}' is not in /etc/networks; write its address")
                 })?;
                 let (network, mask) = shift_up(network);
                 ipv4(qualifiers, name, network, mask)
@@ -252,9 +251,7 @@ impl Parser<'_> {
                     let known = self.names.ether(name);
                     known
                         .map(|address| Primitive::Ether(direction, address))
-                        .ok_or_else(|| {
-                            format!("'{name}' is not a host of /etc/ethers; write its address")
-                        })
+                        .ok_or_else(|| format!("'{name}' is not in /etc/ethers; write its address"))
                 }
                 Protocol::Decnet => Err(format!(
                     "'{name}': names of DECnet hosts are not supported; write the address, AREA.NODE"
@@ -278,7 +275,7 @@ impl Parser<'_> {
                             let near = near.map(|near| format!(" (did you mean '{near}'?)"));
                             let near = near.unwrap_or_default();
                             Err(format!(
-                                "'{name}' is not a host that can be found{near}; write its address"
+                                "'{name}' is an unknown host{near}; write its address"
                             ))
                         }
                     }
@@ -289,7 +286,7 @@ impl Parser<'_> {
                 Ok(Primitive::Ports(transport, direction, port, port))
             }
             Kind::PortRange => {
-                // A name may contain a '-' itself, so every one is tried.
+                // A name may itself contain a '-', so every '-' is tried.
                 let mut splits = name
                     .match_indices('-')
                     .map(|(at, _)| (&name[..at], &name[at + 1..]));
@@ -320,23 +317,23 @@ impl Parser<'_> {
                     Protocol::Isis => None,
                     _ => self.names.ip_protocol(name),
                 };
-                let number = number.ok_or_else(|| {
-                    format!("'{name}' is not a protocol that is known here; write its number")
-                })?;
+                let number = number
+                    .ok_or_else(|| format!("'{name}' is an unknown protocol; write its number"))?;
                 number_id(qualifiers, number)
             }
         }
     }
 
-    /// The port that a name or number stands for, and the transport to look at.
+    /// The port of a name or number, and the transport protocols to test.
     fn port(
         &self,
         qualifiers: Qualifiers,
         name: &str,
     ) -> std::result::Result<(u16, Option<Transport>), String> {
-        let (port, only) = self.names.port(name).ok_or_else(|| {
-            format!("'{name}' is not a service that is known here; write its port number")
-        })?;
+        let (port, only) = self
+            .names
+            .port(name)
+            .ok_or_else(|| format!("'{name}' is an unknown service; write its port number"))?;
         let asked = qualifiers.transport();
         let transport = match (asked, only) {
             (Some(asked), Some(only)) if asked != only => {
@@ -383,7 +380,7 @@ fn number_id(qualifiers: Qualifiers, number: u32) -> std::result::Result<Primiti
     }
 }
 
-/// `net 10` is 10.0.0.0/8: a short number's bytes are the first ones of an address.
+/// `net 10` is 10.0.0.0/8: the bytes of a short number are the first ones of an address.
 fn shift_up(mut network: u32) -> (u32, u32) {
     let mut mask = u32::MAX;
     while network != 0 && network >> 24 == 0 {

@@ -1,17 +1,17 @@
-//! Where each link type keeps the protocol of its payload, and where the payload begins; and how
-//! `vlan`, `mpls`, `pppoes` and `geneve` move that for the rest of an expression.
+//! For each link type, the offsets of the payload's protocol and of the payload. `vlan`, `mpls`, `pppoes` and `geneve` move
+//! them for the rest of an expression.
 
 use crate::port::LinkType;
 
-/// The headers that are understood.
+/// The supported link headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
-    /// IPv4 or IPv6 by its first nibble.
+    /// IPv4 or IPv6, by the first nibble.
     Raw,
     Ipv4,
     Ipv6,
-    /// Four bytes of address family, in the byte order of the machine that captured.
+    /// Four bytes of address family, in the byte order of the capturing machine.
     Null,
     /// The same in network byte order.
     Loop,
@@ -19,22 +19,22 @@ pub(super) enum Link {
     CookedV2,
     Ppp,
     CiscoHdlc,
-    /// Only bytes counted from the link header can be tested.
+    /// Only bytes relative to the link header can be tested.
     Other(u16),
 }
 
-/// A header that the capturing program put before the link header. Bytes of the link are counted after it.
+/// A header that the capturing program put before the link header. Offsets of `link[…]` count after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CaptureHeader {
     /// It always has this many bytes.
     Fixed(u32),
-    /// 144 bytes, unless it is an AVS header after all.
+    /// 144 bytes, unless it is an AVS header.
     Prism,
     /// The big-endian word at byte 4 is its length.
     Avs,
     /// The little-endian half word at byte 2 is its length.
     Radiotap,
-    /// As [`Radiotap`](CaptureHeader::Radiotap), and the link type after it is another one where the word at byte 4 says so.
+    /// As [`Radiotap`](CaptureHeader::Radiotap), and the word at byte 4 may give another link type for what follows.
     Ppi,
 }
 
@@ -42,7 +42,7 @@ impl Link {
     pub fn of(link: LinkType) -> Link {
         match link.0 {
             1 => Link::Ethernet,
-            // 101 in files; 12 and 14 are what systems call it themselves.
+            // 101 in files; 12 and 14 are the systems' own numbers.
             12 | 14 | 101 => Link::Raw,
             228 => Link::Ipv4,
             229 => Link::Ipv6,
@@ -73,7 +73,7 @@ impl Link {
         })
     }
 
-    /// For messages.
+    /// The name for messages.
     pub fn name(self) -> String {
         match self {
             Link::Ethernet => "EN10MB (Ethernet)".to_owned(),
@@ -91,7 +91,7 @@ impl Link {
     }
 }
 
-/// A place in a packet: bytes from its front, to which a scratch cell may be added.
+/// An offset in a packet: bytes from its start, plus an optional scratch cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offset {
     pub bytes: u32,
@@ -111,23 +111,23 @@ impl Offset {
     }
 }
 
-/// The headers at a place of the expression.
+/// The offsets of the headers at a place of the expression.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layers {
     /// The innermost link header.
     pub link: Link,
     pub header: Offset,
-    /// The field that says what the payload is, where there is one.
+    /// The field with the payload's protocol, if there is one.
     pub protocol: Offset,
     pub payload: Offset,
     /// From the payload to the network header.
     pub network: u32,
-    /// The same behind a header of 802.2 without SNAP.
+    /// The same after a header of 802.2 without SNAP.
     pub network_behind_llc: u32,
-    /// How many `mpls` there were: then only the payload tells what it is.
+    /// The number of preceding `mpls`. After one, only the payload itself shows its protocol.
     pub labels: u32,
     pub vlans: u32,
-    /// The innermost link header is in Geneve, which also carries packets without one.
+    /// The innermost link header is inside Geneve, which also carries packets without one.
     pub in_geneve: bool,
 }
 

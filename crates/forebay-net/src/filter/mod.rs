@@ -1,19 +1,20 @@
-//! Filters: libpcap's language, compiled to BPF, run here or handed to the kernel.
+//! Filters: libpcap's language, compiled to BPF and run here or in the kernel.
 //!
 //! ```text
 //!  "tcp port 80 or 443"
 //!    │ token.rs, words.rs: words and their places
-//!    ▼ parse.rs, primitive.rs, id.rs, arithmetic.rs; names.rs asks the system
+//!    ▼ parse.rs, primitive.rs, id.rs, arithmetic.rs; names.rs looks up names
 //!  Filter (ast.rs)                        once, for any link type
 //!    │ compile/, link.rs
 //!    ▼
 //!  Program (bpf/)                         for one link type; runs here, or in the kernel
 //! ```
 //!
-//! The language is that of pcap-filter(7), and a program gives the verdicts of libpcap 1.10.3, also on
-//! packets that end before what is asked for, unless it does not matter there. What is left out
-//! (802.11, ATM, SS7, logs of `pf`, `gateway`, `ip broadcast`, `protochain`) is refused by an error
-//! that points at the word. It imports `port`, for link types. Read on in `parse.rs` and [`bpf`].
+//! The language is that of pcap-filter(7). Programs give the verdicts of libpcap 1.10.3, also for packets that end before a
+//! tested byte. The exception is a load that `compile/optimize.rs` removes because it does not affect the verdict.
+//!
+//! Not supported, and rejected with an error that points at the word: 802.11, ATM, SS7, logs of `pf`, `gateway`,
+//! `ip broadcast`, `protochain`.
 
 mod arithmetic;
 mod ast;
@@ -39,10 +40,15 @@ use bpf::Program;
 use names::Names;
 use std::{str::FromStr, sync::Arc};
 
-/// An expression understood; cheap to clone. `"".parse()` accepts everything.
+/// A parsed expression; cheap to clone. `"".parse()` accepts every packet.
 ///
-/// Names are looked up when it is parsed, each once: hosts as the system does (possibly over the
-/// network), the rest in `/etc`. An expression may have 256 KiB, and nest 100 deep.
+/// Parsing looks up each name once: host names through the system's resolver (possibly over the network), other names in
+/// `/etc`.
+///
+/// | limit of an expression | |
+/// |---|---|
+/// | length | 256 KiB |
+/// | nesting | 100 levels |
 ///
 /// ```
 /// use forebay_net::{filter::{Filter, View}, port::LinkType};
@@ -67,13 +73,13 @@ struct Parsed {
     expression: Option<ast::Expr>,
 }
 
-/// What a program sees of a packet.
+/// How a program sees a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Packets as they lie in files and come from `sim`: VLAN tags are in the data.
+    /// Packets as in files and from `sim`: VLAN tags are in the data.
     Packet,
-    /// As the kernel shows them to a socket's filter on Linux: the outer VLAN tag, the direction and
-    /// the interface lie beside the data.
+    /// Packets as Linux presents them to a socket's filter: the outer VLAN tag, the direction and the interface are metadata,
+    /// not in the data.
     Socket,
 }
 
@@ -81,15 +87,15 @@ impl FromStr for Filter {
     type Err = Error;
 
     /// # Errors
-    /// The text is no expression, or has a name that is not known.
+    /// The text is not an expression, or contains an unknown name.
     fn from_str(text: &str) -> Result<Filter, Error> {
         Filter::parse(text, &Names::of_system())
     }
 }
 
 impl Filter {
-    /// As [`parse`](str::parse), but asks nobody about host names, so none is known: for text that
-    /// comes from strangers.
+    /// As [`parse`](str::parse), but without resolving host names, so every host name is unknown. For text from untrusted
+    /// sources.
     ///
     /// ```
     /// use forebay_net::filter::Filter;
@@ -109,12 +115,13 @@ impl Filter {
         Ok(Filter(Arc::new(Parsed { text, expression })))
     }
 
-    /// The program for packets of a link type. Of what matches it keeps `snaplen` bytes, which is
-    /// more than 0.
+    /// Compiles the program for packets of a link type. It keeps `snaplen` bytes of a matching packet; `snaplen` must be greater
+    /// than 0.
     ///
     /// # Errors
-    /// Something in it cannot be told on this link type, or from this view; or no packet can match
-    /// (`ip and ip6`); or the program would be longer than the kernel takes ([`Program::MOST`]).
+    /// * A test cannot apply to this link type, or to this view.
+    /// * No packet can match (`ip and ip6`).
+    /// * The program would be longer than the kernel accepts ([`Program::MOST`]).
     ///
     /// ```
     /// use forebay_net::{filter::{Filter, View}, port::LinkType};
@@ -128,11 +135,12 @@ impl Filter {
         self.compiled(link, view, snaplen, false)
     }
 
-    /// The same for packets of a further link type beside one that it was written for: what cannot be told of them (`ether host`
-    /// on raw IP) does not hold, so `not` that holds. Where nothing can match it is the program that keeps nothing.
+    /// As [`compile`](Filter::compile), for packets of an additional link type that the expression was not written for. A test that
+    /// cannot apply to them (`ether host` on raw IP) is false, so its negation is true. If no packet can match, the program
+    /// rejects every packet.
     ///
     /// # Errors
-    /// The program would be longer than the kernel takes.
+    /// The program would be longer than the kernel accepts.
     ///
     /// ```
     /// use forebay_net::{filter::{Filter, View}, port::LinkType};
@@ -162,7 +170,7 @@ impl Filter {
         program.map_err(|wrong| wrong.in_text(&self.0.text))
     }
 
-    /// The expression as it was written.
+    /// The text of the expression.
     pub fn text(&self) -> &str {
         &self.0.text
     }

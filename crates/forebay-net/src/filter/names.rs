@@ -1,6 +1,5 @@
-//! What names stand for: hosts, networks, ports, protocols, Ethernet addresses. Every name is looked
-//! up once. This is the only room that asks the system; without the system's files it knows common
-//! ports and protocols itself.
+//! Resolves names: hosts, networks, ports, protocols, Ethernet addresses. Every name is looked up once. No other module of the
+//! filter asks the system. Common ports and protocols are built in, for systems without these files.
 
 use super::ast::Transport;
 use std::{
@@ -12,13 +11,12 @@ use std::{
     rc::Rc,
 };
 
-/// The most different host names of one expression, each of which may cost a look-up over the
-/// network.
+/// The maximum number of different host names in one expression. Each may cost a lookup over the network.
 const MOST_HOSTS: usize = 256;
 
-/// Resolves names, and remembers what it found.
+/// Resolves names, and caches the results.
 pub(super) struct Names {
-    /// Where the system's files are.
+    /// The folder of the system's files.
     folder: PathBuf,
     ask: fn(&str) -> Vec<IpAddr>,
     hosts: RefCell<BTreeMap<String, Vec<IpAddr>>>,
@@ -26,11 +24,11 @@ pub(super) struct Names {
     ports: RefCell<BTreeMap<String, Option<Service>>>,
 }
 
-/// A port, and its transport where it is only used over one.
+/// A port, and its transport protocol if it is used with only one.
 type Service = (u32, Option<Transport>);
 
 impl Names {
-    /// As the system resolves them: files, DNS, what else it is set up for.
+    /// Resolves names as the system does: files, DNS, and whatever else is configured.
     pub fn of_system() -> Names {
         Names::asking(|name| {
             let found = (name, 0).to_socket_addrs();
@@ -54,14 +52,14 @@ impl Names {
         }
     }
 
-    /// A file of the system, read once; empty where there is none.
+    /// A file of the system, read once; empty if there is none.
     fn file(&self, name: &'static str) -> Rc<str> {
         let mut files = self.files.borrow_mut();
         let read = || fs::read_to_string(self.folder.join(name)).unwrap_or_default();
         files.entry(name).or_insert_with(|| read().into()).clone()
     }
 
-    /// All addresses of a host in the system's order; none where it is not known.
+    /// All addresses of a host in the system's order; none if it is unknown.
     pub fn host(&self, name: &str) -> Result<Vec<IpAddr>, String> {
         let mut hosts = self.hosts.borrow_mut();
         if let Some(known) = hosts.get(name) {
@@ -69,11 +67,11 @@ impl Names {
         }
         if hosts.len() == MOST_HOSTS {
             return Err(format!(
-                "'{name}' would be the host name number {}; an expression may have {MOST_HOSTS}: write addresses",
+                "'{name}' is host name number {}; the maximum is {MOST_HOSTS}, so write addresses",
                 MOST_HOSTS + 1
             ));
         }
-        // What the resolver cannot be asked for is no name.
+        // A name that the resolver does not accept is unknown.
         let addresses = if name.len() > 255 || name.contains('\0') {
             Vec::new()
         } else {

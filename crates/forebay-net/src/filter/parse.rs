@@ -1,4 +1,4 @@
-//! From words to an expression, by recursive descent:
+//! Parses an expression by recursive descent:
 //!
 //! ```text
 //! expression  = term { ("and" | "or") (term | id) }        one precedence, to the left
@@ -7,8 +7,8 @@
 //! id          = "not" id | "(" id { ("and" | "or") id } ")" | name | number | address
 //! ```
 //!
-//! An id without qualifiers takes those of the id before it: `tcp port 80 or 443`. Primitives are in
-//! `primitive.rs`, what an id is under its qualifiers in `id.rs`, arithmetic in `arithmetic.rs`.
+//! An id without qualifiers takes those of the id before it: `tcp port 80 or 443`. Primitives are parsed in `primitive.rs`, ids
+//! in `id.rs`, arithmetic in `arithmetic.rs`.
 
 use super::{
     ast::{Arith, Expr, Joint, Protocol, Relation},
@@ -20,10 +20,10 @@ use super::{
 };
 use std::ops::Range;
 
-/// The most bytes of an expression.
+/// The maximum length of an expression in bytes.
 const LONGEST: usize = 256 * 1024;
 
-/// How deep parentheses, `not`s and operators may stand in each other.
+/// The maximum nesting of parentheses, `not`s and operators.
 const DEEPEST: usize = 100;
 
 pub(super) type Result<T> = std::result::Result<T, Wrong>;
@@ -36,17 +36,17 @@ pub(super) struct Parser<'a> {
     depth: usize,
 }
 
-/// A term, and what an id behind it inherits; or a number that a relation has yet to follow.
+/// A term with the qualifiers that the next id inherits; or a number whose relation has not been parsed yet.
 pub(super) enum Operand {
     Test(Expr, Option<Qualifiers>),
     Value(Arith),
 }
 
-/// The expression of `text`; `None` where it has no words, which accepts everything.
+/// Parses `text`. `None`: it has no words, and accepts every packet.
 pub(super) fn parse(text: &str, names: &Names) -> Result<Option<Expr>> {
     if text.len() > LONGEST {
         let what = format!(
-            "the expression has {} bytes; it may have {LONGEST}",
+            "the expression has {} bytes; the maximum is {LONGEST}",
             text.len()
         );
         return Err(Wrong::new(0..0, what));
@@ -91,7 +91,7 @@ impl Parser<'_> {
         &self.text[self.span()]
     }
 
-    /// From `start` to the end of the last word taken.
+    /// The span from `start` to the end of the last word taken.
     pub fn since(&self, start: usize) -> Range<usize> {
         start..self.tokens[self.at.saturating_sub(1)].span.end.max(start)
     }
@@ -118,7 +118,7 @@ impl Parser<'_> {
     /// Runs `inner` one level deeper.
     pub fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEEPEST {
-            let what = format!("this is nested more than {DEEPEST} deep; write it flatter");
+            let what = format!("this is nested more than {DEEPEST} levels deep");
             return Err(Wrong::new(self.span(), what));
         }
         self.depth += 1;
@@ -130,17 +130,17 @@ impl Parser<'_> {
     pub fn unexpected(&self, expected: &str) -> Wrong {
         let (span, word) = (self.span(), self.word());
         let what = match self.peek() {
-            Kind::End => format!("the expression ends where {expected} should follow"),
+            Kind::End => format!("expected {expected}, but the expression ends"),
             Kind::Name => match words::nearest(word) {
                 Some(near) => format!(
                     "'{word}' is not a keyword or a host name here (did you mean '{near}'?)"
                 ),
-                None => format!("{expected} should stand here, not '{word}'"),
+                None => format!("expected {expected}, found '{word}'"),
             },
             Kind::Keyword(_) if matches!(expected, "a name or an address") => format!(
-                "'{word}' is a keyword where {expected} should stand; a name is written \\{word}"
+                "expected {expected}, found the keyword '{word}'; a name is written \\{word}"
             ),
-            _ => format!("{expected} should stand here, not '{word}'"),
+            _ => format!("expected {expected}, found '{word}'"),
         };
         Wrong::new(span, what)
     }
@@ -154,7 +154,7 @@ impl Parser<'_> {
         Wrong::new(span, what)
     }
 
-    /// A chain of terms and ids; or the number that parentheses hold.
+    /// Parses a chain of terms and ids, or a number in parentheses.
     fn expression(&mut self, inherited: Option<Qualifiers>) -> Result<Operand> {
         let (first, mut inherited) = match self.operand(inherited)? {
             Operand::Test(expression, inherited) => (expression, inherited),
@@ -207,7 +207,7 @@ impl Parser<'_> {
         inherited.ok_or_else(needs)
     }
 
-    /// Whether an id without qualifiers comes, and not a term: looks past parentheses and `not`s.
+    /// Whether an id without qualifiers follows, not a term. Skips parentheses and `not`s.
     fn begins_id(&self) -> bool {
         let mut ahead = 0;
         let mut open = 0;
@@ -227,7 +227,7 @@ impl Parser<'_> {
         while open > 0 && self.peek_at(ahead) == Kind::Symbol(")") {
             (ahead, open) = (ahead + 1, open - 1);
         }
-        // A number is an id unless it is reckoned with or compared.
+        // A number is an id unless an operator or a relation follows.
         !matches!(self.peek_at(ahead), Kind::Symbol(symbol) if !matches!(symbol, ")" | "(" | "!"))
     }
 
@@ -263,7 +263,7 @@ impl Parser<'_> {
                     Operand::Value(value) => self.relation(Some(value), start),
                 }
             }
-            Kind::Symbol(")") => Err(Wrong::new(self.span(), "this ')' closes nothing")),
+            Kind::Symbol(")") => Err(Wrong::new(self.span(), "this ')' has no matching '('")),
             Kind::Number(_) | Kind::Symbol("-") | Kind::Keyword("len") => {
                 self.relation(None, start)
             }
@@ -282,7 +282,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `value RELATION value`, of which the first may be read already; without a relation a value.
+    /// Parses `value RELATION value`, or a value if no relation follows. The first value may already be parsed.
     fn relation(&mut self, first: Option<Arith>, start: usize) -> Result<Operand> {
         let left = self.arithmetic(first)?;
         let relation = match self.peek() {

@@ -1,4 +1,4 @@
-//! What one word or a few of them ask: `tcp`, `ip host …`, `vlan 5`, `less 64`. A part of the parser.
+//! Parses primitives of one or a few words: `tcp`, `ip host …`, `vlan 5`, `less 64`.
 
 use super::{
     ast::{ByteRelation, Direction, Expr, Llc, Primitive, Protocol},
@@ -42,7 +42,7 @@ impl Parser<'_> {
             (_, Some(Protocol::Link | Protocol::Radio)) => {
                 let span = self.since(start);
                 let what = format!(
-                    "'{0}' alone says nothing; what of it? Such as {0} host …, {0} proto …, {0}[0]",
+                    "'{0}' alone is not a test; write {0} host …, {0} proto … or {0}[0] = …",
                     &self.text[span.clone()]
                 );
                 return Err(Wrong::new(span, what));
@@ -54,7 +54,7 @@ impl Parser<'_> {
         Ok(Operand::Test(primitive, None))
     }
 
-    /// The words between a protocol and an id; none where no id follows.
+    /// Parses the qualifiers between a protocol and an id; `None` if no id follows.
     fn qualifiers(&mut self, protocol: Protocol, start: usize) -> Result<Option<Qualifiers>> {
         let mut direction = None;
         if let Kind::Keyword(first @ ("src" | "dst")) = self.peek() {
@@ -109,7 +109,7 @@ impl Parser<'_> {
         Ok(Some(qualifiers))
     }
 
-    /// What is neither a protocol nor qualifies an id.
+    /// Parses a keyword that is neither a protocol nor a qualifier.
     fn other(&mut self, keyword: &str, start: usize) -> Result<Primitive> {
         self.advance();
         Ok(match keyword {
@@ -138,7 +138,7 @@ impl Parser<'_> {
             "geneve" => Primitive::Geneve(self.number_up_to("a Geneve network", 0xFF_FFFF)?),
             "llc" => Primitive::Llc(self.llc()?),
             _ => {
-                let what = format!("a term should stand here, not '{keyword}'");
+                let what = format!("expected a term, found '{keyword}'");
                 return Err(Wrong::new(self.since(start), what));
             }
         })
@@ -152,7 +152,7 @@ impl Parser<'_> {
         Ok(number)
     }
 
-    /// A number if one follows, in parentheses or not.
+    /// Parses a number if one follows, in parentheses or not.
     fn number_up_to(&mut self, of: &str, most: u32) -> Result<Option<u32>> {
         let start = self.span().start;
         let mut open = 0;
@@ -202,7 +202,7 @@ impl Parser<'_> {
             let names = kinds.map(|(name, ..)| name).join(", ");
             Wrong::new(
                 self.span(),
-                format!("'{word}' is no kind of LLC frame: {names}"),
+                format!("'{word}' is not a kind of LLC frame; write one of {names}"),
             )
         })?;
         self.advance();
@@ -216,7 +216,7 @@ const WIFI: &str = "is for 802.11, which is not supported";
 fn refused(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "protochain" => {
-            "needs a loop over headers, which no BPF program can have that the kernel takes; name the header in between, such as ip6[6] = 0 and ip6[40] = 6"
+            "needs a loop over headers, and the kernel accepts no BPF program with a loop; name the headers, such as ip6[6] = 0 and ip6[40] = 6"
         }
         "gateway" => "is not supported; write ether host ADDRESS and not host ADDRESS",
         "type" | "subtype" | "dir" | "addr1" | "addr2" | "addr3" | "addr4" | "ra" | "ta" => WIFI,

@@ -1,4 +1,4 @@
-//! A filter at work on files, which mix link types: the program for each, compiled when it is met.
+//! The programs of one filter for files with several link types, each compiled when it is first needed.
 
 use super::{
     Error, Filter, View,
@@ -7,13 +7,13 @@ use super::{
 use crate::port::{Interface, LinkType};
 use std::{collections::HashMap, sync::Arc};
 
-/// What a match keeps: all of it. Only 0 means anything else to those who run programs here.
+/// The result for a match: the whole packet. Callers only distinguish 0 from other values.
 const ALL: u32 = 262_144;
 
 /// The programs of one filter, by link type.
 ///
-/// Where the filter makes no sense for a link type (`vlan` on raw IP), none of its packets match: a
-/// file may have interfaces that the filter was not written for.
+/// If the filter makes no sense for a link type (`vlan` on raw IP), none of its packets match: a file may contain interfaces
+/// that the filter was not written for.
 ///
 /// ```
 /// use forebay_net::{filter::Programs, port::{Interface, LinkType}};
@@ -31,7 +31,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The programs of `filter`, none of which is compiled yet.
+    /// Creates the programs of `filter`, without compiling any yet.
     pub fn new(filter: Filter) -> Self {
         Programs {
             filter,
@@ -52,11 +52,11 @@ impl Programs {
         }
     }
 
-    /// Whether packets of one of these interfaces can match, if there are any.
+    /// Checks that packets of at least one of these interfaces can match. No interfaces are also accepted.
     ///
     /// # Errors
-    /// What is wrong with the filter for the first interface for which it [makes sense](Error::matches_nothing), or else
-    /// for the first.
+    /// The error for the first interface for which the filter [makes sense](Error::matches_nothing), or else for the first
+    /// interface.
     pub fn check(&mut self, interfaces: &[Interface]) -> Result<(), Error> {
         let mut first: Option<Error> = None;
         for interface in interfaces {
@@ -74,7 +74,7 @@ impl Programs {
     }
 }
 
-/// The program that no packet passes.
+/// The program that rejects every packet.
 fn nothing() -> Program {
     let reject = vec![Instruction::new(code::RET_K, 0)];
     Program::new(reject).expect("a return is a program")

@@ -51,38 +51,38 @@ fn nonsense_is_an_error_that_points_at_the_word() {
         ("len", "len", "compared with nothing"),
         ("(tcp", "(", "never closed"),
         ("host (four or two", "(", "never closed"),
-        ("tcp)", ")", "should stand here"),
-        (")", ")", "closes nothing"),
-        ("tcp and", "", "ends where a term should follow"),
-        ("not", "", "ends where a term should follow"),
-        ("port", "", "a name or an address should follow"),
-        ("tcp udp", "udp", "'and' or 'or' should stand here"),
-        ("tcp port 80 udp", "udp", "'and' or 'or' should stand here"),
+        ("tcp)", ")", "expected 'and' or 'or', found ')'"),
+        (")", ")", "has no matching '('"),
+        ("tcp and", "", "expected a term, but the expression ends"),
+        ("not", "", "expected a term, but the expression ends"),
+        ("port", "", "expected a name or an address"),
+        ("tcp udp", "udp", "expected 'and' or 'or', found"),
+        ("tcp port 80 udp", "udp", "expected 'and' or 'or', found"),
         ("ip proto tcp", "tcp", "a name is written \\tcp"),
-        ("ip proto \\nonsense", "\\nonsense", "not a protocol"),
+        ("ip proto \\nonsense", "\\nonsense", "an unknown protocol"),
         ("tcp host two", "tcp host", "write tcp and host"),
         ("ip port 80", "ip port", "tcp, udp or sctp"),
         ("tcp proto 6", "tcp proto", "has no 'proto'"),
         ("src proto 6", "proto", "has no direction"),
-        ("src or host two", "host", "'dst' should stand here"),
-        ("host nowhere", "nowhere", "not a host that can be found"),
+        ("src or host two", "host", "expected 'dst', found"),
+        ("host nowhere", "nowhere", "an unknown host"),
         ("ip6 host four", "four", "has no address for 'ip6'"),
         ("net nowhere", "nowhere", "/etc/networks"),
-        ("port nothing", "nothing", "not a service"),
+        ("port nothing", "nothing", "an unknown service"),
         ("port 65536", "65536", "at most 65535"),
         ("portrange 1-x", "1-x", "not a range of ports"),
         ("port 1.2.3.4", "1.2.3.4", "an address, not a port"),
         ("port fe80::1", "fe80::1", "an address, not a port"),
         ("host 1.2.3.256", "1.2.3.256", "256 is greater than 255"),
         ("host 10.0.0.0/8", "10.0.0.0/8", "write net 10.0.0.0/8"),
-        ("net 10.0.0.1/8", "10.0.0.1/8", "it is 10.0.0.0 there"),
+        ("net 10.0.0.1/8", "10.0.0.1/8", "its address is 10.0.0.0"),
         ("net 10.0.0.0/33", "33", "0 to 32 bits"),
         (
             "net 10.0.0.1 mask 255.0.0.0",
             "10.0.0.1 mask 255.0.0.0",
             "bits set outside",
         ),
-        ("net fe80::1/64", "fe80::1/64", "it is fe80:: there"),
+        ("net fe80::1/64", "fe80::1/64", "its address is fe80::"),
         ("net fe80::/129", "129", "0 to 128 bits"),
         ("ip host fe80::1", "fe80::1", "no IPv6 addresses"),
         ("ip6 host 1.2.3.4", "1.2.3.4", "not an IPv6 address"),
@@ -94,10 +94,10 @@ fn nonsense_is_an_error_that_points_at_the_word() {
         ("host 2:0:0:0:0:1", "2:0:0:0:0:1", "write ether host"),
         ("ether host 1.2.3.4", "1.2.3.4", "not an Ethernet address"),
         ("ether host nobody", "nobody", "/etc/ethers"),
-        ("ether", "ether", "alone says nothing"),
-        ("tcp[0:3] = 1", "3", "1, 2 or 4 bytes"),
-        ("tcp[] = 1", "]", "a number should stand here"),
-        ("tcp[0 = 1", "=", "']' should stand here"),
+        ("ether", "ether", "alone is not a test"),
+        ("tcp[0:3] = 1", "3", "1, 2 or 4 bytes, not 3"),
+        ("tcp[] = 1", "]", "expected a number, found"),
+        ("tcp[0 = 1", "=", "expected ']', found"),
         ("tcp[0]", "tcp[0]", "compared with nothing"),
         ("ah[0] = 1", "ah", "cannot be read"),
         ("ip[0] / (2 - 2) = 1", "ip[0] / (2 - 2)", "divides by zero"),
@@ -106,23 +106,23 @@ fn nonsense_is_an_error_that_points_at_the_word() {
             "ip[0] / (ip[1] * 0) = 1",
             "divides by zero",
         ),
-        ("ip[0] << 32 = 1", "ip[0] << 32", "at most 31"),
+        ("ip[0] << 32 = 1", "ip[0] << 32", "the maximum is 31"),
         ("ip[0] = 4294967296", "4294967296", "32 bits"),
         ("ip[0] = 08", "08", "octal"),
-        ("ip[-1] = 8", "-1", "beyond every packet"),
+        ("ip[-1] = 8", "-1", "beyond the end of every packet"),
         (
             "byte 4294963200 = 8",
             "byte 4294963200 = 8",
-            "beyond every packet",
+            "beyond the end of every packet",
         ),
         ("vlan 4096", "4096", "at most 4095"),
         ("mpls (1048576)", "(1048576)", "at most 1048575"),
         ("pppoes 65536", "65536", "at most 65535"),
         ("geneve 16777216", "16777216", "at most 16777215"),
-        ("less tcp", "tcp", "a number should stand here"),
-        ("llc foo", "foo", "no kind of LLC frame"),
-        ("ip and §", "§", "no part of the filter language"),
-        ("ip proto \\", "\\", "before a name"),
+        ("less tcp", "tcp", "expected a number, found"),
+        ("llc foo", "foo", "not a kind of LLC frame"),
+        ("ip and §", "§", "not part of the filter language"),
+        ("ip proto \\", "\\", "must be followed by a name"),
         ("wlan type mgt", "type", "802.11"),
         ("src host two and oam", "oam", "ATM"),
         ("on eth0", "on", "packet filter"),
@@ -137,8 +137,8 @@ fn nonsense_is_an_error_that_points_at_the_word() {
             "ifindex 3",
             "only a live capture knows it",
         ),
-        ("mpls and arp", "arp", "only IPv4 and IPv6"),
-        ("mpls and vlan", "vlan", "behind 'mpls'"),
+        ("mpls and arp", "arp", "only IPv4 and IPv6 are recognized"),
+        ("mpls and vlan", "vlan", "after 'mpls'"),
         (
             "tcp and udp",
             "",
@@ -440,8 +440,7 @@ const WORDS: &[&str] = &[
 
 const LINKS: [u16; 11] = [1, 12, 101, 228, 229, 0, 108, 113, 276, 9, 104];
 
-/// Whatever a text is, it is a filter or an error that can be shown; a filter's programs are valid,
-/// and run over anything.
+/// Every text is a filter or an error that can be printed. A filter's programs are valid, and run over any packet.
 fn whatever(text: &str) {
     let Ok(filter) = parse(text).map_err(|error| {
         assert!(text.get(error.span()).is_some(), "{text:?}");
@@ -503,7 +502,7 @@ proptest! {
     }
 }
 
-/// libpcap takes these two as well, but never loads the byte: `byte 0 & 5` there rejects every packet.
+/// libpcap accepts both of these too, but never loads the byte: its `byte 0 & 5` rejects every packet.
 #[test]
 fn a_byte_may_be_asked_for_bits() {
     let kept = |expression: &str, byte: u8| {

@@ -1,14 +1,13 @@
-//! The words of an expression, each with its place.
+//! Splits an expression into words, each with its place.
 //!
-//! Where several kinds of word fit, the longest does, and of equally long ones the first in this
-//! order: keyword, Ethernet address, number, IPv4 address, named constant, name. So `80-90` and
-//! `len-5` are names, and `123456789012` is an Ethernet address, as in libpcap. It imports nothing
-//! from here but the errors; `words.rs` has the tables.
+//! If several kinds of word match, the longest one wins. Among equally long ones, the first in this order wins: keyword, Ethernet
+//! address, number, IPv4 address, named constant, name. So `80-90` and `len-5` are names, and `123456789012` is an Ethernet
+//! address, as in libpcap. The tables are in `words.rs`.
 
 use super::{error::Wrong, words};
 use std::{net::Ipv6Addr, ops::Range};
 
-/// What a word is.
+/// The kind of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// In its canonical spelling: `esis` for `es-is`.
@@ -19,7 +18,7 @@ pub(super) enum Kind {
     Ipv6(Ipv6Addr),
     Ether([u8; 6]),
     Name,
-    /// A name behind a backslash, which is never a keyword; its span includes the backslash.
+    /// A name after a backslash, which is never a keyword. Its span includes the backslash.
     Escaped,
     Symbol(&'static str),
     End,
@@ -31,7 +30,7 @@ pub(super) struct Token {
     pub span: Range<usize>,
 }
 
-/// Longer ones first.
+/// Longer symbols come first.
 const SYMBOLS: &[(&str, Kind)] = &[
     ("&&", Kind::Keyword("and")),
     ("||", Kind::Keyword("or")),
@@ -60,7 +59,7 @@ const SYMBOLS: &[(&str, Kind)] = &[
     ("=", Kind::Symbol("=")),
 ];
 
-/// All words of `text`, and an [`End`](Kind::End) behind the last.
+/// All words of `text`, followed by an [`End`](Kind::End).
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Wrong> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -74,7 +73,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Wrong> {
         at = span.end;
         found.push(Token { kind, span });
     }
-    // What is missing at the end is missing behind the last word.
+    // An error about something missing at the end points after the last word.
     let end = found.last().map_or(0, |last: &Token| last.span.end);
     found.push(Token {
         kind: Kind::End,
@@ -83,7 +82,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Wrong> {
     Ok(found)
 }
 
-/// The word that `rest`, which is at byte `at`, begins with, and its length.
+/// The first word of `rest`, which starts at byte `at`, and its length.
 fn token(rest: &str, at: usize) -> Result<(Kind, usize), Wrong> {
     if let Some(name) = rest.strip_prefix('\\') {
         let len = name
@@ -93,7 +92,7 @@ fn token(rest: &str, at: usize) -> Result<(Kind, usize), Wrong> {
         return match len {
             0 => Err(Wrong::new(
                 span,
-                "a backslash stands before a name: ip proto \\tcp",
+                "a backslash must be followed by a name: ip proto \\tcp",
             )),
             _ => Ok((Kind::Escaped, 1 + len)),
         };
@@ -125,7 +124,7 @@ fn token(rest: &str, at: usize) -> Result<(Kind, usize), Wrong> {
     }
     let odd = rest.chars().next().unwrap_or_default();
     let shown = if odd.is_control() { '?' } else { odd };
-    let what = format!("'{shown}' is no part of the filter language");
+    let what = format!("'{shown}' is not part of the filter language");
     Err(Wrong::new(at..at + odd.len_utf8(), what))
 }
 
@@ -133,7 +132,7 @@ fn prefix(text: &str, belongs: impl Fn(char) -> bool) -> &str {
     &text[..text.find(|c| !belongs(c)).unwrap_or(text.len())]
 }
 
-/// Letters and digits, with `-` and `_` inside but not at its end, where `-` is a minus.
+/// Letters and digits, with `-` and `_` inside. At the end a `-` is a minus.
 fn word(rest: &str) -> &str {
     if !rest.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return "";
@@ -162,7 +161,7 @@ fn classify(word: &str) -> Result<Kind, String> {
     Ok(words::constant(word).map_or(Kind::Name, Kind::Number))
 }
 
-/// The IPv4 address that begins with these bytes, and how many bits they fill.
+/// The IPv4 address that starts with these bytes, and the number of bits they fill.
 pub(super) fn dotted(word: &str) -> Result<(u32, u32), String> {
     let (mut value, mut bits) = (0, 0);
     for part in word.split('.') {
@@ -190,15 +189,14 @@ fn number(word: &str) -> Result<u32, String> {
     };
     if radix == 8 && digits.contains(['8', '9']) {
         return Err(format!(
-            "'{word}' is octal because of its leading 0, and 8 and 9 are no octal digits"
+            "'{word}' is octal because of its leading 0, and 8 and 9 are not octal digits"
         ));
     }
-    u32::from_str_radix(digits, radix)
-        .map_err(|_| format!("'{word}' is greater than 32 bits can hold"))
+    u32::from_str_radix(digits, radix).map_err(|_| format!("'{word}' does not fit in 32 bits"))
 }
 
-/// `a:b:c:d:e:f`, `a-b-c-d-e-f` and `a.b.c.d.e.f` of one or two hexadecimal digits, `abcd.abcd.abcd`
-/// and `abcdabcdabcd`.
+/// `a:b:c:d:e:f`, `a-b-c-d-e-f` and `a.b.c.d.e.f` with one or two hexadecimal digits each, `abcd.abcd.abcd` and
+/// `abcdabcdabcd`.
 fn ether(word: &str) -> Option<[u8; 6]> {
     let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
     let mut address = [0; 6];

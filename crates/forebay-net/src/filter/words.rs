@@ -1,6 +1,6 @@
-//! The keywords and the named numbers of the language. It imports nothing.
+//! The keywords and the named numbers of the language.
 
-/// Spellings that mean another keyword.
+/// Alternative spellings of keywords.
 const ALIASES: &[(&str, &str)] = &[
     ("ether", "link"),
     ("ppp", "link"),
@@ -196,7 +196,7 @@ const CONSTANTS: &[(&str, u32)] = &[
     ("tcp-cwr", 0x80),
 ];
 
-/// The keyword that `word` is, in its canonical spelling.
+/// The keyword for `word`, in its canonical spelling.
 pub(super) fn keyword(word: &str) -> Option<&'static str> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == word);
     let canonical = alias.map_or(word, |(_, canonical)| canonical);
@@ -204,13 +204,13 @@ pub(super) fn keyword(word: &str) -> Option<&'static str> {
     found.copied()
 }
 
-/// The number that `word` stands for.
+/// The value of the constant `word`.
 pub(super) fn constant(word: &str) -> Option<u32> {
     let found = CONSTANTS.iter().find(|(name, _)| *name == word);
     found.map(|(_, value)| *value)
 }
 
-/// The keyword or constant that was most likely meant by `word`, if one is near.
+/// The keyword or constant that was most likely meant by `word`, if one is similar.
 pub(super) fn nearest(word: &str) -> Option<&'static str> {
     if !(3..=32).contains(&word.len()) {
         return None;
@@ -220,13 +220,13 @@ pub(super) fn nearest(word: &str) -> Option<&'static str> {
     let all = KEYWORDS.iter().copied().chain(aliases).chain(constants);
     let near = all.filter(|candidate| candidate.len() > 2);
     let near = near.map(|candidate| (distance(word, candidate), candidate));
-    // Of equally near ones what the word begins, as one does not finish words.
+    // Among equally similar ones, prefer one that `word` is a prefix of: unfinished words are common.
     let key = |(distance, candidate): &(usize, &str)| (*distance, !candidate.starts_with(word));
     let (distance, candidate) = near.min_by_key(key)?;
     (distance <= 1 + word.len() / 6).then_some(candidate)
 }
 
-/// How many letters to add, drop, change or swap with their neighbour.
+/// The number of letters to add, remove, change or swap with their neighbour.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to) = (from.as_bytes(), to.as_bytes());
     let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];

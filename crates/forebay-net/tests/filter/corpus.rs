@@ -1,9 +1,9 @@
-//! Packets of every kind that filters tell apart, the same at every run.
+//! Packets of every kind that filters distinguish, the same in every run.
 
 use super::layers::*;
 use crate::dice::Dice;
 
-/// A packet as a file keeps it: the bytes that were kept, and how many it had.
+/// A packet as in a file: its kept bytes, and its length on the wire.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub data: Vec<u8>,
@@ -15,7 +15,7 @@ const PORTS: [u16; 20] = [
     65535,
 ];
 
-/// What may lie in an IP packet of this protocol.
+/// A random payload for an IP packet of this protocol.
 fn inside(dice: &mut Dice, protocol: u8) -> Vec<u8> {
     let (from, to) = (dice.one_of(&PORTS), dice.one_of(&PORTS));
     let len = dice.one_of(&[0, 1, 12, 40, 200, 600]);
@@ -48,7 +48,7 @@ fn inside(dice: &mut Dice, protocol: u8) -> Vec<u8> {
     }
 }
 
-/// ICMP, IGMP, IGRP, PIM, GRE and others beside TCP, UDP and SCTP.
+/// ICMP, IGMP, IGRP, PIM, GRE and others; not TCP, UDP and SCTP.
 const PROTOCOLS: [u8; 20] = [
     6, 6, 6, 6, 17, 17, 17, 17, 132, 132, 1, 1, 2, 4, 9, 41, 47, 50, 51, 58,
 ];
@@ -82,7 +82,7 @@ fn ipv6(dice: &mut Dice) -> Vec<u8> {
     v6(dice.below(7), dice.below(7), next, &bytes)
 }
 
-/// An 802.3 body: SNAP, spanning tree, IPX, NetBEUI, OSI, supervisory frames…
+/// An 802.3 payload: SNAP, spanning tree, IPX, NetBEUI, OSI, supervisory frames…
 fn body(dice: &mut Dice) -> Vec<u8> {
     let len = dice.one_of(&[3, 35, 100]);
     let load = dice.bytes(len);
@@ -184,7 +184,7 @@ fn frame(dice: &mut Dice) -> Vec<u8> {
     frame
 }
 
-/// What chance finds too seldom: frames that long expressions are about.
+/// Frames for long expressions, which random generation rarely produces.
 fn wanted() -> Vec<Vec<u8>> {
     let [one, two, ..] = STATIONS;
     let frame = |kind: u16, inner: &[u8]| ether(one, two, kind, inner);
@@ -207,7 +207,7 @@ fn wanted() -> Vec<Vec<u8>> {
         carried(6, 0x6558, &tag(0x8100, 5, &frame(0x0800, &web))),
         carried(6, 0x6558, &frame(0x0800, &web)),
         carried(6, 0x0800, &name),
-        // DECnet, the short header and the long one: to 15.2, from 10.1, least byte first.
+        // DECnet, the short header and the long one: to 15.2, from 10.1, low byte first.
         frame(0x6003, &[7, 0, 2, 2, 0x3C, 1, 0x28, 0, 0, 0]),
         frame(
             0x6003,
@@ -236,8 +236,8 @@ fn wanted() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Ethernet: every TCP flag and small TTL, each kind of [`frame`] many times, some of them cut at
-/// each place, some with wrong bytes.
+/// Ethernet: every TCP flag and small TTL, and each kind of [`frame`] many times. Some are truncated at each offset, some
+/// have wrong bytes.
 pub fn ethernet() -> Vec<Packet> {
     let mut dice = Dice(0x5EED_F11E);
     let mut frames: Vec<_> = (0..=255)
@@ -278,7 +278,7 @@ pub fn ethernet() -> Vec<Packet> {
     packets
 }
 
-/// The same packets under the header of another link, by its number; those that it can carry.
+/// The same packets under the header of another link type, given by number; only those that it can carry.
 pub fn under(link: u16) -> Vec<Packet> {
     let number = |kind: u16, [four, six]: [u32; 2]| match kind {
         0x0800 => Some(four),
@@ -299,7 +299,7 @@ pub fn under(link: u16) -> Vec<Packet> {
                 vec![]
             }
             113 => {
-                // Who it was for: us, all, several, others, from us.
+                // The packet type: to us, to all, to several, to others, from us.
                 let direction = frame[5] % 5;
                 let fixed = [0, direction, 0, 1, 0, 6];
                 [&fixed, &frame[6..12], &[0, 0], &kind_or_llc(kind)].concat()
@@ -325,7 +325,7 @@ pub fn under(link: u16) -> Vec<Packet> {
     moved.collect()
 }
 
-/// Cooked captures have 4 where an 802.3 frame has its length.
+/// Cooked captures have 4 in place of an 802.3 frame's length.
 fn kind_or_llc(kind: u16) -> [u8; 2] {
     if kind < 0x0600 {
         [0, 4]

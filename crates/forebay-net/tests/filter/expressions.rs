@@ -1,28 +1,27 @@
-//! What people type: from the manual (pcap-filter(7)), from practice, and from where compilers go
-//! wrong. One a line.
+//! Expressions from the manual (pcap-filter(7)), from practice, and from areas where compilers make mistakes. One a line.
 
-/// Each keeps at least one packet of the Ethernet corpus, and leaves out at least one.
+/// Each accepts at least one packet of the Ethernet corpus, and rejects at least one.
 pub fn kept_and_left() -> impl Iterator<Item = &'static str> {
     lines(include_str!("kept_and_left.txt"))
 }
 
-/// Each keeps everything or nothing of that corpus, and has to say so.
+/// Each accepts all or none of that corpus. A test checks this.
 pub fn all_or_nothing() -> impl Iterator<Item = &'static str> {
     lines(include_str!("all_or_nothing.txt"))
 }
 
-/// What libpcap takes and we refuse: it knows the netmask only of live interfaces and compares with
-/// 0 elsewhere, and its chain of IPv6 headers never ends at an authentication header.
+/// libpcap accepts these and forebay rejects them. libpcap knows the netmask only of live interfaces and compares with 0
+/// elsewhere, and its loop over IPv6 headers never ends at an authentication header.
 pub fn refused_here() -> impl Iterator<Item = &'static str> {
     lines(include_str!("refused_here.txt"))
 }
 
-/// What libpcap refuses for Ethernet.
+/// libpcap rejects these for Ethernet.
 pub fn nonsense() -> impl Iterator<Item = &'static str> {
     lines(include_str!("nonsense.txt"))
 }
 
-/// What can only be asked of a live interface.
+/// Valid on a live interface only.
 pub const LIVE: [&str; 5] = [
     "inbound",
     "outbound",

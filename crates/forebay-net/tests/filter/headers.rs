@@ -1,4 +1,4 @@
-//! Link types whose packets begin with a header of the capture: `link[…]` counts after it, as in tcpdump.
+//! Link types whose packets start with a capture header: `link[…]` counts after it, as in tcpdump.
 
 use crate::{Corpus, compiled, corpus::Packet, dice::Dice, oracle, oracle_is_there};
 
@@ -14,7 +14,7 @@ const EXPRESSIONS: [&str; 9] = [
     "greater 1",
 ];
 
-/// An 802.11 or Ethernet header after what each of these link types puts before it.
+/// An 802.11 or Ethernet header, after the capture header of each of these link types.
 fn packet(dice: &mut Dice, link: u16) -> Packet {
     let extra = dice.one_of(&[0_u8, 0, 8, 30]);
     let little = [0, 0, 8 + extra, 0];
@@ -33,7 +33,7 @@ fn packet(dice: &mut Dice, link: u16) -> Packet {
     before.push(dice.one_of(&[0x80, 0x80, 8, 0x40]));
     let len = dice.one_of(&[0, 1, 5, 30, 80]);
     before.extend(dice.bytes(len));
-    // Cut at any place, the header of the capture included.
+    // Truncated at every offset, also inside the capture header.
     let cut = dice.one_of(&[2, 4, 7, 9, 400, 400, 400]);
     let wire_len = before.len() as u32;
     before.truncate(cut);

@@ -1,4 +1,4 @@
-//! Headers, one inside the other. Only what filters look at is filled in: no check sums.
+//! Builds nested headers. Only fields that filters test are filled in; checksums are not.
 
 pub type Mac = [u8; 6];
 
@@ -51,7 +51,7 @@ pub fn ether(to: Mac, from: Mac, kind: u16, inner: &[u8]) -> Vec<u8> {
     [&to[..], &from, &kind.to_be_bytes(), inner].concat()
 }
 
-/// 802.3: a length instead of a type, and what LLC says behind it.
+/// 802.3: a length instead of a type, followed by LLC.
 pub fn llc(to: Mac, from: Mac, inner: &[u8]) -> Vec<u8> {
     ether(to, from, inner.len() as u16, inner)
 }
@@ -66,13 +66,13 @@ pub fn snap(organisation: [u8; 3], kind: u16, inner: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Puts a tag behind the addresses of a frame.
+/// Inserts a tag after the addresses of a frame.
 pub fn tag(kind: u16, control: u16, frame: &[u8]) -> Vec<u8> {
     let tag = [kind.to_be_bytes(), control.to_be_bytes()].concat();
     [&frame[..12], &tag, &frame[12..]].concat()
 }
 
-/// A stack of labels, the last of which is marked as the bottom.
+/// A label stack. The last label has the bottom-of-stack bit.
 pub fn mpls(labels: &[u32], inner: &[u8]) -> Vec<u8> {
     let entry = |(at, label): (usize, &u32)| {
         let bottom = u32::from(at + 1 == labels.len());
@@ -132,19 +132,19 @@ pub fn v6(from: usize, to: usize, next: u8, inner: &[u8]) -> Vec<u8> {
     [&fixed, &from[..], &to, inner].concat()
 }
 
-/// An extension header of `8 * (1 + more)` bytes; for `AH` it counts in other units.
+/// An extension header of `8 * (1 + more)` bytes; `AH` counts in other units.
 pub fn extension(next: u8, more: u8, inner: &[u8]) -> Vec<u8> {
     let padding = vec![0; 6 + 8 * more as usize];
     [&[next, more], &padding[..], inner].concat()
 }
 
-/// The fragment header of IPv6; `offset` with the flag that says whether more follow.
+/// The fragment header of IPv6; `offset` includes the flag for more fragments.
 pub fn fragment6(next: u8, offset: u16, inner: &[u8]) -> Vec<u8> {
     let [high, low] = offset.to_be_bytes();
     [&[next, 0, high, low, 0, 0, 0, 1], inner].concat()
 }
 
-/// An authentication header with 12 bytes of check value.
+/// An authentication header with a check value of 12 bytes.
 pub fn ah(next: u8, inner: &[u8]) -> Vec<u8> {
     let mut header = [0; 24];
     (header[0], header[1]) = (next, 4);
@@ -179,7 +179,7 @@ pub fn icmp(kind: u8, code: u8, inner: &[u8]) -> Vec<u8> {
     [&[kind, code, 0, 0, 0, 1, 0, 1], inner].concat()
 }
 
-/// ARP and RARP, which differ in the type in front of them.
+/// ARP and RARP, which differ only in the EtherType before them.
 pub fn arp(operation: u8, from: usize, to: usize) -> Vec<u8> {
     let (from, to) = (HOSTS[from % HOSTS.len()], HOSTS[to % HOSTS.len()]);
     let fixed = [0, 1, 8, 0, 6, 4, 0, operation];

@@ -1,6 +1,6 @@
-//! The same on a live interface: two sockets see the same frames, one with the program that tcpdump
-//! makes for this interface and one with ours. In frames that came in, the kernel has put the outer
-//! VLAN tag aside; in frames that this machine sends it is still where it was.
+//! Compares filters on a live interface: two sockets receive the same frames, one with the program that tcpdump compiles for this
+//! interface and one with ours. In received frames, the kernel has moved the outer VLAN tag to metadata; in frames that this
+//! machine sends, the tag is still in the data.
 
 use crate::lab::{lab, tool};
 use crate::oracle::{SNAPLEN, answer};
@@ -12,15 +12,15 @@ use forebay_net::filter::{Filter, View};
 use forebay_net::port::LinkType;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Sent before the sockets are read: less than fills the smallest of them.
+/// Bytes sent before the sockets are read; less than the smallest socket buffer.
 const BATCH: usize = 32;
-/// Expressions at a time: a process may have 1024 descriptors.
+/// Expressions per batch: a process may have 1024 descriptors.
 const AT_ONCE: usize = 120;
 
-/// libpcap's optimizer (1.10.3) makes this one take the inner of two tags for the one that the kernel
-/// put aside: it notes the tag's length before it asks the kernel. Without it, it does not.
+/// libpcap's optimizer (1.10.3) compiles this one wrongly: it uses the inner of two tags instead of the one that the kernel
+/// moved to metadata, because it records the tag's length before it asks the kernel. Its unoptimized program is correct.
 const UNOPTIMIZED: &str = "ip or vlan and ip";
-/// libpcap's program for a live Ethernet reads a scratch cell that nothing wrote: no kernel takes it.
+/// libpcap's program for a live Ethernet reads a scratch cell that was never written, and every kernel rejects it.
 const NO_PROGRAM: &str = "vlan and pppoes";
 
 /// Two programs for one expression.
@@ -52,8 +52,8 @@ impl Both {
         })
     }
 
-    /// Whether the kernel has to do what our machine does: the program asks for nothing that only
-    /// the kernel knows, and does not shift by a variable, which the kernel does modulo 32.
+    /// Whether the kernel must give the same result as our machine: the program uses none of the kernel's metadata, and does not
+    /// shift by a variable, which the kernel takes modulo 32.
     fn is_for_any_machine(&self) -> bool {
         let differs = |i: &Instruction| match i.code {
             code::LD_ABS | code::LDH_ABS | code::LDB_ABS => i.k >= code::KERNEL,
@@ -64,7 +64,7 @@ impl Both {
     }
 }
 
-/// A socket for each of them, and what they passed on.
+/// One socket per program, and the frames that each accepted.
 struct Pair<'a> {
     both: &'a Both,
     sockets: [Tap; 2],
@@ -75,7 +75,7 @@ impl<'a> Pair<'a> {
     fn open(interface: &str, both: &'a Both) -> Result<Self, String> {
         let tap = |program: &Program| Tap::open(interface, Some(program));
         let [Ok(first), Ok(second)] = [tap(&both.theirs), tap(&both.ours)] else {
-            return Err("the kernel does not take a program".into());
+            return Err("the kernel rejects a program".into());
         };
         let (sockets, seen) = ([first, second], Default::default());
         Ok(Pair {
@@ -91,7 +91,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// What is wrong with it, where `all` is everything that was on the interface.
+    /// Compares the results, where `all` is every frame on the interface, and returns the first difference.
     fn verdict(&self, all: &[Vec<u8>]) -> Result<(), String> {
         let [theirs, ours] = &self.seen;
         if theirs != ours {
@@ -101,7 +101,7 @@ impl<'a> Pair<'a> {
                 .find(|(theirs, ours)| theirs != ours);
             let (theirs, ours) = (theirs.len(), ours.len());
             return Err(format!(
-                "kept {ours} instead of {theirs} frames; first: {other:02x?}"
+                "accepted {ours} instead of {theirs} frames; first: {other:02x?}"
             ));
         }
         let machine = |frame: &&Vec<u8>| self.both.theirs.run(frame, frame.len() as u32) > 0;
@@ -112,7 +112,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Waits until an unfiltered socket has seen so many frames.
+/// Waits until an unfiltered socket has received `count` frames.
 fn await_frames(witness: &Tap, count: usize, all: &mut Vec<Vec<u8>>) {
     let patience = Timespec {
         tv_sec: 10,
@@ -128,8 +128,8 @@ fn await_frames(witness: &Tap, count: usize, all: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Whether a frame gets through: an Ethernet header at least, and the kernel drops what ends in the
-/// VLAN tag that it puts aside.
+/// Whether the kernel delivers this frame. It must have at least an Ethernet header, and the kernel drops a frame that ends in
+/// the VLAN tag that it moves to metadata.
 fn can_be_sent(frame: &[u8]) -> bool {
     let tagged = frame.len() > 13 && matches!(frame[12..14], [0x81, 0x00] | [0x88, 0xA8]);
     (if tagged { 20 } else { 14 }..=1514).contains(&frame.len())
@@ -146,7 +146,7 @@ fn compare(interface: &str, programs: &[Both], wrong: &mut Vec<String>) {
         let mut tell = |expression: &str, what: String| {
             wrong.push(format!("{interface}: {expression}: {what}"))
         };
-        // Bound first, it is the last that the kernel hands a frame to.
+        // This socket is bound first, so the kernel passes each frame to it last.
         let (witness, mut all) = (Tap::open(interface, None).unwrap(), Vec::new());
         let mut pairs = Vec::new();
         for both in programs {
@@ -167,7 +167,7 @@ fn compare(interface: &str, programs: &[Both], wrong: &mut Vec<String>) {
                 tell(pair.both.expression, what);
             }
         }
-        assert_eq!(all.len(), sent, "frames of nobody");
+        assert_eq!(all.len(), sent, "frames of unknown origin");
     }
 }
 

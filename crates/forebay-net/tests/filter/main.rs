@@ -1,8 +1,8 @@
-//! Filters, expression by expression, against tcpdump: which packets of a corpus it keeps, what it
-//! refuses, what it prints, and what the kernel makes of the same programs on a live interface.
+//! Compares filters with tcpdump, expression by expression: the packets of a corpus that each accepts, the expressions that each
+//! rejects, the printed programs, and the same programs in the kernel on a live interface.
 //!
-//! Needs `tcpdump`; live tests also what [`lab`] needs. What is missing is said as `skipped: needs
-//! …`; with `CI=true` in the environment it is a failure.
+//! Needs `tcpdump`; live tests also need what [`lab`] needs. A test whose needs are missing prints `skipped: needs …`; with
+//! `CI=true` in the environment it fails.
 
 mod corpus;
 #[path = "../../../forebay/tests/support/dice.rs"]
@@ -26,7 +26,7 @@ use forebay_net::port::LinkType;
 use oracle::{LINKS, SNAPLEN};
 use std::path::PathBuf;
 
-/// A file in a folder of its own that goes away in the end.
+/// A file in its own temporary folder, which is removed on drop.
 struct Corpus {
     folder: PathBuf,
     path: PathBuf,
@@ -58,7 +58,7 @@ impl Corpus {
         }
     }
 
-    /// The packets that a program keeps.
+    /// The numbers of the packets that a program accepts.
     fn kept(&self, program: &Program) -> Vec<usize> {
         let keeps = |packet: &Packet| program.run(&packet.data, packet.wire_len) > 0;
         let all = self.packets.iter().enumerate();
@@ -74,7 +74,7 @@ impl Drop for Corpus {
     }
 }
 
-/// Whether there is a tcpdump to ask; says so where there is none.
+/// Whether tcpdump is installed; if not, prints that the test is skipped.
 fn oracle_is_there() -> bool {
     let there = lab::have("tcpdump");
     if !there {
@@ -83,14 +83,14 @@ fn oracle_is_there() -> bool {
     there
 }
 
-/// What our compiler makes of it for files of a link.
+/// Our program for files of a link type.
 fn compiled(expression: &str, link: u16) -> Result<Program, filter::Error> {
     let filter: Filter = expression.parse()?;
     filter.compile(LinkType(link), View::Packet, SNAPLEN)
 }
 
-/// Both programs over all packets of a link against tcpdump's verdicts: tcpdump's own, which is
-/// about our machine, and ours. What differs is added to `wrong`.
+/// Runs both programs over all packets of a link and compares them with tcpdump's verdicts. tcpdump's program tests our machine,
+/// ours tests the compiler. Differences are added to `wrong`.
 fn compare(link: u16, wrong: &mut Vec<String>) {
     let corpus = Corpus::of(link, "verdicts");
     let taken = expressions::kept_and_left();
@@ -100,7 +100,7 @@ fn compare(link: u16, wrong: &mut Vec<String>) {
             Ok(expected) => expected,
             Err(error) => {
                 if link == 1 || compiled(expression, link).is_ok() {
-                    tell(format!("tcpdump refuses it: {error}"));
+                    tell(format!("tcpdump rejects it: {error}"));
                 }
                 continue;
             }
@@ -108,7 +108,7 @@ fn compare(link: u16, wrong: &mut Vec<String>) {
         let numbers = oracle::printed("-ddd", &corpus.path, expression).unwrap();
         let theirs: Program = numbers.parse().unwrap();
         if corpus.kept(&theirs) != expected {
-            tell("tcpdump's program does something else in our machine".into());
+            tell("tcpdump's program gives another result in our machine".into());
         }
         match compiled(expression, link) {
             Ok(ours) => {
@@ -116,7 +116,7 @@ fn compare(link: u16, wrong: &mut Vec<String>) {
                 let other = |number: &usize| kept.contains(number) != expected.contains(number);
                 if let Some(number) = (0..corpus.packets.len()).find(other) {
                     let (keeps, packet) = (kept.contains(&number), &corpus.packets[number]);
-                    tell(format!("kept: {keeps}, unlike tcpdump: {packet:02x?}"));
+                    tell(format!("accepted: {keeps}, unlike tcpdump: {packet:02x?}"));
                 }
             }
             Err(error) => tell(error.to_string()),
@@ -149,7 +149,7 @@ fn every_packet_is_kept_or_left_as_by_tcpdump() {
     );
 }
 
-/// Without this the comparison could be about nothing.
+/// Otherwise the comparison could be empty.
 #[test]
 fn each_expression_keeps_some_packets_and_leaves_some() {
     if !oracle_is_there() {
@@ -180,15 +180,15 @@ fn nonsense_is_refused_here_and_by_tcpdump() {
     let mut wrong = Vec::new();
     for expression in expressions::nonsense() {
         if compiled(expression, 1).is_ok() {
-            wrong.push(format!("we take it: {expression}"));
+            wrong.push(format!("forebay accepts it: {expression}"));
         }
         if oracle::printed("-ddd", &corpus.path, expression).is_ok() {
-            wrong.push(format!("tcpdump takes it: {expression}"));
+            wrong.push(format!("tcpdump accepts it: {expression}"));
         }
     }
     for expression in expressions::refused_here() {
         if compiled(expression, 1).is_ok() {
-            wrong.push(format!("no longer refused: {expression}"));
+            wrong.push(format!("no longer rejected: {expression}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

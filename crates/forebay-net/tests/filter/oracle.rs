@@ -1,15 +1,14 @@
-//! tcpdump, asked for its verdicts and its programs.
+//! Runs tcpdump for its verdicts and its programs.
 
 use crate::corpus::Packet;
 use crate::lab::tool;
 use std::path::Path;
 use std::process::Output;
 
-/// The links that have a corpus, by their numbers in files: Ethernet, RAW, LINUX_SLL, LINUX_SLL2,
-/// NULL, LOOP, PPP.
+/// The link types that have a corpus, by number in files: Ethernet, RAW, LINUX_SLL, LINUX_SLL2, NULL, LOOP, PPP.
 pub const LINKS: [u16; 7] = [1, 101, 113, 276, 0, 108, 9];
 
-/// The most bytes that a filter keeps, in tcpdump and here.
+/// The snapshot length, in tcpdump and here.
 pub const SNAPLEN: u32 = 262_144;
 
 /// Writes a pcap file in which a packet's time is its number.
@@ -37,7 +36,7 @@ fn numbers(mut bytes: &[u8]) -> Vec<usize> {
     numbers
 }
 
-/// Which packets of a file tcpdump keeps, or what it says against the expression.
+/// The packets of a file that tcpdump accepts, or its error for the expression.
 pub fn kept(path: &Path, expression: &str) -> Result<Vec<usize>, String> {
     let mut tcpdump = tool("tcpdump");
     tcpdump
@@ -47,7 +46,7 @@ pub fn kept(path: &Path, expression: &str) -> Result<Vec<usize>, String> {
     answer(tcpdump.output()).map(|bytes| numbers(&bytes))
 }
 
-/// What tcpdump prints for an expression and the link of a file: `-d`, `-dd` or `-ddd`.
+/// The program that tcpdump prints for an expression and the link type of a file: `-d`, `-dd` or `-ddd`.
 pub fn printed(form: &str, path: &Path, expression: &str) -> Result<String, String> {
     let mut tcpdump = tool("tcpdump");
     tcpdump.arg("-r").arg(path).args([form, "--", expression]);

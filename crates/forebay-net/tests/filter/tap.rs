@@ -1,4 +1,4 @@
-//! A packet socket with a filter: what the kernel passes to it.
+//! A packet socket with a filter, to see which frames the kernel accepts.
 #![allow(unsafe_code)]
 
 use forebay_net::filter::bpf::Program;
@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub struct Tap(File);
 
 impl Tap {
-    /// Everything on an interface, both ways, that the program keeps.
+    /// Receives every frame of an interface, in both directions, that the program accepts.
     pub fn open(interface: &str, program: Option<&Program>) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: touches no memory of ours. Protocol 0: nothing arrives before it is bound.
         let raw = done(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: just made, nobody else has it.
+        // SAFETY: the descriptor was just created and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         if let Some(program) = program {
             let instructions = program.instructions();
@@ -50,7 +50,7 @@ impl Tap {
         self.0.as_fd()
     }
 
-    /// Takes what is there.
+    /// Reads all frames that have arrived.
     pub fn drain(&self, into: &mut Vec<Vec<u8>>) {
         let mut frame = [0; 4096];
         loop {

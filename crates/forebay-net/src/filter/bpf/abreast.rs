@@ -1,4 +1,4 @@
-//! Runs a program over many packets at once, an instruction at a time.
+//! Runs a program over many packets at once, one instruction at a time.
 //!
 //! ```text
 //!               ldh [12] · jeq #0x800            ldb [23] · jeq #6         ret #262144
@@ -7,15 +7,13 @@
 //!                                         ▼
 //!                                       1 4 5
 //! ```
-//! What a packet is like is what a processor cannot predict. One packet at a time, each comparison is a branch that it
-//! guesses, and to guess wrong takes longer than several instructions. Here a comparison only decides in which list
-//! a packet goes on, so there is nothing to guess, and loads of many packets are under way together.
-//! Jumps go forward, so the lists are worked off in the order of the program and none is come back to.
+//! The contents of packets are data that a processor cannot predict. If packets run one after another, each comparison is a
+//! branch, and a mispredicted branch costs more than several instructions. Here a comparison only selects the list that a
+//! packet moves to. So there is no branch to mispredict, and the loads of many packets overlap. Jumps only go forward, so one
+//! pass over the lists in program order is enough.
 //!
-//! Instructions that filters rarely have are left to `machine`: it takes each packet that comes to one
-//! from there to the end.
-//!
-//! It imports `machine` and [`code`](super::code), and keeps no bytes of packets. Read `machine` first.
+//! Instructions that are rare in filters are left to `machine`, which runs each packet that reaches one from there to the
+//! end. No bytes of packets are copied.
 
 use super::{
     Program,
@@ -26,9 +24,9 @@ use super::{
     },
 };
 
-/// The most packets that are run at once: their numbers are bytes.
+/// The maximum number of packets in a row: their numbers are bytes.
 pub const WIDTH: usize = 256;
-/// The numbers of all.
+/// The numbers of all packets of a full row.
 const ALL: [u8; WIDTH] = {
     let mut all = [0; WIDTH];
     let mut number = 0;
@@ -38,10 +36,10 @@ const ALL: [u8; WIDTH] = {
     }
     all
 };
-/// With fewer, one at a time is faster.
+/// With fewer packets, running them one after another is faster.
 const LEAST: usize = 8;
 
-/// Packets that are run together: their bytes, and their lengths on the wire.
+/// Packets that run together: their bytes, and their lengths on the wire.
 pub struct Row<'a> {
     len: usize,
     data: [&'a [u8]; WIDTH],
@@ -49,7 +47,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// None yet.
+    /// An empty row.
     pub fn new() -> Self {
         Row {
             len: 0,
@@ -58,19 +56,19 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// How many there are.
+    /// The number of packets in the row.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// As many as can be.
+    /// Whether the row holds [`WIDTH`] packets.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.len == WIDTH
     }
 
-    /// Adds a packet to those that are not [`WIDTH`] yet.
+    /// Adds a packet. The row must hold fewer than [`WIDTH`].
     #[inline(always)]
     pub fn push(&mut self, data: &'a [u8], wire_len: u32) {
         self.data[self.len] = data;
@@ -78,7 +76,7 @@ impl<'a> Row<'a> {
         self.len += 1;
     }
 
-    /// Bytes of a packet, kept and on the wire.
+    /// The kept bytes of a packet, and its length on the wire.
     #[inline(always)]
     pub fn lens(&self, number: usize) -> (u32, u32) {
         (self.data[number].len() as u32, self.wire_lens[number])
@@ -89,7 +87,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The memory that it takes to run a program over a row, which any number of programs and rows can use in turn.
+/// The working memory to run programs over rows. It can be reused for any program and any row.
 pub struct Abreast {
     lists: Vec<List>,
     a: [u32; WIDTH],
@@ -114,7 +112,7 @@ impl Abreast {
         }
     }
 
-    /// For each packet what [`Program::run`] says of it.
+    /// Returns, for each packet of the row, the result of [`Program::run`].
     #[inline(never)]
     pub fn run(&mut self, program: &Program, row: &Row<'_>) -> &[u32] {
         if row.len < LEAST {
@@ -136,7 +134,7 @@ impl Abreast {
         };
         self.a.fill(0);
         self.x.fill(0);
-        // What a load outside the packet ends.
+        // The result for a packet whose program ends at a load outside the packet.
         self.kept.fill(0);
         for at in 0..program.steps.len() {
             if self.lists[at].len > 0 {
@@ -146,7 +144,7 @@ impl Abreast {
         &self.kept[..row.len]
     }
 
-    /// Takes the packets that wait at this step on.
+    /// Runs the step at `at` for all packets that wait there.
     #[inline(always)]
     fn step(&mut self, program: &Program, at: usize, row: &Row<'_>) {
         let Abreast { lists, a, x, kept } = self;
@@ -160,7 +158,7 @@ impl Abreast {
             yes: at + 1 + usize::from(step.jump_true),
             no: at + 1 + usize::from(step.jump_false),
         };
-        // Past the comparison that is done already.
+        // Skip the comparison, which is already done.
         let pair = Jump {
             yes: jump.yes + 1,
             no: jump.no + 1,
@@ -234,7 +232,7 @@ impl Abreast {
     }
 }
 
-/// Where the packets of a list go.
+/// Where a step sends the packets of its list.
 #[derive(Clone, Copy)]
 struct Jump<'a> {
     steps: &'a [Step],
@@ -243,10 +241,10 @@ struct Jump<'a> {
     no: usize,
 }
 
-/// Sends each packet on to one list or the other; `None`: to neither.
+/// Moves each packet to one of the two lists, or to neither for `None`.
 #[inline(always)]
 fn fork(lists: &mut [List], jump: Jump<'_>, mut holds: impl FnMut(u8) -> Option<bool>) {
-    // Most comparisons lead to the end of the program on one side, and there nothing needs to be noted.
+    // In most comparisons one side rejects, and a rejected packet needs no entry in a list.
     if jump.steps[jump.no].rejects() {
         return pass_on(lists, jump.from, jump.yes, |i| holds(i) == Some(true));
     }
@@ -259,7 +257,7 @@ fn fork(lists: &mut [List], jump: Jump<'_>, mut holds: impl FnMut(u8) -> Option<
     let (mut in_yes, mut in_no) = (yes.len, no.len);
     for &i in &now.packets[..now.len] {
         let Some(holds) = holds(i) else { continue };
-        // Into both, and the one it is not for forgets it.
+        // Write to both lists without a branch; only one of them advances its length.
         yes.packets[in_yes % WIDTH] = i;
         no.packets[in_no % WIDTH] = i;
         in_yes += usize::from(holds);
@@ -268,7 +266,7 @@ fn fork(lists: &mut [List], jump: Jump<'_>, mut holds: impl FnMut(u8) -> Option<
     (now.len, yes.len, no.len) = (0, in_yes, in_no);
 }
 
-/// Sends each packet on to the list `to`, unless it is `false` for it.
+/// Moves each packet for which `goes_on` is true to the list `to`.
 #[inline(always)]
 fn pass_on(lists: &mut [List], from: usize, to: usize, mut goes_on: impl FnMut(u8) -> bool) {
     let [now, next] = lists

@@ -1,10 +1,10 @@
-//! What a program has to keep to, so that [`run`](super::Program::run) needs no doubts: the rules of
-//! the kernel's `bpf_check_classic`.
+//! The rules that a program must keep, so that [`run`](super::Program::run) can skip all checks. They are those of the
+//! kernel's `bpf_check_classic`.
 
 use super::{Instruction, Program, code::*};
 use std::fmt;
 
-/// Why something is not a program.
+/// Why a sequence of instructions is not a valid program.
 ///
 /// ```
 /// use forebay_net::filter::bpf::{Instruction, Program, code};
@@ -38,8 +38,8 @@ pub(super) fn check(instructions: &[Instruction]) -> Result<(), Invalid> {
             "a program has 1 to {most} instructions, not {len}"
         )));
     }
-    // Jumps go forward only, so one pass sees every way to an instruction before it. A bit is a
-    // scratch cell that each way so far has written.
+    // Jumps only go forward, so a single pass sees every path to an instruction before the instruction itself. A bit is set
+    // for each scratch cell that every path so far has written.
     let mut written = vec![u16::MAX; len];
     written[0] = 0;
     for (at, instruction) in instructions.iter().enumerate() {
@@ -84,7 +84,7 @@ pub(super) fn is_conditional(code: u16) -> bool {
     )
 }
 
-/// The rules that an instruction keeps or breaks by itself.
+/// The rules for an instruction on its own, without its neighbours.
 fn one(instruction: &Instruction) -> Result<(), &'static str> {
     match (instruction.code, instruction.k) {
         (DIV_K | MOD_K, 0) => Err("divides by 0"),

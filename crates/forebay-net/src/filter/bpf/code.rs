@@ -1,8 +1,8 @@
-//! What an instruction's `code` says: the operations of classic BPF, and the offsets at which the
-//! Linux kernel keeps what is not in a packet's bytes.
+//! The values of an instruction's `code`: the operations of classic BPF, and the offsets at which the Linux kernel keeps
+//! metadata of a packet.
 //!
-//! Names follow tcpdump's listing. `A` is the accumulator, `X` the index register, `M[k]` a scratch
-//! cell, `P[k..]` the packet in network byte order. A load beyond the packet ends the program with 0.
+//! Names follow tcpdump's listing. `A` is the accumulator, `X` the index register, `M[k]` a scratch cell, `P[k..]` the packet
+//! in network byte order. A load beyond the packet ends the program with 0.
 
 /// `A = P[k..k+4]`
 pub const LD_ABS: u16 = 0x20;
@@ -28,7 +28,7 @@ pub const LDX_IMM: u16 = 0x01;
 pub const LDX_MEM: u16 = 0x61;
 /// `X =` the packet's length on the wire.
 pub const LDX_LEN: u16 = 0x81;
-/// `X = 4 * (P[k] & 0xf)`: the length of an IPv4 header that begins at `k`.
+/// `X = 4 * (P[k] & 0xf)`: the length of an IPv4 header that starts at `k`.
 pub const LDX_MSH: u16 = 0xB1;
 /// `M[k] = A`
 pub const ST: u16 = 0x02;
@@ -49,7 +49,7 @@ pub const MUL_K: u16 = 0x24;
 pub const MUL_X: u16 = 0x2C;
 /// `A /= k`, unsigned; `k` is not 0.
 pub const DIV_K: u16 = 0x34;
-/// `A /= X`; where `X` is 0 the program ends with 0.
+/// `A /= X`; the program ends with 0 if `X` is 0.
 pub const DIV_X: u16 = 0x3C;
 /// `A |= k`
 pub const OR_K: u16 = 0x44;
@@ -61,17 +61,17 @@ pub const AND_K: u16 = 0x54;
 pub const AND_X: u16 = 0x5C;
 /// `A <<= k`; `k` is below 32.
 pub const LSH_K: u16 = 0x64;
-/// `A <<= X`; 0 where `X` is 32 or more (the kernel takes `X` modulo 32).
+/// `A <<= X`; the result is 0 if `X` is 32 or more (the kernel takes `X` modulo 32).
 pub const LSH_X: u16 = 0x6C;
 /// `A >>= k`; `k` is below 32.
 pub const RSH_K: u16 = 0x74;
-/// `A >>= X`; 0 where `X` is 32 or more (the kernel takes `X` modulo 32).
+/// `A >>= X`; the result is 0 if `X` is 32 or more (the kernel takes `X` modulo 32).
 pub const RSH_X: u16 = 0x7C;
 /// `A = -A`
 pub const NEG: u16 = 0x84;
 /// `A %= k`; `k` is not 0.
 pub const MOD_K: u16 = 0x94;
-/// `A %= X`; where `X` is 0 the program ends with 0.
+/// `A %= X`; the program ends with 0 if `X` is 0.
 pub const MOD_X: u16 = 0x9C;
 /// `A ^= k`
 pub const XOR_K: u16 = 0xA4;
@@ -80,51 +80,51 @@ pub const XOR_X: u16 = 0xAC;
 
 /// Skips `k` instructions.
 pub const JA: u16 = 0x05;
-/// Holds where `A == k`.
+/// True if `A == k`.
 pub const JEQ_K: u16 = 0x15;
-/// Holds where `A == X`.
+/// True if `A == X`.
 pub const JEQ_X: u16 = 0x1D;
-/// Holds where `A > k`, unsigned.
+/// True if `A > k`, unsigned.
 pub const JGT_K: u16 = 0x25;
-/// Holds where `A > X`.
+/// True if `A > X`, unsigned.
 pub const JGT_X: u16 = 0x2D;
-/// Holds where `A >= k`, unsigned.
+/// True if `A >= k`, unsigned.
 pub const JGE_K: u16 = 0x35;
-/// Holds where `A >= X`.
+/// True if `A >= X`, unsigned.
 pub const JGE_X: u16 = 0x3D;
-/// Holds where `A & k` is not 0.
+/// True if `A & k` is not 0.
 pub const JSET_K: u16 = 0x45;
-/// Holds where `A & X` is not 0.
+/// True if `A & X` is not 0.
 pub const JSET_X: u16 = 0x4D;
 
-/// Ends: keep `k` bytes.
+/// Ends the program: keep `k` bytes.
 pub const RET_K: u16 = 0x06;
-/// Ends: keep `A` bytes.
+/// Ends the program: keep `A` bytes.
 pub const RET_A: u16 = 0x16;
 /// `X = A`
 pub const TAX: u16 = 0x07;
 /// `A = X`
 pub const TXA: u16 = 0x87;
 
-/// Absolute loads from here on (`SKF_AD_OFF`, -0x1000) read what the kernel knows about a packet,
-/// whatever their size. Outside the kernel there is nothing: they end a program with 0.
+/// Absolute loads from this offset on (`SKF_AD_OFF`, -0x1000) read the kernel's metadata of a packet, whatever the size of
+/// the load. Outside the kernel there is no metadata: such a load ends the program with 0.
 pub const KERNEL: u32 = -0x1000_i32 as u32;
 /// The EtherType, in host order.
 pub const KERNEL_PROTOCOL: u32 = KERNEL;
-/// To whom it came; 4 ([`OUTGOING`]) for a packet of this machine's own.
+/// The kind of destination; 4 ([`OUTGOING`]) for a packet that this machine sends.
 pub const KERNEL_PACKET_TYPE: u32 = KERNEL + 4;
-/// The number of the interface.
+/// The index of the interface.
 pub const KERNEL_INTERFACE: u32 = KERNEL + 8;
-/// The hardware that it came from, an `ARPHRD_…` number.
+/// The hardware type of the interface, an `ARPHRD_…` number.
 pub const KERNEL_HARDWARE: u32 = KERNEL + 28;
-/// The tag that the kernel took out of the frame: priority and VLAN, 16 bits.
+/// The VLAN tag that the kernel removed from the frame: priority and VLAN, 16 bits.
 pub const KERNEL_VLAN_TAG: u32 = KERNEL + 44;
-/// 1 where the kernel took a tag out of the frame, 0 elsewhere.
+/// 1 if the kernel removed a VLAN tag from the frame, else 0.
 pub const KERNEL_VLAN_PRESENT: u32 = KERNEL + 48;
-/// The EtherType of the tag that the kernel took out.
+/// The EtherType of the VLAN tag that the kernel removed.
 pub const KERNEL_VLAN_TYPE: u32 = KERNEL + 60;
-/// The [`KERNEL_PACKET_TYPE`] of what this machine sends (`PACKET_OUTGOING`).
+/// The [`KERNEL_PACKET_TYPE`] of packets that this machine sends (`PACKET_OUTGOING`).
 pub const OUTGOING: u32 = 4;
 
-/// Scratch cells of a program: `M[0]` to `M[15]`.
+/// The number of scratch cells: `M[0]` to `M[15]`.
 pub const SCRATCH: u32 = 16;

@@ -1,9 +1,9 @@
-//! A program as text, byte for byte as tcpdump prints it, and back.
+//! Prints a program as text, byte for byte as tcpdump does, and parses it.
 
 use super::{Instruction, Invalid, Program, check::is_conditional, code::*};
 use std::{fmt, str::FromStr};
 
-/// One instruction a line, numbered, for people: `(000) ldh      [12]`.
+/// One numbered instruction a line, for people: `(000) ldh      [12]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a>(pub(super) &'a [Instruction]);
 
@@ -11,7 +11,7 @@ pub struct Listing<'a>(pub(super) &'a [Instruction]);
 #[derive(Clone, Copy, Debug)]
 pub struct Array<'a>(pub(super) &'a [Instruction]);
 
-/// How many there are, and the four numbers of each: `40 0 0 12`.
+/// The number of instructions, then the four numbers of each: `40 0 0 12`.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<'a>(pub(super) &'a [Instruction]);
 
@@ -52,7 +52,7 @@ impl fmt::Display for Numbers<'_> {
     }
 }
 
-/// Reads what `tcpdump -ddd` prints.
+/// Parses the output of `tcpdump -ddd`.
 impl FromStr for Program {
     type Err = Invalid;
 
@@ -64,7 +64,7 @@ impl FromStr for Program {
         let instructions = lines.enumerate().map(|(at, line)| {
             four(line).ok_or_else(|| {
                 Invalid::new(format!(
-                    "instruction {at}: `{line}` is not code, jumps and k"
+                    "instruction {at}: `{line}` is not four numbers: code, jumps and k"
                 ))
             })
         });
@@ -72,7 +72,7 @@ impl FromStr for Program {
         if instructions.len() != count {
             let found = instructions.len();
             return Err(Invalid::new(format!(
-                "{count} instructions were announced, {found} follow"
+                "the first line says {count} instructions, but {found} follow"
             )));
         }
         Program::new(instructions)
@@ -124,7 +124,7 @@ fn name(code: u16) -> &'static str {
 
 fn operand(instruction: &Instruction, at: usize) -> String {
     let k = instruction.k;
-    // As in libpcap, most numbers are printed signed.
+    // As in libpcap, most numbers are printed as signed.
     let signed = k as i32;
     match instruction.code {
         LD_ABS | LDH_ABS | LDB_ABS => match kernel_name(k) {
@@ -145,7 +145,7 @@ fn operand(instruction: &Instruction, at: usize) -> String {
     }
 }
 
-/// The kernel's values that libpcap knows by name.
+/// The metadata offsets that libpcap prints by name.
 fn kernel_name(k: u32) -> Option<&'static str> {
     Some(match k.checked_sub(KERNEL)? {
         0 => "proto",

@@ -1,29 +1,29 @@
-//! Runs a program over a packet, for every packet of a file. Most of what filters do is to load a
-//! field and compare it, so a load with the comparison behind it is one step.
+//! Runs a program over one packet. Most instructions of filters load a field and compare it, so a load and the comparison
+//! after it are joined to one step.
 //!
 //! ```text
 //!  instructions   ldh [12]          jeq #0x800     ldb [23] …
 //!  steps          ldh [12] · jeq    jeq #0x800     ldb [23] …
-//!                        └────────────────────────▶ over what it has done already
+//!                        └────────────────────────▶ skips the joined comparison
 //! ```
 //!
-//! The comparison stays where it was, for jumps that lead to it: a step is an instruction's place.
+//! The comparison also keeps its own place, for jumps that lead to it: the index of a step is that of its instruction.
 
 use super::{Instruction, code::*};
 
-/// An instruction, or two of them.
+/// One instruction, or two joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// As in [`code`](super::code), or one of the pairs below.
+    /// As in [`code`](super::code), or one of the joined codes below.
     pub code: u8,
     pub jump_true: u8,
     pub jump_false: u8,
-    /// Where a pair loads from.
+    /// The offset from which a joined step loads.
     pub offset: u8,
     pub k: u32,
 }
 
-/// `ld [offset]`, `jeq #k`. Classic BPF leaves these codes free.
+/// `ld [offset]`, `jeq #k`. Classic BPF does not use these codes.
 pub(super) const LD_JEQ: u16 = 0xE0;
 /// `ldh [offset]`, `jeq #k`
 pub(super) const LDH_JEQ: u16 = 0xE8;
@@ -37,7 +37,7 @@ pub(super) const LDH_JSET: u16 = 0xEF;
 /// `ldb [x + offset]`, `jset #k`
 pub(super) const LDB_IND_JSET: u16 = 0xF7;
 
-/// The steps of a program that was checked.
+/// The steps of a checked program.
 pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
     let step = |at: usize| {
         let one = &program[at];
@@ -67,13 +67,13 @@ pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
 }
 
 impl Step {
-    /// Whether a packet that comes here is left out.
+    /// Whether this step rejects every packet that reaches it.
     pub fn rejects(&self) -> bool {
         (self.code.into(), self.k) == (RET_K, 0)
     }
 }
 
-/// Where a program is with a packet.
+/// The state of a program that runs over a packet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Registers {
     /// The next step.
@@ -82,7 +82,7 @@ pub(super) struct Registers {
     pub x: u32,
 }
 
-/// How many bytes to keep; `None` where a load was out of the packet, or a division by 0.
+/// The number of bytes to keep. `None`: a load was outside the packet, or the program divided by 0.
 #[inline]
 pub(super) fn run(
     program: &[Step],
@@ -121,7 +121,7 @@ pub(super) fn run(
             LDX_LEN => x = wire_len,
             LD_MEM => a = *scratch.get(k as usize)?,
             LDX_MEM => x = *scratch.get(k as usize)?,
-            // A program that never reads its cells has none.
+            // The cells of a program that never reads one are an empty slice.
             ST => scratch.get_mut(k as usize).map_or((), |cell| *cell = a),
             STX => scratch.get_mut(k as usize).map_or((), |cell| *cell = x),
             TAX => x = a,
@@ -192,8 +192,8 @@ pub(super) fn run(
     }
 }
 
-/// Makes the way through here a branch that the processor predicts. As a choice between two numbers
-/// the next step would wait until this one has its bytes, which took half as long again.
+/// Makes the compiler emit a branch, which the processor predicts. With a conditional move instead, the next step would wait for
+/// the loaded bytes, which took 50 % longer.
 #[cold]
 #[inline(always)]
 fn branched() {}
@@ -203,7 +203,7 @@ pub(super) fn sum(x: u32, k: u32) -> Option<usize> {
     (x as usize).checked_add(k as usize)
 }
 
-/// Offsets are 32 bits wide, or two of them added, so their ends never wrap.
+/// An offset is a 32-bit number or a sum of two, so its end never wraps.
 #[inline(always)]
 fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
     data.get(at..at + N)?.try_into().ok()

@@ -1,5 +1,5 @@
-//! The classic Berkeley Packet Filter: a program of small instructions that looks at one packet and
-//! says how many of its bytes to keep.
+//! The classic Berkeley Packet Filter: a program of small instructions that inspects one packet and returns the number of its
+//! bytes to keep.
 //!
 //! ```text
 //!  Instruction…  ── Program::new ──▶  Program  ── run ──▶ bytes of this packet to keep, 0 for none
@@ -8,8 +8,8 @@
 //!  "4\n40 0 0 12\n…" ── parse ──▶       └──▶ listing · array · numbers, as tcpdump -d, -dd, -ddd
 //! ```
 //!
-//! The same program gives the same answer here and in libpcap. The kernel differs in two things: it
-//! alone has the values at [`code::KERNEL`], and it shifts by `X` modulo 32. It imports nothing.
+//! A program gives the same result here and in libpcap. The kernel differs in two points: only the kernel has the metadata
+//! at [`code::KERNEL`], and it shifts by `X` modulo 32.
 
 mod abreast;
 mod check;
@@ -28,23 +28,23 @@ use machine::Registers;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do, one of [`code`].
+    /// The operation, one of [`code`].
     pub code: u16,
-    /// A conditional jump that holds skips so many instructions.
+    /// The number of instructions to skip if a conditional jump is taken.
     pub jump_true: u8,
-    /// One that does not hold skips so many.
+    /// The number of instructions to skip if it is not taken.
     pub jump_false: u8,
-    /// A constant, an offset, or how far to jump.
+    /// A constant, an offset, or the distance of a jump.
     pub k: u32,
 }
 
 impl Instruction {
-    /// An instruction that is followed by the next one, or ends the program.
+    /// An instruction that continues with the next one, or ends the program.
     pub const fn new(code: u16, k: u32) -> Self {
         Instruction::jump(code, k, 0, 0)
     }
 
-    /// A conditional jump over so many instructions where the condition holds, and where not.
+    /// A conditional jump that skips `jump_true` instructions if the condition is true, else `jump_false`.
     pub const fn jump(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Self {
         Instruction {
             code,
@@ -55,7 +55,7 @@ impl Instruction {
     }
 }
 
-/// A program that was checked: it ends, stays inside itself, and uses only what there is.
+/// A checked program: it ends, its jumps stay inside it, and it uses only known instructions and cells that exist.
 ///
 /// ```
 /// use forebay_net::filter::bpf::{Instruction, Program, code};
@@ -81,16 +81,19 @@ pub struct Program {
 }
 
 impl Program {
-    /// The most instructions that the kernel takes (`BPF_MAXINSNS`).
+    /// The maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
     pub const MOST: usize = 4096;
 
-    /// Checks a program by the kernel's rules, which are stricter than libpcap's: 1 to
-    /// [`MOST`](Program::MOST) known instructions, jumps that go forward and stay inside, scratch
-    /// cells that were written before they are read, no division by a constant 0, shifts below 32,
-    /// and a return at the end.
+    /// Checks a program by the kernel's rules, which are stricter than libpcap's:
+    ///
+    /// * it has 1 to [`MOST`](Program::MOST) instructions, all known;
+    /// * jumps go forward and stay inside the program;
+    /// * a scratch cell is written before it is read;
+    /// * no division by a constant 0, and constant shifts are below 32;
+    /// * the last instruction is a return.
     ///
     /// # Errors
-    /// The first instruction that breaks a rule, and the rule.
+    /// Returns the first instruction that breaks a rule, and the rule.
     pub fn new(instructions: Vec<Instruction>) -> Result<Program, Invalid> {
         check::check(&instructions)?;
         let reads_scratch = |i: &Instruction| matches!(i.code, code::LD_MEM | code::LDX_MEM);
@@ -106,17 +109,17 @@ impl Program {
         &self.instructions
     }
 
-    /// Runs it over a packet of which `data` was kept and that had `wire_len` bytes: how many bytes
-    /// of it to keep (possibly more than there are), 0 to leave it out. Never panics.
+    /// Runs the program over a packet whose kept bytes are `data` and whose length on the wire is `wire_len`. Returns how many
+    /// bytes to keep, which can be more than there are; 0 rejects the packet. Never panics.
     #[inline]
     pub fn run(&self, data: &[u8], wire_len: u32) -> u32 {
         self.run_from(Registers::default(), data, wire_len)
     }
 
-    /// As [`run`](Program::run), from a step on that is before all those that write scratch cells.
+    /// As [`run`](Program::run), from a step that precedes every write to a scratch cell.
     #[inline]
     fn run_from(&self, from: Registers, data: &[u8], wire_len: u32) -> u32 {
-        // Programs that only write scratch cells need none.
+        // A program that never reads a scratch cell needs no memory for them.
         let kept = if self.uses_scratch {
             let cells = &mut [0; code::SCRATCH as usize];
             machine::run(&self.steps, from, cells, data, wire_len)

@@ -1,12 +1,11 @@
-//! Instructions one by one, rules broken on purpose, and programs at random. What tcpdump makes of
-//! whole expressions is compared in `tests/filter`.
+//! Tests of single instructions, broken rules and random programs. `tests/filter` compares whole expressions with tcpdump.
 
 use super::{code::*, *};
 use proptest::prelude::*;
 
 const PACKET: &[u8] = &[0x45, 0x00, 0x01, 0xFF, 0x80, 0x00, 0x00, 0x02, 0xFF, 0xFF];
 
-/// Runs these, and then keeps `A`.
+/// Runs these instructions and returns `A`.
 fn result(steps: &[(u16, u32)]) -> u32 {
     let steps = steps.iter().map(|&(code, k)| Instruction::new(code, k));
     let end = [Instruction::new(RET_A, 0)];
@@ -149,7 +148,7 @@ fn broken_rules_are_told_with_the_instruction() {
             "instruction 0 (code 0x60): reads a scratch cell that may not be written yet",
         ),
         (
-            // Written on one of two ways only.
+            // Written on one of two paths only.
             vec![
                 Instruction::jump(JEQ_K, 0, 0, 1),
                 Instruction::new(STX, 3),
@@ -215,17 +214,20 @@ fn text_that_is_no_program_is_refused() {
         ("ip", "the first line is not the number of instructions"),
         (
             "1\n6 0 0",
-            "instruction 0: `6 0 0` is not code, jumps and k",
+            "instruction 0: `6 0 0` is not four numbers: code, jumps and k",
         ),
         (
             "1\n6 0 0 1 1",
-            "instruction 0: `6 0 0 1 1` is not code, jumps and k",
+            "instruction 0: `6 0 0 1 1` is not four numbers: code, jumps and k",
         ),
         (
             "1\n6 0 256 1",
-            "instruction 0: `6 0 256 1` is not code, jumps and k",
+            "instruction 0: `6 0 256 1` is not four numbers: code, jumps and k",
         ),
-        ("2\n6 0 0 1", "2 instructions were announced, 1 follow"),
+        (
+            "2\n6 0 0 1",
+            "the first line says 2 instructions, but 1 follow",
+        ),
         (
             "1\n7 0 0 1",
             "instruction 0 (code 0x7): the last instruction is not a return",
@@ -236,7 +238,7 @@ fn text_that_is_no_program_is_refused() {
     }
 }
 
-/// Any instruction, most of them allowed.
+/// Any instruction; most are valid.
 fn instruction() -> impl Strategy<Value = Instruction> {
     let known: Vec<u16> = (0..0x100)
         .filter(|&code| {
@@ -253,7 +255,7 @@ fn instruction() -> impl Strategy<Value = Instruction> {
         .prop_map(|(code, yes, no, k)| Instruction::jump(code, k, yes, no))
 }
 
-/// What filters are made of: loads from the beginning of a packet, and comparisons with what may be there.
+/// Typical of filters: loads from the start of a packet, and comparisons with likely values.
 fn usual_instruction() -> impl Strategy<Value = Instruction> {
     let loads = vec![
         LD_ABS, LDH_ABS, LDB_ABS, LDH_IND, LDB_IND, LDX_MSH, LD_LEN, AND_K,
@@ -266,7 +268,7 @@ fn usual_instruction() -> impl Strategy<Value = Instruction> {
     prop_oneof![load, jump, (0..4_u32).prop_map(|k| Instruction::new(JA, k)),]
 }
 
-/// A slow machine that is written to be compared with: one packet, one instruction at a time.
+/// A slow reference machine: one packet, one instruction at a time.
 fn by_the_book(program: &[Instruction], data: &[u8], wire_len: u32) -> u32 {
     let (mut a, mut x, mut cells, mut at) = (0_u32, 0_u32, [0_u32; 16], 0);
     let number = |from: u64, len: u64| {
@@ -342,14 +344,14 @@ fn by_the_book(program: &[Instruction], data: &[u8], wire_len: u32) -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Whatever the checks let through runs to its end, with the result of the slow machine.
+    /// Every program that passes the checks runs to its end, with the same result as the slow machine.
     #[test]
     fn what_is_accepted_runs(
         mut program in prop::collection::vec(instruction(), 0..24),
         data in prop::collection::vec(any::<u8>(), 0..64),
         wire_len: u32,
     ) {
-        // Enough returns that most jumps land, and cells that most reads may have.
+        // Many returns and written cells, so that most jumps and reads are valid.
         program.splice(0..0, [Instruction::new(ST, 1), Instruction::new(STX, 2)]);
         program.extend([Instruction::new(RET_A, 0); 8]);
         if let Ok(program) = Program::new(program) {
@@ -366,7 +368,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Any packets, however many, run together as each does alone; also where programs of other lengths ran before.
+    /// Packets that run together give the same results as each on its own, also after programs of other lengths.
     #[test]
     fn packets_run_abreast_as_one_by_one(
         mut program in prop::collection::vec(usual_instruction(), 1..40),

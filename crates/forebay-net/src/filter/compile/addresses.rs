@@ -21,11 +21,11 @@ impl Compiler {
         address: u32,
         mask: u32,
     ) -> Said<Test> {
-        // An EtherType, and where its packets have the source and the destination.
+        // An EtherType, and the offsets of the source and destination in its packets.
         let (kind, source, destination) = match protocol {
             Protocol::Any => {
                 let ip = self.ipv4(Protocol::Ip, direction, address, mask)?;
-                // Behind labels only IP can be recognized.
+                // After MPLS labels only IP can be recognized.
                 if self.layers.labels > 0 {
                     return Ok(ip);
                 }
@@ -62,7 +62,7 @@ impl Compiler {
         })
     }
 
-    /// Any of a name's addresses.
+    /// True for any of a name's addresses.
     pub(super) fn host(
         &mut self,
         protocol: Protocol,
@@ -106,8 +106,8 @@ impl Compiler {
         Ok(self.behind_ethernet_header(test))
     }
 
-    /// `test` where there is an Ethernet header: Geneve also carries packets without one, whose
-    /// payload begins where the header would.
+    /// `test` if there is an Ethernet header. Geneve also carries packets without one, whose payload starts where that header
+    /// would be.
     fn behind_ethernet_header(&self, test: Test) -> Test {
         match (
             self.layers.in_geneve,
@@ -168,7 +168,7 @@ impl Compiler {
         }
     }
 
-    /// DECnet has short and long headers, both with or without a byte of padding before them.
+    /// DECnet has short and long headers, both with an optional byte of padding before them.
     pub(super) fn decnet(&mut self, direction: Direction, address: u16) -> Said<Test> {
         let address = u32::from(address.swap_bytes());
         self.directed(direction, |c, is_source| {

@@ -1,7 +1,7 @@
-//! Numbers worked out from a packet, and their comparison.
+//! Compiles numbers computed from a packet, and their comparison.
 //!
-//! A number asks first whether the protocols whose bytes it reads are there. As in libpcap, of
-//! `a + b` only `a` asks; both sides of a comparison do.
+//! A number first tests that the protocols whose bytes it reads are present. As in libpcap, only the left operand of `a + b`
+//! adds such a test; in a comparison both sides do.
 
 use super::{
     Compiler, Said,
@@ -16,9 +16,9 @@ use crate::filter::{
 };
 
 struct Number {
-    /// What has to hold before the steps make sense.
+    /// The test that must be true before the steps run.
     asked: Option<Test>,
-    /// Leave the number in A, and may use X and cells from the one given on.
+    /// Steps that leave the number in A. They may use X, and the scratch cells from the given one on.
     steps: Vec<Step>,
 }
 
@@ -64,7 +64,7 @@ impl Compiler {
             }
             _ => {
                 let (number, asked) = self.both(left, right, 0)?;
-                // The other source of a jump: X instead of K.
+                // With X instead of K as the operand of the jump.
                 (
                     number.asked,
                     asked,
@@ -80,8 +80,8 @@ impl Compiler {
         })
     }
 
-    /// `A =` the left, `X =` the right number, loaded in this order; what the left one asks, and
-    /// apart from that what the right one does.
+    /// Loads `A =` the left and `X =` the right number, in this order. Returns the test of the left one, and separately that of
+    /// the right one.
     fn both(&mut self, left: &Arith, right: &Arith, cell: u8) -> Said<(Number, Option<Test>)> {
         let mut number = self.number(left, cell)?;
         if let Some(left) = constant(left) {
@@ -142,7 +142,7 @@ impl Compiler {
                 let (mut both, _) = self.both(left, right, cell)?;
                 match constant(number) {
                     Some(value) => both.steps = vec![step(code::LD_IMM, value)],
-                    // The other operand of an operation: X instead of K.
+                    // With X instead of K as the operand.
                     None => both.steps.push(step(code_of(*operator) | 0x08, 0)),
                 }
                 both
@@ -204,7 +204,7 @@ impl Compiler {
         Ok(Number { asked, steps })
     }
 
-    /// The field behind `base` whose offset `index` leaves in A.
+    /// The field of `base` at the offset that `index` leaves in A.
     fn load_at(&mut self, index: Vec<Step>, base: Base, size: Size, cell: u8) -> Vec<Step> {
         let place = self.base(base);
         let mut steps = index;
@@ -229,7 +229,7 @@ impl Compiler {
     }
 }
 
-/// The value of a number that no packet changes, also where a factor of 0 hides the packet's part.
+/// The value of a number that is the same for every packet, also if a factor of 0 removes the packet's part.
 fn constant(number: &Arith) -> Option<u32> {
     use Operator::*;
     match number {
@@ -260,7 +260,7 @@ fn constant(number: &Arith) -> Option<u32> {
     }
 }
 
-/// The operation with a constant.
+/// The operation with a constant operand.
 fn code_of(operator: Operator) -> u16 {
     match operator {
         Operator::Add => code::ADD_K,

@@ -1,5 +1,4 @@
-//! Who asks next: the tests of an expression as nodes, each of which leads to two others or to a
-//! verdict.
+//! The control flow graph of an expression. Its nodes are tests, and each leads to two other nodes or to a verdict.
 //!
 //! ```text
 //!    [12] == 0x0800 ──no──▶ [12] == 0x0806 ──no──▶ REJECT
@@ -8,8 +7,8 @@
 //!    [26] == 10.0.0.1 ─yes─▶ ACCEPT …
 //! ```
 //!
-//! Nodes are made from the last test to the first, so a node's number is greater than those it leads
-//! to: going through the numbers downwards, every way to a node is known before the node.
+//! Nodes are created from the last test to the first, so a node's number is greater than the numbers of the nodes it leads to.
+//! A pass from the highest number down has seen every path to a node before the node itself.
 
 use super::{
     Said,
@@ -25,13 +24,13 @@ pub(super) const REJECT: Target = 0;
 pub(super) const ACCEPT: Target = 1;
 const VERDICTS: usize = 2;
 
-/// The most tests of an expression, before what is asked twice is taken out.
+/// The maximum number of tests of an expression, before duplicates are removed.
 const MOST: usize = 32_768;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     pub steps: Vec<Step>,
-    /// How to compare what the steps leave in A; `None` always goes on to [`holds`](Node::holds).
+    /// The comparison of the value that the steps leave in A; `None` always goes to [`holds`](Node::holds).
     pub jump: Option<(u16, u32)>,
     pub holds: Target,
     pub fails: Target,
@@ -58,7 +57,7 @@ impl Graph {
         VERDICTS + self.nodes.len()
     }
 
-    /// The target that asks what `node` does: an earlier one if there is one like it.
+    /// The target for `node`: an existing one if an equal node exists.
     pub fn add(&mut self, node: Node) -> Target {
         if node.jump.is_some() && node.holds == node.fails {
             return node.holds;
@@ -72,14 +71,14 @@ impl Graph {
     }
 }
 
-/// The graph of `test`.
+/// Builds the graph of `test`.
 pub(super) fn build(test: &Test) -> Said<Graph> {
     let mut graph = Graph::default();
     graph.start = add(&mut graph, test, ACCEPT, REJECT)?;
     Ok(graph)
 }
 
-/// Adds `test` in front of where it leads; what to ask first.
+/// Adds the nodes of `test`, which lead to `holds` and `fails`. Returns the first of them.
 fn add(graph: &mut Graph, test: &Test, holds: Target, fails: Target) -> Said<Target> {
     if graph.nodes.len() > MOST {
         return Err(format!(
@@ -109,8 +108,8 @@ fn add(graph: &mut Graph, test: &Test, holds: Target, fails: Target) -> Said<Tar
             add(graph, condition, then, otherwise)?
         }
         Test::Chain(first, rest) => {
-            // From the last backwards: what is before `and t` leads to t where it holds and fails
-            // as the whole does, what is before `or t` the other way round.
+            // From last to first. Whatever precedes `and t` continues with t if it is true, and fails like the whole chain if it is
+            // false. For `or t` it is the other way round.
             let (mut holds, mut fails) = (holds, fails);
             for (joint, next) in rest.iter().rev() {
                 let next = add(graph, next, holds, fails)?;

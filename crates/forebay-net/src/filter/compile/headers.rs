@@ -1,7 +1,7 @@
-//! Headers of the capture before the link header: where the link header begins, worked out before any test.
+//! Capture headers before the link header. The start of the link header is computed before any test.
 //!
-//! As in libpcap, the length is loaded before everything else of an expression that reads bytes of the
-//! link, and only then: a packet that ends within this header is rejected whatever else is asked.
+//! As in libpcap, the length of the capture header is loaded first, and only if the expression reads bytes of the link. So a
+//! packet that ends within this header is then rejected, whatever else the expression tests.
 
 use super::{
     Compiler, Said,
@@ -12,16 +12,16 @@ use crate::filter::{
     link::{CaptureHeader, Offset},
 };
 
-/// The first word of an AVS header, without the number of its version.
+/// The first word of an AVS header, without the version number.
 const AVS_MAGIC: u32 = 0x8021_1000;
 const AVS_MASK: u32 = 0xffff_f000;
 const PRISM_BYTES: u32 = 144;
-/// The word of a PPI header that says 802.11, as a big-endian load sees it.
+/// The word of a PPI header that means 802.11, as a big-endian load reads it.
 const PPI_IS_802_11: u32 = 105_u32.swap_bytes();
 
 impl Compiler {
-    /// Moves the link header behind that of the capture. Gives the steps that find it, if its place
-    /// differs from packet to packet.
+    /// Moves the link header after the capture header. Returns the steps that find it, if its offset differs from packet to
+    /// packet.
     pub(super) fn capture_header(&mut self) -> Said<Option<Test>> {
         let Some(header) = self.layers.link.capture_header() else {
             return Ok(None);
@@ -53,7 +53,7 @@ impl Compiler {
         }))
     }
 
-    /// `test`, after the `header` was found if `test` needs it. What a PPI header carries has to be 802.11.
+    /// `test`, preceded by the steps of `header` if `test` needs them. The payload of a PPI header must be 802.11.
     pub(super) fn after(&self, header: Option<Test>, test: Test) -> Test {
         let test = match header {
             Some(header) if self.reads_link.get() => header.and(test),

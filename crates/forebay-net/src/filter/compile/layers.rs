@@ -1,5 +1,5 @@
-//! `vlan`, `mpls`, `pppoes`, `geneve`: each is a test, and moves the headers for all behind it in the
-//! text of the expression.
+//! `vlan`, `mpls`, `pppoes` and `geneve`. Each is a test, and moves the headers for everything after it in the text of the
+//! expression.
 
 use super::{
     Compiler, Said,
@@ -14,13 +14,13 @@ use crate::filter::{
 };
 
 const GENEVE_PORT: u16 = 6081;
-/// The EtherType of an Ethernet frame inside of something else.
+/// The EtherType of an encapsulated Ethernet frame.
 const BRIDGED_ETHERNET: u32 = 0x6558;
 
 impl Compiler {
     pub(super) fn vlan(&mut self, number: Option<u32>) -> Said<Test> {
         if self.layers.labels > 0 {
-            return Err("'vlan' behind 'mpls' cannot be looked for".to_owned());
+            return Err("'vlan' after 'mpls' is not supported".to_owned());
         }
         if self.layers.link != Link::Ethernet {
             return Err(format!(
@@ -45,8 +45,8 @@ impl Compiler {
                 None => tagged,
             });
         }
-        // The kernel keeps the outer tag beside the packet, so that the headers behind it are 4
-        // bytes further on only where it is in the packet after all.
+        // The kernel removes the outer VLAN tag and keeps it as metadata. So the following headers move by 4 bytes only if the tag
+        // is still in the packet.
         let cell = self.offset_cell()?;
         self.layers.payload.cell = Some(cell);
         self.layers.protocol.cell = Some(cell);
@@ -106,8 +106,8 @@ impl Compiler {
         Ok(test)
     }
 
-    /// Geneve's header and the IPv4 header before it vary in length, so where the inner packet begins
-    /// is worked out into scratch cells.
+    /// Geneve's header and the IPv4 header before it vary in length, so the start of the inner packet is computed into scratch
+    /// cells.
     pub(super) fn geneve(&mut self, network: Option<u32>) -> Said<Test> {
         let udp = Some(Transport::Udp);
         let (to, port) = (Direction::Destination, GENEVE_PORT);
@@ -138,7 +138,7 @@ impl Compiler {
             step(code::ADD_K, 40 + behind_udp),
             step(code::ST, protocol),
         ];
-        // Geneve: the length of its options in words, its protocol at 2, 8 bytes in all, options.
+        // A Geneve header: 8 bytes, then options. Their length in words is at 0, the protocol at 2.
         let inside = vec![
             step(code::LD_MEM, protocol),
             step(code::TAX, 0),

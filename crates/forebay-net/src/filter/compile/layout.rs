@@ -1,9 +1,8 @@
-//! From a graph to instructions, in the order of the nodes, verdicts last.
+//! Places the nodes of a graph as instructions, in node order, verdicts last.
 //!
-//! Jumps only go forward, so instructions are put down from the last to the first and every jump's
-//! target has its place already. A conditional jump reaches 255 instructions; for what is farther
-//! there is a landing right behind the jump, `ja` or the verdict itself, which the jumps before it
-//! then use too.
+//! Jumps only go forward, so instructions are emitted from the last to the first, and every jump's target is already placed. A
+//! conditional jump reaches 255 instructions. For a farther target a landing is placed directly after the jump: a `ja`, or the
+//! verdict itself. Jumps before it share the landing.
 
 use super::{
     Said,
@@ -12,11 +11,11 @@ use super::{
 use crate::filter::bpf::{Instruction, Program, code};
 
 struct Layout {
-    /// The last instruction first.
+    /// The last instruction comes first.
     backwards: Vec<Instruction>,
-    /// How many instructions there are from a target's first one to the end; 0 where it is not laid.
+    /// The number of instructions from a target's first one to the end; 0 if it is not placed yet.
     place: Vec<usize>,
-    /// The same for what leads to the target at once and was laid last: its landing, or itself.
+    /// The same for the nearest instruction that leads straight to the target: its last landing, or itself.
     landing: Vec<usize>,
     snaplen: u32,
 }
@@ -68,18 +67,18 @@ impl Layout {
         Instruction::new(code::RET_K, if target == ACCEPT { self.snaplen } else { 0 })
     }
 
-    /// What was put down last is the first instruction of `target`.
+    /// Marks the instruction emitted last as the first one of `target`.
     fn placed(&mut self, target: Target) {
         self.place[target] = self.backwards.len();
         self.landing[target] = self.backwards.len();
     }
 
-    /// How many instructions the next one that is put down skips to come to `target`.
+    /// How many instructions the next one emitted must skip to reach `target`.
     fn skip_to(&self, target: Target) -> usize {
         self.backwards.len() - self.place[target]
     }
 
-    /// Puts down what leads to `target` from anywhere.
+    /// Emits a landing: an instruction that leads to `target`.
     fn land(&mut self, target: Target) {
         let landing = match target {
             ACCEPT | REJECT => self.verdict(target),
@@ -90,7 +89,7 @@ impl Layout {
     }
 
     fn conditional(&mut self, jump: u16, k: u32, holds: Target, fails: Target) {
-        // Laying a landing for one side moves the other one instruction farther, so at most both.
+        // A landing for one side moves the other side one instruction farther away, so up to two landings are needed.
         let near = loop {
             let skip = |target: Target| u8::try_from(self.backwards.len() - self.landing[target]);
             match (skip(holds), skip(fails)) {

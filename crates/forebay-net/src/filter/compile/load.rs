@@ -1,4 +1,4 @@
-//! Loads of fields, relative to the headers that hold them.
+//! Loads of fields, relative to the headers that contain them.
 
 use super::{
     Compiler,
@@ -6,21 +6,21 @@ use super::{
 };
 use crate::filter::{bpf::code, link::Offset};
 
-/// What a field's offset counts from.
+/// The header that a field's offset is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     /// The innermost link header.
     Link,
-    /// The field of the link header that says what the payload is.
+    /// The field of the link header with the payload's protocol.
     Protocol,
-    /// What is behind the link header: an LLC header on 802.3.
+    /// After the link header; an LLC header on 802.3.
     Payload,
     Network,
-    /// The network header behind an LLC header without SNAP.
+    /// The network header after an LLC header without SNAP.
     NetworkBehindLlc,
-    /// Behind an IPv4 header with its options.
+    /// After an IPv4 header with its options.
     Behind4,
-    /// Behind an IPv6 header, not its extensions.
+    /// After the fixed IPv6 header; extension headers are not skipped.
     Behind6,
 }
 
@@ -50,8 +50,8 @@ impl Size {
 }
 
 impl Compiler {
-    /// The first byte of `base`, where that is a fixed place or one in a scratch cell. Behind an
-    /// IPv4 header it is the place that [`ipv4_header_len`](Compiler::ipv4_header_len) is added to.
+    /// The first byte of `base`, if that is a fixed offset or one in a scratch cell. For the payload of IPv4 it is the offset to
+    /// which [`ipv4_header_len`](Compiler::ipv4_header_len) is added.
     pub(super) fn base(&self, base: Base) -> Offset {
         let layers = &self.layers;
         match base {
@@ -67,7 +67,7 @@ impl Compiler {
         }
     }
 
-    /// `A =` the field `offset` bytes behind `base`.
+    /// Loads into A the field `offset` bytes after the start of `base`.
     pub(super) fn load(&self, base: Base, offset: u32, size: Size) -> Vec<Step> {
         let place = self.base(base).plus(offset);
         match (base, place.cell) {
@@ -84,7 +84,7 @@ impl Compiler {
         }
     }
 
-    /// `X =` the length of the IPv4 header, and the scratch cell of its offset if there is one.
+    /// Loads into X the length of the IPv4 header, plus the scratch cell of its offset if there is one.
     pub(super) fn ipv4_header_len(&self) -> Vec<Step> {
         let place = self.base(Base::Network);
         match place.cell {

@@ -1,15 +1,14 @@
-//! From an expression to a program for one link type.
+//! Compiles an expression to a program for one link type.
 //!
 //! ```text
-//!  Expr ──▶ Test: what to ask, in order          ──▶ graph ──▶ optimize ──▶ layout ──▶ Program
-//!           protocols · addresses · ports ·          who asks     ask and      jumps
-//!           layers · arithmetic                      next         load once
+//!  Expr ──▶ Test: a tree, in program order       ──▶ graph ──▶ optimize ──▶ layout ──▶ Program
+//!           protocols · addresses · ports ·          control   test and      jumps
+//!           layers · arithmetic                      flow      load once
 //! ```
 //!
-//! The expression is walked in the order of its text, because `vlan`, `mpls`, `pppoes` and `geneve`
-//! move the headers for all that stands behind them, also behind an `or`. The order of loads is
-//! libpcap's: a load beyond the end of a packet rejects it, so order is part of a verdict. `load.rs`
-//! is where to read on.
+//! The expression is compiled in the order of its text, because `vlan`, `mpls`, `pppoes` and `geneve` move the headers for
+//! everything after them, also after an `or`. Loads follow libpcap's order: a load beyond the end of a packet rejects the
+//! packet, so the order of loads affects verdicts.
 
 mod addresses;
 mod arithmetic;
@@ -38,10 +37,10 @@ use load::{Base, Size};
 use std::{cell::Cell, ops::Range};
 use test::{Test, step};
 
-/// A result whose failure still has to be given its place.
+/// A result whose error does not have its place in the expression yet.
 type Said<T> = Result<T, String>;
 
-/// Why there is no program for an expression that makes sense in all its parts.
+/// Why an expression whose parts all make sense has no program.
 enum Failed {
     MatchesNothing(String),
     Other(String),
@@ -56,12 +55,12 @@ impl From<String> for Failed {
 struct Compiler {
     layers: Layers,
     view: View,
-    /// Scratch cells are given out from both ends: offsets of headers, which stay, from the upper,
-    /// numbers in the making from the lower. This is the lowest of the former.
+    /// Scratch cells are allocated from both ends: offsets of headers, which stay allocated, from the upper end, and
+    /// intermediate numbers from the lower end. This is the lowest cell of the former.
     lowest_offset: u8,
-    /// One above the highest of the latter.
+    /// One more than the highest cell of the latter.
     numbers: u8,
-    /// What cannot be told of these packets does not hold, and is no error.
+    /// A test that cannot apply to these packets is false, instead of an error.
     untold_is_false: bool,
     /// Whether any test reads bytes of the link header.
     reads_link: Cell<bool>,
@@ -201,7 +200,7 @@ impl Compiler {
         }
     }
 
-    /// A direction's tests out of those of its ends.
+    /// Combines the tests of source and destination for a direction.
     fn directed(
         &mut self,
         direction: Direction,
@@ -266,7 +265,7 @@ impl Compiler {
         })
     }
 
-    /// A scratch cell for an offset, for the rest of the program.
+    /// Allocates a scratch cell for an offset, until the end of the program.
     fn offset_cell(&mut self) -> Said<u8> {
         let cell = self.lowest_offset.checked_sub(1);
         self.lowest_offset =
@@ -274,22 +273,22 @@ impl Compiler {
         Ok(self.lowest_offset)
     }
 
-    /// Remembers that a number in the making uses `cell`.
+    /// Records that an intermediate number uses `cell`.
     fn number_cell(&mut self, cell: u8) -> u32 {
         self.numbers = self.numbers.max(cell.saturating_add(1));
         u32::from(cell)
     }
 }
 
-/// An index that was not seen to be a constant when it was parsed.
+/// Checks an index that the parser did not recognize as a constant.
 fn within(index: u32) -> Said<u32> {
     match index {
-        FARTHEST.. => Err(format!("byte {index} lies beyond every packet")),
+        FARTHEST.. => Err(format!("byte {index} is beyond the end of every packet")),
         _ => Ok(index),
     }
 }
 
-/// Joins what is asked for each protocol.
+/// Joins the tests of several protocols.
 fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test> {
     let mut joined: Option<Test> = None;
     for test in tests {
@@ -302,7 +301,7 @@ fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test
     Ok(joined.unwrap_or(Test::Always(joint == Joint::And)))
 }
 
-/// The words of a protocol that cannot be asked for here.
+/// The error for a test of a protocol that is not supported here.
 fn unsupported(protocol: Protocol, what: &str) -> String {
     format!("'{}' {what} is not supported", protocol.keyword())
 }

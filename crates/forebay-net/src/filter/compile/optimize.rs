@@ -1,17 +1,17 @@
-//! Asks and loads once: `tcp port 80 or 443` looks at the EtherType, the protocol and the fragment
-//! once, and loads each port once for both numbers.
+//! Removes repeated tests and loads: `tcp port 80 or 443` tests the EtherType, the protocol and the fragment once, and loads
+//! each port once for both numbers.
 //!
 //! Four passes over the graph, each in the order in which nodes run:
 //!
-//! 1. [`answer`]: where the way to a node already tells what it asks, the way goes past it.
-//! 2. [`gather`]: of tests that lead to the same, those of one value stand together.
-//! 3. [`clear_cells`]: scratch cells that are read and may not have been written begin as 0.
-//! 4. [`load_once`]: what A and X hold already is not loaded again.
+//! 1. [`answer`]: if the path to a node already decides its test, the path skips the node.
+//! 2. [`gather`]: among tests with the same target, those of one value are made neighbours.
+//! 3. [`clear_cells`]: scratch cells that may be read before they are written start as 0.
+//! 4. [`load_once`]: a value that A or X already holds is not loaded again.
 //!
-//! None makes a way load what it did not load before. Some ways load less: not what decides nothing,
-//! and later what decides later. So a packet may match that ends before such a load (or would divide
-//! by zero), and was rejected for that. libpcap's optimizer does the same, but sees less: then we
-//! take the packet, and libpcap does not. Where packets are long enough, verdicts never change.
+//! No pass adds a load to a path. Some paths load less: a load that decides nothing is removed, and one that decides later
+//! moves there. So a packet that ends before such a load (or that would divide by zero) may match, although it was rejected
+//! before. libpcap's optimizer does the same, but removes fewer loads; in those cases we accept a packet that libpcap
+//! rejects. For packets that are long enough, verdicts never change.
 
 use super::{
     graph::{Graph, Node, Target},
@@ -25,11 +25,11 @@ use values::{State, Values};
 mod facts;
 mod values;
 
-/// How many nodes one way may go past at once; bounds the time, not what is right.
+/// The maximum number of nodes that one path skips at once. It bounds the time, not correctness.
 const FARTHEST: usize = 1024;
 
 pub(super) fn optimize(graph: &mut Graph) {
-    // Going past a node may leave another one with a single way to it, which tells more.
+    // Skipping a node may leave another node with a single path to it, on which more is known.
     for _ in 0..3 {
         answer(graph);
         *graph = compact(graph);
@@ -42,7 +42,7 @@ pub(super) fn optimize(graph: &mut Graph) {
     load_once(graph);
 }
 
-/// What is known where a node begins.
+/// What is known at the start of a node.
 #[derive(Clone)]
 struct Known {
     facts: Facts,
@@ -87,7 +87,7 @@ fn answer(graph: &mut Graph) {
     }
 }
 
-/// Where a way to `target` really leads, with what is known on it.
+/// The target that a path to `target` really reaches, given what is known on it.
 fn past(graph: &Graph, values: &mut Values, known: &Known, mut target: Target) -> Target {
     for _ in 0..FARTHEST {
         let Some(node) = graph.node(target) else {
@@ -115,7 +115,7 @@ fn past(graph: &Graph, values: &mut Values, known: &Known, mut target: Target) -
     target
 }
 
-/// Keeps what is known on every way to `target`.
+/// Keeps only what is known on every path to `target`.
 fn meet(known: &mut HashMap<Target, Known>, values: &mut Values, target: Target, new: Known) {
     match known.get_mut(&target) {
         None => {
@@ -128,8 +128,7 @@ fn meet(known: &mut HashMap<Target, Known>, values: &mut Values, target: Target,
     }
 }
 
-/// Without what no way leads to any more, with what became alike made one, and numbered so that a
-/// node comes after those it leads to.
+/// Removes unreachable nodes, merges nodes that became equal, and renumbers so that a node comes after those it leads to.
 fn compact(graph: &Graph) -> Graph {
     let mut compacted = Graph::default();
     let mut moved: Vec<Option<Target>> = vec![None; graph.end()];
@@ -140,7 +139,7 @@ fn compact(graph: &Graph) -> Graph {
             open.pop();
             continue;
         };
-        // What is finished later stands earlier in the program: first what is asked next.
+        // Nodes that are finished later come earlier in the program, so the node tested next comes first.
         match (moved[node.fails], moved[node.holds]) {
             _ if moved[target].is_some() => {
                 open.pop();
@@ -182,8 +181,7 @@ fn gather(graph: &mut Graph) {
     }
 }
 
-/// The nodes that are asked one after the other while each comes out as `outcome`, and that all lead
-/// to the same where not.
+/// The nodes that follow one another while each test results in `outcome`, and whose other side leads to one common target.
 fn row(graph: &Graph, ways: &[u32], start: Target, outcome: bool) -> Vec<Target> {
     let ends = |node: &Node| match outcome {
         true => (node.holds, node.fails),
@@ -204,7 +202,7 @@ fn row(graph: &Graph, ways: &[u32], start: Target, outcome: bool) -> Vec<Target>
     row
 }
 
-/// Puts the tests of one value next to each other, each value where it is asked about first.
+/// Makes the tests of one value neighbours, at the place of its first test.
 fn stand_together(graph: &mut Graph, row: &[Target]) {
     let mut first: HashMap<&[Step], usize> = HashMap::new();
     let mut order: Vec<(usize, Target)> = Vec::new();
@@ -215,7 +213,7 @@ fn stand_together(graph: &mut Graph, row: &[Target]) {
     order.sort_by_key(|(first, _)| *first);
     let asked = order.iter().filter_map(|(_, target)| graph.node(*target));
     let asked: Vec<_> = asked.map(|node| (node.steps.clone(), node.jump)).collect();
-    // The nodes of a row differ in nothing else, so they keep their places and change questions.
+    // The nodes of a row differ in nothing else, so they keep their places and exchange their tests.
     for (target, (steps, jump)) in row.iter().zip(asked) {
         if let Some(node) = graph.node_mut(*target) {
             (node.steps, node.jump) = (steps, jump);
@@ -279,14 +277,15 @@ fn load_once(graph: &mut Graph) {
     }
 }
 
-/// The steps of `node` that change what A, X or a scratch cell hold; `state` is what they hold after.
+/// The steps of `node` that change A, X or a scratch cell. `state` is what those hold before; it is updated to what they hold
+/// after.
 fn needed(values: &mut Values, node: &Node, state: &mut State) -> Vec<Step> {
     let steps = &node.steps;
     let mut skipped = 0;
     let mut after = state.clone();
     for (at, step) in steps.iter().enumerate() {
         values.run(&[*step], &mut after);
-        // Steps are in vain together if A and X end as they began, or are not looked at behind.
+        // A prefix of steps has no effect if A and X end as they began, or are not read afterwards.
         let next = steps.get(at + 1);
         let a_unread = next.is_some_and(|next| next.code & 0x07 == 0);
         let x_unread = next.is_none() && node.jump.is_some_and(|(jump, _)| jump & 0x08 == 0);

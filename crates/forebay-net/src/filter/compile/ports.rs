@@ -1,5 +1,5 @@
-//! Ports of TCP, UDP and SCTP, over IPv6 without extension headers, and over IPv4 where the packet is
-//! not a fragment behind the first, which has no ports.
+//! Ports of TCP, UDP and SCTP: over IPv6 without extension headers, and over IPv4 if the packet is not a later fragment, which
+//! has no ports.
 
 use super::{
     Compiler, Said,
@@ -55,7 +55,7 @@ impl Compiler {
         Ok(ip6.and(any))
     }
 
-    /// Not a fragment, or the first one of its packet.
+    /// True if the packet is not fragmented, or is the first fragment.
     pub(super) fn is_first_fragment(&self) -> Test {
         let offset = self.load(Base::Network, 6, Size::Half);
         Test::Value(offset, code::JSET_K, 0x1FFF).not()

@@ -1,4 +1,4 @@
-//! Is the packet of a protocol? What each link type has to say about that, then IP and IS-IS.
+//! Tests whether a packet is of a protocol: by link type, then IP and IS-IS.
 
 use super::{
     Compiler, Said, chain,
@@ -35,11 +35,11 @@ const ESIS: u32 = 0x82;
 const ISIS: u32 = 0x83;
 
 impl Compiler {
-    /// A protocol's word on its own.
+    /// The test for a protocol's keyword alone.
     pub(super) fn protocol(&mut self, protocol: Protocol) -> Said<Test> {
         use Protocol::*;
-        // PDU types of IS-IS: hellos of levels 1 and 2 and of point-to-point links, then link
-        // states, complete and partial sequence numbers of both levels.
+        // PDU types of IS-IS: hellos of level 1, level 2 and point-to-point links, then link states, complete and partial
+        // sequence numbers of both levels.
         let isis_kinds: &[u32] = match protocol {
             L1 => &[26, 24, 18, 15, 17],
             L2 => &[27, 25, 20, 16, 17],
@@ -90,7 +90,7 @@ impl Compiler {
         }
     }
 
-    /// The header of `of` says that `number` comes next.
+    /// True if the header of `of` has `number` as its next protocol.
     pub(super) fn next_protocol(&mut self, of: Protocol, number: u32) -> Said<Test> {
         match of {
             Protocol::Any => {
@@ -123,7 +123,7 @@ impl Compiler {
         }
     }
 
-    /// What is behind the link header is of this EtherType, or this service access point.
+    /// True if the payload of the link header has this EtherType, or this service access point.
     pub(super) fn payload_is(&mut self, protocol: u32) -> Said<Test> {
         if self.layers.labels > 0 {
             return self.payload_of_mpls_is(protocol);
@@ -149,7 +149,7 @@ impl Compiler {
             Link::Null | Link::Loop => self.family_is(protocol),
             Link::Other(number) => {
                 return Err(format!(
-                    "packets of link type {number} are not understood; only len, less, greater and link[…] work on them"
+                    "link type {number} is not supported; only len, less, greater and link[…] work on its packets"
                 ));
             }
         })
@@ -180,7 +180,7 @@ impl Compiler {
         }
     }
 
-    /// Cooked captures have the EtherType, or 1 for 802.3 as Novell uses it, or 4 for 802.2.
+    /// Cooked captures have the EtherType, or 1 for Novell's raw 802.3, or 4 for 802.2.
     fn cooked_payload_is(&self, protocol: u32) -> Test {
         let is = |number| Test::equal(self.load(Base::Protocol, 0, Size::Half), number);
         match protocol {
@@ -203,12 +203,12 @@ impl Compiler {
         }
     }
 
-    /// Both service access points of an LLC header.
+    /// Compares both service access points of an LLC header.
     fn both_sap(&self, sap: u32) -> Test {
         Test::equal(self.load(Base::Payload, 0, Size::Half), sap << 8 | sap)
     }
 
-    /// An LLC header with SNAP, of this organization and protocol.
+    /// True for an LLC header with SNAP, of this organization and protocol.
     fn snap(&self, organization: u32, protocol: u32) -> Test {
         let end = self.load(Base::Payload, 4, Size::Word);
         let front = self.load(Base::Payload, 0, Size::Word);
@@ -216,11 +216,11 @@ impl Compiler {
         ends.and(Test::equal(front, 0xAAAA_0300 | organization >> 16))
     }
 
-    /// The address family before the packet.
+    /// Compares the address family before the packet.
     fn family_is(&self, protocol: u32) -> Test {
         let null = self.layers.link == Link::Null;
         let is = |family: u32| {
-            // The order of the bytes is that of the machine that captured; almost all are little.
+            // The byte order is that of the capturing machine; almost all are little-endian.
             let stored = if null { family.swap_bytes() } else { family };
             Test::equal(self.load(Base::Link, 0, Size::Word), stored)
         };
@@ -233,12 +233,13 @@ impl Compiler {
         }
     }
 
-    /// Nothing says what labels carry but the last one's bottom-of-stack bit and the IP version.
+    /// A label stack has no field for its payload's protocol, only the bottom-of-stack bit of the last label. The payload's first
+    /// nibble is its IP version.
     fn payload_of_mpls_is(&mut self, protocol: u32) -> Said<Test> {
         let version = match protocol {
             IPV4 => 0x40,
             IPV6 => 0x60,
-            _ => return Err("behind mpls only IPv4 and IPv6 can be told apart".to_owned()),
+            _ => return Err("after mpls only IPv4 and IPv6 are recognized".to_owned()),
         };
         let bottom = self.load(Base::Network, 2_u32.wrapping_neg(), Size::Byte);
         let front = self.load(Base::Network, 0, Size::Byte);
@@ -246,7 +247,7 @@ impl Compiler {
     }
 }
 
-/// The number by which PPP knows what has an EtherType or a service access point elsewhere.
+/// The PPP number of a protocol, given its EtherType or service access point.
 fn ppp_number(protocol: u32) -> u32 {
     match protocol {
         IPV4 => 0x0021,

@@ -1,5 +1,4 @@
-//! What a compiled expression asks, as a tree: tests of one value each, joined in the order in which
-//! they are to run.
+//! The tests of a compiled expression as a tree: each compares one value, and they are joined in the order in which they run.
 
 use crate::filter::{ast::Joint, bpf::code};
 
@@ -17,15 +16,15 @@ pub(super) fn step(code: u16, k: u32) -> Step {
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Always(bool),
-    /// Work out a value from nothing but the packet and offsets in scratch cells, and compare it by
-    /// a conditional jump's code and constant.
+    /// Computes a value from the packet and offsets in scratch cells only, and compares it with the code and constant of a
+    /// conditional jump.
     Value(Vec<Step>, u16, u32),
     Not(Box<Test>),
-    /// Each joins all that is before it.
+    /// Each joins everything before it.
     Chain(Box<Test>, Vec<(Joint, Test)>),
-    /// If the first holds the second, else the third.
+    /// If the first is true, the second; else the third.
     If(Box<[Test; 3]>),
-    /// Sets scratch cells; holds.
+    /// Sets scratch cells; always true.
     Do(Vec<Step>),
 }
 
@@ -33,7 +32,7 @@ impl Test {
     /// `value & mask == wanted`.
     pub fn masked(mut steps: Vec<Step>, mask: u32, wanted: u32) -> Test {
         match mask {
-            // Every packet has that, also one too short to look.
+            // True for every packet, also for one that is too short for the load.
             0 => Test::Always(wanted == 0),
             u32::MAX => Test::Value(steps, code::JEQ_K, wanted),
             _ if wanted == 0 => Test::Value(steps, code::JSET_K, mask).not(),
@@ -74,7 +73,7 @@ impl Test {
         }
     }
 
-    /// One of `tests` holds; they are asked in this order.
+    /// True if one of `tests` is true; they run in this order.
     pub fn any(tests: impl IntoIterator<Item = Test>) -> Test {
         let joined = tests.into_iter().reduce(Test::or);
         joined.unwrap_or(Test::Always(false))

@@ -1,9 +1,9 @@
-//! What is known about values on the way to a node.
+//! What is known about values on the path to a node.
 
 use super::values::Value;
 use crate::filter::bpf::code;
 
-/// How many values are kept in mind, and how many answers about each; forgetting is never wrong.
+/// The maximum number of values, and of results for each. To forget one is always correct.
 const VALUES: usize = 48;
 const ANSWERS: usize = 12;
 
@@ -13,13 +13,13 @@ pub(super) struct Facts(Vec<(Value, Fact)>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fact {
-    /// The value is not less than the first and not greater than the second.
+    /// The least and the greatest value possible.
     range: (u32, u32),
-    /// Comparisons and their outcomes.
+    /// Comparisons and their results.
     answers: Vec<(u16, u32, bool)>,
 }
 
-/// Whether `value` compares so; not where X is compared with.
+/// The result of the comparison of `value`; `None` for a comparison with X.
 pub(super) fn compare(value: u32, jump: u16, k: u32) -> Option<bool> {
     match jump {
         code::JEQ_K => Some(value == k),
@@ -31,7 +31,7 @@ pub(super) fn compare(value: u32, jump: u16, k: u32) -> Option<bool> {
 }
 
 impl Facts {
-    /// `value` was loaded, and the comparison came out so.
+    /// Records that `value` was loaded, and the result of the comparison.
     pub fn learn(&mut self, value: Value, jump: u16, k: u32, outcome: bool) {
         let at = self.0.iter().position(|(known, _)| *known == value);
         let at = at.unwrap_or_else(|| {
@@ -49,7 +49,7 @@ impl Facts {
         }
     }
 
-    /// How the comparison comes out; `None` where that is not known, or the value was not loaded.
+    /// The result of the comparison; `None` if it is not known, or the value was not loaded.
     pub fn outcome(&self, value: Value, jump: u16, k: u32) -> Option<bool> {
         let (_, fact) = self.0.iter().find(|(known, _)| *known == value)?;
         fact.outcome(jump, k)

@@ -1,4 +1,4 @@
-//! Numbers for the values that steps compute: equal numbers are equal values of one packet.
+//! Numbers the values that steps compute: within one packet, equal numbers mean equal values.
 
 use crate::filter::{
     bpf::code,
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 pub(super) type Value = u32;
 
-/// What A, X and the scratch cells hold.
+/// The numbers of the values in A, X and the scratch cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub a: Value,
@@ -16,10 +16,10 @@ pub(super) struct State {
     pub cells: [Value; code::SCRATCH as usize],
 }
 
-/// A value by what it is made of.
+/// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
-    /// What A and X hold before a program.
+    /// The initial contents of A and X.
     Nothing,
     Computed {
         code: u16,
@@ -27,11 +27,11 @@ enum Source {
         a: Value,
         x: Value,
     },
-    /// One of several, told by the way to a node; the second number is the place.
+    /// One of several values, depending on the path to a node. The second number is the place.
     Either(Target, usize),
 }
 
-/// Places beside the scratch cells.
+/// Numbers of the places A and X, after those of the scratch cells.
 const A: usize = code::SCRATCH as usize;
 const X: usize = A + 1;
 
@@ -56,7 +56,7 @@ impl Values {
         value
     }
 
-    /// Before the first instruction; cells that matter are 0 then.
+    /// The state before the first instruction, with the cells as zeros.
     pub fn start(&mut self) -> State {
         let nothing = self.of(Source::Nothing);
         let zero = self.computed(code::LD_IMM, 0, 0, 0);
@@ -67,7 +67,7 @@ impl Values {
         }
     }
 
-    /// The same, before what writes those zeros.
+    /// The same, before the instructions that write those zeros.
     pub fn unwritten(&mut self) -> State {
         let nothing = self.of(Source::Nothing);
         State {
@@ -76,7 +76,7 @@ impl Values {
         }
     }
 
-    /// The number that a value is for every packet.
+    /// The value, if it is the same for every packet.
     pub fn constant(&self, value: Value) -> Option<u32> {
         self.constants.get(&value).copied()
     }
@@ -107,7 +107,7 @@ impl Values {
         }
     }
 
-    /// What is held at `target`, to which `new` is one more way.
+    /// Merges the state on one more path to `target`, `new`, into `old`.
     pub fn merge(&mut self, old: &mut State, new: &State, target: Target) {
         let mut place = |old: &mut Value, new: Value, place: usize| {
             if *old != new {
