@@ -1,14 +1,10 @@
 //! What users rely on at the end of a store: the bytes left to write and to sync are always known, and abandoning ends both.
 
 use super::{
-    testing::{Lengths, append, config},
+    testing::{Lengths, Tried, append, config},
     *,
 };
-use std::{
-    io,
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 /// The state of a [`Slow`] disk, and the steps it may take.
 #[derive(Default)]
@@ -23,23 +19,17 @@ struct Plate {
 
 /// A disk with a cache that takes one step each time it is allowed to.
 #[derive(Clone, Default)]
-struct Slow(Arc<(Mutex<Plate>, Condvar)>);
+struct Slow(Tried<Plate>);
 
 const PIECE: u64 = 1000;
 
 impl Slow {
     fn allow(&self, steps: u64) {
-        self.0.0.lock().unwrap().steps += steps;
-        self.0.1.notify_all();
+        self.0.lock().steps += steps;
     }
 
     fn step(&self, act: impl FnOnce(&mut Plate)) {
-        let plate = self.0.0.lock().unwrap();
-        let mut plate = self
-            .0
-            .1
-            .wait_while(plate, |plate| plate.steps == 0)
-            .unwrap();
+        let mut plate = self.0.lock_when(|plate| plate.steps > 0);
         plate.steps -= 1;
         act(&mut plate);
     }
@@ -57,10 +47,10 @@ impl Sink for Slow {
         if wait {
             self.step(|plate| plate.cached = plate.cached.saturating_sub(PIECE));
         }
-        Ok(self.0.0.lock().unwrap().cached)
+        Ok(self.0.lock().cached)
     }
     fn sync(&mut self) -> io::Result<bool> {
-        self.0.0.lock().unwrap().syncs += 1;
+        self.0.lock().syncs += 1;
         Ok(true)
     }
 }
@@ -106,7 +96,7 @@ fn what_is_left_to_write_and_to_sync_shrinks_to_nothing() {
         (0, 0)
     );
     assert!(end.durable);
-    assert_eq!(slow.0.0.lock().unwrap().syncs, 1);
+    assert_eq!(slow.0.lock().syncs, 1);
 }
 
 #[test]
@@ -126,5 +116,5 @@ fn giving_up_while_the_disk_takes_its_time_keeps_what_is_written_and_promises_no
         (end.totals.written, end.totals.durable, end.durable),
         (1, 0, false)
     );
-    assert_eq!(slow.0.0.lock().unwrap().syncs, 0, "no sync was waited for");
+    assert_eq!(slow.0.lock().syncs, 0, "no sync was waited for");
 }

@@ -2,19 +2,15 @@
 //! uses the page cache meanwhile, and frees its memory afterwards.
 
 use super::{
-    testing::{Act, Lengths, Recorder, append, config, records},
+    testing::{Act, Lengths, Recorder, Tried, append, config, records},
     *,
 };
 use crate::dice::Dice;
-use std::{
-    io,
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 /// A disk that takes as many writes as it is allowed, and remembers which of them were hurried.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<Writes>, Condvar)>);
+struct Gate(Tried<Writes>);
 
 #[derive(Default)]
 struct Writes {
@@ -27,24 +23,22 @@ struct Writes {
 
 impl Gate {
     fn allow(&self, writes: usize) {
-        let mut state = self.0.0.lock().unwrap();
+        let mut state = self.0.lock();
         state.allowed = state.allowed.saturating_add(writes);
-        self.0.1.notify_all();
     }
 
     fn is_behind(&self) -> Vec<bool> {
-        self.0.0.lock().unwrap().hurried.clone()
+        self.0.lock().hurried.clone()
     }
 
     fn bytes(&self) -> Vec<u8> {
-        self.0.0.lock().unwrap().bytes.clone()
+        self.0.lock().bytes.clone()
     }
 }
 
 impl Sink for Gate {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        let state = self.0.0.lock().unwrap();
-        let mut state = self.0.1.wait_while(state, |it| it.allowed == 0).unwrap();
+        let mut state = self.0.lock_when(|it| it.allowed > 0);
         state.allowed -= 1;
         assert_eq!(at, state.bytes.len() as u64, "writes are contiguous");
         state.bytes.extend(bytes);
@@ -53,7 +47,7 @@ impl Sink for Gate {
         Ok(bytes.len())
     }
     fn hurry(&mut self, is_behind: bool) {
-        self.0.0.lock().unwrap().is_hurried = is_behind;
+        self.0.lock().is_hurried = is_behind;
     }
 }
 
@@ -134,7 +128,7 @@ fn after_the_disk_has_caught_up_the_store_has_its_first_buffers_again() {
         assert_eq!(reached, Stage::Written);
         assert_eq!(store.fill_level(), 0.0);
         assert!(store.buffers() <= 2 * 3, "{} buffers", store.buffers());
-        gate.0.0.lock().unwrap().allowed = 0;
+        gate.0.lock().allowed = 0;
         // And it can grow again, as far as before.
         let more = fill(&mut store, accepted);
         assert_eq!(more, 50 * 4);

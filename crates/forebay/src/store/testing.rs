@@ -6,7 +6,7 @@ use crate::{Error, Result, dice::Dice, sync::held};
 use std::{
     collections::VecDeque,
     io,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, TryLockError},
     time::Duration,
 };
 
@@ -374,5 +374,33 @@ impl Sink for Disk {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         Ok(true)
+    }
+}
+
+/// A value that threads share. ThreadSanitizer does not see what a waiting lock or a condition variable orders, since that
+/// happens inside the standard library. So the lock is only tried, again and again.
+#[derive(Default)]
+pub struct Tried<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for Tried<T> {
+    fn clone(&self) -> Self {
+        Tried(self.0.clone())
+    }
+}
+
+impl<T> Tried<T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.lock_when(|_| true)
+    }
+
+    /// Waits until the condition is true.
+    pub fn lock_when(&self, is_so: impl Fn(&T) -> bool) -> MutexGuard<'_, T> {
+        loop {
+            match self.0.try_lock() {
+                Ok(value) if is_so(&value) => return value,
+                Err(TryLockError::Poisoned(_)) => panic!("a thread panicked with the lock"),
+                _ => std::thread::yield_now(),
+            }
+        }
     }
 }
