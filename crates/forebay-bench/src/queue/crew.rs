@@ -1,9 +1,12 @@
 //! Several members that begin at once, as threads or as processes, and the time until the last one is done.
 //!
 //! ```text
-//!   member:  open its end ─▶ all here? ─▶ note the time ─▶ work ─▶ note the time ─▶ all done? ─▶ close its end
-//!   us:      wait for all of them ─▶ latest end − earliest begin              times and counts are on a board that all see
+//!   member:  open its end ─▶ all here? ─▶ connect ─▶ all here? ─▶ note the time ─▶ work ─▶ note the time
+//!            ─▶ all done? ─▶ close its end
+//!   us:      wait for all of them ─▶ latest end − earliest begin
 //! ```
+//!
+//! Times and counts are on a board that all see.
 #![allow(unsafe_code)]
 
 use crate::method::machine::keep_on;
@@ -95,20 +98,26 @@ const ENDED: usize = 3;
 const DONE: usize = 4;
 
 impl Meeting<'_> {
-    /// Comes back when all are here.
+    /// Calls `connect` when all are here, and returns when all have done so.
     ///
     /// # Errors
-    /// One of them cannot come.
-    pub fn begin(&self) -> Result<()> {
+    /// Another member failed.
+    pub fn begin(&self, connect: impl FnOnce()) -> Result<()> {
+        self.gather(self.members)?;
+        connect();
+        self.gather(2 * self.members)?;
+        self.board[BEGUN].fetch_min(now(), AcqRel);
+        Ok(())
+    }
+
+    /// Waits until members have come here `times` times, all together.
+    fn gather(&self, times: u64) -> Result<()> {
         self.board[HERE].fetch_add(1, AcqRel);
-        while self.board[HERE].load(Acquire) < self.members {
+        let any_failed = || self.board[ABSENT].load(Acquire) > 0;
+        while self.board[HERE].load(Acquire) < times && !any_failed() {
             thread::yield_now();
         }
-        ensure!(
-            self.board[ABSENT].load(Acquire) == 0,
-            "another member failed"
-        );
-        self.board[BEGUN].fetch_min(now(), AcqRel);
+        ensure!(!any_failed(), "another member failed");
         Ok(())
     }
 
@@ -128,7 +137,6 @@ impl Meeting<'_> {
         let done = done.unwrap_or_else(|_| Err(anyhow!("a member panicked")));
         if done.is_err() {
             self.board[ABSENT].store(1, Release);
-            self.board[HERE].fetch_add(1, AcqRel);
         }
         done
     }
@@ -239,7 +247,7 @@ mod tests {
             let anywhere = |_| crate::method::machine::processors().unwrap();
             let work = |number: usize, meeting: &Meeting<'_>| {
                 board[number].store(1, Release);
-                meeting.begin()?;
+                meeting.begin(|| ())?;
                 assert!(board.iter().all(|word| word.load(Acquire) > 0));
                 board[number].fetch_add(1, Release);
                 meeting.end();
@@ -257,7 +265,7 @@ mod tests {
             let board = Board::new(1).unwrap();
             let anywhere = |_| crate::method::machine::processors().unwrap();
             let work = |number: usize, meeting: &Meeting<'_>| {
-                meeting.begin()?;
+                meeting.begin(|| ())?;
                 thread::sleep(Duration::from_millis(5 * number as u64));
                 board[0].fetch_add(1, Release);
                 meeting.end();
@@ -273,7 +281,7 @@ mod tests {
     fn a_member_that_panics_keeps_nobody_waiting() {
         let anywhere = |_| crate::method::machine::processors().unwrap();
         let work = |number: usize, meeting: &Meeting<'_>| {
-            meeting.begin()?;
+            meeting.begin(|| ())?;
             assert_ne!(number, 1, "as planned");
             meeting.end();
             Ok(())
@@ -287,7 +295,7 @@ mod tests {
             let anywhere = |_| crate::method::machine::processors().unwrap();
             let work = |number: usize, meeting: &Meeting<'_>| {
                 ensure!(number != 1, "cannot come");
-                meeting.begin()
+                meeting.begin(|| ())
             };
             assert!(run(kind, 3, &anywhere, &work).is_err());
         }

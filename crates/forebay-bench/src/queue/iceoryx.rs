@@ -3,12 +3,17 @@
 //! Each end has its own node, as it would have in its own program. Subscribers' buffers do not overflow: a publisher that
 //! finds one full waits. It yields the processor 10,000 times and sleeps from then on.
 //!
-//! Invariant: one receiver only. A service delivers each message to every subscriber, where a queue delivers it to one.
+//! Invariants: there is one receiver only, because a service delivers each message to every subscriber, where a queue
+//! delivers it to one. All ends connect before the first message, because a publisher discards what finds no room while
+//! its subscriber is not connected. No end closes before all are done.
 
 use super::rivals::{Receives, Rival, Sends, Shape};
 use anyhow::{Context, Result, bail};
 use iceoryx2::{
-    port::{listener::Listener, notifier::Notifier, publisher::Publisher, subscriber::Subscriber},
+    port::{
+        listener::Listener, notifier::Notifier, publisher::Publisher, subscriber::Subscriber,
+        update_connections::UpdateConnections,
+    },
     prelude::{
         BackpressureStrategy, Config, LogLevel, Node, NodeBuilder, ServiceName, SignalHandlingMode,
         ipc, set_log_level,
@@ -158,6 +163,15 @@ impl<const SLEEPS: bool> Rival for Iceoryx<SLEEPS> {
 }
 
 impl Sends for Sender {
+    fn connect(&mut self) {
+        let connected = self.publisher.update_connections();
+        connected.expect("the subscriber can be reached");
+        if let Some(notifier) = &self.notifier {
+            let connected = notifier.update_connections();
+            connected.expect("the listener can be reached");
+        }
+    }
+
     #[inline(always)]
     fn send(&mut self, message: &[u8]) {
         let sample = self.publisher.loan_slice_uninit(message.len());
@@ -172,6 +186,11 @@ impl Sends for Sender {
 }
 
 impl Receives for Receiver {
+    fn connect(&mut self) {
+        let connected = self.subscriber.update_connections();
+        connected.expect("the publishers can be reached");
+    }
+
     #[inline(always)]
     fn receive<T>(&mut self, see: impl FnOnce(&[u8]) -> T) -> T {
         let mut looks = 0;

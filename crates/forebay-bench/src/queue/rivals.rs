@@ -33,12 +33,16 @@ impl Shape {
 
 /// A sending end.
 pub trait Sends {
+    /// Connects to the receiving ends, which are all open.
+    fn connect(&mut self) {}
     /// Sends a copy of `message`, waiting for room.
     fn send(&mut self, message: &[u8]);
 }
 
 /// A receiving end.
 pub trait Receives {
+    /// Connects to the sending ends, which are all open.
+    fn connect(&mut self) {}
     /// Waits for a message and shows it, where it lies if that can be.
     fn receive<T>(&mut self, see: impl FnOnce(&[u8]) -> T) -> T;
 }

@@ -74,7 +74,10 @@ pub fn sample<R: Rival>(kind: Kind, cpus: Cpus, trips: usize) -> Result<Vec<u64>
             _ => (&back, &there),
         };
         let (mut sender, mut receiver) = (outwards.sender()?, homewards.receiver()?);
-        meeting.begin()?;
+        meeting.begin(|| {
+            sender.connect();
+            receiver.connect();
+        })?;
         for time in &*times {
             if number == 0 {
                 let begun = crew::now();
