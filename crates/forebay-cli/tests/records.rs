@@ -169,7 +169,7 @@ fn what_is_no_record_file_and_what_is_not_there_are_told() {
     let said = text(&output.stderr);
     assert!(said.contains("missing cannot be opened"), "{said}");
     assert!(
-        text(&output.stdout).contains("no block"),
+        text(&output.stdout).contains("are not a block"),
         "the other one is told"
     );
     assert_eq!(records(&["dump", &missing]).status.code(), Some(1));

@@ -19,7 +19,7 @@ fn a_second_file_that_cannot_be_had_ends_the_capture_with_exact_counts() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("a.pcapng1: several files cannot go"),
+        said.contains("a.pcapng1: a series of files can replace only regular files"),
         "{said}"
     );
     let json = summary(&output.stdout);

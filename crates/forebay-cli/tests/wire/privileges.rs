@@ -186,7 +186,7 @@ fn what_another_user_may_for_file_one_it_may_for_file_two_and_no_more() {
             "{said}"
         );
         assert_eq!(json["law_holds"], true, "{json}");
-        assert!(said.contains("whole, under that name"), "{said}");
+        assert!(said.contains("complete under its temporary name"), "{said}");
         let part = load.path("taken.pcapng.part");
         let found = read(File::open(part).unwrap());
         assert_eq!(found.packets.len() as u64, count(&json["written"]));

@@ -59,7 +59,7 @@ use std::{
 /// };
 /// assert!(hourly.validate().is_ok());
 /// let never = Rotation::of("day.pcapng", Names::Dumpcap);
-/// assert!(never.validate().unwrap_err().to_string().contains("when"));
+/// assert!(never.validate().unwrap_err().to_string().contains("no condition ends a file"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rotation {
