@@ -189,7 +189,7 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
     );
 }
 
-/// Reads so many reports, and waits a little; returns the last one.
+/// Reads this number of reports, then waits a little; returns the last one.
 fn at_some_moment(stdout: &mut impl BufRead, dice: &mut Dice) -> String {
     let begun = Instant::now();
     let mut line = String::new();

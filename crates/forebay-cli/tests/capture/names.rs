@@ -16,7 +16,7 @@ fn set_mode(path: &str, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// A capture that writes packets into `path`, some of which are there already.
+/// A capture that writes packets to `path`. Some packets have arrived already.
 fn writing(path: &str) -> Child {
     let child = started(&["-i", "sim:rate=100M", "-U", "--json", "-w", path]);
     while fs::metadata(path).map_or(0, |about| about.len()) < 10_000 {

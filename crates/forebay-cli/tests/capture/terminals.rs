@@ -83,7 +83,7 @@ fn a_terminal_that_is_read_again_shows_the_newest_line_and_all_of_the_end() {
     assert!(has("received =") && !has("written  lost"), "{shown}");
 }
 
-/// A pipe of one page, of which only one end is given away.
+/// A pipe of one page. The caller keeps one end.
 fn small_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
@@ -148,7 +148,7 @@ fn a_summary_that_nobody_reads_ends_with_an_error_and_not_never() {
     assert!(said.contains("received ="), "the rest is told: {said}");
 }
 
-/// What `script` shows on a terminal of so many columns, as rows and as it is.
+/// What `script` shows on a terminal of this width: as rows, and unchanged.
 fn shown(columns: u16, script: &str) -> (Vec<String>, String) {
     let terminal = Terminal::new(columns);
     let script = script.replace("FOREBAY", env!("CARGO_BIN_EXE_forebay"));

@@ -140,7 +140,7 @@ fn a_filter_has_to_make_sense_for_one_of_several_files_only() {
         let vlan = run(&[&args[..], &["vlan"]].concat());
         assert_eq!(law(&summary(&vlan.stdout)), [2, 0, 2]);
     }
-    // For none of them: what is wrong is said, and nothing is made.
+    // For none of them: the error is printed, and nothing is created.
     let output = folder.path("none.pcapng");
     let ran = run(&["-r", &raw, "-r", &raw, "-w", &output, "vlan"]);
     assert_eq!(ran.status.code(), Some(1));

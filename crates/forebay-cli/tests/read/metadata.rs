@@ -50,7 +50,7 @@ fn packet(interface: u32, number: u32, kind: u8, options: &[u8]) -> Vec<u8> {
     [&head[..], &data, options].concat()
 }
 
-/// A file with all that there is, and `many` plain packets behind it.
+/// A file with all that there is, and `many` plain packets after it.
 fn everything(many: u32) -> Vec<u8> {
     let mut file = Built(Vec::new());
     let about = [
@@ -221,7 +221,7 @@ fn a_copy_without_metadata_has_none_and_a_classic_one_says_what_it_lacks() {
     assert!(said.contains(expected), "{said}");
 }
 
-/// Several threads read a large file behind a filter, and hand on most packets without looking at them.
+/// Several threads read a large file with a filter, and hand on most packets without looking at them.
 #[test]
 fn a_large_file_has_the_same_copy_whichever_way_it_is_read() {
     let folder = Folder::new();

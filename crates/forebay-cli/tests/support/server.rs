@@ -103,7 +103,7 @@ pub fn serve_bytes(bytes: impl Into<Vec<u8>>) -> SocketAddr {
     serve(move |client| client.send(&bytes))
 }
 
-/// Starts a server behind TLS whose certificate is for `name`; returns its root in PEM too.
+/// Starts a TLS server whose certificate is for `name`; returns its root in PEM too.
 pub fn serve_tls(
     name: &str,
     answer: impl Fn(&mut Client) + Send + 'static,
@@ -120,7 +120,7 @@ pub fn serve_tls(
     (address, root.pem())
 }
 
-/// Starts a server behind TLS whose certificate, for `name`, is signed by itself and that of an authority, as
+/// Starts a TLS server whose certificate, for `name`, is signed by itself and that of an authority, as
 /// `openssl req -x509` makes it; returns it in PEM too.
 pub fn serve_self_signed(
     name: &str,

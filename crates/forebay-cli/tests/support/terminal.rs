@@ -96,7 +96,7 @@ impl Terminal {
     }
 }
 
-/// The rows that a terminal with so many columns shows in the end: `\r`, `\n` and wrapping, which is all that we use.
+/// The rows that a terminal of this width shows in the end: `\r`, `\n` and wrapping, which is all that we use.
 pub fn rows(shown: &str, columns: usize) -> Vec<String> {
     let mut rows = vec![Vec::new()];
     let mut at = 0;

@@ -186,7 +186,7 @@ impl File {
         let mut file = File::start(stream, name.clone())?;
         loop {
             match file.look() {
-                // Broken before anything is known of it. Otherwise it is told by the first burst, and what is known stands.
+                // Broken before anything is known of it. Otherwise the first burst reports it, and what is known stays.
                 Look::Failed if file.interfaces().is_empty() && file.sections().is_empty() => {
                     return Err(file.failure.take().expect("a failed look says why"));
                 }

@@ -174,7 +174,7 @@ pub(super) fn sift_plain(
                     return None;
                 };
                 if decoder.has_blocks() {
-                    // They are noted by whoever reads the window instead.
+                    // They are noted by the thread that reads the window.
                     decoder.take_blocks();
                     return None;
                 }
