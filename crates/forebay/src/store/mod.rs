@@ -39,6 +39,7 @@
 //! * `writer`: the writer thread, its commands and its counters.
 //! * [`Sink`]: a file, a pipe or several files, and how to truncate and sync it.
 
+mod ahead;
 mod appender;
 mod buffer;
 mod closing;

@@ -14,6 +14,7 @@
 //! place. Errors and the commands that answer them are rare, and bypass the rings.
 
 use super::{
+    ahead::Ahead,
     buffer::{Buffer, Empty, Layout, Piece},
     closing::{Abandon, Counts},
     config::Config,
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    memory::{Filled, MapConfig, Vacant, halves},
+    memory::{Filled, Vacant},
     ring::spsc::{self, Consumer, PopError, Producer},
     sync::{Bell, Park, held},
 };
@@ -228,9 +229,7 @@ pub(super) struct Writer {
     buffers: usize,
     first: usize,
     max_buffers: usize,
-    /// How to create another buffer.
-    whole_buffer_bytes: usize,
-    map: MapConfig,
+    ahead: Ahead,
     place: Place,
 }
 
@@ -307,8 +306,7 @@ impl Writer {
             buffers: config.buffers,
             first: config.buffers,
             max_buffers,
-            whole_buffer_bytes: config.whole_buffer_bytes(),
-            map: config.map(),
+            ahead: Ahead::new(config.whole_buffer_bytes(), config.map(), config.buffers),
             place,
         })
     }
@@ -430,17 +428,13 @@ impl Writer {
         if self.buffers >= self.max_buffers || is_in_vain || !self.is_thread() {
             return None;
         }
-        match halves(self.whole_buffer_bytes, &self.map) {
-            Ok(buffer) => {
-                self.buffers += 1;
-                Some(buffer)
-            }
+        let buffer = self.ahead.take(self.max_buffers - self.buffers);
+        match buffer {
+            Some(_) => self.buffers += 1,
             // The system has no more memory, so this is the limit.
-            Err(_) => {
-                self.max_buffers = self.buffers;
-                None
-            }
+            None => self.max_buffers = self.buffers,
         }
+        buffer
     }
 
     /// The number of buffers.
