@@ -1,6 +1,6 @@
 //! `forebay get`: turns flags into a fetch, and its result into text and an exit code.
 //!
-//! `forebay_net::http` does the work. The body goes to standard output or to a file; everything else to standard error.
+//! `forebay_io::http` does the work. The body goes to standard output or to a file; everything else to standard error.
 
 use crate::{
     args::Get as Flags,
@@ -10,11 +10,11 @@ use crate::{
     usage::Usage,
 };
 use anyhow::{Result, bail};
-use forebay_net::{
+use forebay_io::{
     http::{Answer, Config, Event, Head, Output, Shown, Stop, Url, get},
     pipe::Progress,
-    units,
 };
+use forebay_net::units;
 use std::{
     io::{self, IsTerminal, Write, stderr},
     path::Path,

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let ready = privileges::refuse_to_be_lent().and_then(|()| privileges::keep_for(&args.command));
+    let ready = privileges::reject_setuid().and_then(|()| privileges::keep_for(&args.command));
     let ready = ready.and_then(|()| signals::survive_the_file_size_limit());
     let code = match ready.and_then(|()| run(args.command)) {
         Ok(code) => code,

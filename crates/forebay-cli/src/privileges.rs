@@ -65,7 +65,7 @@ pub fn keep_for(command: &Command) -> Result<()> {
 ///
 /// # Errors
 /// The program was started that way.
-pub fn refuse_to_be_lent() -> Result<()> {
+pub fn reject_setuid() -> Result<()> {
     if geteuid() == getuid() && getegid() == getgid() {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use forebay::queue::{
     Burst, RecvError, Stats,
     shared::{self, Config, Shared},
 };
-use forebay_net::standard;
+use forebay::standard;
 use serde_json::json;
 use std::{
     io::{self, BufRead, ErrorKind, Read, Write},

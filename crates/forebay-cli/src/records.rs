@@ -7,8 +7,8 @@ use crate::{
     output::{self, answer, plain, say, told},
 };
 use anyhow::{Context, Result};
+use forebay::standard;
 use forebay::store::records::{Fault, Reader, Recovered, Shape};
-use forebay_net::standard;
 use serde_json::{Value, json};
 use std::{
     fs::File,

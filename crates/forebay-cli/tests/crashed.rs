@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)] // entering a namespace
 
-use lab::{lab, tool};
+use forebay_testing::lab::{lab, tool};
 use serde_json::Value;
 use std::{
     env,
@@ -26,8 +26,6 @@ use support::{
     has, subcommand, summary, text,
 };
 
-#[path = "../../forebay-net/tests/support/lab.rs"]
-mod lab;
 mod support;
 
 const LIMIT: Duration = Duration::from_secs(300);

@@ -45,7 +45,7 @@ fn numbers(folder: &Folder, count: u64) -> String {
             log.flush().unwrap();
         }
     }
-    assert_eq!(log.close().wait_to_the_end().totals.durable, count);
+    assert_eq!(log.close().finish().totals.durable, count);
     path
 }
 

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::port::{Direction, Frame};
-use forebay::packet::{Desc, Flags, Packet, Refused, Supply};
+use forebay::packet::{AllocPacket, Desc, Flags, Packet, Refused};
 use std::fmt;
 
 /// Copies frames into packets. Implemented for everything that allocates packets: a [`Pool`](forebay::packet::Pool), or an
@@ -75,7 +75,7 @@ impl fmt::Display for NotKept {
 
 impl std::error::Error for NotKept {}
 
-impl<S: Supply> Keep for S {
+impl<S: AllocPacket> Keep for S {
     #[inline]
     fn keep(&mut self, frame: &Frame<'_>) -> Result<Packet, NotKept> {
         let len = frame.data.len();

@@ -2,7 +2,7 @@
 
 use crate::{
     af_packet::{self, AfPacket},
-    file::{File, sift},
+    file::{File, parallel},
     filter::{Filter, View},
     port::{LinkType, Port},
     sim::{Host, Sim, Spec},
@@ -161,7 +161,7 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
         }
         Name::File(path) if path == Path::new("-") => Ok(Box::new(File::stdin()?)),
         Name::File(path) => match &options.filter {
-            Some(filter) => sift::sifted(File::open(path)?, filter),
+            Some(filter) => parallel::filtered(File::open(path)?, filter),
             None => Ok(Box::new(File::open(path)?)),
         },
         Name::Interface(name) => {

@@ -2,14 +2,13 @@
 //!
 //! The functions touch only the descriptors and mappings that they are given. Their callers are [`link`](crate::link) for
 //! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring, [`repair`](crate::repair) to detect other writers
-//! of a file, and [`standard`](crate::standard) to detect standard streams that were closed at the start.
+//! of a file, and [`standard`](forebay::standard) to detect standard streams that were closed at the start.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Converts the C convention of "-1 and errno" to a result.
 fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
@@ -18,32 +17,6 @@ fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
     } else {
         Ok(answer)
     }
-}
-
-/// The standard descriptors that were closed when the program began, one bit each. Written once, before `main`. Relaxed: no other
-/// thread exists at that time.
-static CLOSED: AtomicU8 = AtomicU8::new(0);
-
-/// Records them. The start-up code of the Rust runtime opens `/dev/null` in their place, after which they look open.
-extern "C" fn note_closed() {
-    for number in 0..3 {
-        // SAFETY: passes no memory to the kernel; for a closed descriptor the call only returns an error.
-        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
-        if flags < 0 {
-            CLOSED.fetch_or(1 << number, Ordering::Relaxed);
-        }
-    }
-}
-
-// SAFETY: the section holds pointers to C functions that are called before `main`, with arguments that this one ignores. It
-// uses one system call and one atomic, and nothing of the Rust runtime, which is not yet initialized.
-#[unsafe(link_section = ".init_array")]
-#[used]
-static NOTE_CLOSED: extern "C" fn() = note_closed;
-
-/// Whether descriptor `number`, 0 to 2, was closed when the program began.
-pub(crate) fn was_closed(number: u8) -> bool {
-    CLOSED.load(Ordering::Relaxed) >> number & 1 == 1
 }
 
 /// Opens a socket, closed on exec. A packet socket of protocol 0 receives nothing until it is bound.

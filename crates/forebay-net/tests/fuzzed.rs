@@ -1,18 +1,13 @@
 //! What fuzzing has grown, read again by the checks of its targets.
 
-#[path = "../../../fuzz/fuzz_targets/answering.rs"]
-mod answering;
 #[path = "../../../fuzz/fuzz_targets/decoding.rs"]
 mod decoding;
 #[path = "../../../fuzz/fuzz_targets/filtering.rs"]
 mod filtering;
 
-#[path = "../../forebay/tests/support/replay.rs"]
-mod replay;
-
 /// More than a hundred inputs.
 fn replay(name: &str, check: fn(&[u8])) {
-    replay::replay(env!("CARGO_MANIFEST_DIR"), name, 100, check);
+    forebay_testing::replay::replay(env!("CARGO_MANIFEST_DIR"), name, 100, check);
 }
 
 #[test]
@@ -28,9 +23,4 @@ fn pcapng_files() {
 #[test]
 fn filters() {
     replay("fuzzed-filter.hex", filtering::check);
-}
-
-#[test]
-fn answers() {
-    replay("fuzzed-answer.hex", answering::check);
 }

@@ -42,7 +42,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             println!("{told} durable");
         }
     }
-    let end = log.close().wait_to_the_end();
+    let end = log.close().finish();
     println!(
         "{} accepted, {} written, {} durable",
         end.totals.accepted, end.totals.written, end.totals.durable

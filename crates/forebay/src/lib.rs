@@ -38,15 +38,13 @@ compile_error!(
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("forebay needs 64-bit addresses: its sizes are not checked for less");
 
-#[cfg(test)]
-#[path = "../tests/support/dice.rs"]
-mod dice;
 pub mod error;
 pub mod memory;
 pub mod packet;
 pub mod poll;
 pub mod queue;
 pub mod ring;
+pub mod standard;
 pub mod store;
 pub mod stream;
 pub mod sync;

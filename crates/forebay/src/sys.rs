@@ -19,6 +19,7 @@ pub(crate) mod passing;
 #[cfg(not(loom))]
 pub(crate) mod sealed;
 pub(crate) mod shared;
+pub(crate) mod standard;
 
 use std::{
     fs,

@@ -57,7 +57,7 @@ fn append(mut log: Records<u64>, numbers: std::ops::Range<u64>) {
             log.flush().unwrap();
         }
     }
-    let end = log.close().wait_to_the_end();
+    let end = log.close().finish();
     assert_eq!((end.totals.accepted, end.totals.written), (count, count));
     assert!(end.error.is_none());
 }

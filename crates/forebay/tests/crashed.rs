@@ -9,6 +9,10 @@ use forebay::store::{
     records::{self, Reader, Recovered},
     recover,
 };
+use forebay_testing::{
+    children::{self, FOLDER, Mortal, moments},
+    dice::Dice,
+};
 use std::{
     env,
     fs::{self, File},
@@ -17,12 +21,6 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use support::{
-    children::{self, FOLDER, Mortal, moments},
-    dice::Dice,
-};
-
-mod support;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -322,7 +320,7 @@ fn fill(
             }
         }
     }
-    (log.close().wait_to_the_end(), number)
+    (log.close().finish(), number)
 }
 
 #[test]
@@ -364,7 +362,7 @@ fn filler() {
         while log.append(&entry(number)).is_ok() {
             number += 1;
         }
-        let end = log.close().wait_to_the_end().totals;
+        let end = log.close().finish().totals;
         let found = read(&path);
         assert_eq!((found.records, found.cut), (before.0 + end.written, None));
         assert_eq!(found.bytes, before.1 + end.written_bytes);

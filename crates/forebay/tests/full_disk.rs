@@ -129,7 +129,7 @@ fn a_full_ext4_disk_keeps_all_that_fits() {
         }
     };
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
-    let end = store.close().wait_to_the_end();
+    let end = store.close().finish();
     let found = fs::read(&path).unwrap();
     assert_eq!(found.len() as u64, end.totals.written_bytes);
     assert_eq!(found.len() as u64 / 8, end.totals.written);

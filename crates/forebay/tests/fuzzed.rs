@@ -3,11 +3,8 @@
 #[path = "../../../fuzz/fuzz_targets/recovering.rs"]
 mod recovering;
 
-#[path = "support/replay.rs"]
-mod replay;
-
 #[test]
 fn record_files() {
     let krate = env!("CARGO_MANIFEST_DIR");
-    replay::replay(krate, "fuzzed-records.hex", 20, recovering::check);
+    forebay_testing::replay::replay(krate, "fuzzed-records.hex", 20, recovering::check);
 }

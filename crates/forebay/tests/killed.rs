@@ -6,6 +6,10 @@ use forebay::queue::{
     RecvError,
     shared::{AfterDeath, Config, Shared, attach, create, remove},
 };
+use forebay_testing::{
+    children::{self, Mortal},
+    dice::Dice,
+};
 use std::{
     collections::BTreeMap,
     env,
@@ -15,12 +19,6 @@ use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
-use support::{
-    children::{self, Mortal},
-    dice::Dice,
-};
-
-mod support;
 
 /// Kills in each test: `FOREBAY_KILLS`, or 300 by default.
 fn rounds() -> u32 {

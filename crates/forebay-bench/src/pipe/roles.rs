@@ -6,7 +6,7 @@
 use super::READS;
 use crate::method::process::tell;
 use anyhow::{Context, Result, bail};
-use forebay_net::pipe::{Config, Control, Existing, Input, Output, Pipe, Place};
+use forebay_io::pipe::{Config, Control, Existing, Input, Output, Pipe, Place};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{Errno, read, write},

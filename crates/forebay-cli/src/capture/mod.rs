@@ -13,10 +13,8 @@ use crate::{
     signals::{self, Asked},
 };
 use anyhow::Result;
-use forebay_net::{
-    session::{Control, Event, Progress, Session, Summary},
-    standard,
-};
+use forebay::standard;
+use forebay_net::session::{Control, Event, Progress, Session, Summary};
 use request::Request;
 use std::{process::ExitCode, time::Duration};
 use text::Screen;

@@ -7,6 +7,7 @@ use crate::{
     usage::{Usage, refuse},
 };
 use anyhow::{Context, Result};
+use forebay::standard;
 use forebay::{
     store::{self, Limit, SyncPolicy},
     time::Clock,
@@ -17,7 +18,7 @@ use forebay_net::{
     open::{self, Name, Options},
     port::{LinkType, Port},
     session::{Config, Output, Rotation},
-    standard, units,
+    units,
 };
 use std::{
     fs::File,

@@ -63,7 +63,7 @@ impl Screen {
         if self.quiet {
             return;
         }
-        let (sources, store) = session.got();
+        let (sources, store) = session.info();
         for source in &sources {
             say(&listening(source, self.snaplen));
         }

@@ -11,7 +11,7 @@ pub use escape::{json, plain};
 pub use printer::{finish, hide, keep, report, say, show, start, summary};
 
 use anyhow::{Context, Result};
-use forebay_net::standard;
+use forebay::standard;
 use std::{io, io::Write};
 
 /// The stream for a text.

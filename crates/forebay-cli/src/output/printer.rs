@@ -14,7 +14,7 @@ use super::{
 };
 use crate::signals;
 use anyhow::{Context, Result};
-use forebay_net::standard;
+use forebay::standard;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::{
     collections::VecDeque,

@@ -5,7 +5,8 @@
 //! ```
 
 use super::request::Fields;
-use forebay_net::{pipe::Progress, units};
+use forebay_io::pipe::Progress;
+use forebay_net::units;
 use std::time::Duration;
 
 /// Settings of a line, besides the counts.

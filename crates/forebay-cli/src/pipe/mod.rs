@@ -10,7 +10,7 @@ use crate::{
     signals::{self, Asked},
 };
 use anyhow::Result;
-use forebay_net::pipe::{Control, Pipe};
+use forebay_io::pipe::{Control, Pipe};
 pub use line::Layout;
 pub use request::Fields;
 use request::Request;

@@ -6,10 +6,8 @@ use crate::{
     usage::{Usage, refuse},
 };
 use anyhow::Result;
-use forebay_net::{
-    pipe::{Config, Existing, Hash, Input, Output, Place, split_port},
-    units,
-};
+use forebay_io::pipe::{Config, Existing, Hash, Input, Output, Place, split_port};
+use forebay_net::units;
 use std::{
     ffi::{OsStr, OsString},
     path::Path,

@@ -5,10 +5,8 @@ use super::{
     request::Request,
 };
 use crate::output::{self, Stream, say};
-use forebay_net::{
-    pipe::{Progress, Summary},
-    units,
-};
+use forebay_io::pipe::{Progress, Summary};
+use forebay_net::units;
 use std::{
     io::{IsTerminal, stderr},
     net::SocketAddr,

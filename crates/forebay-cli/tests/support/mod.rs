@@ -2,13 +2,10 @@
 
 #![allow(dead_code)] // each test program uses a part
 
-#[path = "../../../forebay/tests/support/children.rs"]
-pub mod children;
-#[path = "../../../forebay/tests/support/dice.rs"]
-pub mod dice;
-#[path = "../../../forebay-net/tests/support/found.rs"]
-pub mod found;
 pub mod terminal;
+
+#[allow(unused_imports)] // each test program uses a part
+pub use forebay_testing::{children, dice, found};
 
 use serde_json::Value;
 use std::{

@@ -5,8 +5,6 @@
 
 #![allow(unsafe_code)] // entering a namespace
 
-#[path = "../../../forebay-net/tests/support/lab.rs"]
-mod lab;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -16,7 +14,7 @@ mod interfaces;
 mod privileges;
 mod rights;
 
-use lab::tool;
+use forebay_testing::lab::{self, tool};
 use serde_json::Value;
 use std::{
     io::Read,

@@ -65,7 +65,9 @@ mod socket;
 pub use config::Config;
 
 use crate::link::{Link, Netlink};
-use crate::port::{Burst, Counts, Frame, Frames, Got, Interface, LinkType, Outages, Port, Wake};
+use crate::port::{
+    Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, Wake,
+};
 use forebay::{Error, Result};
 use gaps::Gaps;
 use interfaces::{Interfaces, Which};
@@ -440,8 +442,8 @@ impl Port for AfPacket {
         }
     }
 
-    fn got(&self) -> Got {
-        Got {
+    fn info(&self) -> PortInfo {
+        PortInfo {
             backend: "af_packet",
             copy: "mapped ring",
             ring_bytes: self.reader.ring.blocks().total_bytes() as u64,

@@ -1,7 +1,7 @@
 //! Hand-made block images: what the kernel writes, and what it never should.
 
 use super::*;
-use crate::dice::Dice;
+use forebay_testing::dice::Dice;
 use std::sync::atomic::Ordering::Release;
 
 pub(in crate::af_packet) const BLOCKS: Blocks = Blocks {

@@ -10,11 +10,11 @@
 //! ([`Frame::dropped_before`]), and [`Port::recorded`] has the sums its writer left.
 //!
 //! `source` reads without blocking, `packed` unpacks, `window` keeps the bytes in memory;
-//! [`format::read`](crate::format::read) decodes. [`sift`] reads a large file with several threads, where
+//! [`format::read`](crate::format::read) decodes. [`parallel`] reads a large file with several threads, where
 //! only what passes a filter is wanted. Imports `port`, `format` and `filter`.
 
 mod packed;
-pub mod sift;
+pub mod parallel;
 mod source;
 mod window;
 
@@ -22,8 +22,10 @@ use crate::format::{
     Format,
     read::{Decoder, Section, Skipped, Step, Zeros, up_to_there},
 };
-use crate::port::{Block, Burst, Counts, Frame, Frames, Got, Interface, Port, Statistics, Wake};
-use crate::standard;
+use crate::port::{
+    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Statistics, Wake,
+};
+use forebay::standard;
 use forebay::{Error, Result};
 use packed::{Broken, Read, Stream};
 use rustix::{
@@ -35,13 +37,13 @@ use std::{fmt, path::Path};
 use window::Window;
 
 /// Reads without a frame before others get their turn: a file may hold gigabytes of other blocks.
-const MOST_READS: usize = 64;
+const MAX_READS: usize = 64;
 
 /// Bytes of blocks that a burst offers at once.
-const MOST_OFFERED: usize = 128 << 10;
+const MAX_OFFERED: usize = 128 << 10;
 
 /// Where opening a file stops to wait for a description of an interface.
-const MOST_BEFORE_INTERFACES: u64 = 32 << 20;
+const MAX_BEFORE_INTERFACES: u64 = 32 << 20;
 
 /// What failed where the system would not read.
 const READING_ON: &str = "reading on";
@@ -203,7 +205,7 @@ impl File {
     }
 
     fn has_enough_blocks(&self) -> bool {
-        let is_far = self.window.offset() > MOST_BEFORE_INTERFACES;
+        let is_far = self.window.offset() > MAX_BEFORE_INTERFACES;
         self.decoder.has_blocks() && (is_far || !self.interfaces().is_empty())
     }
 
@@ -279,7 +281,7 @@ impl File {
         if self.is_over {
             return Look::End;
         }
-        for _ in 0..MOST_READS {
+        for _ in 0..MAX_READS {
             let begin = self.window.begin;
             let record = loop {
                 match self.decoder.next(self.window.data()) {
@@ -287,7 +289,7 @@ impl File {
                     Ok(Step::Other(len) | Step::Described(len)) => {
                         self.window.begin += len;
                         // As many as a burst may offer: they are in memory until then.
-                        if self.decoder.has_blocks() && self.window.begin - begin > MOST_OFFERED {
+                        if self.decoder.has_blocks() && self.window.begin - begin > MAX_OFFERED {
                             return Look::Again;
                         }
                     }
@@ -541,8 +543,8 @@ impl Port for File {
         *self.decoder.recorded().get(interface as usize)?
     }
 
-    fn got(&self) -> Got {
-        Got {
+    fn info(&self) -> PortInfo {
+        PortInfo {
             backend: "file",
             copy: self.stream.copy(),
             ring_bytes: 0,

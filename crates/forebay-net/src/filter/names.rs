@@ -12,7 +12,7 @@ use std::{
 };
 
 /// The maximum number of different host names in one expression. Each may cost a lookup over the network.
-const MOST_HOSTS: usize = 256;
+const MAX_HOSTS: usize = 256;
 
 /// Resolves names, and caches the results.
 pub(super) struct Names {
@@ -65,10 +65,10 @@ impl Names {
         if let Some(known) = hosts.get(name) {
             return Ok(known.clone());
         }
-        if hosts.len() == MOST_HOSTS {
+        if hosts.len() == MAX_HOSTS {
             return Err(format!(
-                "'{name}' is host name number {}; the maximum is {MOST_HOSTS}, so write addresses",
-                MOST_HOSTS + 1
+                "'{name}' is host name number {}; the maximum is {MAX_HOSTS}, so write addresses",
+                MAX_HOSTS + 1
             ));
         }
         // A name that the resolver does not accept is unknown.

@@ -19,7 +19,7 @@ pub(super) enum About {
 }
 
 /// The most bytes of the options of one packet, interface or section that are copied.
-pub(crate) const MOST_OPTIONS: usize = 64 << 10;
+pub(crate) const MAX_OPTIONS: usize = 64 << 10;
 
 const COMMENT: u16 = 1;
 /// Custom options, text and bytes, to be copied and not to be copied.
@@ -127,7 +127,7 @@ impl<'a> Copied<'a> {
             };
             let whole = 4 + padded(len);
             match numbers {
-                Some(numbers) if self.bytes + whole <= MOST_OPTIONS => {
+                Some(numbers) if self.bytes + whole <= MAX_OPTIONS => {
                     self.bytes += whole;
                     return Some((code, value, numbers));
                 }

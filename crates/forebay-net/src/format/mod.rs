@@ -85,7 +85,7 @@ impl Format {
     pub fn longest_record(self, snaplen: u32, copies: bool) -> usize {
         // Either of our headers before a frame, options and padding included, is below 64 bytes.
         let longest = pcapng::LONGEST_DESCRIPTION.max(snaplen as usize + 64);
-        longest + if copies { copied::MOST_OPTIONS } else { 0 }
+        longest + if copies { copied::MAX_OPTIONS } else { 0 }
     }
 
     /// What the store must know of this format.

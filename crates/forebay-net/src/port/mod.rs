@@ -43,7 +43,7 @@
 //!     fn counts(&mut self) -> Counts {
 //!         Counts { received: self.frames.len() as u64, dropped: Some(0), interface_dropped: None, filtered: Some(0) }
 //!     }
-//!     fn got(&self) -> Got { Got { backend: "listed", waits: true, ..Got::default() } }
+//!     fn info(&self) -> PortInfo { PortInfo { backend: "listed", waits: true, ..PortInfo::default() } }
 //! }
 //!
 //! let interface = Interface { name: "list".into(), ..Interface::default() };
@@ -342,7 +342,7 @@ pub struct Statistics {
 
 /// The actual properties of an open port, which may differ from the requested ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Got {
+pub struct PortInfo {
     /// The backend: `sim`, `af_packet`.
     pub backend: &'static str,
     /// How frames are delivered: `generated`, `mapped ring`.
@@ -410,5 +410,5 @@ pub trait Port: Send {
     }
 
     /// The actual properties of the open port.
-    fn got(&self) -> Got;
+    fn info(&self) -> PortInfo;
 }

@@ -88,7 +88,7 @@ impl Feed {
     pub fn new(port: Box<dyn Port>, filter: Option<&Filter>) -> Self {
         Feed {
             programs: filter
-                .filter(|_| !port.got().filters)
+                .filter(|_| !port.info().filters)
                 .map(|filter| Programs::new(filter.clone())),
             lanes: Vec::new(),
             taken: 0,
@@ -97,7 +97,7 @@ impl Feed {
             refused: 0,
             odd: Odd::default(),
             told: Share::default(),
-            in_turn: port.got().in_turn,
+            in_turn: port.info().in_turn,
             has_ended: false,
             outages_told: (0, false),
             port,

@@ -267,7 +267,7 @@ impl Intake {
 
     /// Whether every source waits for us, so that a full store loses nothing.
     pub fn all_wait(&self) -> bool {
-        self.feeds.iter().all(|feed| feed.port.got().waits)
+        self.feeds.iter().all(|feed| feed.port.info().waits)
     }
 
     /// Detaches all ports. From here on, an error of a port ends that port. Returns the errors of ports that could not be
@@ -343,7 +343,7 @@ impl Intake {
             progress.accepted_bytes = writing.accepted_bytes;
             progress.file = writing.course().map_or(0, |course| course.number());
             progress.fill = writing.store.fill_level();
-            let all = writing.store.got().limit_bytes as f64;
+            let all = writing.store.info().limit_bytes as f64;
             progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;
         }
         progress
@@ -427,14 +427,14 @@ impl Intake {
             .map(|feed| Source {
                 name: feed.port.name().to_owned(),
                 interfaces: feed.port.interfaces().to_vec(),
-                got: feed.port.got(),
+                got: feed.port.info(),
                 outages: feed.port.outages(),
             })
             .collect()
     }
 
-    pub fn store_got(&self) -> Option<store::Got> {
-        self.writing.as_ref().map(|writing| writing.store.got())
+    pub fn store_got(&self) -> Option<store::StoreInfo> {
+        self.writing.as_ref().map(|writing| writing.store.info())
     }
 
     pub fn into_writing(self) -> Option<Writing> {

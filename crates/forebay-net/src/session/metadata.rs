@@ -3,7 +3,7 @@
 use crate::{
     format::{
         Format,
-        copied::{MOST_OPTIONS, common_options, left_of_options, option, push_option},
+        copied::{MAX_OPTIONS, common_options, left_of_options, option, push_option},
     },
     port::{Block, BlockKind, InFile, InSection, Interface, Left},
 };
@@ -17,7 +17,7 @@ use std::{
 const IF_OS: u16 = 12;
 const IF_HARDWARE: u16 = 15;
 /// The maximum bytes of blocks that every file of a series repeats at its beginning.
-const MOST_SHARED: usize = 16 << 20;
+const MAX_SHARED: usize = 16 << 20;
 /// Separates our name from the name of the program that wrote the original.
 const COPIED_FROM: &str = "; copied from ";
 
@@ -132,7 +132,7 @@ impl Metadata {
         if !self.is_told(section) {
             let (common, others) = common_options(&section.options);
             left += others;
-            match copied.options.len() + common.len() > MOST_OPTIONS {
+            match copied.options.len() + common.len() > MAX_OPTIONS {
                 true => left += left_of_options(&common),
                 false => copied.options.extend(common),
             }
@@ -154,7 +154,7 @@ impl Metadata {
     /// Whether this block fits among those that every file of a series repeats.
     pub fn has_room_for(&mut self, block: &Block) -> bool {
         let bytes = self.shared_bytes + block.bytes.len();
-        let has_room = bytes <= MOST_SHARED;
+        let has_room = bytes <= MAX_SHARED;
         if has_room {
             self.shared_bytes = bytes;
         }

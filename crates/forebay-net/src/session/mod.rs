@@ -162,7 +162,7 @@ impl Session {
         let name = output.name();
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
         let only_reads = feeds.iter().all(|feed| feed.in_turn);
-        let reads_ahead = feeds.iter().all(|feed| feed.port.got().reads_ahead);
+        let reads_ahead = feeds.iter().all(|feed| feed.port.info().reads_ahead);
         let writing = Writing::open(
             output,
             &interfaces,
@@ -188,7 +188,7 @@ impl Session {
     }
 
     /// The properties of each port, and of the store if there is an output.
-    pub fn got(&self) -> (Vec<Source>, Option<store::Got>) {
+    pub fn info(&self) -> (Vec<Source>, Option<store::StoreInfo>) {
         (self.intake.sources(), self.intake.store_got())
     }
 

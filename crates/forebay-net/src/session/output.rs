@@ -3,7 +3,7 @@
 use super::{
     Config, Control, Event,
     metadata::{Metadata, split_secrets},
-    rotation::{self, Compressor, Course, Register, Rotation, Step},
+    rotation::{self, Compressor, Reports, Rotation, SeriesState, Step},
 };
 use crate::{
     format::{Described, Format, copied::left_of_packet},
@@ -70,8 +70,8 @@ pub(super) struct Writing {
     metadata: Metadata,
     limits: Limits,
     /// The state of a series of files, if there is one.
-    course: Option<Course>,
-    register: Register,
+    course: Option<SeriesState>,
+    register: Reports,
     compressor: Option<Compressor>,
 }
 
@@ -121,7 +121,7 @@ impl Writing {
             store_config.check()?;
         }
         let mut limits = Limits::new(config.file_bytes, None);
-        let register = Register::default();
+        let register = Reports::default();
         let (mut course, mut compressor) = (None, None);
         let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
@@ -134,7 +134,7 @@ impl Writing {
             Output::Series(rotation) => {
                 limits = Limits::new(rotation.bytes, rotation.packets);
                 let (now, wall) = (clock.now(), clock.wall_now());
-                course = Some(Course::new(&rotation, register.clone(), now, wall)?);
+                course = Some(SeriesState::new(&rotation, register.clone(), now, wall)?);
                 let shelf = rotation::shelf(&rotation, register.clone(), config.store.sync)?;
                 compressor = shelf.1;
                 Box::new(store::Files::open(shelf.0)?)
@@ -398,20 +398,20 @@ impl Writing {
     }
 
     /// The series, if there is one.
-    pub fn course(&mut self) -> Option<&mut Course> {
+    pub fn course(&mut self) -> Option<&mut SeriesState> {
         self.course.as_mut()
     }
 
     /// Whether the output is between two files.
     #[inline]
     pub fn is_turning(&self) -> bool {
-        self.course.as_ref().is_some_and(Course::is_turning)
+        self.course.as_ref().is_some_and(SeriesState::is_turning)
     }
 
     /// Whether another file can follow. A classic file without an interface cannot even begin, so it continues.
     pub fn may_turn(&self) -> bool {
         let can_end = self.known > 0 || self.format == Format::Pcapng;
-        can_end && self.course.as_ref().is_some_and(Course::may_turn)
+        can_end && self.course.as_ref().is_some_and(SeriesState::may_turn)
     }
 
     /// Ends this file with `statistics` and registers the next one; [`settle`](Self::settle) performs the steps.
@@ -457,7 +457,7 @@ impl Writing {
     }
 
     /// The files so far: the only one, or the complete ones of a series.
-    pub fn register(&self) -> Register {
+    pub fn register(&self) -> Reports {
         self.register.clone()
     }
 

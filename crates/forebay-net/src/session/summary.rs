@@ -5,7 +5,7 @@
 use super::Files;
 use crate::{
     ledger::Ledger,
-    port::{Got, Interface, Left, LinkType, Odd, Outages},
+    port::{Interface, Left, LinkType, Odd, Outages, PortInfo},
 };
 use forebay::{Error, poll::Modes, store};
 use std::time::Duration;
@@ -113,7 +113,7 @@ pub struct Source {
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
     /// The properties of the open port.
-    pub got: Got,
+    pub got: PortInfo,
     /// Outages of its interface. Packets of these times are not in the ledger.
     pub outages: Outages,
 }
@@ -175,7 +175,7 @@ pub struct Summary {
     /// The ports.
     pub sources: Vec<Source>,
     /// The store, if there is an output.
-    pub store: Option<store::Got>,
+    pub store: Option<store::StoreInfo>,
     /// A second stop gave up packets.
     pub abandoned: bool,
     /// A second stop gave up the last sync: everything is written, but a power failure may lose it.

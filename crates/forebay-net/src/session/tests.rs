@@ -2,14 +2,11 @@
 
 use super::*;
 use crate::open;
-use found::{Found, read};
+use forebay_testing::found::{Found, read};
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
-
-#[path = "../../tests/support/found.rs"]
-mod found;
 
 /// A separate path for each test, removed at its end.
 struct Scratch(PathBuf);
@@ -306,8 +303,8 @@ impl Port for Fragile {
     fn counts(&mut self) -> crate::port::Counts {
         self.card.counts()
     }
-    fn got(&self) -> crate::port::Got {
-        self.card.got()
+    fn info(&self) -> crate::port::PortInfo {
+        self.card.info()
     }
 }
 

@@ -21,7 +21,7 @@ pub use pace::Sizes;
 pub use spec::{Host, Rate, Spec, Stall};
 
 use crate::port::{
-    Burst, Counts, Direction, Frame, Frames, Got, Interface, LinkType, Port, Resolution, Wake,
+    Burst, Counts, Direction, Frame, Frames, Interface, LinkType, Port, PortInfo, Resolution, Wake,
 };
 use card::Card;
 use forebay::{Result, time::Clock};
@@ -197,8 +197,8 @@ impl Port for Sim {
         }
     }
 
-    fn got(&self) -> Got {
-        Got {
+    fn info(&self) -> PortInfo {
+        PortInfo {
             backend: "sim",
             copy: "generated in place",
             ring_bytes: 0,

@@ -1,7 +1,7 @@
 //! The card's arithmetic against a card that simulates every frame.
 
 use super::{pace::Pace, *};
-use crate::dice::Dice;
+use forebay_testing::dice::Dice;
 use std::{collections::VecDeque, time::Duration};
 
 /// The slow card: one step for each arrival, stall edge or poll.

@@ -6,7 +6,7 @@ use forebay::{store, time::Clock};
 use forebay_net::{
     file::{
         File,
-        sift::{Config as Sift, Sifted},
+        parallel::{Config as Sift, ParallelFile},
     },
     filter::Filter,
     ledger::Ledger,
@@ -124,7 +124,7 @@ fn run_of(big: bool, records: &[Record]) -> Option<usize> {
     };
     let bytes = file(big, &[records, &[Record::plain(1)]].concat());
     let opened = File::from_stream(in_memory(&bytes), "capture").unwrap();
-    let mut port = Sifted::new(opened, &filter, &config).unwrap();
+    let mut port = ParallelFile::new(opened, &filter, &config).unwrap();
     loop {
         assert!(!matches!(port.arm().unwrap(), Wake::End));
         let mut burst = port.receive(256).unwrap();
@@ -183,7 +183,7 @@ fn a_window_whose_packets_all_lie_side_by_side_is_lent_as_a_whole() {
         // The last window of a file is read otherwise, so another follows.
         let bytes = file(false, &[&records[..], &[Record::plain(61)]].concat());
         let opened = File::from_stream(in_memory(&bytes), "capture").unwrap();
-        let mut port = Sifted::new(opened, &filter.parse().unwrap(), &config).unwrap();
+        let mut port = ParallelFile::new(opened, &filter.parse().unwrap(), &config).unwrap();
         let mut lent = Vec::new();
         while !matches!(port.arm().unwrap(), Wake::End) {
             // However small the budget.
@@ -353,7 +353,7 @@ proptest! {
         let opened = || File::from_stream(in_memory(&bytes), "capture").unwrap();
         let one = outcome(vec![Box::new(opened())], config.clone());
         let sift = Sift { threads: 2, window_bytes };
-        let many = outcome(vec![Box::new(Sifted::new(opened(), &filter, &sift).unwrap())], config);
+        let many = outcome(vec![Box::new(ParallelFile::new(opened(), &filter, &sift).unwrap())], config);
         prop_assert!(one.2.is_none() && many.2.is_none());
         prop_assert_eq!(one.1, many.1);
         prop_assert!(one.0 == many.0, "the bytes differ");
@@ -402,7 +402,7 @@ proptest! {
         let opened = |bytes: &Vec<u8>| open(bytes).unwrap();
         let one = outcome(all.iter().map(|bytes| Box::new(opened(bytes)) as Box<dyn Port>).collect(), config.clone());
         let sift = Sift { threads: 2, window_bytes };
-        let sifted = |bytes| Box::new(Sifted::new(opened(bytes), &filter, &sift).unwrap()) as Box<dyn Port>;
+        let sifted = |bytes| Box::new(ParallelFile::new(opened(bytes), &filter, &sift).unwrap()) as Box<dyn Port>;
         let many = outcome(all.iter().map(sifted).collect(), config);
         prop_assert_eq!(one.2, many.2);
         prop_assert_eq!(one.1, many.1);

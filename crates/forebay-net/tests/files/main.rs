@@ -2,7 +2,7 @@
 //! dialect, however the bytes come, and wherever the file breaks off.
 //!
 //! `oracles` holds it against tcpdump and tshark on files that others made, `composed` against bytes
-//! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles, `sifted`
+//! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles, `parallel`
 //! holds several threads against one, and `copied` what is written then.
 
 #![allow(missing_docs)] // the helpers of a test
@@ -10,11 +10,9 @@
 mod blocks;
 mod composed;
 mod copied;
-#[path = "../../../forebay/tests/support/dice.rs"]
-mod dice;
 mod hostile;
 mod oracles;
-mod sifted;
+mod parallel;
 mod streams;
 
 use forebay_net::{

@@ -3,8 +3,8 @@
 //! Where the files (`../shared/data`) or a tool are missing it is said as `skipped: needs …`.
 
 use super::{Packet, Reading, open, read};
-use crate::dice::Dice;
 use forebay_net::port::Port;
+use forebay_testing::dice::Dice;
 use pcap_parser::{PcapBlockOwned, PcapError, traits::PcapReaderIterator};
 use std::{
     path::{Path, PathBuf},

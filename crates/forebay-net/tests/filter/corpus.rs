@@ -1,7 +1,7 @@
 //! Packets of every kind that filters distinguish, the same in every run.
 
 use super::layers::*;
-use crate::dice::Dice;
+use forebay_testing::dice::Dice;
 
 /// A packet as in a file: its kept bytes, and its length on the wire.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! Link types whose packets start with a capture header: `link[…]` counts after it, as in tcpdump.
 
-use crate::{Corpus, compiled, corpus::Packet, dice::Dice, oracle, oracle_is_there};
+use crate::{Corpus, compiled, corpus::Packet, oracle, oracle_is_there};
+use forebay_testing::dice::Dice;
 
 const EXPRESSIONS: [&str; 9] = [
     "link[0] = 0x80",

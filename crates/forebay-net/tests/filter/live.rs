@@ -2,14 +2,14 @@
 //! interface and one with ours. In received frames, the kernel has moved the outer VLAN tag to metadata; in frames that this
 //! machine sends, the tag is still in the data.
 
-use crate::lab::{lab, tool};
 use crate::oracle::{SNAPLEN, answer};
-use crate::sender::Sender;
 use crate::tap::Tap;
 use crate::{corpus, expressions};
 use forebay_net::filter::bpf::{Instruction, Program, code};
 use forebay_net::filter::{Filter, View};
 use forebay_net::port::LinkType;
+use forebay_testing::lab::{lab, tool};
+use forebay_testing::sender::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Bytes sent before the sockets are read; less than the smallest socket buffer.

@@ -1,28 +1,21 @@
 //! Compares filters with tcpdump, expression by expression: the packets of a corpus that each accepts, the expressions that each
 //! rejects, the printed programs, and the same programs in the kernel on a live interface.
 //!
-//! Needs `tcpdump`; live tests also need what [`lab`] needs. A test whose needs are missing prints `skipped: needs …`; with
+//! Needs `tcpdump`; live tests also need what `forebay_testing::lab` needs. A test whose needs are missing prints `skipped: needs …`; with
 //! `CI=true` in the environment it fails.
 
 mod corpus;
-#[path = "../../../forebay/tests/support/dice.rs"]
-mod dice;
 mod expressions;
 mod headers;
-#[allow(unsafe_code)]
-#[path = "../support/lab.rs"]
-mod lab;
 mod layers;
 mod live;
 mod oracle;
-#[allow(dead_code, unsafe_code)]
-#[path = "../support/sender.rs"]
-mod sender;
 mod tap;
 
 use corpus::Packet;
 use forebay_net::filter::{self, Filter, View, bpf::Program};
 use forebay_net::port::LinkType;
+use forebay_testing::lab;
 use oracle::{LINKS, SNAPLEN};
 use std::path::PathBuf;
 

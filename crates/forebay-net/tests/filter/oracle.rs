@@ -1,7 +1,7 @@
 //! Runs tcpdump for its verdicts and its programs.
 
 use crate::corpus::Packet;
-use crate::lab::tool;
+use forebay_testing::lab::tool;
 use std::path::Path;
 use std::process::Output;
 

@@ -1,9 +1,9 @@
 //! Shared by the live tests of the port: the laboratory, a sender, and a reader.
 
-mod lab;
-pub mod sender;
-
-pub use lab::{carries, classic, ip, lab, skip, tool};
+pub use forebay_testing::{
+    lab::{carries, classic, ip, lab, skip, tool},
+    sender,
+};
 
 use forebay_net::af_packet::AfPacket;
 use forebay_net::port::{Frame, Port, Wake};

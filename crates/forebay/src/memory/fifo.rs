@@ -10,7 +10,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{MapConfig, Mirror, copy_in, copy_out, seldom, settle_views};
+use super::{MapConfig, Mirror, cold_path, copy_in, copy_out, view_barrier};
 use crate::Result;
 use std::{fmt, slice};
 
@@ -188,14 +188,14 @@ impl Fifo {
     /// Start of the content. Reads after this call see writes through either view.
     #[inline(always)]
     fn first(&self) -> *const u8 {
-        settle_views(self.base);
+        view_barrier(self.base);
         self.base.wrapping_add(self.head)
     }
 
     /// End of the content, in either view.
     #[inline(always)]
     fn tail(&self) -> *mut u8 {
-        settle_views(self.base);
+        view_barrier(self.base);
         self.base.wrapping_add(self.head + self.len)
     }
 
@@ -203,7 +203,7 @@ impl Fifo {
     #[inline(always)]
     fn up_to(&self, n: usize) -> usize {
         if n > self.len {
-            seldom();
+            cold_path();
             return self.len;
         }
         n

@@ -9,7 +9,7 @@
 //!
 //! **Two views.** The compiler may treat `base[i]` and `base[i + len]` as different bytes. It did, and returned a stale value
 //! (`tests/two_views.rs` shows it). The rule is therefore: a store through one view is like a write by another thread to the
-//! other view. It becomes visible at the next point that the compiler cannot analyse. `settle_views` is such a point.
+//! other view. It becomes visible at the next point that the compiler cannot analyse. `view_barrier` is such a point.
 #![allow(unsafe_code)]
 
 use super::{HugePages, MapConfig, populate, refused, whole_pages};
@@ -26,7 +26,7 @@ const ON: &str = "mirrored memory";
 /// The assembly gets the address, and the compiler must assume that it accesses the memory. So no value read before it is
 /// reused for a read after it, and no write is moved across it.
 #[inline(always)]
-pub(crate) fn settle_views(base: *const u8) {
+pub(crate) fn view_barrier(base: *const u8) {
     #[cfg(not(miri))]
     // SAFETY: a comment is no instruction: no register is changed, no stack used.
     unsafe {
@@ -182,7 +182,7 @@ impl Mirror {
             self.len
         );
         let base = self.base().as_ptr();
-        settle_views(base);
+        view_barrier(base);
         base.wrapping_add(at)
     }
 }

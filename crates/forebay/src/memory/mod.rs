@@ -14,25 +14,25 @@
 //! [`Fifo`] are not mapped in the child: it gets `SIGSEGV` if it touches their bytes, and it must not drop them, because that
 //! might unmap memory that it mapped at that address later. No call here is async-signal-safe.
 
+mod cold_path;
 mod copy;
 mod fifo;
 mod fill;
 mod lines;
 mod mirror;
 mod region;
-mod seldom;
 
 #[cfg(all(test, not(miri)))]
 mod tests;
 
+pub(crate) use cold_path::cold_path;
 pub(crate) use copy::{copy_in, copy_out};
 pub use fifo::Fifo;
 pub(crate) use fill::{Filled, Reservation, Vacant, halves};
 pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;
-pub(crate) use mirror::settle_views;
+pub(crate) use mirror::view_barrier;
 pub use region::Region;
-pub(crate) use seldom::seldom;
 
 use crate::{Error, Result, sys};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::dice::Dice;
+use forebay_testing::dice::Dice;
 use std::{
     env,
     fs::{self, File},

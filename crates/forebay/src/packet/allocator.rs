@@ -7,7 +7,7 @@
 //!   Allocator (thread 2) │ magazine                   │ ◀──lock── │ Pool │ ◀── returns ◀── any thread, without a lock
 //! ```
 
-use super::{Counts, Foreign, Handle, Leaks, Packet, Pool, PoolConfig, Supply};
+use super::{AllocPacket, Counts, Handle, Leaks, Packet, Pool, PoolConfig, WrongPool};
 use crate::{
     Result,
     sync::{Arc, held},
@@ -153,7 +153,7 @@ impl Allocator {
         }
         let mut pool = self.shared.lock();
         for packet in self.magazine.drain(..) {
-            if let Err(Foreign(packet)) = pool.put_back(packet) {
+            if let Err(WrongPool(packet)) = pool.put_back(packet) {
                 drop(packet);
             }
         }
@@ -168,7 +168,7 @@ impl Drop for Allocator {
 
 impl super::pool::sealed::Sealed for Allocator {}
 
-impl Supply for Allocator {
+impl AllocPacket for Allocator {
     #[inline]
     fn take(&mut self) -> Option<Packet> {
         Allocator::take(self)

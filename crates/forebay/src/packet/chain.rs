@@ -10,8 +10,8 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Packet, Refused, Supply, chains,
-    returns::NONE,
+    AllocPacket, Desc, Packet, Refused, local_cache,
+    remote_free::NONE,
     shared::{Cold, PoolRef, Shared},
 };
 use std::{iter::FusedIterator, mem, ptr, slice};
@@ -48,7 +48,7 @@ impl Packet {
     ///
     /// # Errors
     /// The packet is shared; it would be too long; no slot is free; or the slots are of another pool.
-    pub fn append(&mut self, supply: &mut impl Supply, bytes: &[u8]) -> Result<(), Refused> {
+    pub fn append(&mut self, supply: &mut impl AllocPacket, bytes: &[u8]) -> Result<(), Refused> {
         self.alone()?;
         if bytes.len() > (Desc::MAX_LEN - self.len()) as usize {
             return Err(Refused::TooLong);
@@ -87,7 +87,11 @@ impl Packet {
     }
 
     /// Copies `bytes` into slots of our pool.
-    fn further_slots(&self, supply: &mut impl Supply, bytes: &[u8]) -> Result<Further, Refused> {
+    fn further_slots(
+        &self,
+        supply: &mut impl AllocPacket,
+        bytes: &[u8],
+    ) -> Result<Further, Refused> {
         let mut further = Further {
             pool: self.pool,
             first: NONE,
@@ -199,7 +203,7 @@ pub(super) fn give_parts(pool: PoolRef, mut next: u32) {
     while next != NONE {
         let part = next;
         next = pool.facts(part).load().next;
-        chains::give(pool, part);
+        local_cache::give(pool, part);
     }
 }
 

@@ -26,7 +26,7 @@ use super::{Desc, Facts, Flags};
 ///     *flags = if len > 64 { Flags::VALID } else { Flags::default() };
 /// }
 /// assert_eq!(columns.get(1), Some(Desc::new(&Facts { len: 1514, port: 3, flags: Flags::VALID, ..Facts::default() })?));
-/// # Ok::<(), forebay::packet::Unfit>(())
+/// # Ok::<(), forebay::packet::DoesNotFit>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {

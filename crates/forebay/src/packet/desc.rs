@@ -13,7 +13,7 @@
 //! Lengths go up to 1,048,575, so jumbo frames and frames merged by GRO (up to 512 KiB) fit; slots go up to 1,048,575, pools
 //! and ports up to 255. Time wraps after 78 hours and is reconstructed from a reference less than 39 hours away.
 
-use super::Unfit;
+use super::DoesNotFit;
 
 const TARGET: &str = "a descriptor of 16 bytes";
 const TIME_BITS: u32 = 48;
@@ -103,7 +103,7 @@ pub struct Facts {
 /// assert_eq!((desc.len(), desc.slot(), desc.port()), (9000, 7, 3));
 /// assert_eq!(desc.facts(), facts);
 /// assert_eq!(size_of::<Desc>(), 16);
-/// # Ok::<(), forebay::packet::Unfit>(())
+/// # Ok::<(), forebay::packet::DoesNotFit>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C, align(16))]
@@ -125,9 +125,9 @@ impl Desc {
     /// # Errors
     /// A length or a slot above 1,048,575.
     #[inline]
-    pub fn new(facts: &Facts) -> Result<Desc, Unfit> {
-        Unfit::check_bits(TARGET, "length", facts.len.into(), LEN_BITS)?;
-        Unfit::check_bits(TARGET, "slot", facts.slot.into(), SLOT_BITS)?;
+    pub fn new(facts: &Facts) -> Result<Desc, DoesNotFit> {
+        DoesNotFit::check_bits(TARGET, "length", facts.len.into(), LEN_BITS)?;
+        DoesNotFit::check_bits(TARGET, "slot", facts.slot.into(), SLOT_BITS)?;
         Ok(Desc {
             told: low(facts.time_ns, TIME_BITS)
                 | u64::from(facts.port) << PORT_AT
@@ -188,7 +188,7 @@ impl Desc {
     /// let hours_ns = 3_600_000_000_000;
     /// assert_eq!(desc.time_near(time_ns + 38 * hours_ns), time_ns);
     /// assert_eq!(desc.time_near(time_ns - 38 * hours_ns), time_ns);
-    /// # Ok::<(), forebay::packet::Unfit>(())
+    /// # Ok::<(), forebay::packet::DoesNotFit>(())
     /// ```
     #[inline]
     pub fn time_near(&self, reference_ns: u64) -> u64 {

@@ -47,19 +47,19 @@
 
 mod allocator;
 mod chain;
-mod chains;
 mod columns;
 mod desc;
+mod does_not_fit;
 pub mod layouts;
+mod local_cache;
 #[allow(clippy::module_inception)] // the module is named after its main type
 mod packet;
 mod packet_desc;
 mod pool;
 mod references;
-mod returns;
+mod remote_free;
 mod shared;
 mod slots;
-mod unfit;
 
 #[cfg(test)]
 mod models;
@@ -72,11 +72,11 @@ mod tests;
 
 pub use allocator::{Allocator, SharedPool};
 pub use chain::Parts;
-pub use chains::return_idle;
 pub use columns::{Columns, View, ViewMut};
 pub use desc::{Desc, Facts, Flags};
+pub use does_not_fit::{Bound, DoesNotFit};
+pub use local_cache::return_idle;
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;
-pub use pool::{Counts, Foreign, Handle, Leaks, Pool, PoolConfig, Supply};
+pub use pool::{AllocPacket, Counts, Handle, Leaks, Pool, PoolConfig, WrongPool};
 pub use slots::Slots;
-pub use unfit::{Bound, Unfit};

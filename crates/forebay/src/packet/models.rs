@@ -5,7 +5,7 @@
 
 use super::{
     references::References,
-    returns::{Chain, NONE, Returns},
+    remote_free::{Chain, NONE, Returns},
     shared::{Cold, SlotFacts},
 };
 use crate::sync::{Arc, model, thread};

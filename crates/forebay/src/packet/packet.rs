@@ -16,10 +16,10 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Flags, PacketDesc, Supply,
+    AllocPacket, Desc, Flags, PacketDesc,
     chain::give_parts,
-    chains,
-    returns::NONE,
+    local_cache,
+    remote_free::NONE,
     shared::{Cold, Place, PoolRef, SlotFacts},
 };
 use std::{
@@ -533,7 +533,7 @@ impl Packet {
     ///
     /// # Errors
     /// No slot is free; the packet goes on sharing.
-    pub fn unshare(&mut self, supply: &mut impl Supply) -> Result<(), Refused> {
+    pub fn unshare(&mut self, supply: &mut impl AllocPacket) -> Result<(), Refused> {
         if !self.is_shared() {
             return Ok(());
         }
@@ -645,14 +645,14 @@ impl Packet {
 #[inline]
 pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
     give_parts(pool, next);
-    chains::give(pool, slot);
+    local_cache::give(pool, slot);
 }
 
 /// Releases a packet's slots. Takes numbers, not the packet, so that a packet in a loop can live in registers.
 #[inline(never)]
 fn let_go(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
     match next {
-        NONE if !may_be_shared => chains::give(pool, slot),
+        NONE if !may_be_shared => local_cache::give(pool, slot),
         _ => let_go_if_last(pool, slot, next),
     }
 }

@@ -12,7 +12,7 @@
 use super::{
     Desc, Flags,
     packet::{Packet, release_slots},
-    returns::NONE,
+    remote_free::NONE,
     shared::PoolRef,
 };
 use std::{mem, ops::Deref};

@@ -17,9 +17,10 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Packet, PacketDesc, chains,
+    Desc, Packet, PacketDesc,
     layouts::{Layout, Payloads},
-    returns::NONE,
+    local_cache,
+    remote_free::NONE,
     shared::{PoolRef, Shared},
     slots::Slots,
 };
@@ -139,17 +140,17 @@ impl std::error::Error for Leaks {}
 
 /// A packet that was given to a pool other than its own. It is unharmed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Foreign<T>(pub T);
+pub struct WrongPool<T>(pub T);
 
-impl<T> fmt::Display for Foreign<T> {
+impl<T> fmt::Display for WrongPool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a packet of another pool")
     }
 }
 
-impl<T: fmt::Debug> std::error::Error for Foreign<T> {}
+impl<T: fmt::Debug> std::error::Error for WrongPool<T> {}
 
-/// Seals [`Supply`]: its packets are trusted to be fresh.
+/// Seals [`AllocPacket`]: its packets are trusted to be fresh.
 pub(super) mod sealed {
     pub trait Sealed {}
 }
@@ -158,11 +159,11 @@ pub(super) mod sealed {
 ///
 /// ```compile_fail,E0277
 /// struct Mine;
-/// impl forebay::packet::Supply for Mine {
+/// impl forebay::packet::AllocPacket for Mine {
 ///     fn take(&mut self) -> Option<forebay::packet::Packet> { None }
 /// }
 /// ```
-pub trait Supply: sealed::Sealed {
+pub trait AllocPacket: sealed::Sealed {
     /// An empty packet with the pool's headroom; `None` if no slot is free.
     fn take(&mut self) -> Option<Packet>;
 }
@@ -277,7 +278,7 @@ impl Pool {
     #[inline(never)]
     pub(super) fn look(&mut self, wanted: usize) {
         let returns = &self.shared.returns;
-        let own = chains::take_own(&self.shared);
+        let own = local_cache::take_own(&self.shared);
         returns.unlink(own, |slot| {
             come_home(&self.shared, &mut self.stack, &mut self.free, slot);
         });
@@ -357,9 +358,9 @@ impl Pool {
     /// The slots are of another pool; they are returned.
     #[inline]
     #[allow(clippy::result_large_err)] // the error returns the slots
-    pub fn put_back_slots(&mut self, slots: Slots) -> std::result::Result<(), Foreign<Slots>> {
+    pub fn put_back_slots(&mut self, slots: Slots) -> std::result::Result<(), WrongPool<Slots>> {
         if !slots.are_of(&self.shared) {
-            return Err(Foreign(slots));
+            return Err(WrongPool(slots));
         }
         self.push_last();
         let (numbers, len) = slots.into_numbers();
@@ -378,9 +379,9 @@ impl Pool {
     /// # Errors
     /// The packet is of another pool; it is returned.
     #[inline(always)] // otherwise the packet goes through memory
-    pub fn put_back(&mut self, mut packet: Packet) -> std::result::Result<(), Foreign<Packet>> {
+    pub fn put_back(&mut self, mut packet: Packet) -> std::result::Result<(), WrongPool<Packet>> {
         if !packet.pool.is(&self.shared) {
-            return Err(Foreign(packet));
+            return Err(WrongPool(packet));
         }
         // A shared or chained packet is dropped in the ordinary way.
         if packet.is_one_slot() {
@@ -399,7 +400,7 @@ impl Pool {
         self.push_last();
         let mut home = |slot| come_home(&self.shared, &mut self.stack, &mut self.free, slot);
         let returns = &self.shared.returns;
-        returns.unlink(chains::take_own(&self.shared), &mut home);
+        returns.unlink(local_cache::take_own(&self.shared), &mut home);
         returns.walk(mem::replace(&mut self.arrived, NONE), &mut home);
         returns.walk(returns.take_all(), home);
         self.free
@@ -420,7 +421,7 @@ impl Pool {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
+    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, WrongPool<PacketDesc>> {
         adopt(&self.shared, desc)
     }
 
@@ -567,7 +568,7 @@ impl Drop for Pool {
 
 impl sealed::Sealed for Pool {}
 
-impl Supply for Pool {
+impl AllocPacket for Pool {
     #[inline]
     fn take(&mut self) -> Option<Packet> {
         Pool::take(self)
@@ -595,7 +596,7 @@ impl Handle {
     /// # Errors
     /// The descriptor is of another pool; it is returned.
     #[inline]
-    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
+    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, WrongPool<PacketDesc>> {
         adopt(&self.shared, desc)
     }
 
@@ -605,11 +606,11 @@ impl Handle {
     }
 }
 
-fn adopt(shared: &Shared, desc: PacketDesc) -> std::result::Result<Packet, Foreign<PacketDesc>> {
+fn adopt(shared: &Shared, desc: PacketDesc) -> std::result::Result<Packet, WrongPool<PacketDesc>> {
     // Numbers are used again, so the pool itself is compared.
     // SAFETY: `desc` owns a slot of that pool for the duration of the call.
     if !unsafe { super::shared::PoolRef::of(desc.pool()) }.is(shared) {
-        return Err(Foreign(desc));
+        return Err(WrongPool(desc));
     }
     Ok(desc.into_packet())
 }

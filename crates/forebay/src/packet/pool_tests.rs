@@ -6,7 +6,8 @@ use super::{
     pool_threads_tests::{stamp, unstamp},
     *,
 };
-use crate::{dice::times, sync::Arc};
+use crate::sync::Arc;
+use forebay_testing::dice::times;
 use proptest::prelude::*;
 use std::{
     collections::BTreeSet,
@@ -196,8 +197,8 @@ fn packets_outlive_their_pool_and_the_last_one_frees_it() {
 fn a_foreign_packet_is_refused_and_comes_back() {
     let (mut one, mut other) = (pool_of(4), pool_of(4));
     let packet = one.take().unwrap();
-    let Foreign(packet) = other.put_back(packet).unwrap_err();
-    let Foreign(desc) = other.adopt(packet.into_desc().unwrap()).unwrap_err();
+    let WrongPool(packet) = other.put_back(packet).unwrap_err();
+    let WrongPool(desc) = other.adopt(packet.into_desc().unwrap()).unwrap_err();
     let stale = one.handle();
     assert!(stale.adopt(desc).is_ok());
     // The pool has ended, and another pool may have its number: a handle accepts packets of its pool only.

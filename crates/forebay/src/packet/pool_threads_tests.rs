@@ -1,11 +1,8 @@
 //! The pool between threads, with an oracle of who owns which slot, and with rings from one to another.
 
-use super::{pool_tests::pool_of, returns::NONE, tests::operations, *};
-use crate::{
-    dice::{Dice, times},
-    ring::spsc,
-    sync::Arc,
-};
+use super::{pool_tests::pool_of, remote_free::NONE, tests::operations, *};
+use crate::{ring::spsc, sync::Arc};
+use forebay_testing::dice::{Dice, times};
 use std::{
     sync::atomic::{
         AtomicBool, AtomicU32,

@@ -9,14 +9,14 @@
 //! ```
 //!
 //! **Lifetime.** All slots in use share one count of the `Arc`, which the table of pools holds. It is dropped when the pool has
-//! ended and its last slot has returned (edge HOME in `returns`). So the owner of a slot may follow the pool's address.
+//! ended and its last slot has returned (edge HOME in `remote_free`). So the owner of a slot may follow the pool's address.
 #![allow(unsafe_code)]
 
 use super::{
     Desc,
     pool::PoolConfig,
     references::References,
-    returns::{Chain, NONE, Returns},
+    remote_free::{Chain, NONE, Returns},
 };
 use crate::{
     Error, Result,
@@ -30,24 +30,24 @@ use std::{
     fmt,
     ops::Deref,
     ptr::{self, NonNull},
-    // A static cannot hold loom's atomics. No model comes here: models drive `returns` and `references`.
+    // A static cannot hold loom's atomics. No model comes here: models drive `remote_free` and `references`.
     sync::atomic::AtomicPtr,
 };
 
 /// Slots that a thread returns or takes together, unless the pool is small.
-const MOST_IN_BATCH: u32 = 32;
+const MAX_IN_BATCH: u32 = 32;
 
 /// This many threads may each keep part of a batch, and a pool still has slots for the next packets.
 const KEEPING_THREADS: u32 = 32;
 
 /// Pools that can exist at the same time: a descriptor has 8 bits for the number.
-pub(super) const MOST_POOLS: usize = 256;
+pub(super) const MAX_POOLS: usize = 256;
 
 /// The address of each pool; null if no pool has that number. Written when a pool is made, and when the last slot of an ended
 /// pool returns; read by owners of slots. Relaxed, all: an owner got its slot after the pool was entered and gives it up before
 /// the pool leaves, so it sees this entry and no other.
-static POOLS: [AtomicPtr<Shared>; MOST_POOLS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
+static POOLS: [AtomicPtr<Shared>; MAX_POOLS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_POOLS];
 
 /// A reserved pool number, before the pool is entered; released if making the pool fails.
 struct Number(u8);
@@ -265,7 +265,7 @@ impl Shared {
             },
         )?;
         let number = Number::find().ok_or_else(|| {
-            Error::new("packet pool", format!("making pool {MOST_POOLS} + 1"))
+            Error::new("packet pool", format!("making pool {MAX_POOLS} + 1"))
                 .advise("Drop a pool and all its packets, or share one between threads")
         })?;
         let shared = Arc::new(Shared {
@@ -280,7 +280,7 @@ impl Shared {
                 wire_more: 0,
                 next: NONE,
             }),
-            batch: (config.slots / KEEPING_THREADS).clamp(1, MOST_IN_BATCH),
+            batch: (config.slots / KEEPING_THREADS).clamp(1, MAX_IN_BATCH),
             returns: Returns::new(config.slots),
             facts: (0..config.slots).map(|_| SlotFacts::new()).collect(),
             region,

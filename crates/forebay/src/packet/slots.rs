@@ -11,8 +11,8 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Packet, chains,
-    returns::NONE,
+    Packet, local_cache,
+    remote_free::NONE,
     shared::{PoolRef, Shared},
 };
 use std::{fmt, mem, slice};
@@ -133,7 +133,7 @@ impl Drop for Slots {
     fn drop(&mut self) {
         // The last slot may have freed the pool.
         for &slot in self.numbers() {
-            chains::give(self.pool, slot);
+            local_cache::give(self.pool, slot);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Packets against plain vectors of bytes, by random steps: what they hold, what room they have, what they refuse.
 
 use super::{pool::sealed::Sealed, shared::LOADS, *};
-use crate::dice::times;
+use forebay_testing::dice::times;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -480,7 +480,7 @@ struct Panics<'a>(&'a mut Pool, u32);
 
 impl Sealed for Panics<'_> {}
 
-impl Supply for Panics<'_> {
+impl AllocPacket for Panics<'_> {
     fn take(&mut self) -> Option<Packet> {
         assert!(self.1 > 0, "panics as planned");
         self.1 -= 1;

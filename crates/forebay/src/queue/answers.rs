@@ -1,6 +1,6 @@
 //! The errors of a queue: why nothing was sent, received or counted.
 
-use super::core::No;
+use super::core::TryError;
 use std::{error, fmt};
 
 /// Why a message was not sent. A failed send does not change the queue.
@@ -49,9 +49,9 @@ pub enum StatsError {
 }
 
 impl StatsError {
-    pub(super) fn from_no(no: No) -> StatsError {
+    pub(super) fn from_no(no: TryError) -> StatsError {
         match no {
-            No::Broken => StatsError::Broken,
+            TryError::Broken => StatsError::Broken,
             _ => StatsError::Held,
         }
     }
@@ -59,11 +59,11 @@ impl StatsError {
 
 impl SendError {
     /// `waited`: whether the call was allowed to wait.
-    pub(super) fn from_no(no: No, waited: bool) -> SendError {
+    pub(super) fn from_no(no: TryError, waited: bool) -> SendError {
         match no {
-            No::Broken => SendError::Broken,
-            No::Closed => SendError::Closed,
-            No::Room { .. } if !waited => SendError::Full,
+            TryError::Broken => SendError::Broken,
+            TryError::Closed => SendError::Closed,
+            TryError::Room { .. } if !waited => SendError::Full,
             _ => SendError::TimedOut,
         }
     }
@@ -71,12 +71,12 @@ impl SendError {
 
 impl RecvError {
     /// `waited`: whether the call was allowed to wait.
-    pub(super) fn from_no(no: No, waited: bool) -> RecvError {
+    pub(super) fn from_no(no: TryError, waited: bool) -> RecvError {
         match no {
-            No::Broken => RecvError::Broken,
-            No::Closed => RecvError::Closed,
-            No::Fit(needed) => RecvError::TooSmall { needed },
-            No::Message if !waited => RecvError::Empty,
+            TryError::Broken => RecvError::Broken,
+            TryError::Closed => RecvError::Closed,
+            TryError::Fit(needed) => RecvError::TooSmall { needed },
+            TryError::Message if !waited => RecvError::Empty,
             _ => RecvError::TimedOut,
         }
     }

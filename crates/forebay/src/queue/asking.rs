@@ -4,7 +4,7 @@
 
 use super::{
     Stats,
-    core::{Answer, Core, No},
+    core::{Answer, Core, TryError},
     frame::{Kind, span},
     limit::Limit,
 };
@@ -49,12 +49,12 @@ impl Core {
     pub(super) fn walk(&self, from: u64, to: u64, mut see: impl FnMut(u64, usize)) -> Answer<()> {
         let mut left = to.wrapping_sub(from);
         if left > self.capacity() as u64 {
-            return Err(No::Broken);
+            return Err(TryError::Broken);
         }
         while left > 0 {
             let position = to.wrapping_sub(left);
             let len = self.len_at(position)?;
-            left = left.checked_sub(span(len)).ok_or(No::Broken)?;
+            left = left.checked_sub(span(len)).ok_or(TryError::Broken)?;
             see(position, len);
         }
         Ok(())

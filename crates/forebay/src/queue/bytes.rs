@@ -15,7 +15,7 @@
 use super::frame::{ALIGN, HEADER, largest};
 use crate::{
     Result,
-    memory::{MapConfig, settle_views},
+    memory::{MapConfig, view_barrier},
     sync::mortal::{AtomicU32, AtomicU64},
 };
 use std::{ptr::NonNull, slice};
@@ -223,7 +223,7 @@ impl Bytes {
     #[inline(always)]
     pub(super) fn settle(&self) {
         if !cfg!(any(loom, miri)) {
-            settle_views(self.base.as_ptr());
+            view_barrier(self.base.as_ptr());
         }
     }
 }

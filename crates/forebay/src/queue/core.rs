@@ -43,10 +43,10 @@
 
 use super::{
     bytes::{Bytes, Header},
+    control_memory::ControlMemory,
     frame::{Kind, Owner, span},
-    home::Home,
     limit::{LastTime, Limit},
-    lock::{Got, Lock},
+    lock::{Acquired, Lock},
     peers::Peers,
     watch::Watchers,
 };
@@ -62,7 +62,7 @@ use crate::{
 /// A queue's memory and its shared words.
 #[derive(Debug)]
 pub(super) struct Core {
-    pub(super) control: Home,
+    pub(super) control: ControlMemory,
     pub(super) bytes: Bytes,
     pub(super) peers: Peers,
     /// Whether a message that a dead receiver held is delivered to another one.
@@ -89,7 +89,7 @@ pub(super) struct Frame {
 
 /// Why a call got no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum No {
+pub(super) enum TryError {
     /// Not enough room. `dropping_helps`: only unread messages occupy the room.
     Room { dropping_helps: bool },
     /// There is no message to take now.
@@ -104,7 +104,7 @@ pub(super) enum No {
     Broken,
 }
 
-pub(super) type Answer<T> = Result<T, No>;
+pub(super) type Answer<T> = Result<T, TryError>;
 
 /// The lock of one side, held until dropped.
 pub(super) struct Held<'a>(&'a Lock);
@@ -147,7 +147,7 @@ fn inherit(lock: &Lock, dead: Owner, mend: impl FnOnce() -> Answer<()>) -> Answe
 impl Core {
     pub(super) fn new(capacity: usize, config: &MapConfig) -> crate::Result<Core> {
         Ok(Core {
-            control: Home::default(),
+            control: ControlMemory::default(),
             bytes: Bytes::new(capacity, config)?,
             peers: Peers::Threads,
             redelivers: false,
@@ -191,9 +191,9 @@ impl Core {
         mend: impl FnOnce() -> Answer<()>,
     ) -> Answer<Held<'a>> {
         match lock.acquire(&self.peers, limit) {
-            Some(Got::Free) => Ok(Held(lock)),
-            Some(Got::Inherited(dead)) => inherit(lock, dead, mend),
-            None => Err(No::Time),
+            Some(Acquired::Free) => Ok(Held(lock)),
+            Some(Acquired::Inherited(dead)) => inherit(lock, dead, mend),
+            None => Err(TryError::Time),
         }
     }
 
@@ -227,7 +227,7 @@ impl Core {
         let len = self.header(position).len.load(Relaxed) as usize;
         match len <= self.largest() {
             true => Ok(len),
-            false => Err(No::Broken),
+            false => Err(TryError::Broken),
         }
     }
 
@@ -246,7 +246,7 @@ impl Core {
         let _held = self.hold_tail(limit)?;
         // Relaxed, here and below: LOCK orders what the lock guards.
         if self.control.rare.closed.load(Relaxed) != 0 {
-            return Err(No::Closed);
+            return Err(TryError::Closed);
         }
         let begun = tail.position.load(Relaxed);
         let (mut position, mut sequence) = (begun, tail.next.load(Relaxed));
@@ -274,7 +274,7 @@ impl Core {
         if position == begun {
             let free = tail.free.load(Relaxed);
             let head = self.control.head.position.load(Acquire); // PASS
-            return Err(No::Room {
+            return Err(TryError::Room {
                 dropping_helps: free == head,
             });
         }
@@ -308,11 +308,11 @@ impl Core {
         // The head is never beyond the tail, while frames that this call has reserved lie after it.
         let mut passed = head.wrapping_sub(free);
         if used > capacity || passed > used {
-            return Err(No::Broken);
+            return Err(TryError::Broken);
         }
         while passed > 0 && capacity - used < aim && self.kind(free).is_over() {
             let span = span(self.len_at(free)?);
-            passed = passed.checked_sub(span).ok_or(No::Broken)?;
+            passed = passed.checked_sub(span).ok_or(TryError::Broken)?;
             used -= span;
             free = free.wrapping_add(span);
         }
@@ -373,15 +373,15 @@ impl Core {
         while taken < most {
             let position = head.position.load(Relaxed); // LOCK
             let why_not = match self.at_head(position) {
-                None if self.is_closed() && self.has_no_more(position) => No::Closed,
-                None => No::Message,
+                None if self.is_closed() && self.has_no_more(position) => TryError::Closed,
+                None => TryError::Message,
                 Some(Kind::Ready) => match self.take_ready(position, fits) {
                     Ok(frame) => {
                         each(frame);
                         taken += 1;
                         continue;
                     }
-                    Err(No::Broken) => return Err(No::Broken),
+                    Err(TryError::Broken) => return Err(TryError::Broken),
                     Err(why_not) => why_not,
                 },
                 Some(kind @ (Kind::Aborted | Kind::Torn)) => {
@@ -389,8 +389,8 @@ impl Core {
                     self.ring_room();
                     continue;
                 }
-                Some(Kind::Busy) => No::Message,
-                Some(_) => No::Broken,
+                Some(Kind::Busy) => TryError::Message,
+                Some(_) => TryError::Broken,
             };
             return match taken {
                 0 => Err(why_not),
@@ -421,7 +421,7 @@ impl Core {
     fn take_ready(&self, position: u64, fits: usize) -> Answer<Frame> {
         let len = self.len_at(position)?;
         if len > fits {
-            return Err(No::Fit(len));
+            return Err(TryError::Fit(len));
         }
         let frame = Frame {
             position,

@@ -37,7 +37,7 @@ const SLICE: Duration = Duration::from_millis(2);
 
 /// How a lock was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Got {
+pub(super) enum Acquired {
     /// It was free, or its owner released it.
     Free,
     /// Its owner, given here, died holding it: the data under the lock may be half written.
@@ -55,17 +55,17 @@ impl Lock {
     /// Takes the lock within `limit`, or within a moment if that is longer; `None` if it was not available.
     #[inline]
     #[must_use]
-    pub(super) fn acquire(&self, peers: &Peers, limit: &Limit) -> Option<Got> {
+    pub(super) fn acquire(&self, peers: &Peers, limit: &Limit) -> Option<Acquired> {
         let mine = peers.me().bits() << BITS | HELD;
         // LOCK; Relaxed on failure: nothing is read then.
         match self.word.compare_exchange(FREE, mine, Acquire, Relaxed) {
-            Ok(_) => Some(Got::Free),
+            Ok(_) => Some(Acquired::Free),
             Err(_) => self.contend(mine, peers, limit),
         }
     }
 
     #[cold]
-    fn contend(&self, mine: u32, peers: &Peers, limit: &Limit) -> Option<Got> {
+    fn contend(&self, mine: u32, peers: &Peers, limit: &Limit) -> Option<Acquired> {
         let moment = limit.or_a_moment();
         for look in 0..LOOKS + YIELDS {
             if look < LOOKS {
@@ -81,7 +81,7 @@ impl Lock {
                     .compare_exchange(FREE, mine, Acquire, Relaxed)
                     .is_ok()
             {
-                return Some(Got::Free);
+                return Some(Acquired::Free);
             }
         }
         loop {
@@ -98,7 +98,7 @@ impl Lock {
                 continue;
             }
             if seen == FREE {
-                return Some(Got::Free);
+                return Some(Acquired::Free);
             }
             let left = moment.left();
             let owner = Owner::new(wanted >> BITS);
@@ -107,7 +107,7 @@ impl Lock {
                     .compare_exchange(wanted, mine | WAITED, Acquire, Relaxed)
                     .is_ok()
             {
-                return Some(Got::Inherited(owner));
+                return Some(Acquired::Inherited(owner));
             }
             if left == Some(Duration::ZERO) {
                 return None;

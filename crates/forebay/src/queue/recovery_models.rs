@@ -5,7 +5,7 @@
 //! list of the dead. A dying process forgets all local values; everything that it stored stays.
 
 use super::{
-    core::{Core, No},
+    core::{Core, TryError},
     frame::span,
     limit::{HASTY, Limit},
     peers::{Peers, modelled::be},
@@ -21,7 +21,7 @@ use std::{
 };
 
 /// A received message: its number, its byte, and whether it is marked as redelivered.
-type Got = (u64, u8, bool);
+type Acquired = (u64, u8, bool);
 
 /// A queue for three messages of one byte each.
 fn core(redelivers: bool) -> Arc<Core> {
@@ -55,7 +55,7 @@ fn send(core: &Core, byte: u8) {
 }
 
 /// Takes the next message, passes it to `see`, and releases it.
-fn take(core: &Core, see: impl FnOnce(Got)) -> Result<(), No> {
+fn take(core: &Core, see: impl FnOnce(Acquired)) -> Result<(), TryError> {
     let mut taken = None;
     core.take_within(1, 1, &at_once(), |frame| taken = Some(frame))?;
     let frame = taken.unwrap();
@@ -65,7 +65,7 @@ fn take(core: &Core, see: impl FnOnce(Got)) -> Result<(), No> {
 }
 
 /// Takes all messages that are there.
-fn take_all(core: &Core, got: &mut Vec<Got>) {
+fn take_all(core: &Core, got: &mut Vec<Acquired>) {
     while let Ok(()) = take(core, |one| got.push(one)) {}
 }
 
@@ -100,7 +100,7 @@ fn mortal(
 
 /// What a mortal process reports about itself, outside the modelled memory.
 #[derive(Clone, Default)]
-struct Deeds(std::sync::Arc<(AtomicBool, std::sync::Mutex<Vec<Got>>)>);
+struct Deeds(std::sync::Arc<(AtomicBool, std::sync::Mutex<Vec<Acquired>>)>);
 
 #[test]
 fn a_dying_sender_loses_nothing_that_was_sent_and_leaves_nothing_by_half() {
@@ -237,7 +237,7 @@ fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
                 got.push((frame.sequence, core.read(&frame)[0], frame.again));
                 core.release(frame);
             }
-            Err(no) => assert_eq!(no, No::Time),
+            Err(no) => assert_eq!(no, TryError::Time),
         }
         drop(held); // process 3 continues
         take_all(&core, &mut got);

@@ -50,9 +50,9 @@ use super::{
     Receiver, Sender, WhenFull,
     bytes::Bytes,
     control::Control,
+    control_memory::ControlMemory,
     core::Core,
     handles::Handles,
-    home::Home,
     limit::{LastTime, Limit},
     peers::Peers,
     watch::Watchers,
@@ -364,7 +364,7 @@ impl Shared {
                 .map_err(mapped)?;
             memory::populate(on, mapping, all)?;
         }
-        let control = Home::mapped(front, CONTROL_AT);
+        let control = ControlMemory::mapped(front, CONTROL_AT);
         let mine = sys::shared::reopen(&file).map_err(no_queue)?;
         let core = Core {
             peers: Peers::join(mine, &control.rare.joined, on)?,

@@ -1,7 +1,8 @@
 //! What users of a queue rely on, tested with real threads and against an oracle.
 
 use super::*;
-use crate::{dice::times, sync::atomic::Ordering::Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
+use forebay_testing::dice::times;
 use proptest::prelude::*;
 use std::{
     collections::{BTreeSet, VecDeque},

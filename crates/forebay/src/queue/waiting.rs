@@ -13,10 +13,10 @@
 
 use super::{
     WhenFull,
-    core::{Answer, Core, Frame, No},
+    core::{Answer, Core, Frame, TryError},
     event::Event,
     limit::Limit,
-    lock::Got,
+    lock::Acquired,
 };
 use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
 use std::{iter, time::Duration};
@@ -47,7 +47,7 @@ impl Core {
         let starving = self.control.rare.starving.load(Relaxed) != 0;
         if !starving || when_full != WhenFull::Wait {
             match self.reserve(lens.clone(), limit, &mut each) {
-                Err(No::Room { .. }) => {}
+                Err(TryError::Room { .. }) => {}
                 answer => return answer,
             }
         }
@@ -70,8 +70,8 @@ impl Core {
         if self.control.rare.starving.load(Relaxed) == 0 || when_full != WhenFull::Wait {
             let mut reserved = None;
             match self.reserve(iter::once(len), limit, |frame| reserved = Some(frame)) {
-                Err(No::Room { .. }) => {}
-                answer => return answer.and(reserved.ok_or(No::Broken)),
+                Err(TryError::Room { .. }) => {}
+                answer => return answer.and(reserved.ok_or(TryError::Broken)),
             }
         }
         self.reserve_one_later(len, when_full, limit)
@@ -84,7 +84,7 @@ impl Core {
             let each = &mut |frame| reserved = Some(frame);
             self.reserve_or_drop(iter::once(len), drops, limit, each)
         })?;
-        reserved.ok_or(No::Broken)
+        reserved.ok_or(TryError::Broken)
     }
 
     #[cold]
@@ -96,10 +96,10 @@ impl Core {
     ) -> Answer<()> {
         let drops = when_full == WhenFull::DropOldest;
         let mut attempt = || match attempt(drops) {
-            Err(No::Room { .. }) => None,
+            Err(TryError::Room { .. }) => None,
             answer => Some(answer),
         };
-        const FULL: No = No::Room {
+        const FULL: TryError = TryError::Room {
             dropping_helps: false,
         };
         if drops && let Some(answer) = attempt() {
@@ -115,8 +115,8 @@ impl Core {
             return answer;
         }
         match self.control.turn.acquire(&self.peers, limit) {
-            Some(Got::Free) => {}
-            Some(Got::Inherited(_)) => self.control.rare.starving.store(0, Relaxed), // as above
+            Some(Acquired::Free) => {}
+            Some(Acquired::Inherited(_)) => self.control.rare.starving.store(0, Relaxed), // as above
             None => return Err(FULL),
         }
         let mut vain = 0;
@@ -145,7 +145,7 @@ impl Core {
     ) -> Answer<()> {
         loop {
             match self.reserve(lens.clone(), limit, &mut *each) {
-                Err(No::Room {
+                Err(TryError::Room {
                     dropping_helps: true,
                 }) if drops && self.drop_oldest(limit)? => self.arrived_if_over(),
                 answer => return answer,
@@ -163,18 +163,18 @@ impl Core {
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let answer = match self.take(most, fits, limit, &mut each) {
-            Err(No::Message) if limit.is_over() => {
+            Err(TryError::Message) if limit.is_over() => {
                 self.bury_now_and_then(limit);
                 self.take(most, fits, limit, &mut each)
             }
-            Err(No::Message) => {
+            Err(TryError::Message) => {
                 self.take_when_empty(limit, &mut || self.take(most, fits, limit, &mut each))
             }
             answer => answer,
         };
         let answer = match answer {
             // Before the end is reported: has a receiver died with a message that is to be delivered again?
-            Err(No::Closed) if self.peers.may_die() => self
+            Err(TryError::Closed) if self.peers.may_die() => self
                 .bury(limit)
                 .and_then(|()| self.take(most, fits, limit, &mut each)),
             answer => answer,
@@ -200,7 +200,7 @@ impl Core {
     fn take_one_later(&self, fits: usize, limit: &Limit) -> Answer<Frame> {
         let mut taken = None;
         self.take_within(1, fits, limit, |frame| taken = Some(frame))?;
-        taken.ok_or(No::Broken)
+        taken.ok_or(TryError::Broken)
     }
 
     #[cold]
@@ -210,7 +210,7 @@ impl Core {
         attempt: &mut dyn FnMut() -> Answer<()>,
     ) -> Answer<()> {
         let mut attempt = || match attempt() {
-            Err(No::Message) => None,
+            Err(TryError::Message) => None,
             answer => Some(answer),
         };
         let worth_it = || self.has_frames() || self.is_closed();
@@ -223,7 +223,7 @@ impl Core {
         if self.has_frames() && !planted("queue-signal-not-passed-on") {
             self.ring_arrived();
         }
-        answer.unwrap_or(Err(No::Message))
+        answer.unwrap_or(Err(TryError::Message))
     }
 
     /// Repeats `look` and sleeps until `event` rings, until `look` returns something, or until `limit` expires. If peers may die,

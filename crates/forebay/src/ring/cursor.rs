@@ -17,7 +17,7 @@
 //! | END | `ring::state` | `ring::state` | the last position stored before |
 //! | WAKE | `sync::bell` | `sync::bell` | that a sleeper needs waking |
 
-use super::looker::Pauses;
+use super::backoff::Pauses;
 use crate::sync::{
     atomic::{
         AtomicU32, AtomicUsize,
@@ -103,14 +103,14 @@ impl Cursor {
 
     /// How far this end may certainly go, without loading the other side's position.
     #[inline(always)]
-    pub(super) fn known(&self) -> usize {
+    pub(super) fn cached_available(&self) -> usize {
         self.limit.wrapping_sub(self.position)
     }
 
     /// Loads the other side's position, adds `ahead` (the capacity for a producer), and returns how far this end may go. It
     /// may pause first. If the result is worth learning from, it calls `learn` with the number of new slots and the new limit.
     #[inline]
-    pub(super) fn look(
+    pub(super) fn refresh(
         &mut self,
         theirs: &impl Position,
         ahead: usize,
@@ -133,10 +133,10 @@ impl Cursor {
 
     /// Refreshes the limit at once, without a pause and without learning: for waiting, or for an exact answer.
     #[inline]
-    pub(super) fn glance(&mut self, theirs: &impl Position, ahead: usize) -> usize {
+    pub(super) fn refresh_now(&mut self, theirs: &impl Position, ahead: usize) -> usize {
         let newly = theirs.since(self.limit.wrapping_sub(ahead));
         self.limit = self.limit.wrapping_add(newly);
-        self.known()
+        self.cached_available()
     }
 
     /// How far this end may go now; does not change the limit.
@@ -144,7 +144,7 @@ impl Cursor {
         theirs.since(self.position.wrapping_sub(ahead))
     }
 
-    /// Advances by `n` without publishing. `n` is at most [`known`](Cursor::known).
+    /// Advances by `n` without publishing. `n` is at most [`cached_available`](Cursor::cached_available).
     #[inline(always)]
     pub(super) fn step(&mut self, n: usize) {
         self.position = self.position.wrapping_add(n);
@@ -162,10 +162,10 @@ impl Cursor {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{super::looker::Looker, *};
+    use super::{super::backoff::Backoff, *};
 
     fn no_pauses() -> Pauses {
-        Looker::new(4, true).1
+        Backoff::new(4, true).1
     }
 
     /// Both ends of a ring whose positions start at `start`, driven until they have wrapped.
@@ -177,16 +177,19 @@ mod tests {
         let mut consumer = Cursor::new(start, 0, no_pauses());
         for _ in 0..10 {
             assert_eq!(
-                producer.look(&theirs, capacity, |_, _| no_pauses()),
+                producer.refresh(&theirs, capacity, |_, _| no_pauses()),
                 capacity
             );
             producer.step(4);
             producer.publish(&mine, Edge::Publish);
-            assert_eq!((producer.known(), consumer.known()), (2, 0));
-            assert_eq!(consumer.look(&mine, 0, |_, _| no_pauses()), 4);
+            assert_eq!(
+                (producer.cached_available(), consumer.cached_available()),
+                (2, 0)
+            );
+            assert_eq!(consumer.refresh(&mine, 0, |_, _| no_pauses()), 4);
             consumer.step(4);
             consumer.publish(&theirs, Edge::Credit);
-            assert_eq!(producer.glance(&theirs, capacity), capacity);
+            assert_eq!(producer.refresh_now(&theirs, capacity), capacity);
         }
         assert!(producer.position() < start);
     }
@@ -205,8 +208,8 @@ mod tests {
         producer.step(4);
         producer.publish(&mine, Edge::Publish);
         assert_eq!(mine.load(Relaxed), 2);
-        assert_eq!(producer.look(&theirs, 4, |_, _| no_pauses()), 0);
+        assert_eq!(producer.refresh(&theirs, 4, |_, _| no_pauses()), 0);
         Position::store(&theirs, 1, Edge::Credit);
-        assert_eq!(producer.look(&theirs, 4, |_, _| no_pauses()), 3);
+        assert_eq!(producer.refresh(&theirs, 4, |_, _| no_pauses()), 3);
     }
 }

@@ -3,8 +3,8 @@
 //! [`spsc`] is the typed ring. Its parts:
 //!
 //! - `cursor`: the positions and their orderings
-//! - `looker`: how long to pause before loading the other side's position
-//! - `evictor`: whether the consumer evicts the cache lines that it has read
+//! - `backoff`: how long to pause before loading the other side's position
+//! - `line_flush`: whether the consumer evicts the cache lines that it has read
 //! - `slots`: the memory
 //! - `state`: how a ring ends
 //!
@@ -16,9 +16,9 @@
 //!  positions are free-running; tail − head is the length, capacity − length is the number of vacant slots
 //! ```
 
+mod backoff;
 mod cursor;
-mod evictor;
-mod looker;
+mod line_flush;
 mod slots;
 pub mod spsc;
 pub(crate) mod state;

@@ -19,7 +19,7 @@
 
 use crate::{
     Result,
-    memory::{HugePages, LINE, MapConfig, evict, fetch_to_write, seldom, settle_views},
+    memory::{HugePages, LINE, MapConfig, cold_path, evict, fetch_to_write, view_barrier},
 };
 use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 
@@ -131,7 +131,7 @@ impl<T> Slots<T> {
             seam_bytes: self.seam_bytes,
             element: PhantomData,
         };
-        place.come_back();
+        place.rewind_to_first_view();
         place
     }
 
@@ -158,7 +158,7 @@ impl<T> Slots<T> {
 #[derive(Debug)]
 pub(super) struct Place<T> {
     /// In the first view, below the seam (at the seam for zero-sized elements); in the second view only after
-    /// [`step`](Place::step).
+    /// [`step`](Place::advance_unwrapped).
     at: *mut u8,
     /// Where the second view begins.
     seam: *mut u8,
@@ -214,17 +214,17 @@ impl<T> Place<T> {
     pub(super) fn advance(&mut self, n: usize) {
         self.at = self.at.wrapping_add(n * Self::BYTES);
         if self.at >= self.seam {
-            seldom();
+            cold_path();
             self.at = self.at.wrapping_sub(self.seam_bytes);
         }
     }
 
     /// Advances by `n` slots, into the second view if they extend there. With one view it is [`advance`](Place::advance).
     ///
-    /// For an end that [comes back](Place::come_back) before it learns of more slots. The slots that it may pass are then never
+    /// For an end that [comes back](Place::rewind_to_first_view) before it learns of more slots. The slots that it may pass are then never
     /// more than the capacity, counted from the first view, so all are within the memory.
     #[inline(always)]
-    pub(super) fn step(&mut self, n: usize) {
+    pub(super) fn advance_unwrapped(&mut self, n: usize) {
         if ONE_VIEW {
             return self.advance(n);
         }
@@ -234,7 +234,7 @@ impl<T> Place<T> {
 
     /// Returns to the first view.
     #[inline(always)]
-    pub(super) fn come_back(&mut self) {
+    pub(super) fn rewind_to_first_view(&mut self) {
         self.advance(0);
     }
 
@@ -242,7 +242,7 @@ impl<T> Place<T> {
     #[inline(always)]
     pub(super) fn settle(&self) {
         if !ONE_VIEW {
-            settle_views(self.at);
+            view_barrier(self.at);
         }
     }
 
@@ -252,13 +252,13 @@ impl<T> Place<T> {
     #[inline(always)]
     pub(super) fn prefetch(&self, n: usize) {
         // More would exceed the requests that a core can have in flight.
-        const MOST_LINES: usize = 16;
+        const MAX_LINES: usize = 16;
         if !PREFETCHES || Self::BYTES == 0 {
             return;
         }
         let into_line = self.at.addr() % LINE;
         let lines = (into_line + n * Self::BYTES).div_ceil(LINE) - into_line.div_ceil(LINE);
-        for line in 0..lines.min(MOST_LINES) {
+        for line in 0..lines.min(MAX_LINES) {
             self.prefetch_behind(line * LINE);
         }
     }
@@ -275,7 +275,7 @@ impl<T> Place<T> {
         self.at = self.at.wrapping_add(Self::BYTES);
         if self.at.addr().is_multiple_of(LINE) {
             if self.at == self.seam {
-                seldom();
+                cold_path();
                 self.at = self.at.wrapping_sub(self.seam_bytes);
             }
             self.prefetch_behind(0);

@@ -3,7 +3,7 @@
 use super::{
     buffer::{BLOCK, Layout, Then},
     closing::{Closing, Stage, Taken, Totals},
-    config::{Config, Got, SyncPolicy, WhenFull},
+    config::{Config, StoreInfo, SyncPolicy, WhenFull},
     drain::Drain,
     framing::Framing,
     loan::{Carrier, Loan},
@@ -25,7 +25,7 @@ use std::{
 const STEP: Duration = Duration::from_millis(10);
 
 /// A buffer that carries loans is handed to the writer thread at this many bytes, so that the lent memory returns soon.
-const MOST_LENT: usize = 2 << 20;
+const MAX_LENT: usize = 2 << 20;
 
 /// What an output holds before the first appended record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +57,7 @@ pub(super) struct Start {
 ///     slot.copy_from_slice(&word.to_le_bytes());
 ///     slot.commit(1);
 /// }
-/// let end = store.close().wait_to_the_end();
+/// let end = store.close().finish();
 /// assert_eq!((end.totals.written, end.durable), (1000, true));
 /// assert_eq!(std::fs::read(&path).unwrap().len(), 8000);
 /// # std::fs::remove_file(&path).unwrap();
@@ -178,7 +178,7 @@ impl Appender {
                 && (head, each) == (0, 0)
                 && config.sync != SyncPolicy::Always,
             // Do not wake a thread for less. Inline, return the lent memory while it is still in the cache.
-            most_lent: if config.thread { MOST_LENT } else { 1 },
+            most_lent: if config.thread { MAX_LENT } else { 1 },
             framing,
             writer,
             first_buffers: config.buffers,
@@ -268,7 +268,7 @@ impl Appender {
     /// let composed = vec![7; 100_000];
     /// let carrier = store.carrier()?.expect("all buffers are empty");
     /// carrier.carry(Loan::new(composed, 0..100_000), 100_000);
-    /// assert_eq!(store.close().wait_to_the_end().totals.written, 100_000);
+    /// assert_eq!(store.close().finish().totals.written, 100_000);
     /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), forebay::Error>(())
     /// ```
@@ -609,8 +609,8 @@ impl Appender {
     }
 
     /// What the store got, which can be less than what was requested.
-    pub fn got(&self) -> Got {
-        Got {
+    pub fn info(&self) -> StoreInfo {
+        StoreInfo {
             bytes: self.first_buffers * self.capacity,
             limit_bytes: self.writer.max_buffers() * self.capacity,
             buffer_bytes: self.capacity,
@@ -642,7 +642,7 @@ impl Drop for Appender {
             taken: self.taken(),
             ending: self.end(),
         };
-        closing.wait_to_the_end();
+        closing.finish();
     }
 }
 

@@ -199,11 +199,11 @@ impl Closing {
             left -= step;
             step = Duration::from_millis(1).min(2 * step);
         }
-        Ok(self.wait_to_the_end())
+        Ok(self.finish())
     }
 
     /// Waits without a time limit.
-    pub fn wait_to_the_end(self) -> Finished {
+    pub fn finish(self) -> Finished {
         let taken = self.taken;
         let mut totals = self.totals();
         let (drain, mut error) = self.ending.join();

@@ -221,7 +221,7 @@ fn share_of_available(percent: u8) -> Option<u64> {
 
 /// What a store actually got.
 #[derive(Clone, Copy, Debug)]
-pub struct Got {
+pub struct StoreInfo {
     /// Capacity of the initial buffers, in bytes.
     pub bytes: usize,
     /// Capacity of all buffers when the store has grown to its limit. The same as `bytes` if it does not grow.

@@ -90,7 +90,7 @@ fn what_is_left_to_write_and_to_sync_shrinks_to_nothing() {
         });
         slow.allow(1);
     }
-    let end = closing.wait_to_the_end();
+    let end = closing.finish();
     assert_eq!(
         (end.totals.pending_bytes, end.totals.unsynced_bytes),
         (0, 0)
@@ -111,7 +111,7 @@ fn giving_up_while_the_disk_takes_its_time_keeps_what_is_written_and_promises_no
     let closing = closing.wait(Duration::from_millis(1)).unwrap_err();
     closing.abandon();
     slow.allow(1);
-    let end = closing.wait_to_the_end();
+    let end = closing.finish();
     assert_eq!(
         (end.totals.written, end.totals.durable, end.durable),
         (1, 0, false)

@@ -5,7 +5,7 @@ use super::{
     testing::{Act, Lengths, Recorder, Tried, append, config, records},
     *,
 };
-use crate::dice::Dice;
+use forebay_testing::dice::Dice;
 use std::{io, sync::Arc, time::Duration};
 
 /// A disk that takes as many writes as it is allowed, and remembers which of them were hurried.
@@ -80,15 +80,15 @@ fn while_the_disk_stands_still_the_store_grows_to_its_limit_and_not_beyond() {
     for most in [3, 4, 20] {
         let gate = Gate::default();
         let mut store = open(&gate, &growing(most));
-        assert_eq!(store.got().bytes, 3 * 4096);
-        assert_eq!(store.got().limit_bytes as u64, most * 4096);
+        assert_eq!(store.info().bytes, 3 * 4096);
+        assert_eq!(store.info().limit_bytes as u64, most * 4096);
         assert_eq!(fill(&mut store, 0), most * 4, "exactly up to the limit");
         assert!(store.fill_level() > 0.999, "{}", store.fill_level());
         let totals = store.totals();
         assert_eq!(totals.pending_bytes, most * 4096);
         assert_eq!(totals.high_water_bytes, most * 4096);
         gate.allow(usize::MAX);
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!(
             (end.totals.written, end.totals.pending_bytes),
             (most * 4, 0)
@@ -111,7 +111,7 @@ fn a_disk_that_keeps_up_needs_no_more_than_the_first_buffers() {
             .unwrap();
     }
     assert!(store.totals().high_water_bytes <= 3 * 4096);
-    assert_eq!(store.close().wait_to_the_end().totals.written, 4000);
+    assert_eq!(store.close().finish().totals.written, 4000);
     assert!(gate.is_behind().iter().all(|behind| !behind));
 }
 
@@ -135,7 +135,7 @@ fn after_the_disk_has_caught_up_the_store_has_its_first_buffers_again() {
         accepted += more;
     }
     gate.allow(usize::MAX);
-    assert_eq!(store.close().wait_to_the_end().totals.written, accepted);
+    assert_eq!(store.close().finish().totals.written, accepted);
     assert_eq!(records(&gate.bytes()).len() as u64, accepted);
 }
 
@@ -156,7 +156,7 @@ fn a_store_that_falls_behind_is_in_a_hurry_until_it_has_caught_up() {
     assert_eq!(behind.len(), 20);
     assert!(behind[1..18].iter().all(|&behind| behind), "{behind:?}");
     append(&mut store, 100, 0).unwrap();
-    store.close().wait_to_the_end();
+    store.close().finish();
     assert!(!gate.is_behind()[20]);
 }
 
@@ -188,7 +188,7 @@ fn a_store_does_not_grow_in_front_of_a_failed_write() {
     store.retry();
     accepted += 1;
     append(&mut store, 1022, accepted).unwrap();
-    assert_eq!(store.close().wait_to_the_end().totals.written, accepted);
+    assert_eq!(store.close().finish().totals.written, accepted);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn records_that_would_be_dropped_make_the_store_grow_and_patient_ones_wait() {
     assert_eq!(number, 10 * (4096 - 64) / 8);
     assert_eq!(log.totals().dropped, 1);
     gate.allow(usize::MAX);
-    assert_eq!(log.close().wait_to_the_end().totals.written, number);
+    assert_eq!(log.close().finish().totals.written, number);
 
     let gate = Gate::default();
     gate.allow(usize::MAX);
@@ -214,7 +214,7 @@ fn records_that_would_be_dropped_make_the_store_grow_and_patient_ones_wait() {
     for number in 0..100_000 {
         assert!(log.append(&number).unwrap());
     }
-    let end = log.close().wait_to_the_end();
+    let end = log.close().finish();
     assert_eq!(end.totals.written, 100_000);
     assert!(end.totals.high_water_bytes <= 3 * 4096);
 }
@@ -245,7 +245,7 @@ fn random_loads_on_a_growing_store_come_out_whole_and_in_order() {
             oracle.push((len, number as u8));
         }
         gate.allow(usize::MAX);
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.accepted, end.totals.written), (600, 600));
         assert_eq!(records(&gate.bytes()), oracle, "seed {seed}");
         assert!(end.totals.high_water_bytes > 0);
@@ -261,7 +261,7 @@ fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers
             ..Config::default()
         };
         let store = Appender::new(Box::new(Gate::default()), Arc::new(Lengths), &config).unwrap();
-        store.got().limit_bytes as u64
+        store.info().limit_bytes as u64
     };
     assert_eq!(bytes(Limit::Fixed), 64 << 20);
     assert_eq!(bytes(Limit::Bytes(1)), 64 << 20);

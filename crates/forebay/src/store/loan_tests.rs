@@ -7,10 +7,8 @@ use super::{
     },
     *,
 };
-use crate::{
-    Result,
-    dice::{Dice, times},
-};
+use crate::Result;
+use forebay_testing::dice::{Dice, times};
 use std::{
     sync::{
         Arc,
@@ -90,7 +88,7 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
             }
         }
         let all = oracle.len() as u64;
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.accepted, end.totals.written), (all, all));
         assert!(end.durable && end.error.is_none());
         let tape = recorder.tape();
@@ -126,7 +124,7 @@ fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
                 Err(e) => error = Some(e),
             }
         }
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         kept_what_fits(&recorder, error, accepted, end, seed);
         assert_eq!(home.load(SeqCst), loans, "lost loans are returned, too");
     }
@@ -152,7 +150,7 @@ fn a_retry_goes_on_in_the_middle_of_a_loan() {
         store.retry();
         append(&mut store, 100, 21).unwrap();
         lend(&mut store, &[100; 20], 22, &home).unwrap();
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.error.is_none()), (42, true));
         let kept = records(&recorder.tape().bytes);
         assert_eq!(kept, (0..42).map(|n| (100, n)).collect::<Vec<_>>());
@@ -168,7 +166,7 @@ fn loans_that_are_given_up_come_back() {
     lend(&mut store, &[100; 50], 50, &home).unwrap();
     let closing = store.close();
     closing.abandon();
-    let end = closing.wait_to_the_end();
+    let end = closing.finish();
     assert_eq!((end.totals.accepted, end.totals.written), (100, 0));
     assert_eq!(home.load(SeqCst), 2);
 }
@@ -193,7 +191,7 @@ fn with_everything_lent_out_no_buffer_is_empty_and_nothing_more_is_asked_for() {
     assert_eq!((told, loans), (1, 3), "one loan for each buffer");
     store.retry();
     assert!(store.wait_empty(Duration::from_millis(1)));
-    assert_eq!(store.close().wait_to_the_end().totals.written, 150);
+    assert_eq!(store.close().finish().totals.written, 150);
 }
 
 #[test]
@@ -210,7 +208,7 @@ fn the_next_output_begins_behind_a_loan() {
     assert_eq!(store.output_bytes(), 0);
     append(&mut store, 10, 3).unwrap();
     lend(&mut store, &[10; 2], 4, &home).unwrap();
-    assert_eq!(store.close().wait_to_the_end().totals.written, 6);
+    assert_eq!(store.close().finish().totals.written, 6);
     let outputs = &shelves.shelf().outputs;
     assert_eq!(records(&outputs[0]), [(10, 0), (10, 1), (10, 2)]);
     assert_eq!(records(&outputs[1]), [(10, 3), (10, 4), (10, 5)]);

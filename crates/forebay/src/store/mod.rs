@@ -68,7 +68,7 @@ mod writer;
 
 pub use appender::{Appender, Reserved};
 pub use closing::{Abandon, Closing, Finished, Stage, Totals};
-pub use config::{Config, Got, Limit, SyncPolicy, WhenFull};
+pub use config::{Config, Limit, StoreInfo, SyncPolicy, WhenFull};
 pub use framing::{Framing, Seal, Whole};
 pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};

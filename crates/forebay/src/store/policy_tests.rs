@@ -4,7 +4,8 @@ use super::{
     testing::{Disk, Lengths, append, config, records},
     *,
 };
-use crate::{Result, dice::Dice};
+use crate::Result;
+use forebay_testing::dice::Dice;
 use std::{
     io,
     sync::{
@@ -86,7 +87,7 @@ fn a_power_cut_takes_nothing_that_was_reported_durable() {
         assert_eq!(told.records, next, "{what}");
         let cut = told.cut.map_or(0, |cut| cut.bytes);
         assert_eq!(told.bytes + cut, found.len() as u64, "{what}");
-        let end = log.close().wait_to_the_end();
+        let end = log.close().finish();
         assert_eq!(end.durable, policy != SyncPolicy::None, "{what}");
     }
 }
@@ -108,7 +109,7 @@ fn under_none_nothing_is_synced_unless_somebody_asks() {
         );
         assert_eq!((store.totals().durable, disk.platter().syncs), (1, 1));
         append(&mut store, 100, 1).unwrap();
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.totals.durable), (2, 1));
         assert!(!end.durable && end.error.is_none());
     }
@@ -176,7 +177,7 @@ fn after_a_failed_sync_no_later_one_is_believed() {
             store.wait_for(Stage::Durable, LONG).unwrap(),
             Stage::Written
         );
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.totals.durable), (2, 0));
         assert_eq!(end.totals.failed_syncs, 1);
         assert!(
@@ -202,7 +203,7 @@ fn a_sync_and_a_write_that_fail_together_are_both_told() {
         let told = store.wait_for(Stage::Written, LONG).unwrap_err();
         assert_eq!(told.raw_os_error(), Some(libc::ENOSPC));
         store.retry();
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.durable), (2, false));
         assert_eq!(end.error.unwrap().raw_os_error(), Some(libc::EIO));
     }
@@ -227,7 +228,7 @@ fn under_always_a_retry_writes_again_what_a_failed_sync_left_in_doubt() {
             Stage::Durable
         );
         assert_eq!(disk.platter().written, 3 * 102);
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.durable), (1, true));
         assert_eq!(records(&disk.platter().kept), [(100, 0)]);
     }
@@ -242,7 +243,7 @@ fn what_cannot_be_promised_is_not_waited_for() {
         store.wait_for(Stage::Durable, LONG).unwrap(),
         Stage::Written
     );
-    assert!(!store.close().wait_to_the_end().durable);
+    assert!(!store.close().finish().durable);
 }
 
 /// A disk that takes nothing until the gate is opened.
@@ -301,7 +302,7 @@ fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_
         "the store continues"
     );
     kept.extend([9999; 400]);
-    let end = log.close().wait_to_the_end();
+    let end = log.close().finish();
     assert_eq!(end.totals.written, kept.len() as u64);
     let seen = gated.disk.platter().seen.clone();
     let mut reader = records::Reader::new(&seen[..]);
@@ -321,7 +322,7 @@ fn while_the_disk_stands_still_patient_records_wait_and_none_is_lost() {
         for number in 0..5000 {
             assert!(log.append(&number)?);
         }
-        Ok(log.close().wait_to_the_end().totals)
+        Ok(log.close().finish().totals)
     });
     gated.open();
     let totals = appending.join().unwrap().unwrap();
@@ -351,7 +352,7 @@ fn nobody_waits_for_a_writer_that_nobody_told_to_go_on() {
         assert!(told[0].contains("no space left"), "{told:?}");
         assert!(told[1].contains("not retried"), "{told:?}");
         assert_eq!(told[1], told[2]);
-        let end = log.close().wait_to_the_end();
+        let end = log.close().finish();
         assert_eq!((end.totals.accepted, end.totals.written), (accepted, 0));
         assert!(end.error.is_none(), "{:?}", end.error);
     }
@@ -376,7 +377,7 @@ fn a_buffer_leaves_early_only_while_the_writer_has_nothing_to_do() {
     // last.
     assert_eq!(accepted, 10 + 41 + 41);
     gated.open();
-    let end = store.close().wait_to_the_end();
+    let end = store.close().finish();
     assert_eq!(end.totals.written, u64::from(accepted));
     let numbers = records(&gated.disk.platter().seen)
         .into_iter()

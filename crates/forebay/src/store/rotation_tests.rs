@@ -4,7 +4,7 @@ use super::{
     testing::{Lengths, Shelves, append, config, of_seed, records},
     *,
 };
-use crate::dice::Dice;
+use forebay_testing::dice::Dice;
 use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ fn leave_is_taken_of_each_output_once_and_before_the_next_is_opened() {
         append(&mut store, 100, 0).unwrap();
         assert!(store.next_output().unwrap());
         append(&mut store, 100, 1).unwrap();
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert!(end.durable && end.error.is_none());
         assert_eq!((end.totals.durable, end.totals.written_bytes), (2, 204));
         let expected = [
@@ -114,7 +114,7 @@ fn an_output_that_cannot_be_had_is_told_once_and_what_came_since_waits_for_it() 
         append(&mut store, 100, 1).unwrap();
         append(&mut store, 100, 2).unwrap();
         store.retry();
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.error.is_none()), (3, true));
         let shelf = shelves.shelf();
         assert_eq!(records(&shelf.outputs[0]), [(100, 0)]);
@@ -130,7 +130,7 @@ fn a_final_name_that_cannot_be_given_is_told_at_the_end() {
     let mut store = open(&shelves, &config(true));
     append(&mut store, 100, 0).unwrap();
     shelves.shelf().failing_ends = 1;
-    let end = store.close().wait_to_the_end();
+    let end = store.close().finish();
     assert_eq!(end.totals.written, 1);
     assert!(end.error.unwrap().to_string().contains("renaming"));
 }
@@ -163,7 +163,7 @@ fn what_was_allocated_ahead_is_given_back_at_the_end() {
     store.flush().unwrap();
     let early = on_disk();
     append(&mut store, 100, 1).unwrap();
-    assert!(store.close().wait_to_the_end().durable);
+    assert!(store.close().finish().durable);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 204);
     let late = on_disk();
     std::fs::remove_file(&path).unwrap();

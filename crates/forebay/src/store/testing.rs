@@ -2,7 +2,8 @@
 //! lose power.
 
 use super::*;
-use crate::{Error, Result, dice::Dice, sync::held};
+use crate::{Error, Result, sync::held};
+use forebay_testing::dice::Dice;
 use std::{
     collections::VecDeque,
     io,

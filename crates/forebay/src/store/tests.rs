@@ -6,10 +6,8 @@ use super::{
     },
     *,
 };
-use crate::{
-    dice::{Dice, times},
-    time::Clock,
-};
+use crate::time::Clock;
+use forebay_testing::dice::{Dice, times};
 use std::{io, sync::Arc, time::Duration};
 
 #[test]
@@ -33,7 +31,7 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
                 _ => {}
             }
         }
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.accepted, end.totals.written), (MANY, MANY));
         assert!(end.durable && end.error.is_none());
         let tape = recorder.tape();
@@ -80,7 +78,7 @@ fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
                 Err(e) => error = Some(e),
             }
         }
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         kept_what_fits(&recorder, error, accepted, end, seed);
     }
 }
@@ -108,7 +106,7 @@ fn an_error_is_told_once_and_retry_resumes_without_a_hole() {
         for number in 30..60 {
             append(&mut store, 100, number).unwrap();
         }
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.error.is_none()), (60, true));
         let kept = records(&recorder.tape().bytes);
         assert_eq!(kept, (0..60).map(|n| (100, n)).collect::<Vec<_>>());
@@ -123,7 +121,7 @@ fn closing_after_an_error_that_nobody_retried_does_not_wait_for_ever() {
     append(&mut store, 100, 0).unwrap();
     store.flush().unwrap();
     while store.tick(0).is_ok() {}
-    let end = store.close().wait_to_the_end();
+    let end = store.close().finish();
     assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
     assert!(end.error.is_none(), "it was reported before");
 }
@@ -139,7 +137,7 @@ fn whole_buffers_are_aligned_again_after_a_due_flush() {
             store.flush().unwrap();
         }
     }
-    store.close().wait_to_the_end();
+    store.close().finish();
     let tape = recorder.tape();
     assert_eq!(records(&tape.bytes).len(), 500);
     let direct = |&(at, len): &(u64, usize)| at % 4096 == 0 && len % 4096 == 0;
@@ -157,7 +155,7 @@ fn a_reader_that_stands_still_can_be_given_up() {
         panic!("the store cannot have finished yet");
     };
     closing.abandon();
-    let end = closing.wait_to_the_end();
+    let end = closing.finish();
     assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
     assert!(!end.durable && end.error.is_none());
 }
@@ -185,7 +183,7 @@ fn no_empty_buffer_is_an_answer_and_nothing_is_accepted() {
     assert!(!store.wait_empty(Duration::from_millis(1)));
     store.retry();
     assert!(store.wait_empty(Duration::from_millis(1)));
-    assert_eq!(store.close().wait_to_the_end().totals.written, accepted);
+    assert_eq!(store.close().finish().totals.written, accepted);
 }
 
 #[test]
@@ -272,7 +270,7 @@ fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
         for number in 0..5000 {
             append(&mut store, 100, number).unwrap();
         }
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         assert_eq!((end.totals.written, end.durable), (5000, true));
         assert_eq!(records(&std::fs::read(&path).unwrap()).len(), 5000);
     }
@@ -298,7 +296,7 @@ fn an_error_that_nobody_took_is_told_at_the_end() {
         recorder.tape().script.push_back(Act::Fail(libc::EIO));
         let mut store = open(&recorder, &config(thread));
         append(&mut store, 100, 0).unwrap();
-        let end = store.close().wait_to_the_end();
+        let end = store.close().finish();
         let error = end.error.expect("the error is reported");
         assert_eq!(error.raw_os_error(), Some(libc::EIO));
         assert_eq!((end.totals.accepted, end.totals.written), (1, 0));
@@ -312,7 +310,7 @@ fn a_retry_without_an_error_answers_no_later_one() {
     store.retry();
     recorder.tape().script.push_back(Act::Fail(libc::EIO));
     append(&mut store, 100, 0).unwrap();
-    let end = store.close().wait_to_the_end();
+    let end = store.close().finish();
     assert_eq!((end.totals.written, end.error.is_some()), (0, true));
 }
 
@@ -342,7 +340,7 @@ fn giving_up_stops_a_slow_disk_between_two_writes() {
     }
     let closing = store.close();
     abandon.set();
-    let end = closing.wait_to_the_end();
+    let end = closing.finish();
     assert!(end.totals.written < 700 && !end.durable && end.error.is_none());
     let kept = records(&recorder.tape().bytes).len() as u64;
     assert_eq!(kept, end.totals.written);
@@ -368,7 +366,7 @@ fn behind_a_slow_writer_a_due_buffer_goes_on_filling() {
     );
     let closing = store.close();
     closing.abandon();
-    assert_eq!(closing.wait_to_the_end().totals.written, 0);
+    assert_eq!(closing.finish().totals.written, 0);
 }
 
 #[test]

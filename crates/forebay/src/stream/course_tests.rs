@@ -2,11 +2,8 @@
 //! random stress. After each step, all observable state is compared with an oracle. Other tests in one thread are in `tests`.
 
 use super::{tests::made, *};
-use crate::{
-    dice::{Dice, times},
-    ring::ONE_VIEW,
-    sync::Park,
-};
+use crate::{ring::ONE_VIEW, sync::Park};
+use forebay_testing::dice::{Dice, times};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]

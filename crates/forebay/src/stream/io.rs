@@ -50,7 +50,7 @@ impl<W: Wait> BufRead for Reader<W> {
     /// # Errors
     /// Those of [`read`](Read::read).
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        match self.consumer.known() {
+        match self.consumer.cached_available() {
             0 => {
                 self.wait_for_bytes()?;
                 Ok(self.peek())

@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::{
-    dice::{Dice, times},
     ring::ONE_VIEW,
     sync::{Park, Spin, Task, Wait},
 };
+use forebay_testing::dice::{Dice, times};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,

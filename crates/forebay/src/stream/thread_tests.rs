@@ -2,10 +2,10 @@
 
 use super::{tests::made, *};
 use crate::{
-    dice::{Dice, times},
     ring::ONE_VIEW,
     sync::{Eventfd, Park, Spin, Task},
 };
+use forebay_testing::dice::{Dice, times};
 use std::{
     io::{ErrorKind, Read, Write},
     thread,

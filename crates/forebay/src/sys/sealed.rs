@@ -74,7 +74,7 @@ fn fill(file: &OwnedFd, len: usize) -> io::Result<()> {
 
 /// Why a descriptor is not memory as [`make`] makes it.
 #[derive(Debug)]
-pub(crate) enum Unfit {
+pub(crate) enum DoesNotFit {
     /// It is of another kind. Nothing is known about it, not even whether closing it returns.
     Kind(io::Error),
     /// It could still shrink, get holes, or be written by other processes.
@@ -89,15 +89,19 @@ pub(crate) enum Unfit {
     Unknown(io::Error),
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Kind(error) => write!(f, "it is not memory that can be sealed ({error})"),
-            Unfit::Seals => f.write_str("it is not sealed against shrinking, growing and writing"),
-            Unfit::Pages => f.write_str("it does not consist of ordinary pages"),
-            Unfit::Len(len) => write!(f, "it has {len} bytes"),
-            Unfit::Holes => f.write_str("some of its pages are missing"),
-            Unfit::Unknown(error) => write!(f, "the kernel does not report its size ({error})"),
+            DoesNotFit::Kind(error) => write!(f, "it is not memory that can be sealed ({error})"),
+            DoesNotFit::Seals => {
+                f.write_str("it is not sealed against shrinking, growing and writing")
+            }
+            DoesNotFit::Pages => f.write_str("it does not consist of ordinary pages"),
+            DoesNotFit::Len(len) => write!(f, "it has {len} bytes"),
+            DoesNotFit::Holes => f.write_str("some of its pages are missing"),
+            DoesNotFit::Unknown(error) => {
+                write!(f, "the kernel does not report its size ({error})")
+            }
         }
     }
 }
@@ -106,24 +110,25 @@ impl fmt::Display for Unfit {
 ///
 /// Seals are checked first. Only memory files have them, and the kernel answers without asking the file's file system, which
 /// may be a process that never answers (FUSE).
-pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), Unfit> {
-    let seals = rustix::fs::fcntl_get_seals(file).map_err(|error| Unfit::Kind(error.into()))?;
+pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), DoesNotFit> {
+    let seals =
+        rustix::fs::fcntl_get_seals(file).map_err(|error| DoesNotFit::Kind(error.into()))?;
     if !seals.contains(SEALS) {
-        return Err(Unfit::Seals);
+        return Err(DoesNotFit::Seals);
     }
-    let unknown = |error: Errno| Unfit::Unknown(error.into());
+    let unknown = |error: Errno| DoesNotFit::Unknown(error.into());
     if rustix::fs::fstatfs(file).map_err(unknown)?.f_type as i64 != TMPFS_MAGIC {
-        return Err(Unfit::Pages);
+        return Err(DoesNotFit::Pages);
     }
     let stat = rustix::fs::fstat(file).map_err(unknown)?;
     if stat.st_size as u64 != len as u64 {
-        return Err(Unfit::Len(stat.st_size as u64));
+        return Err(DoesNotFit::Len(stat.st_size as u64));
     }
     // The number of blocks is not sufficient, because blocks beyond the end count as well. Holes cannot be made later, so no
     // access will ever have to allocate.
     match rustix::fs::seek(file, SeekFrom::Hole(0)) {
         Ok(hole) if hole == len as u64 => Ok(()),
-        Ok(_) | Err(Errno::NXIO) => Err(Unfit::Holes),
+        Ok(_) | Err(Errno::NXIO) => Err(DoesNotFit::Holes),
         Err(error) => Err(unknown(error)),
     }
 }
@@ -181,32 +186,34 @@ mod tests {
             file
         };
         let pipe = rustix::pipe::pipe().unwrap().0;
-        assert!(matches!(check(&pipe, LEN), Err(Unfit::Kind(_))));
+        assert!(matches!(check(&pipe, LEN), Err(DoesNotFit::Kind(_))));
         let program = File::open(std::env::current_exe().unwrap()).unwrap();
-        assert!(matches!(check(&program, LEN), Err(Unfit::Kind(_))));
+        assert!(matches!(check(&program, LEN), Err(DoesNotFit::Kind(_))));
         let unsealed = memory(MemfdFlags::empty());
-        assert!(matches!(check(&unsealed, LEN), Err(Unfit::Seals)));
+        assert!(matches!(check(&unsealed, LEN), Err(DoesNotFit::Seals)));
         let writable = memory(MemfdFlags::ALLOW_SEALING);
         fcntl_add_seals(&writable, SEALS.difference(SealFlags::FUTURE_WRITE)).unwrap();
-        assert!(matches!(check(&writable, LEN), Err(Unfit::Seals)));
+        assert!(matches!(check(&writable, LEN), Err(DoesNotFit::Seals)));
         let hollow = memory(MemfdFlags::ALLOW_SEALING);
         fcntl_add_seals(&hollow, SEALS).unwrap();
-        assert!(matches!(check(&hollow, LEN), Err(Unfit::Holes)));
+        assert!(matches!(check(&hollow, LEN), Err(DoesNotFit::Holes)));
         let beyond = memory(MemfdFlags::ALLOW_SEALING);
         let keep = FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&beyond, keep, LEN as u64, 2 * LEN as u64).unwrap();
         rustix::io::pwrite(&beyond, &[7; 4096], 4096).unwrap();
         fcntl_add_seals(&beyond, SEALS).unwrap();
-        assert!(matches!(check(&beyond, LEN), Err(Unfit::Holes)));
+        assert!(matches!(check(&beyond, LEN), Err(DoesNotFit::Holes)));
         let huge = MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
         match memfd_create("test", huge) {
             Ok(huge) => {
                 fcntl_add_seals(&huge, SEALS).unwrap();
-                assert!(matches!(check(&huge, 0), Err(Unfit::Pages)));
+                assert!(matches!(check(&huge, 0), Err(DoesNotFit::Pages)));
             }
             Err(_) => eprintln!("skipped: needs a kernel with hugetlbfs"),
         }
         let (file, _mapping) = make(LEN).unwrap();
-        assert!(matches!(check(&file, 2 * LEN), Err(Unfit::Len(found)) if found == LEN as u64));
+        assert!(
+            matches!(check(&file, 2 * LEN), Err(DoesNotFit::Len(found)) if found == LEN as u64)
+        );
     }
 }

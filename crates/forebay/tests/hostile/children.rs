@@ -3,9 +3,9 @@
 use crate::{
     by_hand::{self, Note, Paper},
     lab::Lab,
-    support::dice::Dice,
 };
 use forebay::queue::lanes::{SendError, Sender};
+use forebay_testing::dice::Dice;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::{
     env,

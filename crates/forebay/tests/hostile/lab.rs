@@ -1,6 +1,6 @@
 //! Surroundings of the tests: a folder for a test and its children, time limits, and checks for leaked descriptors.
 
-use crate::support::children::{self, FOLDER, Mortal};
+use forebay_testing::children::{self, FOLDER, Mortal};
 use std::{
     env, fs,
     path::PathBuf,

@@ -16,14 +16,13 @@
 mod by_hand;
 mod children;
 mod lab;
-#[path = "../support/mod.rs"]
-mod support;
 
 use children::{Honest, seconds};
 use forebay::queue::{
     lanes::{Config, Ending, Hub, RecvError, SendError, Sender},
     shared::{self, Shared},
 };
+use forebay_testing::{children::Mortal, dice::Dice};
 use lab::{Descriptors, Lab, promptly};
 use std::{
     collections::BTreeMap,
@@ -32,7 +31,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{children::Mortal, dice::Dice};
 
 /// The time limit of all calls.
 const LIMIT: Option<Duration> = Some(Duration::from_millis(50));

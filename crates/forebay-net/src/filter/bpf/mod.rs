@@ -11,7 +11,7 @@
 //! A program gives the same result here and in libpcap. The kernel differs in two points: only the kernel has the metadata
 //! at [`code::KERNEL`], and it shifts by `X` modulo 32.
 
-mod abreast;
+mod batch;
 mod check;
 pub mod code;
 mod listing;
@@ -19,7 +19,7 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use abreast::{Abreast, Row, WIDTH};
+pub(crate) use batch::{Batch, BatchFilter, WIDTH};
 pub use check::Invalid;
 pub use listing::{Array, Listing, Numbers};
 use machine::Registers;

@@ -11,13 +11,13 @@
 //! [`pcap`] and [`pcapng`] each decode their format; `times` turns a file's clock into ours. The
 //! [`file`](crate::file) room does the reading. Imports `port`.
 
-mod kept;
+mod metadata;
 mod options;
 pub mod pcap;
 pub mod pcapng;
 mod times;
 
-pub use kept::{Section, Skipped};
+pub use metadata::{Section, Skipped};
 
 use super::Format;
 use crate::port::{Block, Frame, Interface, Statistics};

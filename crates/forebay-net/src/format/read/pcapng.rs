@@ -12,9 +12,9 @@
 //!   use here are counted in [`Skipped`](super::Skipped);
 //! * a section's own length is not needed and not believed.
 //!
-//! `kept` has what is told of sections and interfaces, `options` walks options, `times` has the clock. Source: draft-ietf-opsawg-pcapng.
+//! `metadata` has what is told of sections and interfaces, `options` walks options, `times` has the clock. Source: draft-ietf-opsawg-pcapng.
 
-use super::{Fault, Order, Step, kept::Kept, options::Options, split_head};
+use super::{Fault, Order, Step, metadata::Metadata, options::Options, split_head};
 use crate::format::{
     copied::{About, Copied},
     pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, LEAST_BLOCK, PADDING},
@@ -51,7 +51,7 @@ struct Told<'a> {
 #[derive(Debug)]
 pub struct Reader {
     order: Order,
-    kept: Kept,
+    kept: Metadata,
 }
 
 /// A pcapng file begins so, in either byte order.
@@ -63,15 +63,15 @@ impl Reader {
     pub(super) fn new() -> Self {
         Reader {
             order: Order::Little,
-            kept: Kept::default(),
+            kept: Metadata::default(),
         }
     }
 
-    pub(super) fn kept(&self) -> &Kept {
+    pub(super) fn kept(&self) -> &Metadata {
         &self.kept
     }
 
-    pub(super) fn kept_mut(&mut self) -> &mut Kept {
+    pub(super) fn kept_mut(&mut self) -> &mut Metadata {
         &mut self.kept
     }
 

@@ -5,12 +5,12 @@
 //! ```
 //!
 //! At any moment at least one of the two files is complete: a crash may leave both, but never none. The capture does not wait for
-//! this thread. Files wait in [`Kept`]; if too many are waiting, further files stay uncompressed.
+//! this thread. Files wait in [`Retention`]; if too many are waiting, further files stay uncompressed.
 
 use super::{
     super::Control,
-    kept::{Kept, packed, part, remove},
-    shelf::sync_folder,
+    files::sync_folder,
+    retention::{Retention, packed, part, remove},
 };
 use forebay::{Error, Result};
 use std::{
@@ -29,16 +29,16 @@ use zstd_safe::{
 const CHUNK: usize = 128 << 10;
 
 pub(in crate::session) struct Compressor {
-    kept: Kept,
+    kept: Retention,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Compressor {
-    /// Starts a thread that compresses the files of `kept` at this level.
+    /// Starts a thread that compresses the files of `retention` at this level.
     ///
     /// # Errors
     /// No memory or thread is available.
-    pub(super) fn start(kept: Kept, level: i32, syncs: bool) -> Result<Self> {
+    pub(super) fn start(kept: Retention, level: i32, syncs: bool) -> Result<Self> {
         let failed = |cause| Error::new("compression", "starting a thread").because(cause);
         let mut worker = Worker {
             kept: kept.clone(),
@@ -91,7 +91,7 @@ impl Drop for Compressor {
 }
 
 struct Worker {
-    kept: Kept,
+    kept: Retention,
     context: CCtx<'static>,
     input: Vec<u8>,
     output: Vec<u8>,

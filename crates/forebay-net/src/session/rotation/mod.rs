@@ -9,34 +9,34 @@
 //! ```
 //!
 //! - [`Rotation`] contains the settings.
-//! - `turns` and `names` are pure functions of times and numbers.
-//! - `course` uses both, and orders what is written between the last packet of a file and the first packet of the next.
-//! - `shelf` is the only part that touches the files being written, between two buffers, so a slow file system delays only the
-//!   writer. `register` connects it with the session.
-//! - `kept` holds the complete files until newer ones replace them.
+//! - `schedule` and `names` are pure functions of times and numbers.
+//! - `series` uses both, and orders what is written between the last packet of a file and the first packet of the next.
+//! - `files` is the only part that touches the files being written, between two buffers, so a slow file system delays only the
+//!   writer. `reports` connects it with the session.
+//! - `retention` holds the complete files until newer ones replace them.
 //! - `compressor` compresses them.
 
 mod compressor;
-mod course;
-mod kept;
+mod files;
 mod names;
-mod register;
-mod shelf;
+mod reports;
+mod retention;
+mod schedule;
+mod series;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use names::Names;
-pub use register::{Compressed, Files};
+pub use reports::{Compressed, Files};
 
 pub(super) use compressor::Compressor;
-pub(super) use course::{Course, Step};
-pub(super) use register::Register;
-use shelf::Shelf;
+use files::SeriesFiles;
+pub(super) use reports::Reports;
+pub(super) use series::{SeriesState, Step};
 
-use kept::Kept;
 use names::Namer;
-use turns::Turns;
+use retention::Retention;
+use schedule::Schedule;
 
 use forebay::{Error, Result, store::SyncPolicy};
 use std::{
@@ -180,14 +180,17 @@ impl Rotation {
 /// Another capture writes the same files, or the thread cannot be created.
 pub(super) fn shelf(
     rotation: &Rotation,
-    register: Register,
+    register: Reports,
     sync: SyncPolicy,
-) -> Result<(Shelf, Option<Compressor>)> {
-    shelf::refuse_another(rotation)?;
+) -> Result<(SeriesFiles, Option<Compressor>)> {
+    files::refuse_another(rotation)?;
     let syncs = sync != SyncPolicy::None;
     let is_ring = rotation.keep_files.or(rotation.keep_bytes).is_some();
-    let kept = Kept::new(register.clone(), is_ring, rotation.compress.is_some());
+    let kept = Retention::new(register.clone(), is_ring, rotation.compress.is_some());
     let start = |level| Compressor::start(kept.clone(), level, syncs);
     let compressor = rotation.compress.map(start).transpose()?;
-    Ok((Shelf::new(rotation, register, kept, syncs), compressor))
+    Ok((
+        SeriesFiles::new(rotation, register, kept, syncs),
+        compressor,
+    ))
 }

@@ -84,7 +84,7 @@ fn number_and_time_stand_before_the_extension_as_dumpcap_has_them() {
     assert_eq!(bare[1], "x.y/a_00002_20261121143005");
 }
 
-fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> Turns {
+fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> Schedule {
     let seconds = |time: Option<u64>| time.map(Duration::from_secs);
     let rotation = Rotation {
         every: seconds(every),
@@ -92,7 +92,7 @@ fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> 
         steady,
         ..Rotation::of("a", Names::Timed)
     };
-    Turns::new(&rotation, 0, wall * SECOND)
+    Schedule::new(&rotation, 0, wall * SECOND)
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
         keep_files: Some(1),
         ..sized(path.to_str().unwrap(), Names::Numbered)
     };
-    let register = Register::default();
+    let register = Reports::default();
     let (mut shelf, _) = super::shelf(&rotation, register.clone(), SyncPolicy::File).unwrap();
     for _ in 0..2 {
         register.order(path.clone());
@@ -218,14 +218,14 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     let folder = std::env::temp_dir().join(format!("forebay-kept-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("a.pcapng");
-    let packed = kept::packed(&path);
-    let register = Register::default();
-    let kept = Kept::new(register.clone(), false, true);
+    let packed = retention::packed(&path);
+    let register = Reports::default();
+    let kept = Retention::new(register.clone(), false, true);
     fs::write(&path, "packets").unwrap();
-    fs::write(kept::part(&packed), "less").unwrap();
+    fs::write(retention::part(&packed), "less").unwrap();
     kept.add(&path, 7);
     assert_eq!(kept.next(), Some(path.clone()));
-    assert!(kept.name(&kept::part(&packed), &packed).unwrap());
+    assert!(kept.name(&retention::part(&packed), &packed).unwrap());
     // An interrupt while the folder is synced.
     kept.give_up();
     kept.replace(&packed, 7, 4).unwrap();
@@ -237,8 +237,8 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
 
 #[test]
 fn files_that_find_no_place_to_wait_are_counted_as_left() {
-    let register = Register::default();
-    let kept = Kept::new(register.clone(), false, true);
+    let register = Reports::default();
+    let kept = Retention::new(register.clone(), false, true);
     for number in 0..300 {
         kept.add(format!("a{number}").as_ref(), 1);
     }
@@ -256,7 +256,7 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
     let path = folder.join("a.pcapng");
     let capture = || {
         let rotation = sized(path.to_str().unwrap(), Names::Timed);
-        let register = Register::default();
+        let register = Reports::default();
         let (mut shelf, _) = super::shelf(&rotation, register.clone(), SyncPolicy::None).unwrap();
         for number in 0..100 {
             register.order(path.clone());
@@ -278,10 +278,10 @@ fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     let folder = std::env::temp_dir().join(format!("forebay-theirs-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("a.pcapng");
-    let packed = kept::packed(&path);
+    let packed = retention::packed(&path);
     fs::write(&packed, "theirs").unwrap();
-    let register = Register::default();
-    let kept = Kept::new(register.clone(), false, true);
+    let register = Reports::default();
+    let kept = Retention::new(register.clone(), false, true);
     kept.add(&path, 7);
     let compressor = Compressor::start(kept, 3, true).unwrap();
     compressor.finish(&Control::new().unwrap(), |_| ());

@@ -19,7 +19,7 @@
 //!           │ hash                                                            │ and six bytes of time
 //! ```
 
-use super::{FLAG_BITS, Fields, Layout, Limits, Unfit, Values, check};
+use super::{DoesNotFit, FLAG_BITS, Fields, Layout, Limits, Values, check};
 
 const TIME_BITS: u32 = 48;
 const SIZE_BITS: u32 = 13;
@@ -132,8 +132,8 @@ fn flags(values: &Values) -> u64 {
 }
 
 #[inline(always)]
-fn check_port<L: Layout>(port: u8) -> Result<(), Unfit> {
-    Unfit::check_bits(L::NAME, "port", port.into(), PORT_BITS)
+fn check_port<L: Layout>(port: u8) -> Result<(), DoesNotFit> {
+    DoesNotFit::check_bits(L::NAME, "port", port.into(), PORT_BITS)
 }
 
 impl Fields for Assuming {
@@ -158,7 +158,7 @@ impl Fields for Assuming {
         self.word = TIME.set(self.word, time_ns);
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
+    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
         check_port::<Self>(port)?;
         self.word = PORT.set(self.word, port.into());
         Ok(())
@@ -180,7 +180,7 @@ impl Layout for Assuming {
     };
 
     #[inline]
-    fn pack(values: &Values) -> Result<Self, Unfit> {
+    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
         check::<Self>(values)?;
         let word = TIME.set(0, values.time_ns);
         let word = SIZE.set(word, values.size.into());
@@ -229,7 +229,7 @@ impl Fields for Tagged {
         self.word = TIME.set(self.word, time_ns);
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
+    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
         check_port::<Self>(port)?;
         self.tagged = PORT.set(self.tagged, port.into());
         Ok(())
@@ -249,7 +249,7 @@ impl Layout for Tagged {
     };
 
     #[inline]
-    fn pack(values: &Values) -> Result<Self, Unfit> {
+    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
         check::<Self>(values)?;
         let word = TIME.set(0, values.time_ns);
         let word = SIZE.set(word, values.size.into());
@@ -300,7 +300,7 @@ impl Fields for Stamped {
         self.time_high = (time_ns >> 32) as u16;
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
+    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
         check_port::<Self>(port)?;
         self.stamped = PORT.set(self.stamped, port.into());
         Ok(())
@@ -320,7 +320,7 @@ impl Layout for Stamped {
     };
 
     #[inline]
-    fn pack(values: &Values) -> Result<Self, Unfit> {
+    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
         check::<Self>(values)?;
         let word = STAMPED_SIZE.set(0, values.size.into());
         let word = STAMPED_FLAGS.set(word, flags(values));

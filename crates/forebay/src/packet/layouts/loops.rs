@@ -10,7 +10,7 @@
 //! assert_eq!(loops::rx(&descs), (1574, 1));
 //! loops::tx(&mut descs);
 //! assert_eq!(loops::rx(&descs), (1514, 0)); // 60 is not above 64; ports are 0 and 1 now
-//! # Ok::<(), forebay::packet::Unfit>(())
+//! # Ok::<(), forebay::packet::DoesNotFit>(())
 //! ```
 
 use super::Fields;

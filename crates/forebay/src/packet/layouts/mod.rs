@@ -27,7 +27,7 @@ pub use bits::{Assuming, Stamped, Tagged};
 pub use plain::{Packed, Plain, Reordered};
 
 use super::{
-    Bound, Desc, Flags, Unfit,
+    Bound, Desc, DoesNotFit, Flags,
     desc::{self, Facts},
 };
 use crate::Error;
@@ -85,7 +85,7 @@ pub trait Fields: Copy {
     ///
     /// # Errors
     /// A port that has no room; nothing is changed.
-    fn set_port(&mut self, port: u8) -> Result<(), Unfit>;
+    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit>;
     /// Sets whether the packet is sound.
     fn set_valid(&mut self, valid: bool);
 }
@@ -100,7 +100,7 @@ pub trait Fields: Copy {
 /// assert_eq!(Stamped::pack(&jumbo).unwrap_err().to_string(), "length 9018 does not fit Stamped: at most 8191");
 /// let high = Values { payload: 1 << 56, ..values }; // five-level page tables
 /// assert!(Stamped::pack(&high).is_err());
-/// # Ok::<(), forebay::packet::Unfit>(())
+/// # Ok::<(), forebay::packet::DoesNotFit>(())
 /// ```
 pub trait Layout: Fields + Send + Sync + 'static {
     /// Its name, as errors and tables call it.
@@ -112,7 +112,7 @@ pub trait Layout: Fields + Send + Sync + 'static {
     ///
     /// # Errors
     /// The first value that does not fit.
-    fn pack(values: &Values) -> Result<Self, Unfit>;
+    fn pack(values: &Values) -> Result<Self, DoesNotFit>;
 
     /// All that it says.
     fn values(&self) -> Values;
@@ -120,18 +120,18 @@ pub trait Layout: Fields + Send + Sync + 'static {
 
 /// Checks `values` against what `L` has room for, all but the time.
 #[inline]
-fn check<L: Layout>(values: &Values) -> Result<(), Unfit> {
+fn check<L: Layout>(values: &Values) -> Result<(), DoesNotFit> {
     let limits = L::LIMITS;
-    Unfit::check_bits(L::NAME, "port", values.port.into(), limits.port_bits)?;
-    Unfit::check_bits(L::NAME, "length", values.size.into(), limits.size_bits)?;
+    DoesNotFit::check_bits(L::NAME, "port", values.port.into(), limits.port_bits)?;
+    DoesNotFit::check_bits(L::NAME, "length", values.size.into(), limits.size_bits)?;
     check_address::<L>(values.payload)
 }
 
 #[inline]
-fn check_address<L: Layout>(address: u64) -> Result<(), Unfit> {
-    Unfit::check_bits(L::NAME, "address", address, L::LIMITS.payload_bits)?;
+fn check_address<L: Layout>(address: u64) -> Result<(), DoesNotFit> {
+    DoesNotFit::check_bits(L::NAME, "address", address, L::LIMITS.payload_bits)?;
     if !address.is_multiple_of(L::LIMITS.payload_align) {
-        return Err(Unfit {
+        return Err(DoesNotFit {
             target: L::NAME,
             field: "address",
             value: address,
@@ -149,12 +149,12 @@ fn check_address<L: Layout>(address: u64) -> Result<(), Unfit> {
 /// let tagged: Tagged = convert(&plain, 0)?;
 /// let back: Plain = convert(&tagged, 1_700_000_123_000_000_000)?;
 /// assert_eq!(back, plain);
-/// # Ok::<(), forebay::packet::Unfit>(())
+/// # Ok::<(), forebay::packet::DoesNotFit>(())
 /// ```
 ///
 /// # Errors
 /// As [`Layout::pack`].
-pub fn convert<A: Layout, B: Layout>(from: &A, reference_ns: u64) -> Result<B, Unfit> {
+pub fn convert<A: Layout, B: Layout>(from: &A, reference_ns: u64) -> Result<B, DoesNotFit> {
     B::pack(&extended(from, reference_ns))
 }
 
@@ -211,7 +211,7 @@ impl<L: Layout> Payloads<L> {
             return Err(Error::new(about(), tried()).advise("No memory ends beyond 64 bits"));
         };
         check_address::<L>(base)?;
-        Unfit::check_bits(L::NAME, "address", end - 1, L::LIMITS.payload_bits)?;
+        DoesNotFit::check_bits(L::NAME, "address", end - 1, L::LIMITS.payload_bits)?;
         if slots > 1 {
             check_address::<L>(base + u64::from(slot_bytes))?;
         }
@@ -233,21 +233,21 @@ impl<L: Layout> Payloads<L> {
     /// [`VALID`](Flags::VALID), [`FLAG2`](Flags::FLAG2) and [`FLAG3`](Flags::FLAG3); a pool or a slot that is not of this
     /// memory; data that does not begin and end in its slot; a port, a length or an address that `L` has no room for.
     #[inline]
-    pub fn pack(&self, desc: &Desc, headroom: u32, reference_ns: u64) -> Result<L, Unfit> {
+    pub fn pack(&self, desc: &Desc, headroom: u32, reference_ns: u64) -> Result<L, DoesNotFit> {
         let pool = Bound::Only(self.pool.into());
         within("pool", desc.pool().into(), desc.pool() == self.pool, pool)?;
         let last = u64::from(self.slots - 1);
         let slot = u64::from(desc.slot());
         within("slot", slot, slot <= last, Bound::AtMost(last))?;
         if desc.flags().has(Flags::CHAINED) {
-            return Err(Unfit {
+            return Err(DoesNotFit {
                 target: L::NAME,
                 field: "length",
                 value: desc.len().into(),
                 bound: Bound::OneSlot,
             });
         }
-        Unfit::check_bits(L::NAME, "flags", desc.flags().0.into(), FLAG_BITS)?;
+        DoesNotFit::check_bits(L::NAME, "flags", desc.flags().0.into(), FLAG_BITS)?;
         self.check_place(headroom, desc.len())?;
         L::pack(&Values {
             port: desc.port(),
@@ -267,7 +267,7 @@ impl<L: Layout> Payloads<L> {
     /// # Errors
     /// An address outside this memory; data that does not end in the slot in which it begins.
     #[inline]
-    pub fn unpack(&self, layout: &L) -> Result<(Desc, u32), Unfit> {
+    pub fn unpack(&self, layout: &L) -> Result<(Desc, u32), DoesNotFit> {
         let values = layout.values();
         let slot_bytes = u64::from(self.slot_bytes);
         let (address, base) = (values.payload, self.base);
@@ -294,7 +294,7 @@ impl<L: Layout> Payloads<L> {
     /// Whether data of this length lies in one slot from there on. Where a slot ends, the next one begins already: so
     /// not even data of no length can have that address.
     #[inline]
-    fn check_place(&self, headroom: u32, len: u32) -> Result<(), Unfit> {
+    fn check_place(&self, headroom: u32, len: u32) -> Result<(), DoesNotFit> {
         let most = self.slot_bytes - 1;
         let fits = headroom <= most;
         within(
@@ -318,10 +318,10 @@ const FLAG_BITS: u32 = 3;
 
 /// What is true of a value that fits the memory in question.
 #[inline(always)]
-fn within(field: &'static str, value: u64, fits: bool, bound: Bound) -> Result<(), Unfit> {
+fn within(field: &'static str, value: u64, fits: bool, bound: Bound) -> Result<(), DoesNotFit> {
     match fits {
         true => Ok(()),
-        false => Err(Unfit {
+        false => Err(DoesNotFit {
             target: "this memory",
             field,
             value,
@@ -352,7 +352,7 @@ impl Fields for Desc {
         Desc::set_time(self, time_ns);
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
+    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
         Desc::set_port(self, port);
         Ok(())
     }

@@ -8,7 +8,7 @@
 //!  Packed     time │ payload │ hash │ size port flags                                               28, aligned to 1
 //! ```
 
-use super::{Fields, Layout, Limits, Unfit, Values, check};
+use super::{DoesNotFit, Fields, Layout, Limits, Values, check};
 
 const WHOLE_FIELDS: Limits = Limits {
     port_bits: 8,
@@ -89,7 +89,7 @@ macro_rules! whole_fields {
                 self.time_ns = time_ns;
             }
             #[inline(always)]
-            fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
+            fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
                 self.port = port;
                 Ok(())
             }
@@ -104,7 +104,7 @@ macro_rules! whole_fields {
             const LIMITS: Limits = WHOLE_FIELDS;
 
             #[inline]
-            fn pack(values: &Values) -> Result<Self, Unfit> {
+            fn pack(values: &Values) -> Result<Self, DoesNotFit> {
                 check::<Self>(values)?;
                 Ok($layout {
                     port: values.port,

@@ -616,8 +616,8 @@ impl Fields for SizeOnly {
         true
     }
     fn set_time(&mut self, _: u64) {}
-    fn set_port(&mut self, port: u8) -> Result<(), Unfit> {
-        Unfit::check_bits(Self::NAME, "port", port.into(), 0)
+    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
+        DoesNotFit::check_bits(Self::NAME, "port", port.into(), 0)
     }
     fn set_valid(&mut self, _: bool) {}
 }
@@ -631,7 +631,7 @@ impl Layout for SizeOnly {
         payload_bits: 0,
         payload_align: 1,
     };
-    fn pack(values: &Values) -> Result<Self, Unfit> {
+    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
         check::<Self>(values).map(|()| SizeOnly(values.size))
     }
     fn values(&self) -> Values {

@@ -45,7 +45,7 @@ enum What {
     /// The lane is longer than the hub allows. The length field holds the limit in bytes.
     TooLong = 4,
     /// The hub rejects the lane's memory, which is not sealed as required.
-    Unfit = 5,
+    DoesNotFit = 5,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Note {
             What::Receipt,
             What::TooMany,
             What::TooLong,
-            What::Unfit,
+            What::DoesNotFit,
         ];
         let len = u64::from_ne_bytes(bytes[16..].try_into().unwrap_or_default());
         let mut notes = kinds.into_iter().map(|what| Note { what, len });
@@ -194,7 +194,7 @@ pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Resul
         }
         What::TooLong => Err(refused(&format!("the hub allows at most {}", note.len))
             .advise("Ask for a smaller capacity, or raise its `most_lane_bytes`")),
-        What::Unfit => {
+        What::DoesNotFit => {
             Err(refused("the hub rejected the memory").advise("Check its error messages"))
         }
         What::Lane | What::Receipt => {
@@ -234,7 +234,7 @@ pub(super) fn accept(
         return Err(too_many());
     }
     if note.what != What::Lane {
-        refuse(What::Unfit, 0);
+        refuse(What::DoesNotFit, 0);
         return Err(accepting("it offers no lane").advise("Connect the other end to a sender"));
     }
     let most = pages(FRONT, most_bytes);
@@ -247,11 +247,13 @@ pub(super) fn accept(
         }
     };
     if len == 0 || !len.is_multiple_of(sys::page_size()) {
-        refuse(What::Unfit, 0);
+        refuse(What::DoesNotFit, 0);
         return Err(accepting("its lane does not consist of whole pages")
             .advise("Do not trust that peer: it does not use this version of forebay's lanes"));
     }
-    let lane = stranger.map(len).inspect_err(|_| refuse(What::Unfit, 0))?;
+    let lane = stranger
+        .map(len)
+        .inspect_err(|_| refuse(What::DoesNotFit, 0))?;
     let (file, receipt) = make(pages(RECEIPT, 0))?;
     let mut inlet = Inlet::new(Theirs::new(lane), receipt);
     inlet.arm(); // so that its first message wakes a thread that already waits

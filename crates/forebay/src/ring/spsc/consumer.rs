@@ -9,10 +9,10 @@
 
 use super::{DropRun, Shared, leave};
 use crate::{
-    memory::{HugePages, copy_out, seldom},
+    memory::{HugePages, cold_path, copy_out},
     ring::{
+        backoff::Pauses,
         cursor::{Cursor, Edge},
-        looker::Pauses,
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
@@ -63,11 +63,11 @@ impl<T, W: Wait> Consumer<T, W> {
     /// ```
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        if self.cursor.known() == 0 && self.look() == 0 {
+        if self.cursor.cached_available() == 0 && self.refresh() == 0 {
             return None;
         }
         self.shared.slots.will_write(self.cursor.position(), 1);
-        // SAFETY: the slot is filled (the cursor may advance), lies in the memory (`Place::step`) and is ours until we release
+        // SAFETY: the slot is filled (the cursor may advance), lies in the memory (`Place::advance_unwrapped`) and is ours until we release
         // it. The release below makes it vacant, so the element is moved out exactly once.
         let value = unsafe { self.place.slot().read() };
         self.release(1);
@@ -90,7 +90,7 @@ impl<T, W: Wait> Consumer<T, W> {
         T: Copy,
     {
         let popped = self.peek(target.len()).copy_to_slice(target);
-        if ONE_VIEW && popped < target.len() && self.cursor.known() > 0 {
+        if ONE_VIEW && popped < target.len() && self.cursor.cached_available() > 0 {
             let rest = &mut target[popped..];
             return popped + self.peek(rest.len()).copy_to_slice(rest);
         }
@@ -113,9 +113,9 @@ impl<T, W: Wait> Consumer<T, W> {
     #[inline(always)]
     pub fn peek(&mut self, n: usize) -> Peeked<'_, T, W> {
         let n = n.min(self.capacity);
-        let mut known = self.cursor.known();
+        let mut known = self.cursor.cached_available();
         if known < n {
-            known = self.look();
+            known = self.refresh();
         }
         self.lend(n.min(known))
     }
@@ -150,16 +150,16 @@ impl<T, W: Wait> Consumer<T, W> {
         if let Some(value) = self.pop() {
             return Ok(value);
         }
-        self.place.come_back(); // as in `look`: the closure may learn of more elements
+        self.place.rewind_to_first_view(); // as in `look`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         let mut gone = false;
         shared.tail.waits.wait(limit, &mut || {
             // END; loaded first, so that the load of the position below sees the elements published before it.
             gone = shared.state.has(PRODUCER_GONE);
-            cursor.glance(theirs, 0) > 0 || gone
+            cursor.refresh_now(theirs, 0) > 0 || gone
         });
-        if self.cursor.known() == 0 {
+        if self.cursor.cached_available() == 0 {
             return Err(if gone {
                 PopError::Closed
             } else {
@@ -172,7 +172,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// All available elements, as one slice; never pauses.
     #[inline]
     pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
-        let known = self.glance();
+        let known = self.refresh_now();
         self.lend(known)
     }
 
@@ -200,16 +200,16 @@ impl<T, W: Wait> Consumer<T, W> {
     /// The number of elements. Loads the producer's position only if fewer than `n` are known.
     #[inline]
     fn glance_for(&mut self, n: usize) -> usize {
-        match self.cursor.known() {
+        match self.cursor.cached_available() {
             known if known >= n => known,
-            _ => self.glance(),
+            _ => self.refresh_now(),
         }
     }
 
     /// The number of elements known to be there, without a load.
     #[inline]
-    pub(crate) fn known(&self) -> usize {
-        self.cursor.known()
+    pub(crate) fn cached_available(&self) -> usize {
+        self.cursor.cached_available()
     }
 
     /// Elements taken out so far.
@@ -250,21 +250,21 @@ impl<T, W: Wait> Consumer<T, W> {
     /// ```
     #[inline]
     pub fn wait_filled(&mut self, limit: Option<Duration>) -> bool {
-        if self.cursor.known() > 0 || self.look() > 0 {
+        if self.cursor.cached_available() > 0 || self.refresh() > 0 {
             return true;
         }
         if limit == Some(Duration::ZERO) {
             return false;
         }
-        self.place.come_back(); // as in `look`: the closure may learn of more elements
+        self.place.rewind_to_first_view(); // as in `look`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let theirs = &shared.tail.position;
         shared.tail.waits.wait(limit, &mut || {
             // END; loaded first, so that the load of the position below sees the elements published before it.
             let gone = shared.state.has(PRODUCER_GONE);
-            cursor.glance(theirs, 0) > 0 || gone
+            cursor.refresh_now(theirs, 0) > 0 || gone
         });
-        self.cursor.known() > 0
+        self.cursor.cached_available() > 0
     }
 
     /// Number of elements in the ring now, 0 to the capacity. It can only grow until this end takes an element out.
@@ -294,30 +294,32 @@ impl<T, W: Wait> Consumer<T, W> {
 
     /// Loads the producer's position and returns the number of elements. May evict lines that were read.
     #[inline]
-    fn look(&mut self) -> usize {
-        self.place.come_back(); // before there may be more elements: see `Place::step`
+    fn refresh(&mut self) -> usize {
+        self.place.rewind_to_first_view(); // before there may be more elements: see `Place::advance_unwrapped`
         let (shared, place) = (&*self.shared, &self.place);
         // SAFETY: the consumer's alone, and this is the only borrow.
         let learned = unsafe { &mut *shared.consumers.get() };
-        let known = self.cursor.look(&shared.tail.position, 0, |newly, come| {
-            learned.found(newly, come, place.stand())
-        }); // PUBLISH
+        let known = self
+            .cursor
+            .refresh(&shared.tail.position, 0, |newly, come| {
+                learned.found(newly, come, place.stand())
+            }); // PUBLISH
         if known == 0 {
             self.credit_forgotten();
         }
         known
     }
 
-    /// Like [`look`](Consumer::look), without a pause.
+    /// Like [`refresh`](Consumer::look), without a pause.
     #[inline]
-    fn glance(&mut self) -> usize {
-        self.place.come_back(); // as in `look`
-        let known = self.cursor.glance(&self.shared.tail.position, 0); // PUBLISH
+    fn refresh_now(&mut self) -> usize {
+        self.place.rewind_to_first_view(); // as in `look`
+        let known = self.cursor.refresh_now(&self.shared.tail.position, 0); // PUBLISH
         // SAFETY: the consumer's alone, and this is the only borrow.
-        let evictor = unsafe { &mut (*self.shared.consumers.get()).evictor };
+        let line_flush = unsafe { &mut (*self.shared.consumers.get()).line_flush };
         let come = self.cursor.limit();
-        if evictor.is_due(come) {
-            evictor.reached(come, self.place.stand());
+        if line_flush.is_due(come) {
+            line_flush.reached(come, self.place.stand());
         }
         if known == 0 {
             self.credit_forgotten();
@@ -335,7 +337,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Advances by `n` slots without publishing that.
     #[inline(always)]
     fn step(&mut self, n: usize) {
-        self.place.step(n);
+        self.place.advance_unwrapped(n);
         self.cursor.step(n);
     }
 
@@ -344,7 +346,7 @@ impl<T, W: Wait> Consumer<T, W> {
     fn credit_forgotten(&mut self) {
         // Relaxed: only this end stores it.
         if self.shared.head.position.load(Relaxed) != self.cursor.position() {
-            seldom();
+            cold_path();
             self.credit();
         }
     }

@@ -59,8 +59,8 @@ pub use consumer::{Consumer, Drain, Peeked, PopError};
 pub use producer::{Full, Producer, PushError, Reserved};
 
 use super::{
-    evictor::Evictor,
-    looker::{Looker, Pauses},
+    backoff::{Backoff, Pauses},
+    line_flush::LineFlush,
     slots::{Slots, Stand},
     state::{PRODUCER_GONE, State},
 };
@@ -168,14 +168,20 @@ pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, C
         populate: config.populate,
         huge_pages: config.huge_pages,
     };
-    let (looker, pauses) = Looker::new(config.capacity, config.latency);
-    let evictor = Evictor::new(config.capacity, size_of::<T>(), config.latency);
+    let (backoff, pauses) = Backoff::new(config.capacity, config.latency);
+    let line_flush = LineFlush::new(config.capacity, size_of::<T>(), config.latency);
     let shared = Arc::new(Shared {
         tail: Side::new()?,
         head: Side::new()?,
         state: CachePadded::default(),
-        producers: CachePadded(looker.clone().into()),
-        consumers: CachePadded(Learned { looker, evictor }.into()),
+        producers: CachePadded(backoff.clone().into()),
+        consumers: CachePadded(
+            Learned {
+                backoff,
+                line_flush,
+            }
+            .into(),
+        ),
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });
@@ -219,7 +225,7 @@ struct Shared<T, W> {
     state: CachePadded<State>,
     /// What the producer has learned from its looks; used by the producer only. It is kept here so that an end is small enough
     /// to stay in registers.
-    producers: CachePadded<UnsafeCell<Looker>>,
+    producers: CachePadded<UnsafeCell<Backoff>>,
     /// What the consumer has learned; used by the consumer only.
     consumers: CachePadded<UnsafeCell<Learned>>,
     capacity: usize,
@@ -232,18 +238,18 @@ impl<T, W: RefUnwindSafe> RefUnwindSafe for Shared<T, W> where Slots<T>: RefUnwi
 /// What a consumer has learned from its looks.
 #[derive(Debug)]
 struct Learned {
-    looker: Looker,
-    evictor: Evictor,
+    backoff: Backoff,
+    line_flush: LineFlush,
 }
 
 impl Learned {
     /// Handles a look that found `newly` elements, `come` in all. The elements before the consumer's place were read.
     #[inline(never)]
     fn found(&mut self, newly: usize, come: usize, stand: Stand) -> Pauses {
-        if self.evictor.is_due(come) {
-            self.evictor.reached(come, stand);
+        if self.line_flush.is_due(come) {
+            self.line_flush.reached(come, stand);
         }
-        self.looker.learned(newly)
+        self.backoff.learned(newly)
     }
 }
 

@@ -11,8 +11,8 @@ use super::{Shared, leave};
 use crate::{
     memory::{HugePages, copy_in},
     ring::{
+        backoff::Pauses,
         cursor::{Cursor, Edge},
-        looker::Pauses,
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
@@ -70,11 +70,11 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
-        if self.cursor.known() > 0 {
+        if self.cursor.cached_available() > 0 {
             self.put_in(value);
             return Ok(());
         }
-        if self.look() == 0 {
+        if self.refresh() == 0 {
             return Err(Full(value));
         }
         self.put_in(value);
@@ -114,7 +114,7 @@ impl<T, W: Wait> Producer<T, W> {
             };
             pushed += filled;
             // With a mirror the burst had all the room there was. With one view the rest may follow the seam.
-            if !ONE_VIEW || filled < room || pushed == 0 || self.cursor.known() == 0 {
+            if !ONE_VIEW || filled < room || pushed == 0 || self.cursor.cached_available() == 0 {
                 return pushed;
             }
         }
@@ -133,7 +133,7 @@ impl<T, W: Wait> Producer<T, W> {
         T: Copy,
     {
         let pushed = self.reserve(source.len()).copy_from_slice(source);
-        if ONE_VIEW && pushed < source.len() && self.cursor.known() > 0 {
+        if ONE_VIEW && pushed < source.len() && self.cursor.cached_available() > 0 {
             let rest = &source[pushed..];
             return pushed + self.reserve(rest.len()).copy_from_slice(rest);
         }
@@ -155,9 +155,9 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline(always)]
     pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
         let n = n.min(self.capacity);
-        let mut known = self.cursor.known();
+        let mut known = self.cursor.cached_available();
         if known < n {
-            known = self.look();
+            known = self.refresh();
         }
         self.lend(n.min(known))
     }
@@ -197,9 +197,9 @@ impl<T, W: Wait> Producer<T, W> {
         shared.head.waits.wait(limit, &mut || {
             // END; loaded first, so that the load of the position below sees a head stored before it.
             let gone = shared.state.has(CONSUMER_GONE);
-            cursor.glance(theirs, shared.capacity) > 0 || gone
+            cursor.refresh_now(theirs, shared.capacity) > 0 || gone
         });
-        if self.cursor.known() == 0 {
+        if self.cursor.cached_available() == 0 {
             return Err(match self.consumer_is_gone() {
                 true => PushError::Closed(value),
                 false => PushError::TimedOut(value),
@@ -240,11 +240,11 @@ impl<T, W: Wait> Producer<T, W> {
     /// The number of vacant slots. Loads the consumer's position only if fewer than `n` are known.
     #[inline]
     fn glance_for(&mut self, n: usize) -> usize {
-        match self.cursor.known() {
+        match self.cursor.cached_available() {
             known if known >= n => known,
             _ => self
                 .cursor
-                .glance(&self.shared.head.position, self.capacity), // CREDIT
+                .refresh_now(&self.shared.head.position, self.capacity), // CREDIT
         }
     }
 
@@ -286,7 +286,7 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn wait_vacant(&mut self, n: usize, limit: Option<Duration>) -> bool {
-        if self.cursor.known() >= n || self.look() >= n {
+        if self.cursor.cached_available() >= n || self.refresh() >= n {
             return true;
         }
         if n > self.capacity || limit == Some(Duration::ZERO) {
@@ -297,9 +297,9 @@ impl<T, W: Wait> Producer<T, W> {
         shared.head.waits.wait(limit, &mut || {
             // END; loaded first, so that the load of the position below sees a head stored before it.
             let gone = shared.state.has(CONSUMER_GONE);
-            cursor.glance(theirs, shared.capacity) >= n || gone
+            cursor.refresh_now(theirs, shared.capacity) >= n || gone
         });
-        self.cursor.known() >= n
+        self.cursor.cached_available() >= n
     }
 
     /// Number of vacant slots now, 0 to the capacity. It can only grow until this end puts an element in.
@@ -330,12 +330,12 @@ impl<T, W: Wait> Producer<T, W> {
 
     /// Loads the consumer's position and returns the number of vacant slots.
     #[inline]
-    fn look(&mut self) -> usize {
+    fn refresh(&mut self) -> usize {
         let theirs = &self.shared.head.position;
         // SAFETY: the producer's alone, and this is the only borrow.
-        let looker = unsafe { &mut *self.shared.producers.get() };
+        let backoff = unsafe { &mut *self.shared.producers.get() };
         self.cursor
-            .look(theirs, self.capacity, |newly, _| looker.learned(newly)) // CREDIT
+            .refresh(theirs, self.capacity, |newly, _| backoff.learned(newly)) // CREDIT
     }
 
     /// Publishes a burst of `n` filled slots to the consumer.

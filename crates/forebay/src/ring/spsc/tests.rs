@@ -1,10 +1,8 @@
 //! The ring against a `VecDeque`, with elements of every kind, in one thread and in two.
 
 use super::*;
-use crate::{
-    dice::{Dice, times},
-    sync::Park,
-};
+use crate::sync::Park;
+use forebay_testing::dice::{Dice, times};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,

@@ -27,7 +27,7 @@ pub use reader::{Block, Cut, Fault, Later, Reader, Recovered};
 pub use recover::{check, recover};
 pub use typed::Record;
 
-use super::{Appender, Closing, Config, Framing, Got, Sink, Stage, Totals, appender::Start};
+use super::{Appender, Closing, Config, Framing, Sink, Stage, StoreInfo, Totals, appender::Start};
 use crate::Result;
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// for time in 0..1000 {
 ///     log.append_with(|entry| *entry = Entry { time, key: [7; 5], len: 1 })?;
 /// }
-/// assert_eq!(log.close().wait_to_the_end().totals.written, 1000);
+/// assert_eq!(log.close().finish().totals.written, 1000);
 ///
 /// let mut reader = records::Reader::new(std::fs::File::open(&path).unwrap());
 /// while let Some(block) = reader.next_block()? {
@@ -65,7 +65,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// let (mut log, found) = Records::<Entry>::open_append(&path, &FileConfig::default(), &Config::default())?;
 /// assert_eq!(found.records, 1000);
 /// log.append(&Entry { time: 1000, key: [7; 5], len: 1 })?; // record number 1000
-/// log.close().wait_to_the_end();
+/// log.close().finish();
 /// assert_eq!(records::check(&path)?.records, 1001);
 /// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), forebay::Error>(())
@@ -155,9 +155,9 @@ impl<T: ?Sized> Records<T> {
         self.store.totals()
     }
 
-    /// See [`Appender::got`].
-    pub fn got(&self) -> Got {
-        self.store.got()
+    /// See [`Appender::info`].
+    pub fn info(&self) -> StoreInfo {
+        self.store.info()
     }
 
     /// See [`Appender::close`].

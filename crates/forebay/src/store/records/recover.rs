@@ -35,7 +35,7 @@ pub fn check(path: &Path) -> Result<Recovered> {
 /// let path = std::env::temp_dir().join(format!("forebay-doc-recover-{}", std::process::id()));
 /// let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
 /// log.append(b"kept")?;
-/// log.close().wait_to_the_end();
+/// log.close().finish();
 /// let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
 /// file.write_all(b"torn").unwrap();
 ///

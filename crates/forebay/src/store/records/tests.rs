@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    dice::Dice,
     store::testing::{config, of_seed},
     sync::held,
 };
+use forebay_testing::dice::Dice;
 use std::{
     io,
     io::IoSlice,
@@ -116,7 +116,7 @@ fn records_of_one_type_come_back_as_they_were() {
                 }
             }
         }
-        log.close().wait_to_the_end();
+        log.close().finish();
         let bytes = memory.bytes();
         let (records, found) = read(&bytes);
         assert_eq!((found.records, found.cut), (number, None));
@@ -153,7 +153,7 @@ fn records_of_bytes_come_back_as_they_were() {
                 log.flush().unwrap();
             }
         }
-        assert_eq!(log.close().wait_to_the_end().totals.written, 500);
+        assert_eq!(log.close().finish().totals.written, 500);
         let (records, found) = read(&memory.bytes());
         assert_eq!((records, found.cut), (oracle, None));
         assert_eq!(found.shape, Some(Shape::Varying));
@@ -198,7 +198,7 @@ fn a_disk_that_fills_keeps_whole_records_of_a_plain_file() {
     let sink = Box::new(Small(memory.clone()));
     let mut log = Records::<Entry>::plain(sink, &config(false)).unwrap();
     while log.append(&Entry::new(1)).is_ok() {}
-    let end = log.close().wait_to_the_end();
+    let end = log.close().finish();
     assert_eq!(end.totals.written, 10_000 / 28);
     assert_eq!(memory.bytes().len(), 10_000 / 28 * 28);
 }
@@ -312,7 +312,7 @@ fn what_follows_a_next_output_is_a_file_of_its_own_whose_numbers_go_on() {
     log.append_all(&[1; 600]).unwrap();
     assert!(log.next_output().unwrap());
     log.append_all(&[2; 7]).unwrap();
-    assert_eq!(log.close().wait_to_the_end().totals.written, 607);
+    assert_eq!(log.close().finish().totals.written, 607);
     let [one, two] = memories.map(|memory| read(&memory.bytes()).1);
     assert_eq!((one.first, one.records, one.cut), (Some(0), 600, None));
     assert_eq!((two.first, two.records, two.cut), (Some(600), 7, None));
@@ -363,7 +363,7 @@ fn no_block_leaves_before_it_has_a_record_however_early_it_may() {
         for number in 0..50 {
             log.append(&[number; 9]).unwrap();
         }
-        assert_eq!(log.close().wait_to_the_end().totals.written, 50);
+        assert_eq!(log.close().finish().totals.written, 50);
         let (records, found) = read(&memory.bytes());
         let numbers = records.iter().map(|record| record[0]);
         assert!(numbers.eq(0..50) && found.cut.is_none(), "{found:?}");

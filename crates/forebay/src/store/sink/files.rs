@@ -55,7 +55,7 @@ pub trait Series: Send {
 ///     slot.commit(1);
 ///     assert!(store.next_output()?);
 /// }
-/// assert!(store.close().wait_to_the_end().error.is_none());
+/// assert!(store.close().finish().error.is_none());
 /// assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"two");
 /// # std::fs::remove_dir_all(&folder).unwrap();
 /// # Ok::<(), forebay::Error>(())

@@ -48,7 +48,7 @@ use std::{io, time::Duration};
 /// let mut slot = store.reserve(5)?.expect("there is room");
 /// slot.copy_from_slice(b"hello");
 /// slot.commit(5);
-/// let end = store.close().wait_to_the_end();
+/// let end = store.close().finish();
 /// assert_eq!((end.totals.written, end.durable), (5, false)); // memory promises nothing
 /// assert_eq!(*memory.lock().unwrap(), b"hello");
 /// # Ok::<(), forebay::Error>(())

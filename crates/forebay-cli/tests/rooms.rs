@@ -1,0 +1,154 @@
+//! The table in ARCHITECTURE.md is true: which room imports which, and which files hold `unsafe`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, Default)]
+struct Room {
+    imports: BTreeSet<String>,
+    files_with_unsafe: BTreeSet<String>,
+}
+
+/// The words in backticks of a table's cell.
+fn quoted(cell: &str) -> BTreeSet<String> {
+    let words = cell.split('`').skip(1).step_by(2);
+    words.map(str::to_owned).collect()
+}
+
+/// The rooms of `krate`, as ARCHITECTURE.md has them.
+fn promised(root: &Path, krate: &str) -> BTreeMap<String, Room> {
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once(&format!("### `{krate}`")).unwrap();
+    let rows = section.lines().skip_while(|line| !line.starts_with("| `"));
+    let rows = rows.take_while(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<_> = row.split('|').collect();
+        let room = Room {
+            imports: quoted(cells[3]),
+            files_with_unsafe: quoted(cells[4]),
+        };
+        (quoted(cells[1]).pop_first().unwrap(), room)
+    })
+    .collect()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The first names behind each `crate::` in `code`, groups in braces included.
+fn imports(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for part in code.split("crate::").skip(1) {
+        if let Some(group) = part.strip_prefix('{') {
+            let mut depth = 0;
+            let mut name = String::new();
+            for letter in group.chars() {
+                match letter {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => found.extend([std::mem::take(&mut name)]),
+                    _ if depth == 0 => name.push(letter),
+                    _ => {}
+                }
+            }
+            found.insert(name);
+        } else {
+            found.insert(part.to_owned());
+        }
+    }
+    let first_word = |name: &String| {
+        let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        name.trim().split(word).next().unwrap_or("").to_owned()
+    };
+    let rooms = found.iter().map(first_word);
+    rooms
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect()
+}
+
+/// Without comments, and without the tests, which may import what they like.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn is_test(path: &Path) -> bool {
+    let name = path.file_stem().unwrap().to_str().unwrap();
+    ["tests", "testing", "models"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
+#[test]
+fn rooms_import_and_hold_what_the_architecture_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (krate, least) in [("forebay", 6), ("forebay-net", 6), ("forebay-io", 1)] {
+        let rooms = promised(&root, krate);
+        assert!(rooms.len() > least, "the table of {krate} was not found");
+        let source = root.join("crates").join(krate).join("src");
+        let mut files = Vec::new();
+        sources(&source, &mut files);
+        let mut seen = BTreeSet::new();
+        for path in files.iter().filter(|path| !is_test(path)) {
+            let inside = path.strip_prefix(&source).unwrap();
+            let first = Path::new(inside.iter().next().unwrap());
+            let name = first.file_stem().unwrap().to_str().unwrap();
+            if name == "lib" {
+                continue;
+            }
+            let room = rooms
+                .get(name)
+                .unwrap_or_else(|| panic!("{krate}: {name} is missing in ARCHITECTURE.md"));
+            seen.insert(name.to_owned());
+            let code = code(path);
+            for import in imports(&code) {
+                let allowed = import == name || import == "error" || room.imports.contains(&import);
+                assert!(allowed, "{krate}: {} imports {import}", inside.display());
+            }
+            let file = inside
+                .strip_prefix(name)
+                .unwrap_or(inside)
+                .to_str()
+                .unwrap();
+            let is_unsafe = code.contains("allow(unsafe_code)");
+            assert_eq!(
+                is_unsafe,
+                room.files_with_unsafe.contains(file),
+                "{krate}: {} and unsafe",
+                inside.display()
+            );
+            assert!(
+                is_unsafe || !code.contains("unsafe {"),
+                "{krate}: {}",
+                inside.display()
+            );
+        }
+        assert_eq!(
+            seen,
+            rooms.keys().cloned().collect(),
+            "{krate}: rooms that are gone"
+        );
+    }
+}
+
+#[test]
+fn imports_are_found_in_paths_and_in_groups() {
+    let code = "use crate::{Error, memory::{A, B}, ring::spsc};\nlet x = crate::sys::page_size();";
+    let expected = ["memory", "ring", "sys"].map(str::to_owned);
+    assert_eq!(imports(code), BTreeSet::from(expected));
+}

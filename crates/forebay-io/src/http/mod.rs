@@ -1,0 +1,118 @@
+//! Fetches one resource over HTTP/1.1. Every byte of the response goes through a [stream](forebay::stream).
+//!
+//! [`get`] is the complete operation as one call. Some modules implement the protocol, are pure, and know nothing of sockets:
+//! [`url`] (the request's address), [`head`], [`framing`] and [`chunked`] (the elements of a response), [`reply`] (which combines
+//! them) and `redirect`. The others know sockets but not the protocol: `connection` and `tls` (transport), `incoming` (the
+//! receiver thread), `output` (where bytes go) and `stop`. `exchange` connects the two groups.
+//!
+//! ```text
+//!  thread "forebay-receive"                                     the caller's thread
+//!  socket, TLS ─ read ─▶ reserve │ stream: the bytes as they came │ peek ─▶ Reply: which of them are what?
+//!                         commit └────────────────────────────────┘           head    → redirect? error? report
+//!                                                                  pop ◀────  framing → skip  (with `Shown::Raw`: write)
+//!                                                                  pop ◀────  body    → write, from where it lies
+//! ```
+
+pub mod chunked;
+mod connection;
+mod exchange;
+pub mod fault;
+pub mod framing;
+pub mod head;
+mod incoming;
+mod output;
+mod redirect;
+pub mod reply;
+mod stop;
+mod tls;
+mod tls_error;
+pub mod url;
+
+#[cfg(test)]
+mod tests;
+
+pub use exchange::{Answer, Event, get};
+pub use fault::Fault;
+pub use head::Head;
+pub use output::Output;
+pub use stop::Stop;
+pub use url::Url;
+
+use forebay::{Error, Result};
+use std::{path::PathBuf, time::Duration};
+
+/// Selects the bytes of the response to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// The body, without framing.
+    #[default]
+    Body,
+    /// The head of the last response as received, then the body.
+    HeadAndBody,
+    /// The first response exactly as received: interim heads, head, chunk sizes and trailers. Redirects are not followed.
+    Raw,
+}
+
+/// Settings of a fetch.
+///
+/// ```
+/// let config = forebay_io::http::Config { max_redirects: 0, ..Default::default() };
+/// assert!(config.validate().is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which bytes to write; default: the body.
+    pub shown: Shown,
+    /// Also write the body of a response with an error status (400 and above); default: no.
+    pub failed_bodies: bool,
+    /// Maximum number of redirects to follow; 10 by default.
+    pub max_redirects: usize,
+    /// Follow a redirect from https to http; default: no.
+    pub allow_downgrade: bool,
+    /// Maximum time to establish a connection, all addresses of the host together; 10 s by default.
+    pub connect_limit: Duration,
+    /// Maximum time without data from the server; 30 s by default.
+    pub silence_limit: Duration,
+    /// A PEM file with the only trusted certificates: roots, or the exact certificate of a server. By default the roots of
+    /// Mozilla's programme, compiled in.
+    pub roots: Option<PathBuf>,
+    /// Capacity of the stream: at least [`Config::LEAST_BUFFER_BYTES`]; 1 MiB by default.
+    pub buffer_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            shown: Shown::Body,
+            failed_bodies: false,
+            max_redirects: 10,
+            allow_downgrade: false,
+            connect_limit: Duration::from_secs(10),
+            silence_limit: Duration::from_secs(30),
+            roots: None,
+            buffer_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Config {
+    /// The smallest stream: it must hold a whole head, with room to receive more after it.
+    pub const LEAST_BUFFER_BYTES: usize = 2 * head::LIMIT_BYTES;
+
+    /// Checks everything that can be checked without a server.
+    ///
+    /// # Errors
+    /// A time limit of 0, or a stream too small for a head.
+    pub fn validate(&self) -> Result<()> {
+        if self.connect_limit.is_zero() || self.silence_limit.is_zero() {
+            return Err(Error::new("http", "a time limit of 0").advise("Use more than 0"));
+        }
+        if self.buffer_bytes < Self::LEAST_BUFFER_BYTES {
+            return Err(
+                Error::new("http", format!("a buffer of {} bytes", self.buffer_bytes))
+                    .advise(format!("Use at least {}", Self::LEAST_BUFFER_BYTES)),
+            );
+        }
+        Ok(())
+    }
+}

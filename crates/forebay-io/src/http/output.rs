@@ -1,0 +1,282 @@
+//! Where a body goes: standard output, or a file that gets its name when it is complete.
+//!
+//! ```text
+//!   a file without a name ── write, write, … ──▶ finish: sync, name, sync the folder ──▶ FILE
+//!                                     failed, dropped or killed: the file is gone, FILE is as it was
+//! ```
+//!
+//! While the file grows it has no name (`O_TMPFILE`), so no other process can open, replace or guess it, and nothing of it
+//! remains after `kill -9`. If the file system does not support that, it has a random name and mode 0600, and `Drop` removes it.
+
+use forebay::standard;
+use forebay::{
+    Error, Result,
+    store::{close, open_existing, resolve},
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{AtFlags, CWD, Mode, OFlags, linkat, open},
+};
+use std::{
+    ffi::OsString,
+    fs::{self, File, Permissions},
+    hash::{BuildHasher, RandomState},
+    io::{self, ErrorKind, Write},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+/// The destination of a fetch. The first byte opens it, so a rejected response leaves no trace.
+///
+/// A path that is not a regular file (a FIFO, a device) is written to directly.
+///
+/// ```
+/// use std::io::Write;
+/// let folder = std::env::temp_dir().join(format!("forebay-output-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder).unwrap();
+/// let mut output = forebay_io::http::Output::file(folder.join("name"));
+/// output.write_all(b"hello").unwrap();
+/// assert!(!folder.join("name").exists());
+/// output.finish()?;
+/// assert_eq!(std::fs::read(folder.join("name")).unwrap(), b"hello");
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Output {
+    /// `None` is standard output.
+    name: Option<PathBuf>,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+enum Open {
+    /// Written to directly: standard output, a FIFO, a device.
+    Plain(File),
+    /// Gets the name `name` when it is complete.
+    Growing {
+        file: File,
+        name: PathBuf,
+        /// Its temporary name, if it needs one.
+        part: Option<Part>,
+    },
+}
+
+/// A file that is removed unless it was renamed.
+#[derive(Debug)]
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After a rename, this file no longer exists.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Output {
+    /// Standard output.
+    pub fn stdout() -> Self {
+        Output {
+            name: None,
+            open: None,
+        }
+    }
+
+    /// The file `name`, whose content is replaced when everything is written. If `name` is a symbolic link, its target is
+    /// replaced.
+    pub fn file(name: impl Into<PathBuf>) -> Self {
+        Output {
+            name: Some(name.into()),
+            open: None,
+        }
+    }
+
+    /// Completes the output: makes the file durable and gives it its name. If nothing was written, the file is empty.
+    ///
+    /// An existing file keeps its permissions; a new one gets those that the umask allows.
+    ///
+    /// # Errors
+    /// The file cannot be created, made durable, renamed or closed. The file `name` is then unchanged.
+    pub fn finish(mut self) -> Result<()> {
+        self.open()?;
+        let shown = self.shown();
+        let failed = |tried: &'static str| {
+            let shown = shown.clone();
+            move |cause: io::Error| Error::new(shown, tried).because(cause)
+        };
+        let (file, name, part) = match self.open.take() {
+            Some(Open::Growing { file, name, part }) => (file, name, part),
+            Some(Open::Plain(file)) => return close(file).map_err(failed("closing it")),
+            None => return Ok(()),
+        };
+        let permissions = match fs::symlink_metadata(&name) {
+            Ok(found) if found.is_file() => Some(found.permissions().mode() & 0o777),
+            // A file without a name was created with the umask.
+            _ => part.as_ref().map(|_| 0o666 & !umask()),
+        };
+        if let Some(mode) = permissions {
+            file.set_permissions(Permissions::from_mode(mode))
+                .map_err(failed("setting its permissions"))?;
+        }
+        file.sync_all().map_err(failed("making it durable"))?;
+        let part = match part {
+            Some(part) => part,
+            None => named(&file, &name).map_err(failed("giving it a name"))?,
+        };
+        fs::rename(&part.0, &name).map_err(failed("renaming the complete file to that"))?;
+        // A folder without read permission cannot be opened, and so not synced.
+        if let Ok(folder) = File::open(folder_of(&name)) {
+            let synced = folder.sync_all();
+            synced.map_err(failed("making its name durable"))?;
+        }
+        close(file).map_err(failed("closing it"))
+    }
+
+    fn open(&mut self) -> Result<&mut File> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.opened()?,
+        };
+        match self.open.insert(open) {
+            Open::Plain(file) | Open::Growing { file, .. } => Ok(file),
+        }
+    }
+
+    fn opened(&self) -> Result<Open> {
+        let failed = |cause| Error::new(self.shown(), "opening it to write").because(cause);
+        let Some(name) = &self.name else {
+            return Ok(Open::Plain(standard::output()?));
+        };
+        let name = resolve(name).map_err(failed)?;
+        match fs::symlink_metadata(&name) {
+            Ok(found) if !found.is_file() => Ok(Open::Plain(
+                open_existing(&name, File::options().write(true)).map_err(failed)?,
+            )),
+            _ => growing(name).map_err(failed),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match &self.name {
+            Some(name) => format!("output {}", name.display()),
+            None => "standard output".into(),
+        }
+    }
+}
+
+/// Creates a file in the folder of `name`, which it will replace.
+fn growing(name: PathBuf) -> io::Result<Open> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let unnamed = open(folder_of(&name), flags, Mode::from_raw_mode(0o666)).map(File::from);
+    // Without /proc it could not get a name.
+    if let Ok(file) = unnamed
+        && Path::new(&in_proc(&file)).exists()
+    {
+        let part = None;
+        return Ok(Open::Growing { file, name, part });
+    }
+    let (file, part) = with_random_name(&name, |path| {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    })?;
+    let part = Some(part);
+    Ok(Open::Growing { file, name, part })
+}
+
+/// Gives a file without a name a random one beside `name`, so that it can replace an existing file.
+fn named(file: &File, name: &Path) -> io::Result<Part> {
+    let follow = AtFlags::SYMLINK_FOLLOW;
+    let link = |path: &Path| Ok(linkat(CWD, in_proc(file), CWD, path, follow)?);
+    with_random_name(name, link).map(|((), part)| part)
+}
+
+/// Calls `make` to create something under an unpredictable name beside `name`.
+fn with_random_name<T>(
+    name: &Path,
+    make: impl Fn(&Path) -> io::Result<T>,
+) -> io::Result<(T, Part)> {
+    loop {
+        let mut own = OsString::from(".forebay-");
+        own.push(format!("{:016x}", RandomState::new().hash_one(0)));
+        let path = folder_of(name).join(own);
+        match make(&path) {
+            Ok(made) => return Ok((made, Part(path))),
+            Err(there) if there.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn in_proc(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn folder_of(name: &Path) -> &Path {
+    let folder = name.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// The permissions that new files do not get. Only `/proc` can report the umask without setting it; without `/proc`, files are
+/// accessible to their owner only.
+fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok());
+    umask.unwrap_or(0o077)
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = self.open().map_err(io::Error::other)?;
+        loop {
+            match file.write(bytes) {
+                // Another process that shares the descriptor has made it non-blocking.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&*file, PollFlags::OUT)], None)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_nameless_files_the_part_has_a_random_name_that_goes() {
+        let folder = std::env::temp_dir().join(format!("forebay-part-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let name = folder.join("name");
+        let make = |path: &Path| File::options().write(true).create_new(true).open(path);
+        let (_, first) = with_random_name(&name, make).unwrap();
+        let (mut file, part) = with_random_name(&name, make).unwrap();
+        assert_ne!(first.0, part.0);
+        drop(first);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        file.write_all(b"whole").unwrap();
+        let open = Some(Open::Growing {
+            file,
+            name: name.clone(),
+            part: Some(part),
+        });
+        let output = Output {
+            name: Some(name.clone()),
+            open,
+        };
+        output.finish().unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"whole");
+        let mode = fs::metadata(&name).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o666 & !umask());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,128 @@
+//! Notes of a window of the commonest kind: nothing but packets of one interface, which stand in it as an output would compose them.
+//!
+//! ```text
+//!  window    │ rec │ rec │ rec │ rec │ rec │ rec │ rec │ rec │
+//!  stretches │ 0 ───── 1 │           │ 4 ─────────── 6 │           what passes, where it lies
+//!  bytes     │ rec │ rec │ rec │ rec │ rec │                       side by side, in `runs`
+//! ```
+//! A packet that passes is its ordinal and nothing more: four bytes, where all there is to say of it would be sixty. Whoever wants it
+//! by itself decodes it again. Imports `batch` for runs. Read `filter` next, which takes the notes.
+
+use super::{
+    batch::{MAX_RUN, MAX_RUN_BYTES, Run},
+    decoder_state::DecoderState,
+};
+use crate::port::Frame;
+use std::{ops::Range, sync::Arc};
+
+#[derive(Default)]
+pub(super) struct Plain {
+    /// What decodes the packets; `None`: the window was of another kind, and nothing here counts.
+    pub terms: Option<Arc<DecoderState>>,
+    /// Of the packets that pass.
+    pub ordinals: Vec<u32>,
+    /// Their records in the window, neighbours as one.
+    stretches: Vec<Range<u32>>,
+    /// Their records in the batch.
+    pub bytes: Range<u32>,
+}
+
+impl Plain {
+    pub fn clear(&mut self) {
+        self.terms = None;
+        self.ordinals.clear();
+        self.stretches.clear();
+        self.bytes = 0..0;
+    }
+
+    /// Takes note of a packet that passes, of so many bytes kept and on the wire; `false`: a run [begins](Plain::begin_run) with it.
+    #[inline(always)]
+    #[must_use]
+    pub fn note(
+        &mut self,
+        ordinal: u32,
+        record: Range<u32>,
+        (caplen, wire_len): (u32, u32),
+        runs: &mut [Run],
+    ) -> bool {
+        self.ordinals.push(ordinal);
+        let len = record.end - record.start;
+        self.bytes.end += len;
+        match self.stretches.last_mut() {
+            Some(last) if last.end == record.start => last.end = record.end,
+            _ => self.stretches.push(record),
+        }
+        match runs.last_mut() {
+            Some(run) if run.frames < MAX_RUN && run.end - run.begin + len <= MAX_RUN_BYTES => {
+                run.frames += 1;
+                run.end += len;
+                run.longest = run.longest.max(caplen);
+                run.wire_bytes += u64::from(wire_len);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Begins a run with the packet that was noted last.
+    pub fn begin_run(&self, frame: &Frame<'_>, record: Range<u32>, runs: &mut Vec<Run>) {
+        runs.push(Run {
+            first: self.ordinals.len() as u32 - 1,
+            frames: 1,
+            begin: self.bytes.end - (record.end - record.start),
+            end: self.bytes.end,
+            interface: frame.interface,
+            longest: frame.data.len() as u32,
+            wire_bytes: frame.wire_len.into(),
+            time_ns: frame.time_ns,
+        });
+    }
+
+    /// Brings the records side by side into `bytes`. Most change places with the window; fewer are copied, so that the window, which is
+    /// in this processor's cache, is what is read into next.
+    pub fn take_bytes(&mut self, bytes: &mut Vec<u8>, window: &mut Vec<u8>, runs: &mut [Run]) {
+        let many = self.bytes.end as usize;
+        let ranges = self.stretches.iter();
+        let ranges = ranges.map(|range| range.start as usize..range.end as usize);
+        if many > window.len() / 4 * 3 {
+            let base = self.stretches[0].start;
+            let mut at = base as usize;
+            for range in ranges {
+                let len = range.len();
+                if at < range.start {
+                    window.copy_within(range, at);
+                }
+                at += len;
+            }
+            std::mem::swap(bytes, window);
+            self.bytes = base..at as u32;
+            for run in runs {
+                run.begin += base;
+                run.end += base;
+            }
+        } else {
+            // It never shrinks: bytes that are not there would have to be zeroed first.
+            if bytes.len() < many {
+                bytes.resize(many, 0);
+            }
+            let mut at = 0;
+            for range in ranges {
+                let end = at + range.len();
+                bytes[at..end].copy_from_slice(&window[range]);
+                at = end;
+            }
+        }
+    }
+
+    /// The run that all `runs` are together.
+    pub fn whole(&self, runs: &[Run]) -> Option<Run> {
+        let first = runs.first()?;
+        Some(Run {
+            frames: self.ordinals.len() as u32,
+            end: self.bytes.end,
+            longest: runs.iter().map(|run| run.longest).max()?,
+            wire_bytes: runs.iter().map(|run| run.wire_bytes).sum(),
+            ..*first
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! File names and results that the session and the writer exchange.
+
+use forebay::Error;
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Number of file names in the summary.
+const LAST: usize = 16;
+
+/// The files of a capture.
+///
+/// ```
+/// let files = forebay_net::session::Files::default(); // packets were only counted, or went into a pipe
+/// assert!(files.written == 0 && files.last.is_empty());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Completed files. A file without a single byte is removed and not counted.
+    pub written: u64,
+    /// Of these, files removed for newer ones.
+    pub removed: u64,
+    /// The newest remaining files, in order, at most 16.
+    pub last: VecDeque<PathBuf>,
+    /// Results of compression.
+    pub compressed: Compressed,
+}
+
+/// The compression of finished files.
+///
+/// ```
+/// let none = forebay_net::session::Compressed::default(); // nobody asked for it
+/// assert!(none.files == 0 && none.left == 0 && none.error.is_none());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Compressed {
+    /// Files that were compressed.
+    pub files: u64,
+    /// Their bytes before compression.
+    pub bytes_before: u64,
+    /// Their bytes after compression.
+    pub bytes: u64,
+    /// Files left uncompressed, because too many were waiting or the user stopped the compression.
+    pub left: u64,
+    /// Files left uncompressed, because compression failed.
+    pub failed: u64,
+    /// The full text of the first such failure.
+    pub error: Option<String>,
+}
+
+/// Names for the writer, and the resulting files. Clones share them.
+#[derive(Clone, Default)]
+pub(in crate::session) struct Reports(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    /// Files registered but not opened yet: never more than the store has buffers.
+    ordered: VecDeque<PathBuf>,
+    files: Files,
+}
+
+impl Reports {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers the name of the next file.
+    pub fn order(&self, name: PathBuf) {
+        self.inner().ordered.push_back(name);
+    }
+
+    /// The name for the next file to open.
+    pub fn ordered(&self) -> PathBuf {
+        self.inner().ordered.front().cloned().unwrap_or_default()
+    }
+
+    /// Records that this file is open.
+    pub fn opened(&self) {
+        self.inner().ordered.pop_front();
+    }
+
+    /// Records a complete file under its final name.
+    pub fn finished(&self, path: &Path) {
+        let mut inner = self.inner();
+        inner.files.written += 1;
+        if inner.files.last.len() == LAST {
+            inner.files.last.pop_front();
+        }
+        inner.files.last.push_back(path.into());
+    }
+
+    /// Records that a file was removed for a newer one.
+    pub fn removed(&self, path: &Path) {
+        let mut inner = self.inner();
+        inner.files.removed += 1;
+        inner.files.last.retain(|last| last != path);
+    }
+
+    /// Records that the file `path` of `before` bytes was replaced with another one of `bytes`.
+    pub fn compressed(&self, path: &Path, by: &Path, before: u64, bytes: u64) {
+        let files = &mut self.inner().files;
+        files.compressed.files += 1;
+        files.compressed.bytes_before += before;
+        files.compressed.bytes += bytes;
+        if let Some(last) = files.last.iter_mut().find(|last| **last == path) {
+            *last = by.into();
+        }
+    }
+
+    /// Records that this many files will not be compressed.
+    pub fn left(&self, files: u64) {
+        self.inner().files.compressed.left += files;
+    }
+
+    /// Records that a file could not be compressed.
+    pub fn not_compressed(&self, error: &Error) {
+        let compressed = &mut self.inner().files.compressed;
+        compressed.failed += 1;
+        compressed.error.get_or_insert_with(|| error.to_string());
+    }
+
+    pub fn files(&self) -> Files {
+        self.inner().files.clone()
+    }
+}

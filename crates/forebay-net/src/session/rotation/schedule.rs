@@ -1,0 +1,80 @@
+//! Computes when the next file begins, as far as times decide. Pure: the current times are arguments.
+
+use super::Rotation;
+use std::time::Duration;
+
+/// Two clocks: durations use the monotonic clock, and intervals of the time of day use the wall clock. If the wall clock is set
+/// back, a file lasts longer, and no interval gets two files.
+pub(super) struct Schedule {
+    every: Option<u64>,
+    steady: bool,
+    next: u64,
+    interval: Option<u64>,
+    next_wall: u64,
+}
+
+impl Schedule {
+    /// Starts with the first file: `now` on the monotonic clock, `wall` on the wall clock, both in nanoseconds.
+    pub fn new(rotation: &Rotation, now: u64, wall: u64) -> Self {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let mut turns = Schedule {
+            every: rotation.every.map(ns),
+            steady: rotation.steady,
+            next: u64::MAX,
+            interval: rotation.interval.map(ns),
+            next_wall: u64::MAX,
+        };
+        turns.begin(now, wall);
+        turns
+    }
+
+    fn begin(&mut self, now: u64, wall: u64) {
+        if let Some(every) = self.every {
+            self.next = now.saturating_add(every);
+        }
+        self.set_wall(wall);
+    }
+
+    fn set_wall(&mut self, wall: u64) {
+        if let Some(interval) = self.interval {
+            self.next_wall = (wall / interval + 1).saturating_mul(interval);
+        }
+    }
+
+    /// Whether the wall clock is needed at all: reading it has a cost.
+    pub fn look_at_the_wall(&self) -> bool {
+        self.interval.is_some()
+    }
+
+    /// Whether the next file is due.
+    pub fn is_due(&mut self, now: u64, wall: u64) -> bool {
+        if let Some(interval) = self.interval
+            && self.next_wall.saturating_sub(wall) > interval.saturating_mul(2)
+        {
+            // The clock was set back considerably: use the times that it will show next.
+            self.set_wall(wall);
+        }
+        now >= self.next || self.interval.is_some() && wall >= self.next_wall
+    }
+
+    /// The time until [`is_due`](Self::is_due) can become true.
+    pub fn due_in(&self, now: u64, wall: u64) -> u64 {
+        let by_wall = self.next_wall.saturating_sub(wall);
+        self.next.saturating_sub(now).min(by_wall)
+    }
+
+    /// Records that the next file begins, because it was due or for another reason.
+    pub fn turned(&mut self, now: u64, wall: u64, by_time: bool) {
+        let Some(every) = self.every else {
+            return self.set_wall(wall);
+        };
+        if now >= self.next {
+            // Counted from the due time, not from the time of the check; periods that passed during sleep are skipped.
+            let late = (now - self.next) / every;
+            self.next = self.next.saturating_add((late + 1).saturating_mul(every));
+        } else if !self.steady || by_time {
+            self.next = now.saturating_add(every);
+        }
+        self.set_wall(wall);
+    }
+}

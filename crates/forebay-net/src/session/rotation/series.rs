@@ -1,0 +1,115 @@
+//! The session's state of a series of files: the current file, and the bytes that every file begins with.
+
+use super::{Namer, Reports, Rotation, Schedule};
+use forebay::{Result, time::Clock};
+use std::collections::VecDeque;
+
+/// A step after the last packet of a file.
+pub(in crate::session) enum Step {
+    /// Append bytes that are not a packet.
+    Append(Vec<u8>),
+    /// Switch to the next file.
+    NextOutput,
+}
+
+pub(in crate::session) struct SeriesState {
+    turns: Schedule,
+    namer: Namer,
+    register: Reports,
+    /// Files begun, the first one included.
+    begun: u64,
+    most: u64,
+    /// The bytes that every file has to begin with.
+    beginning: Vec<Vec<u8>>,
+    /// Steps to do before the next packet. Each waits for room, and none is done twice.
+    steps: VecDeque<Step>,
+}
+
+impl SeriesState {
+    /// Registers the first file, which begins at `now` and `wall` as with [`Schedule::new`].
+    ///
+    /// # Errors
+    /// Its name cannot be formed.
+    pub fn new(rotation: &Rotation, register: Reports, now: u64, wall: u64) -> Result<Self> {
+        let mut namer = Namer::new(rotation);
+        register.order(namer.next(wall, true)?);
+        Ok(SeriesState {
+            turns: Schedule::new(rotation, now, wall),
+            namer,
+            register,
+            begun: 1,
+            most: rotation.stop_after.unwrap_or(u64::MAX),
+            beginning: Vec::new(),
+            steps: VecDeque::new(),
+        })
+    }
+
+    /// Adds bytes that every further file begins with, too.
+    pub fn begins_with(&mut self, bytes: &[u8]) {
+        self.beginning.push(bytes.to_owned());
+    }
+
+    /// Whether another file is permitted.
+    pub fn may_turn(&self) -> bool {
+        self.begun < self.most
+    }
+
+    /// The number of the current file, from 1.
+    pub fn number(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether the next file is due.
+    pub fn is_due(&mut self, now: u64, clock: &Clock) -> bool {
+        let wall = self.wall(clock);
+        self.turns.is_due(now, wall)
+    }
+
+    /// The time at which the next file is due, on `clock`.
+    pub fn due_at(&self, now: u64, clock: &Clock) -> u64 {
+        now.saturating_add(self.turns.due_in(now, self.wall(clock)))
+    }
+
+    /// Continues the current file until the next due time.
+    pub fn postpone(&mut self, now: u64, clock: &Clock) {
+        let wall = self.wall(clock);
+        self.turns.turned(now, wall, true);
+    }
+
+    fn wall(&self, clock: &Clock) -> u64 {
+        match self.turns.look_at_the_wall() {
+            true => clock.wall_now(),
+            false => 0,
+        }
+    }
+
+    /// Registers the next file. `end` belongs to the current one. `by_time`: the file was due, or the switch was requested.
+    ///
+    /// # Errors
+    /// Its name cannot be formed.
+    pub fn turn(&mut self, end: Vec<Vec<u8>>, now: u64, wall: u64, by_time: bool) -> Result<()> {
+        self.turns.turned(now, wall, by_time);
+        self.register.order(self.namer.next(wall, by_time)?);
+        self.begun += 1;
+        self.steps.extend(end.into_iter().map(Step::Append));
+        self.steps.push_back(Step::NextOutput);
+        let beginning = self.beginning.iter().cloned();
+        self.steps.extend(beginning.map(Step::Append));
+        Ok(())
+    }
+
+    /// Whether steps remain.
+    #[inline]
+    pub fn is_turning(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// The next step. The caller performs it and then calls [`did`](Self::did).
+    pub fn step(&self) -> Option<&Step> {
+        self.steps.front()
+    }
+
+    pub fn did(&mut self) {
+        self.steps.pop_front();
+    }
+}

@@ -1,0 +1,493 @@
+//! Files read by several threads: what they hand out, count and complain of is what one thread with
+//! the session's filter behind it does, wherever windows cut and wherever reading stops.
+
+use super::{
+    Packet,
+    blocks::{Composed, packet},
+    garble, in_memory,
+};
+use forebay_net::{
+    file::{
+        File,
+        parallel::{Config, ParallelFile},
+    },
+    filter::{Filter, Programs, bpf::Program},
+    port::{Counts, Frame, Interface, Port, Statistics, Wake},
+};
+use proptest::{prelude::*, sample::Index};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::Arc;
+
+/// What reading gave, and where it stood then.
+#[derive(Debug, Default)]
+struct Outcome {
+    packets: Vec<Packet>,
+    /// Packets received and filtered when each was handed out, and at the end.
+    counts: Vec<(u64, u64)>,
+    error: Option<String>,
+    interfaces: Vec<Interface>,
+    recorded: Vec<Option<Statistics>>,
+}
+
+/// How it is read: stops behind so many packets, and puts back those that pass at these places.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    most: Option<usize>,
+    put_back: Vec<usize>,
+    budget: usize,
+}
+
+impl Outcome {
+    fn note(&mut self, frame: &Frame<'_>) {
+        self.packets.push(Packet::of(frame));
+    }
+
+    fn end(mut self, port: &mut dyn Port, counts: (u64, u64)) -> Self {
+        self.counts.push(counts);
+        self.interfaces = port.interfaces().to_vec();
+        let all = 0..self.interfaces.len() as u32;
+        self.recorded = all.map(|number| port.recorded(number)).collect();
+        self
+    }
+}
+
+fn wait(port: &mut dyn Port) -> bool {
+    match port.arm().expect("arming a file never fails") {
+        Wake::End => return false,
+        Wake::Fd(fd) => {
+            let limit = Timespec {
+                tv_sec: 60,
+                tv_nsec: 0,
+            };
+            let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+            assert!(poll(&mut fds, Some(&limit)).unwrap() > 0, "never woken");
+        }
+        Wake::Ready | Wake::At(_) => {}
+    }
+    port.disarm();
+    true
+}
+
+/// One thread, and the session's rule.
+fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
+    let mut found = Outcome::default();
+    let mut port = match File::from_stream(in_memory(bytes), "capture") {
+        Ok(port) => port,
+        Err(e) => {
+            found.error = Some(e.to_string());
+            return found;
+        }
+    };
+    let mut lanes: Vec<(Arc<Program>, u64)> = Vec::new();
+    let mut programs = Programs::new(filter.clone());
+    let mut put_back = way.put_back.clone();
+    let (mut received, mut filtered) = (0, 0);
+    let mut introduce = |port: &File, lanes: &mut Vec<(Arc<Program>, u64)>| {
+        for interface in &port.interfaces()[lanes.len()..] {
+            lanes.push((programs.of(interface.link), 0));
+        }
+    };
+    introduce(&port, &mut lanes);
+    while found.error.is_none() && wait(&mut port) {
+        introduce(&port, &mut lanes);
+        let mut is_unknown = false;
+        match port.receive(way.budget) {
+            Err(e) => found.error = Some(e.to_string()),
+            Ok(mut burst) => {
+                while way.most != Some(found.packets.len())
+                    && let Some(mut frame) = burst.next_frame()
+                {
+                    let Some((program, owed)) = lanes.get_mut(frame.interface as usize) else {
+                        burst.put_back();
+                        is_unknown = true;
+                        break;
+                    };
+                    if program.run(frame.data, frame.wire_len) == 0 {
+                        *owed = owed.saturating_add(frame.dropped_before);
+                        (received, filtered) = (received + 1, filtered + 1);
+                        continue;
+                    }
+                    if put_back.contains(&found.packets.len()) {
+                        put_back.retain(|&at| at != found.packets.len());
+                        burst.put_back();
+                        break;
+                    }
+                    frame.dropped_before =
+                        frame.dropped_before.saturating_add(std::mem::take(owed));
+                    received += 1;
+                    found.note(&frame);
+                    found.counts.push((received, filtered));
+                }
+            }
+        }
+        if is_unknown {
+            introduce(&port, &mut lanes);
+        }
+        if way.most == Some(found.packets.len()) {
+            break;
+        }
+    }
+    found.end(&mut port, (received, filtered))
+}
+
+fn told(counts: Counts) -> (u64, u64) {
+    assert_eq!(
+        (counts.dropped, counts.interface_dropped),
+        (Some(0), Some(0))
+    );
+    (counts.received, counts.filtered.unwrap())
+}
+
+/// As many threads as `config` says.
+fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &Config) -> Outcome {
+    let mut found = Outcome::default();
+    let opened = File::from_stream(in_memory(bytes), "capture");
+    let mut port = match opened.and_then(|file| ParallelFile::new(file, filter, config)) {
+        Ok(port) => port,
+        Err(e) => {
+            found.error = Some(e.to_string());
+            return found;
+        }
+    };
+    let mut put_back = way.put_back.clone();
+    while found.error.is_none() && wait(&mut port) {
+        let before = found.packets.len();
+        let mut has_put_back = false;
+        match port.receive(way.budget) {
+            Err(e) => found.error = Some(e.to_string()),
+            Ok(mut burst) => {
+                while way.most != Some(found.packets.len())
+                    && let Some(frame) = burst.next_frame()
+                {
+                    if put_back.contains(&found.packets.len()) {
+                        put_back.retain(|&at| at != found.packets.len());
+                        burst.put_back();
+                        has_put_back = true;
+                        break;
+                    }
+                    found.note(&frame);
+                    if way.budget == 1 {
+                        break;
+                    }
+                }
+            }
+        }
+        for packet in &found.packets[before..] {
+            assert!((packet.interface as usize) < port.interfaces().len());
+        }
+        // Inside a burst nobody can ask, and what is put back was looked for already.
+        found.counts.resize(found.packets.len(), (0, 0));
+        if found.packets.len() == before + 1 && !has_put_back {
+            found.counts[before] = told(port.counts());
+        }
+        if way.most == Some(found.packets.len()) {
+            break;
+        }
+    }
+    let counts = told(port.counts());
+    if found.error.is_some() {
+        assert!(matches!(port.arm(), Ok(Wake::End)), "an error is told once");
+    }
+    found.end(&mut port, counts)
+}
+
+/// Holds both against each other.
+fn compare(bytes: &[u8], filter: &str, way: &Way, config: &Config) {
+    let filter = Filter::without_hosts(filter).unwrap();
+    let mut one = plainly(bytes, &filter, way);
+    let many = in_parallel(bytes, &filter, way, config);
+    for (one, many) in one.counts.iter_mut().zip(&many.counts) {
+        if *many == (0, 0) {
+            *one = (0, 0);
+        }
+    }
+    let place = format!("{} {way:?} {config:?}", filter.text());
+    assert_eq!(one.error, many.error, "{place}");
+    assert_eq!(one.counts, many.counts, "{place}");
+    assert_eq!(one.interfaces, many.interfaces, "{place}");
+    assert_eq!(one.recorded, many.recorded, "{place}");
+    for (number, (one, many)) in one.packets.iter().zip(&many.packets).enumerate() {
+        assert_eq!(one, many, "packet {number}, {place}");
+    }
+    assert_eq!(one.packets.len(), many.packets.len(), "{place}");
+}
+
+/// What a generated file is made of.
+#[derive(Clone, Debug)]
+enum Part {
+    Section {
+        big: bool,
+    },
+    Interface {
+        link: u16,
+        snaplen: u32,
+    },
+    Packet {
+        kind: u32,
+        interface: u32,
+        len: usize,
+        dropped: u16,
+        first: u8,
+    },
+    Statistics {
+        interface: u32,
+        dropped: u64,
+    },
+    Other {
+        kind: u32,
+        len: usize,
+    },
+}
+
+fn len() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0..90_usize, 2 => 90..400_usize, 1 => 400..6000_usize]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let packet = (
+        prop_oneof![6 => Just(6_u32), 1 => Just(2), 1 => Just(3)],
+        0..4_u32,
+        len(),
+    )
+        .prop_flat_map(|(kind, interface, len)| {
+            let dropped = prop_oneof![4 => Just(0), 1 => 1..9_u16];
+            (dropped, any::<u8>()).prop_map(move |(dropped, first)| Part::Packet {
+                kind,
+                interface,
+                len,
+                dropped,
+                first,
+            })
+        });
+    let other = prop_oneof![Just(4_u32), Just(9), Just(10), Just(0xbad), Just(77)];
+    prop_oneof![
+        1 => any::<bool>().prop_map(|big| Part::Section { big }),
+        1 => (prop_oneof![9 => Just(1_u16), 3 => Just(113), 1 => Just(101)], prop_oneof![Just(0), Just(70)])
+            .prop_map(|(link, snaplen)| Part::Interface { link, snaplen }),
+        30 => packet,
+        1 => (0..4_u32, any::<u64>()).prop_map(|(interface, dropped)| Part::Statistics { interface, dropped }),
+        2 => (other, len()).prop_map(|(kind, len)| Part::Other { kind, len }),
+    ]
+}
+
+fn pcapng(big: bool, parts: &[Part]) -> Vec<u8> {
+    let mut file = Composed::new(big);
+    file.section(&[]);
+    file.interface(1, 0, &[]);
+    let mut interfaces = 1;
+    for part in parts {
+        match *part {
+            Part::Section { big } => {
+                file.order(big);
+                file.section(&[]);
+                interfaces = 0;
+            }
+            Part::Interface { link, snaplen } => {
+                file.interface(link, snaplen, &[]);
+                interfaces += 1;
+            }
+            Part::Packet { .. } if interfaces == 0 => {}
+            Part::Packet {
+                kind,
+                interface,
+                len,
+                dropped,
+                first,
+            } => {
+                let mut packet = packet(len);
+                packet.dropped_before = u64::from(dropped);
+                packet
+                    .data
+                    .iter_mut()
+                    .take(1)
+                    .for_each(|byte| *byte = first);
+                let options = match dropped {
+                    0 => Vec::new(),
+                    _ => file.option(4, &file.u64(u64::from(dropped))),
+                };
+                match kind {
+                    3 => file.simple(packet),
+                    6 => file.packet(6, interface % interfaces, 7, &options, packet),
+                    _ => file.packet(kind, interface % interfaces, 7, &[], packet),
+                }
+            }
+            Part::Statistics { interface, dropped } => {
+                let option = file.option(5, &file.u64(dropped));
+                let head = file.words(&[interface, 0, 9]);
+                file.block(5, &[head, option].concat());
+            }
+            Part::Other { kind, len } => file.block(kind, &vec![6; len]),
+        }
+    }
+    file.bytes
+}
+
+fn pcap(big: bool, magic: u32, packets: &[(usize, u8)]) -> Vec<u8> {
+    let mut file = Composed::new(big);
+    file.header(magic, (2, 4), 65_535, 1);
+    let extra: &[u8] = if magic == 0xa1b2_cd34 { &[7; 8] } else { &[] };
+    for &(len, first) in packets {
+        let mut packet = packet(len);
+        packet
+            .data
+            .iter_mut()
+            .take(1)
+            .for_each(|byte| *byte = first);
+        let words = [1, 2, len as u32, packet.wire_len];
+        file.record(words, extra, &packet.data.clone(), packet);
+    }
+    file.bytes
+}
+
+fn filter() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "",
+        "link[0] & 1 = 0",
+        "link[0] & 15 = 3",
+        "greater 60",
+        "less 20 or link[0] & 1 = 1",
+        // Cannot be told on raw IP.
+        "vlan 5 or link[0] & 1 = 0",
+        // Nothing.
+        "len > 100000",
+    ])
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let most = prop_oneof![3 => Just(None), 1 => (1..40_usize).prop_map(Some)];
+    let put_back = prop::collection::vec(0..30_usize, 0..5);
+    (most, put_back, prop::sample::select(vec![1_usize, 7, 256])).prop_map(
+        |(most, put_back, budget)| Way {
+            most,
+            put_back,
+            budget,
+        },
+    )
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let window = prop_oneof![3 => 8..300_usize, 1 => 300..5000_usize];
+    (1..5_usize, window).prop_map(|(threads, window_bytes)| Config {
+        threads,
+        window_bytes,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn several_threads_read_a_pcapng_as_one_does(
+        big in any::<bool>(),
+        parts in prop::collection::vec(part(), 0..120),
+        cut in any::<Option<Index>>(),
+        filter in filter(), way in way(), config in config(),
+    ) {
+        let mut bytes = pcapng(big, &parts);
+        let len = bytes.len();
+        bytes.truncate(cut.map_or(len, |cut| cut.index(len)));
+        compare(&bytes, filter, &way, &config);
+    }
+
+    #[test]
+    fn several_threads_read_a_classic_file_as_one_does(
+        big in any::<bool>(),
+        magic in prop::sample::select(vec![0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34]),
+        packets in prop::collection::vec((len(), any::<u8>()), 0..120),
+        cut in any::<Option<Index>>(),
+        filter in filter(), way in way(), config in config(),
+    ) {
+        let mut bytes = pcap(big, magic, &packets);
+        let len = bytes.len();
+        bytes.truncate(cut.map_or(len, |cut| cut.index(len)));
+        compare(&bytes, filter, &way, &config);
+    }
+
+    #[test]
+    fn several_threads_complain_of_a_garbled_file_as_one_does(
+        is_pcap in any::<bool>(),
+        big in any::<bool>(),
+        parts in prop::collection::vec(part(), 0..60),
+        packets in prop::collection::vec((len(), any::<u8>()), 0..60),
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..8),
+        swap in any::<Option<(Index, u32)>>(),
+        filter in filter(), way in way(), config in config(),
+    ) {
+        let mut bytes = match is_pcap {
+            true => pcap(big, 0xa1b2_c3d4, &packets),
+            false => pcapng(big, &parts),
+        };
+        garble(&mut bytes, &changes, swap);
+        compare(&bytes, filter, &way, &config);
+    }
+
+    #[test]
+    fn leaving_in_the_middle_is_quick_and_clean(
+        packets in prop::collection::vec((len(), any::<u8>()), 0..300),
+        looks in 0..20_usize, is_stopped in any::<bool>(), config in config(),
+    ) {
+        let bytes = pcap(false, 0xa1b2_c3d4, &packets);
+        let file = File::from_stream(in_memory(&bytes), "capture").unwrap();
+        let filter = Filter::without_hosts("link[0] & 3 = 0").unwrap();
+        let mut port = ParallelFile::new(file, &filter, &config).unwrap();
+        for _ in 0..looks {
+            let mut burst = port.receive(3).unwrap();
+            while burst.next_frame().is_some() {}
+        }
+        if is_stopped {
+            let before = port.counts();
+            port.stop().unwrap();
+            prop_assert!(matches!(port.arm(), Ok(Wake::End)));
+            prop_assert!(port.receive(9).unwrap().next_frame().is_none());
+            prop_assert_eq!(port.counts(), before);
+        }
+    }
+}
+
+/// Records of 4 MiB run over many windows, and over those of all workers.
+#[test]
+fn records_larger_than_all_windows_together_come_out_whole() {
+    let mut file = Composed::new(false);
+    file.section(&[]);
+    file.interface(1, 0, &[]);
+    for len in [60, 4 << 20, 61, (4 << 20) + 1, 0, 3 << 20, 7] {
+        file.packet(6, 0, 1, &[], packet(len));
+    }
+    for threads in 1..=4 {
+        let config = Config {
+            threads,
+            window_bytes: 64 << 10,
+        };
+        let way = Way {
+            budget: 256,
+            ..Way::default()
+        };
+        compare(&file.bytes, "", &way, &config);
+        compare(&file.bytes, "greater 1000", &way, &config);
+        compare(&file.bytes[..(9 << 20)], "", &way, &config);
+    }
+}
+
+#[test]
+fn a_large_file_is_read_in_parallel_and_a_small_or_packed_one_is_not() {
+    use forebay_net::open::{self, Name, Options};
+    let folder = std::env::temp_dir().join(format!("parallel-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let filter = Some(Filter::without_hosts("link[0] & 1 = 0").unwrap());
+    for (packets, expected) in [(100, false), (60_000, cores > 1)] {
+        let path = folder.join("in.pcap");
+        std::fs::write(&path, pcap(false, 0xa1b2_c3d4, &vec![(60, 2); packets])).unwrap();
+        for (filter, expected) in [(&None, false), (&filter, expected)] {
+            let options = Options {
+                filter: filter.clone(),
+                ..Options::default()
+            };
+            let names = [Name::File(path.clone())];
+            let clock = open::clock(&names).unwrap();
+            let ports = open::ports(&names, &options, &clock).unwrap();
+            assert_eq!(ports[0].info().filters, expected, "{packets}");
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

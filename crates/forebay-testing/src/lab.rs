@@ -1,0 +1,154 @@
+//! A laboratory for tests on live interfaces: a separate network namespace with a veth pair. No real interface is touched.
+//!
+//! ```text
+//!  one thread, one anonymous namespace          lo   va ◀──── veth ────▶ vb
+//!  (it ends with the thread and its children)          senders            the port under test
+//! ```
+#![allow(unsafe_code, missing_docs)]
+
+use std::io;
+use std::panic::resume_unwind;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Set in a child process that was started in a user namespace, where it may create network namespaces.
+const INSIDE: &str = "FOREBAY_TEST_INSIDE";
+/// One laboratory at a time: tests would compete for two cores, and they measure losses.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs `body` in a separate namespace, with `va` and `vb` up; or reports why it cannot.
+pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(tool) = ["ip"].iter().chain(tools).find(|tool| !have(tool)) {
+        return skip(&format!("the tool `{tool}`"));
+    }
+    let entered = thread::scope(|scope| {
+        let named = thread::Builder::new().name(this_test());
+        let inside = named.spawn_scoped(scope, || {
+            own_network()?;
+            ip("link add va type veth peer name vb");
+            for link in ["lo", "va", "vb"] {
+                ip(&format!("link set {link} up"));
+            }
+            ["va", "vb"].into_iter().for_each(carries);
+            body();
+            Ok(())
+        });
+        let inside = inside.expect("a thread");
+        inside.join().unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    match entered {
+        Ok(()) => {}
+        Err(error) if std::env::var_os(INSIDE).is_some() => {
+            skip(&format!("network namespaces: {error}"))
+        }
+        Err(error) => again_as_namespace_root(&error),
+    }
+}
+
+/// Waits for an interface's carrier: the kernel notices with a delay that the other side is up.
+pub fn carries(link: &str) {
+    let begun = Instant::now();
+    while !ip(&format!("link show {link}")).contains("state UP") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no carrier");
+    }
+}
+
+/// The full name of the running test, including modules. The harness gives it to the test's thread, and [`lab`] to the thread in
+/// the namespace.
+fn this_test() -> String {
+    let name = thread::current().name().map(str::to_owned);
+    let name = name.expect("tests run in threads with their names");
+    assert_ne!(name, "main", "no test has this name");
+    name
+}
+
+/// Reports that a test did not run. In CI, where all tests must run, this is a failure.
+pub fn skip(needs: &str) {
+    let text = format!("{}: skipped: needs {needs}", this_test());
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{text}");
+    eprintln!("\n*** {text} ***");
+}
+
+/// Moves this thread to a new network namespace without automatic IPv6 traffic.
+fn own_network() -> io::Result<()> {
+    // SAFETY: changes the network namespace of this thread; accesses no memory.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Interfaces created from now on do not announce themselves. Without IPv6 there is nothing to do.
+    let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+    Ok(())
+}
+
+/// An unprivileged user is root in a user namespace, but only a single-threaded process can enter one.
+fn again_as_namespace_root(why: &io::Error) {
+    let unshare = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--net"])
+            .args(args);
+        command
+    };
+    if !unshare(&["true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return skip(&format!("root or a user namespace ({why})"));
+    }
+    let me = std::env::current_exe().expect("this test has a path");
+    let me = me.to_str().expect("which is text");
+    let test = this_test();
+    let status = unshare(&[me, "--exact", &test, "--nocapture", "--include-ignored"])
+        .env(INSIDE, "1")
+        .status();
+    assert!(
+        status.expect("unshare ran before").success(),
+        "{test} failed inside a user namespace"
+    );
+}
+
+pub fn have(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':')
+        .any(|folder| std::path::Path::new(folder).join(tool).is_file())
+}
+
+/// A command for this namespace, also found in root's directories.
+pub fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env(
+        "PATH",
+        std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin",
+    );
+    command
+}
+
+/// Runs `ip` with these words and returns its output. It must succeed.
+pub fn ip(words: &str) -> String {
+    let output = tool("ip").args(words.split(' ')).output().expect("ip runs");
+    assert!(
+        output.status.success(),
+        "ip {words}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A classic capture file of these frames, as input of the sending tools.
+pub fn classic(frames: &[Vec<u8>]) -> Vec<u8> {
+    let words = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 262_144, 1_u32];
+    let mut file: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for frame in frames {
+        let len = frame.len() as u32;
+        for word in [0, 0, len, len] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}

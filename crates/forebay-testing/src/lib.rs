@@ -1,0 +1,9 @@
+//! Helpers of the tests: random numbers, children that do not outlive a test, network namespaces, frames, and an independent
+//! reader of capture files.
+
+pub mod children;
+pub mod dice;
+pub mod found;
+pub mod lab;
+pub mod replay;
+pub mod sender;

@@ -1,0 +1,48 @@
+//! Standard input and standard output as files, if the program was started with them.
+//!
+//! Where a shell closes one (`>&-`), Rust's runtime opens `/dev/null` in its place before `main`: what is written there vanishes
+//! without an error. So what was closed is noted before that. `/dev/null` itself (`>/dev/null`) is an output like any other.
+
+use crate::{Error, Result, sys::standard::was_closed};
+use std::{fs::File, io, os::fd::AsFd};
+
+/// Standard input, as a descriptor of our own.
+///
+/// # Errors
+/// The program was started without it, or no descriptor is left.
+pub fn input() -> Result<File> {
+    open(
+        0,
+        "standard input",
+        &io::stdin(),
+        "Give it a file, a pipe or </dev/null",
+    )
+}
+
+/// Standard output, likewise. What is written goes past the buffer of [`std::io::Stdout`].
+///
+/// ```
+/// use std::io::Write;
+/// forebay::standard::output()?.write_all(b"").unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`input`].
+pub fn output() -> Result<File> {
+    open(
+        1,
+        "standard output",
+        &io::stdout(),
+        "Give it a file, a pipe or >/dev/null",
+    )
+}
+
+fn open(number: u8, name: &str, stream: &impl AsFd, advice: &str) -> Result<File> {
+    if was_closed(number) {
+        return Err(Error::new(name, "it is closed").advise(advice));
+    }
+    let own = stream.as_fd().try_clone_to_owned();
+    own.map(File::from)
+        .map_err(|cause| Error::new(name, "opening it").because(cause))
+}

@@ -1,4 +1,0 @@
-//! Code shared by the tests.
-
-pub mod children;
-pub mod dice;
