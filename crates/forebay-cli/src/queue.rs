@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use forebay::queue::{
     Burst, RecvError, Stats,
-    shared::{self, Config, Shared},
+    shared::{self, Shared, SharedQueueConfig},
 };
 use forebay::standard;
 use serde_json::json;
@@ -73,7 +73,7 @@ fn attach(name: &str, creates: bool) -> Result<Shared> {
         ),
         answer => return Ok(answer?),
     }
-    match shared::create(name, &Config::default()) {
+    match shared::create(name, &SharedQueueConfig::default()) {
         // Another process made it in the meantime.
         Err(error) if is(&error, ErrorKind::AlreadyExists) => Ok(shared::attach(name)?),
         answer => {

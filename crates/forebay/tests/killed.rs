@@ -4,7 +4,7 @@
 
 use forebay::queue::{
     RecvError,
-    shared::{AfterDeath, Config, Shared, attach, create, remove},
+    shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, remove},
 };
 use forebay_testing::{
     children::{self, Mortal},
@@ -130,11 +130,11 @@ fn child() {
     }
 }
 
-fn small(after_death: AfterDeath) -> Config {
-    Config {
+fn small(after_death: AfterDeath) -> SharedQueueConfig {
+    SharedQueueConfig {
         capacity_bytes: 4096,
         after_death,
-        ..Config::default()
+        ..SharedQueueConfig::default()
     }
 }
 

@@ -211,9 +211,9 @@ impl Rival for Shared {
     type Receiver<'a> = queue::Receiver;
 
     fn new(shape: &Shape) -> Result<Shared> {
-        let config = shared::Config {
+        let config = shared::SharedQueueConfig {
             capacity_bytes: shape.bytes(),
-            ..shared::Config::default()
+            ..shared::SharedQueueConfig::default()
         };
         Ok(Shared(shared::create_nameless(&config)?))
     }

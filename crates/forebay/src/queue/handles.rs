@@ -1,6 +1,6 @@
 //! The state that all handles of a queue in this process share, and the rule for closing it.
 
-use super::{Config, WhenFull, core::Core};
+use super::{QueueConfig, WhenFull, core::Core};
 use crate::{
     Result,
     sync::atomic::{AtomicUsize, Ordering::AcqRel},
@@ -19,7 +19,7 @@ pub(super) struct Handles {
 
 impl Handles {
     /// A queue with one sender and one receiver.
-    pub(super) fn new(config: &Config) -> Result<Handles> {
+    pub(super) fn new(config: &QueueConfig) -> Result<Handles> {
         Ok(Handles {
             core: Core::new(config.capacity_bytes, &config.memory())?,
             when_full: config.when_full,

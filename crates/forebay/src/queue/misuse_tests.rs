@@ -4,7 +4,7 @@ use super::{
     core::Core,
     frame::{Kind, span},
     limit::Limit,
-    shared::{AfterDeath, Config, Shared, attach, create, create_nameless, remove},
+    shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, remove},
     *,
 };
 use crate::sync::{atomic::Ordering::Relaxed, mortal};
@@ -118,10 +118,10 @@ fn a_burst_that_panics_takes_nothing_from_other_senders() {
 }
 
 fn page(after_death: AfterDeath) -> Shared {
-    create_nameless(&Config {
+    create_nameless(&SharedQueueConfig {
         capacity_bytes: 1,
         after_death,
-        ..Config::default()
+        ..SharedQueueConfig::default()
     })
     .unwrap()
 }
@@ -274,7 +274,7 @@ struct Named(String);
 impl Named {
     fn new(test: &str) -> Named {
         let name = format!("{test}-{}", std::process::id());
-        drop(create(&name, &Config::default()).unwrap());
+        drop(create(&name, &SharedQueueConfig::default()).unwrap());
         Named(name)
     }
 

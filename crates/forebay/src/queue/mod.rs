@@ -119,11 +119,11 @@ impl WhenFull {
 /// Settings of a queue.
 ///
 /// ```
-/// use forebay::queue::{Config, WhenFull, queue_with};
-/// let (sender, receiver) = queue_with(&Config {
+/// use forebay::queue::{QueueConfig, WhenFull, queue_with};
+/// let (sender, receiver) = queue_with(&QueueConfig {
 ///     capacity_bytes: 4096,
 ///     when_full: WhenFull::DropOldest,
-///     ..Config::default()
+///     ..QueueConfig::default()
 /// })?;
 /// for number in 0..1000_u64 {
 ///     sender.send(&number.to_ne_bytes(), None).unwrap(); // 24 bytes of the 4096 each
@@ -133,7 +133,7 @@ impl WhenFull {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct QueueConfig {
     /// Bytes of memory, rounded up to whole pages: at least 1; 1 MiB by default. A message takes its length, rounded
     /// up to a multiple of 8, plus 16.
     pub capacity_bytes: usize,
@@ -145,9 +145,9 @@ pub struct Config {
     pub huge_pages: bool,
 }
 
-impl Default for Config {
+impl Default for QueueConfig {
     fn default() -> Self {
-        Config {
+        QueueConfig {
             capacity_bytes: 1 << 20,
             when_full: WhenFull::default(),
             populate: true,
@@ -156,7 +156,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl QueueConfig {
     /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
@@ -193,9 +193,9 @@ impl Config {
 /// # Errors
 /// Capacity 0, or not enough memory or mappings: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn queue(capacity_bytes: usize) -> Result<(Sender, Receiver)> {
-    queue_with(&Config {
+    queue_with(&QueueConfig {
         capacity_bytes,
-        ..Config::default()
+        ..QueueConfig::default()
     })
 }
 
@@ -203,7 +203,7 @@ pub fn queue(capacity_bytes: usize) -> Result<(Sender, Receiver)> {
 ///
 /// # Errors
 /// As [`queue`].
-pub fn queue_with(config: &Config) -> Result<(Sender, Receiver)> {
+pub fn queue_with(config: &QueueConfig) -> Result<(Sender, Receiver)> {
     config.validate()?;
     let handles = Arc::new(Handles::new(config)?);
     Ok((Sender::new(handles.clone()), Receiver::new(handles)))

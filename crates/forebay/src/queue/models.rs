@@ -87,10 +87,10 @@ fn closing_wakes_every_receiver() {
 #[test]
 fn dropping_the_oldest_and_taking_it_is_one_or_the_other() {
     model_of(2, || {
-        let (sender, receiver) = queue_with(&Config {
+        let (sender, receiver) = queue_with(&QueueConfig {
             capacity_bytes: frame::span(8) as usize,
             when_full: WhenFull::DropOldest,
-            ..Config::default()
+            ..QueueConfig::default()
         })
         .unwrap();
         send(&sender, 1);

@@ -99,7 +99,7 @@ pub enum AfterDeath {
 
 /// Settings of a queue between processes. A process that attaches uses the settings with which the queue was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct SharedQueueConfig {
     /// Bytes of memory for messages, rounded up to whole pages: at least 1; 1 MiB by default.
     pub capacity_bytes: usize,
     /// What senders do when the queue is full; they wait by default.
@@ -108,9 +108,9 @@ pub struct Config {
     pub after_death: AfterDeath,
 }
 
-impl Default for Config {
+impl Default for SharedQueueConfig {
     fn default() -> Self {
-        Config {
+        SharedQueueConfig {
             capacity_bytes: 1 << 20,
             when_full: WhenFull::default(),
             after_death: AfterDeath::default(),
@@ -135,16 +135,16 @@ pub struct Shared {
 /// The name is taken or not valid, or there is not enough memory.
 ///
 /// ```
-/// use forebay::queue::shared::{self, Config};
+/// use forebay::queue::shared::{self, SharedQueueConfig};
 /// let name = format!("doc-{}", std::process::id());
-/// let queue = shared::create(&name, &Config::default())?;
+/// let queue = shared::create(&name, &SharedQueueConfig::default())?;
 /// queue.sender().send(b"from one process", None).unwrap();
 /// let other = shared::attach(&name)?; // as another process does
 /// assert_eq!(&*other.receiver().take(None).unwrap(), b"from one process");
 /// shared::remove(&name)?;
 /// # Ok::<(), forebay::Error>(())
 /// ```
-pub fn create(name: &str, config: &Config) -> Result<Shared> {
+pub fn create(name: &str, config: &SharedQueueConfig) -> Result<Shared> {
     let path = path_of(name)?;
     let on = path.display().to_string();
     let failed = |error| Error::new(&on, "making a queue").because(error);
@@ -166,7 +166,7 @@ pub fn create(name: &str, config: &Config) -> Result<Shared> {
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn create_nameless(config: &Config) -> Result<Shared> {
+pub fn create_nameless(config: &SharedQueueConfig) -> Result<Shared> {
     const ON: &str = "queue";
     Shared::join(make(ON, config, sys::shared::nameless_file)?, ON)
 }
@@ -307,7 +307,11 @@ impl Preamble {
 }
 
 /// Makes the file of a queue. `file` makes one with the given number of bytes.
-fn make(on: &str, config: &Config, file: impl FnOnce(usize) -> io::Result<File>) -> Result<File> {
+fn make(
+    on: &str,
+    config: &SharedQueueConfig,
+    file: impl FnOnce(usize) -> io::Result<File>,
+) -> Result<File> {
     memory::check_all(on, config.capacity_bytes)?;
     let capacity = config.capacity_bytes.next_multiple_of(sys::page_size());
     let failed = |error| {
@@ -331,8 +335,8 @@ impl Shared {
     /// It is not a queue of this version.
     ///
     /// ```
-    /// use forebay::queue::shared::{self, Config, Shared};
-    /// let queue = shared::create_nameless(&Config::default())?;
+    /// use forebay::queue::shared::{self, SharedQueueConfig, Shared};
+    /// let queue = shared::create_nameless(&SharedQueueConfig::default())?;
     /// let descriptor = queue.descriptor().try_clone_to_owned().unwrap(); // as if sent to another process
     /// let other = Shared::from_descriptor(descriptor)?;
     /// other.sender().send(b"back", None).unwrap();

@@ -4,7 +4,7 @@ use super::{
     core::Core,
     frame::{Kind, span},
     limit::Limit,
-    shared::{AfterDeath, Config, Shared, attach, create, create_nameless, remove},
+    shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, remove},
     *,
 };
 use crate::sync::atomic::Ordering::Relaxed;
@@ -21,10 +21,10 @@ const SOON: Option<Duration> = Some(Duration::from_millis(1));
 const LATER: Option<Duration> = Some(Duration::from_secs(10));
 
 fn page(after_death: AfterDeath) -> Shared {
-    create_nameless(&Config {
+    create_nameless(&SharedQueueConfig {
         capacity_bytes: 1,
         after_death,
-        ..Config::default()
+        ..SharedQueueConfig::default()
     })
     .unwrap()
 }
@@ -196,7 +196,7 @@ fn a_message_that_was_being_taken_is_neither_lost_nor_counted_twice() {
 #[test]
 fn a_name_leads_to_the_same_queue_until_it_is_removed() {
     let name = format!("test-{}", std::process::id());
-    let config = Config::default();
+    let config = SharedQueueConfig::default();
     let queue = create(&name, &config).unwrap();
     let error = create(&name, &config).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::AlreadyExists);
@@ -223,7 +223,7 @@ fn traces(file: &fs::Metadata) -> usize {
 #[test]
 fn no_descriptor_no_map_and_no_name_is_left() {
     let name = format!("gone-{}", std::process::id());
-    let queue = create(&name, &Config::default()).unwrap();
+    let queue = create(&name, &SharedQueueConfig::default()).unwrap();
     let other = attach(&name).unwrap();
     let (sender, receiver) = (queue.sender(), other.receiver());
     sender.send(b"x", None).unwrap();

@@ -20,7 +20,7 @@
 //! [`Reserved`] sends nothing; a forgotten [`Message`] counts as taken.
 #![allow(unsafe_code)]
 
-use super::{Config, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
+use super::{QueueConfig, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
 use crate::{
     Error,
     ring::{
@@ -49,9 +49,9 @@ const LONGEST: usize = PADDING as usize - WORD;
 /// # Errors
 /// Capacity 0, or not enough memory or mappings: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
-    queue_with(&Config {
+    queue_with(&QueueConfig {
         capacity_bytes,
-        ..Config::default()
+        ..QueueConfig::default()
     })
 }
 
@@ -62,14 +62,14 @@ pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
 /// be taking.
 ///
 /// ```
-/// use forebay::queue::{Config, SendError, WhenFull, spsc};
-/// let config = Config { capacity_bytes: 32, when_full: WhenFull::Refuse, ..Config::default() };
+/// use forebay::queue::{QueueConfig, SendError, WhenFull, spsc};
+/// let config = QueueConfig { capacity_bytes: 32, when_full: WhenFull::Refuse, ..QueueConfig::default() };
 /// let (mut sender, _receiver) = spsc::queue_with(&config)?;
 /// assert_eq!(sender.send(&[0; 24], None), Ok(()));
 /// assert_eq!(sender.send(&[], None), Err(SendError::Full));
 /// # Ok::<(), forebay::Error>(())
 /// ```
-pub fn queue_with(config: &Config) -> crate::Result<(Sender, Receiver)> {
+pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
     config.validate()?;
     if config.when_full == WhenFull::DropOldest {
         let error = Error::new(

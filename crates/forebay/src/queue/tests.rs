@@ -15,10 +15,10 @@ const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
 
 fn page(when_full: WhenFull) -> (Sender, Receiver) {
-    queue_with(&Config {
+    queue_with(&QueueConfig {
         capacity_bytes: 1,
         when_full,
-        ..Config::default()
+        ..QueueConfig::default()
     })
     .unwrap()
 }

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_queue_between_processes_says_that_it_cannot_be_watched() {
-        let queue = shared::create_nameless(&shared::Config::default()).unwrap();
+        let queue = shared::create_nameless(&shared::SharedQueueConfig::default()).unwrap();
         let error = queue.receiver().watch().unwrap_err().to_string();
         assert!(error.contains("between processes"), "{error}");
     }

@@ -19,7 +19,7 @@ mod lab;
 
 use children::{Honest, seconds};
 use forebay::queue::{
-    lanes::{Config, Ending, Hub, RecvError, SendError, Sender},
+    lanes::{Ending, Hub, LanesConfig, RecvError, SendError, Sender},
     shared::{self, Shared},
 };
 use forebay_testing::{children::Mortal, dice::Dice};
@@ -124,7 +124,7 @@ fn hostile_senders_cost_a_hub_errors_and_honest_ones_nothing() {
     let lab = Lab::new("senders");
     let listener = UnixListener::bind(lab.socket()).unwrap();
     listener.set_nonblocking(true).unwrap();
-    let hub = Hub::new(&Config::default()).unwrap();
+    let hub = Hub::new(&LanesConfig::default()).unwrap();
     let is_over = AtomicBool::new(false);
     let mut honest: Vec<_> = (0..HONEST)
         .map(|number| lab.child("sender", number))
@@ -269,9 +269,9 @@ fn a_process_that_overwrites_a_shared_queue_costs_errors_and_time_limits() {
     let _alone = lab::alone(seconds());
     let lab = Lab::new("vandal");
     let name = format!("vandal-{}", std::process::id());
-    let config = shared::Config {
+    let config = shared::SharedQueueConfig {
         capacity_bytes: 4096,
-        ..shared::Config::default()
+        ..shared::SharedQueueConfig::default()
     };
     let queue = shared::create(&name, &config).unwrap();
     let mut vandal = lab.child_with("vandal", 0, "FOREBAY_QUEUE", &name);

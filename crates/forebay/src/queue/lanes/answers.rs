@@ -166,7 +166,7 @@ pub enum RecvError {
     TooSmall {
         /// The sender of the message.
         peer: Peer,
-        /// Length of the message in bytes. It is at most the hub's [`most_lane_bytes`](super::Config::most_lane_bytes),
+        /// Length of the message in bytes. It is at most the hub's [`max_lane_bytes`](super::LanesConfig::max_lane_bytes),
         /// rounded up to a page.
         needed: usize,
     },

@@ -190,10 +190,10 @@ pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Resul
             Ok(Outlet::new(lane, Theirs::new(receipt)))
         }
         What::TooMany => {
-            Err(refused("the hub has its maximum number of peers").advise("Raise its `most_peers`"))
+            Err(refused("the hub has its maximum number of peers").advise("Raise its `max_peers`"))
         }
         What::TooLong => Err(refused(&format!("the hub allows at most {}", note.len))
-            .advise("Ask for a smaller capacity, or raise its `most_lane_bytes`")),
+            .advise("Ask for a smaller capacity, or raise its `max_lane_bytes`")),
         What::DoesNotFit => {
             Err(refused("the hub rejected the memory").advise("Check its error messages"))
         }
@@ -209,7 +209,7 @@ pub(super) fn too_many() -> Error {
         ON,
         "accepting a peer: the hub has its maximum number of peers",
     )
-    .advise("Raise `most_peers`, or expel some")
+    .advise("Raise `max_peers`, or expel some")
 }
 
 /// The hub's part of the handshake. `has_room` returns whether the hub may have one more peer.
@@ -243,7 +243,7 @@ pub(super) fn accept(
         _ => {
             refuse(What::TooLong, most);
             let why = format!("its lane has {} bytes, more than {most}", note.len);
-            return Err(accepting(&why).advise("Raise `most_lane_bytes`, or lower its capacity"));
+            return Err(accepting(&why).advise("Raise `max_lane_bytes`, or lower its capacity"));
         }
     };
     if len == 0 || !len.is_multiple_of(sys::page_size()) {

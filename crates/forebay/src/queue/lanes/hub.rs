@@ -7,7 +7,7 @@
 //! ```
 
 use super::{
-    Config, Ending, Fault, LaneStats, Left, Peer, RecvError, handshake,
+    Ending, Fault, LaneStats, LanesConfig, Left, Peer, RecvError, handshake,
     lane::{Found, Inlet},
     link::Link,
     waiting::Waiting,
@@ -31,7 +31,7 @@ use std::{
 /// [closing](Hub::close) it notifies all senders.
 #[derive(Debug)]
 pub struct Hub {
-    config: Config,
+    config: LanesConfig,
     lanes: RwLock<Vec<Arc<Lane>>>,
     /// Where the next round begins.
     next: AtomicUsize,
@@ -72,7 +72,7 @@ impl Hub {
     ///
     /// # Errors
     /// A 0 in `config`, or no file descriptors left.
-    pub fn new(config: &Config) -> crate::Result<Hub> {
+    pub fn new(config: &LanesConfig) -> crate::Result<Hub> {
         config.validate()?;
         Ok(Hub {
             config: config.clone(),
@@ -91,8 +91,8 @@ impl Hub {
     /// # Errors
     /// After an error, the socket is closed and the hub is unchanged.
     ///
-    /// - The hub has its [maximum number of peers](Config::most_peers), or is closed.
-    /// - The peer is gone, or wants [too long a lane](Config::most_lane_bytes).
+    /// - The hub has its [maximum number of peers](LanesConfig::max_peers), or is closed.
+    /// - The peer is gone, or wants [too long a lane](LanesConfig::max_lane_bytes).
     /// - The peer does not follow the handshake, for example by sending memory that it could shrink.
     /// - The peer does not answer in time: [`Error::cause`] is then `TimedOut`.
     /// - There are no descriptors, memory or mappings left.
@@ -105,8 +105,8 @@ impl Hub {
                 .advise("Use a connected socket, and check fs.epoll.max_user_watches")
         };
         let mut link = Link::new(socket).map_err(failed)?;
-        let has_room = || self.lanes().len() < self.config.most_peers;
-        let most = self.config.most_lane_bytes;
+        let has_room = || self.lanes().len() < self.config.max_peers;
+        let most = self.config.max_lane_bytes;
         let inlet = handshake::accept(&link, most, has_room, &Limit::new(limit))?;
         link.expect_ring();
         let state = State {
@@ -120,7 +120,7 @@ impl Hub {
         if self.waiting.is_closed() {
             return Err(closed());
         }
-        if lanes.len() >= self.config.most_peers {
+        if lanes.len() >= self.config.max_peers {
             return Err(handshake::too_many()); // other peers were accepted meanwhile
         }
         let peer = Peer(self.accepted.fetch_add(1, Relaxed)); // Relaxed: only the number matters
@@ -162,9 +162,9 @@ impl Hub {
     /// - [`Closed`](RecvError::Closed).
     ///
     /// ```
-    /// use forebay::queue::lanes::{Config, Ending, Hub, RecvError, Sender};
+    /// use forebay::queue::lanes::{LanesConfig, Ending, Hub, RecvError, Sender};
     /// use std::os::unix::net::UnixStream;
-    /// let hub = Hub::new(&Config::default())?;
+    /// let hub = Hub::new(&LanesConfig::default())?;
     /// let (ours, theirs) = UnixStream::pair().unwrap();
     /// let sending = std::thread::spawn(|| {
     ///     Sender::attach(theirs, 4096, None).unwrap().send(b"hello", None).unwrap();

@@ -51,10 +51,10 @@
 //!   would die of `SIGSEGV`. Call `exec` or `_exit`; until then the child keeps the sockets of its parent open.
 //!
 //! ```
-//! use forebay::queue::lanes::{Config, Ending, Hub, RecvError, Sender};
+//! use forebay::queue::lanes::{LanesConfig, Ending, Hub, RecvError, Sender};
 //! use std::os::unix::net::UnixStream;
 //!
-//! let hub = Hub::new(&Config::default())?;
+//! let hub = Hub::new(&LanesConfig::default())?;
 //! let senders: Vec<_> = ["left", "right"]
 //!     .into_iter()
 //!     .map(|text| {
@@ -113,40 +113,40 @@ use crate::{Error, Result};
 /// Settings of a hub.
 ///
 /// ```
-/// use forebay::queue::lanes::{Config, Hub};
-/// let hub = Hub::new(&Config { most_peers: 8, ..Config::default() })?;
+/// use forebay::queue::lanes::{LanesConfig, Hub};
+/// let hub = Hub::new(&LanesConfig { max_peers: 8, ..LanesConfig::default() })?;
 /// assert!(hub.stats().is_empty()); // no peers yet
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct LanesConfig {
     /// Maximum number of peers at a time, at least 1; 64 by default.
-    pub most_peers: usize,
+    pub max_peers: usize,
     /// The longest lane that a peer may have, in bytes: at least 1; 1 MiB by default. With 256 bytes more, it is rounded up to
     /// whole pages. No message is longer than this. A lane is the peer's memory; in this process it only takes address space.
-    pub most_lane_bytes: usize,
+    pub max_lane_bytes: usize,
 }
 
-impl Default for Config {
+impl Default for LanesConfig {
     fn default() -> Self {
-        Config {
-            most_peers: 64,
-            most_lane_bytes: 1 << 20,
+        LanesConfig {
+            max_peers: 64,
+            max_lane_bytes: 1 << 20,
         }
     }
 }
 
-impl Config {
+impl LanesConfig {
     /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
     /// No peers, or lanes of 0 bytes.
     pub fn validate(&self) -> Result<()> {
-        match (self.most_peers, self.most_lane_bytes) {
+        match (self.max_peers, self.max_lane_bytes) {
             (0, _) => Err(Error::new("hub", "making a hub for no peers")
-                .advise("Allow at least 1 in `most_peers`")),
+                .advise("Allow at least 1 in `max_peers`")),
             (_, 0) => Err(Error::new("hub", "making a hub with lanes of 0 bytes")
-                .advise("Allow at least 1 in `most_lane_bytes`")),
+                .advise("Allow at least 1 in `max_lane_bytes`")),
             _ => Ok(()),
         }
     }

@@ -77,9 +77,9 @@ impl Sender {
     /// [`TooLong`](SendError::TooLong), [`Ended`](SendError::Ended).
     ///
     /// ```
-    /// use forebay::queue::lanes::{Config, Hub, SendError, Sender};
+    /// use forebay::queue::lanes::{LanesConfig, Hub, SendError, Sender};
     /// use std::{os::unix::net::UnixStream, time::Duration};
-    /// let hub = Hub::new(&Config::default())?;
+    /// let hub = Hub::new(&LanesConfig::default())?;
     /// let (ours, theirs) = UnixStream::pair().unwrap();
     /// let attaching = std::thread::spawn(|| Sender::attach(theirs, 1, None));
     /// hub.accept(ours, None)?;

@@ -22,7 +22,7 @@ const SOON: Option<Duration> = Some(Duration::from_millis(1));
 const LATER: Option<Duration> = Some(Duration::from_secs(20));
 
 fn hub() -> Hub {
-    Hub::new(&Config::default()).unwrap()
+    Hub::new(&LanesConfig::default()).unwrap()
 }
 
 /// Joins a sender with a lane of `capacity` bytes. Also returns its number at the hub and a second descriptor of its socket.
@@ -267,9 +267,9 @@ fn send_flagged(
 
 #[test]
 fn whatever_is_no_sender_is_refused_with_a_reason() {
-    let hub = Hub::new(&Config {
-        most_peers: 1,
-        ..Config::default()
+    let hub = Hub::new(&LanesConfig {
+        max_peers: 1,
+        ..LanesConfig::default()
     })
     .unwrap();
     let len = 4 * page_size();
@@ -315,9 +315,9 @@ fn whatever_is_no_sender_is_refused_with_a_reason() {
 
 #[test]
 fn a_sender_is_told_why_it_was_refused() {
-    let small = Config {
-        most_peers: 1,
-        most_lane_bytes: 1 << 16,
+    let small = LanesConfig {
+        max_peers: 1,
+        max_lane_bytes: 1 << 16,
     };
     let hub = Hub::new(&small).unwrap();
     let try_join = |capacity| {
@@ -330,9 +330,9 @@ fn a_sender_is_told_why_it_was_refused() {
             .map(drop)
             .map_err(|error| error.to_string())
     };
-    assert!(try_join(1 << 17).unwrap_err().contains("most_lane_bytes"));
+    assert!(try_join(1 << 17).unwrap_err().contains("max_lane_bytes"));
     assert_eq!(try_join(1 << 16), Ok(()));
-    assert!(try_join(1).unwrap_err().contains("most_peers"));
+    assert!(try_join(1).unwrap_err().contains("max_peers"));
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let error = Sender::attach(ours, 1, SOON).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::TimedOut);

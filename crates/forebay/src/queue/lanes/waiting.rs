@@ -233,10 +233,10 @@ impl Hub {
     /// A signal may come early or without cause. Only one thread may use it, while no other thread receives.
     ///
     /// ```
-    /// use forebay::queue::lanes::{Config, Hub, Sender};
+    /// use forebay::queue::lanes::{LanesConfig, Hub, Sender};
     /// use rustix::event::{PollFd, PollFlags, poll};
     /// use std::os::unix::net::UnixStream;
-    /// let hub = Hub::new(&Config::default())?;
+    /// let hub = Hub::new(&LanesConfig::default())?;
     /// let (ours, theirs) = UnixStream::pair().unwrap();
     /// std::thread::spawn(|| Sender::attach(theirs, 1, None).unwrap().send(b"hello", None));
     /// hub.accept(ours, None)?;
