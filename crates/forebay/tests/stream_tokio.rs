@@ -1,16 +1,16 @@
 //! Streams between tasks of a real runtime, and between a task and a thread.
 
 use forebay::{
-    stream::{Config, Reader, Writer, stream_with},
+    stream::{Reader, StreamConfig, Writer, stream_with},
     sync::Task,
 };
 use std::{future::Future, io::ErrorKind};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 fn made(capacity_bytes: usize) -> (Writer<Task>, Reader<Task>) {
-    let config = Config {
+    let config = StreamConfig {
         capacity_bytes,
-        ..Config::default()
+        ..StreamConfig::default()
     };
     stream_with(&config).unwrap()
 }

@@ -84,9 +84,9 @@ pub struct FromPool<W: Wait = Spin> {
 pub struct OneByOne(Consumer<PacketDesc>);
 
 fn ends<W: Wait>() -> Result<(FromPool<W>, Consumer<PacketDesc, W>)> {
-    let (producer, consumer) = spsc::ring_with(&spsc::Config {
+    let (producer, consumer) = spsc::ring_with(&spsc::RingConfig {
         capacity: HELD,
-        ..spsc::Config::default()
+        ..spsc::RingConfig::default()
     })?;
     let pool = Pool::new(&PoolConfig {
         slots: 2 * HELD as u32,

@@ -14,8 +14,8 @@ use crate::method::{
 use anyhow::{Result, ensure};
 use forebay::{
     poll::{Poller, Source},
-    ring::spsc::{Config, ring_with},
-    stream::{self, Reader, stream_with},
+    ring::spsc::{RingConfig, ring_with},
+    stream::{Reader, StreamConfig, stream_with},
     sync::{CachePadded, Eventfd, Park, Wait},
     time::Clock,
 };
@@ -168,10 +168,10 @@ fn by_channel(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
 }
 
 fn by_ring<W: Wait>(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
-    let (mut producer, mut consumer) = ring_with::<u64, W>(&Config {
+    let (mut producer, mut consumer) = ring_with::<u64, W>(&RingConfig {
         capacity: 8,
         latency: true,
-        ..Config::default()
+        ..RingConfig::default()
     })?;
     let wake = || producer.push(1).expect("there is room");
     let sleep = || assert_eq!(consumer.pop_wait(None), Ok(1));
@@ -208,7 +208,7 @@ impl Source for Incoming {
 }
 
 fn by_poller(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
-    let (mut writer, reader) = stream_with::<Eventfd>(&stream::Config::default())?;
+    let (mut writer, reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
     let mut poller = Poller::new(64, Clock::real());
     let mut incoming = Incoming(reader);
     let wake = || assert_eq!(writer.push(&[1]), 1);

@@ -56,10 +56,10 @@ impl<const LATENCY: bool> Ring for Forebay<LATENCY> {
     type Consumer = spsc::Consumer<u64>;
 
     fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)> {
-        let config = spsc::Config {
+        let config = spsc::RingConfig {
             capacity,
             latency: LATENCY,
-            ..spsc::Config::default()
+            ..spsc::RingConfig::default()
         };
         Ok(spsc::ring_with::<u64, Spin>(&config)?)
     }

@@ -6,7 +6,7 @@ use crate::method::{
 };
 use anyhow::{Result, anyhow};
 use forebay::{
-    stream::{Config, Reader, Writer, stream_with},
+    stream::{Reader, StreamConfig, Writer, stream_with},
     sync::{Eventfd, Park, Spin, Wait},
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -57,7 +57,7 @@ pub fn run(effort: Effort) -> Result<Table> {
 }
 
 fn made<W: Wait>() -> Result<(Writer<W>, Reader<W>)> {
-    Ok(stream_with(&Config::default())?)
+    Ok(stream_with(&StreamConfig::default())?)
 }
 
 fn reader<W: Wait + 'static>(second: Duration) -> Result<Duration> {

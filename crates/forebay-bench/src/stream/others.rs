@@ -4,7 +4,7 @@ use super::{CAPACITY, Stream};
 use bytes::{Buf, BytesMut};
 use forebay::{
     memory::{Fifo, MapConfig},
-    stream::{Config, Reader, Writer, stream_with},
+    stream::{Reader, StreamConfig, Writer, stream_with},
     sync::Wait,
 };
 use ringbuf::{
@@ -238,9 +238,9 @@ pub struct Forebay<W: Wait> {
 impl<W: Wait> Forebay<W> {
     #[inline(always)]
     pub fn new() -> Self {
-        let config = Config {
+        let config = StreamConfig {
             capacity_bytes: CAPACITY,
-            ..Config::default()
+            ..StreamConfig::default()
         };
         let (writer, reader) = stream_with(&config).expect("32 KiB are there");
         Forebay { writer, reader }

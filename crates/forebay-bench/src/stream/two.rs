@@ -9,7 +9,7 @@ use crate::method::{
 };
 use anyhow::{Result, anyhow};
 use forebay::{
-    stream::{Config, stream_with},
+    stream::{StreamConfig, stream_with},
     sync::{Park, Spin, Wait},
 };
 use ringbuf::{
@@ -79,9 +79,9 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
 }
 
 fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
-    let config = Config {
+    let config = StreamConfig {
         capacity_bytes: CAPACITY,
-        ..Config::default()
+        ..StreamConfig::default()
     };
     let (mut writer, mut reader) = stream_with::<W>(&config)?;
     let bytes = write as u64 * writes;

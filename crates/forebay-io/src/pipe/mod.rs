@@ -41,7 +41,7 @@ use draining::Draining;
 use filling::Filling;
 use forebay::{
     Error, Result,
-    stream::{self, Reader, Writer, stream_with},
+    stream::{Reader, StreamConfig, Writer, stream_with},
     sync::Eventfd,
     time::Clock,
 };
@@ -202,10 +202,10 @@ impl Pipe {
         control: Control,
     ) -> Result<Self> {
         config.validate()?;
-        let (writer, reader) = stream_with::<Eventfd>(&stream::Config {
+        let (writer, reader) = stream_with::<Eventfd>(&StreamConfig {
             capacity_bytes: config.capacity_bytes,
             populate: false, // the reading thread populates it when idle
-            ..stream::Config::default()
+            ..StreamConfig::default()
         })?;
         let flag = || Flag::new().map_err(control::no_descriptor);
         let counts = Counts {

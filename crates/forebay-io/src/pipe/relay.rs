@@ -30,7 +30,7 @@
 
 use super::{Config, Input, LARGE, Output, control::Flag};
 use forebay::{
-    ring::spsc::{Config as Ring, Consumer, Producer, ring, ring_with},
+    ring::spsc::{Consumer, Producer, RingConfig, ring, ring_with},
     sync::Park,
 };
 use rustix::{
@@ -119,9 +119,9 @@ pub(super) fn relay(
     let bell = Arc::new(Flag::new().ok()?);
     let (count, size) = dimensions(bytes);
     let (put, taken) = ring((count * slots(size.max(DEFAULT))).max(1)).ok()?;
-    let (mut give_back, vacant) = ring_with(&Ring {
+    let (mut give_back, vacant) = ring_with(&RingConfig {
         capacity: count.max(1),
-        ..Ring::default()
+        ..RingConfig::default()
     })
     .ok()?;
     let pipes = pipes(count, size);

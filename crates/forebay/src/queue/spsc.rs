@@ -78,7 +78,7 @@ pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
         );
         return Err(error.advise("Use `queue::queue_with`, which has locks"));
     }
-    let (producer, consumer) = spsc::ring_with::<Word, Park>(&spsc::Config {
+    let (producer, consumer) = spsc::ring_with::<Word, Park>(&spsc::RingConfig {
         capacity: config.capacity_bytes.div_ceil(WORD),
         populate: config.populate,
         huge_pages: config.huge_pages,

@@ -261,7 +261,7 @@ impl Place {
         config: &Config,
         max_buffers: usize,
     ) -> Result<Self> {
-        let ring = spsc::Config {
+        let ring = spsc::RingConfig {
             capacity: max_buffers,
             // Most stores never grow to their limit.
             populate: false,

@@ -117,14 +117,14 @@ use crate::{Error, Result, ring::spsc, sync::Wait};
 /// Settings of a stream.
 ///
 /// ```
-/// use forebay::{stream::{stream_with, Config}, sync::Spin};
-/// let config = Config { capacity_bytes: 1_000_000, populate: false, ..Config::default() };
+/// use forebay::{stream::{stream_with, StreamConfig}, sync::Spin};
+/// let config = StreamConfig { capacity_bytes: 1_000_000, populate: false, ..StreamConfig::default() };
 /// let (writer, _reader) = stream_with::<Spin>(&config)?;
 /// assert_eq!(writer.available_capacity(), 1_000_000);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct StreamConfig {
     /// Maximum bytes in the stream at once, exactly: 1 or more; 65,536 by default, like a pipe of the kernel.
     pub capacity_bytes: usize,
     /// Fault the memory in when the stream is made (the default), so that no thread pays for it later.
@@ -133,9 +133,9 @@ pub struct Config {
     pub huge_pages: bool,
 }
 
-impl Default for Config {
+impl Default for StreamConfig {
     fn default() -> Self {
-        Config {
+        StreamConfig {
             capacity_bytes: 1 << 16,
             populate: true,
             huge_pages: false,
@@ -143,7 +143,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl StreamConfig {
     /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
@@ -169,9 +169,9 @@ impl Config {
 /// # Errors
 /// Capacity 0, or not enough memory or memory maps: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
-    stream_with(&Config {
+    stream_with(&StreamConfig {
         capacity_bytes,
-        ..Config::default()
+        ..StreamConfig::default()
     })
 }
 
@@ -180,8 +180,8 @@ pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
 /// async runtimes.
 ///
 /// ```
-/// use forebay::{stream::{stream_with, Config}, sync::Spin};
-/// let (mut writer, mut reader) = stream_with::<Spin>(&Config::default())?;
+/// use forebay::{stream::{stream_with, StreamConfig}, sync::Spin};
+/// let (mut writer, mut reader) = stream_with::<Spin>(&StreamConfig::default())?;
 /// let thread = std::thread::spawn(move || reader.peek_wait(5, None).to_vec());
 /// writer.push(b"hello");
 /// assert_eq!(thread.join().unwrap(), b"hello");
@@ -190,9 +190,9 @@ pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
 ///
 /// # Errors
 /// Those of [`stream`]; or a resource that `W` needs is not available.
-pub fn stream_with<W: Wait>(config: &Config) -> Result<(Writer<W>, Reader<W>)> {
+pub fn stream_with<W: Wait>(config: &StreamConfig) -> Result<(Writer<W>, Reader<W>)> {
     config.validate()?;
-    let (producer, consumer) = spsc::ring_with(&spsc::Config {
+    let (producer, consumer) = spsc::ring_with(&spsc::RingConfig {
         capacity: config.capacity_bytes,
         populate: config.populate,
         huge_pages: config.huge_pages,

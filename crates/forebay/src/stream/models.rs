@@ -15,9 +15,9 @@ use crate::sync::{
 use std::task::{Context, Poll, Wake, Waker};
 
 fn pair<W: Wait>() -> (Writer<W>, Reader<W>) {
-    stream_with(&Config {
+    stream_with(&StreamConfig {
         capacity_bytes: 2,
-        ..Config::default()
+        ..StreamConfig::default()
     })
     .unwrap()
 }

@@ -23,9 +23,9 @@ impl Reader<Eventfd> {
     /// A signal may be early or spurious. The descriptor stays readable until the next `arm`.
     ///
     /// ```
-    /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
+    /// use forebay::{stream::{stream_with, StreamConfig}, sync::Eventfd};
     /// use rustix::event::{poll, PollFd, PollFlags};
-    /// let (mut writer, mut reader) = stream_with::<Eventfd>(&Config::default())?;
+    /// let (mut writer, mut reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
     /// std::thread::spawn(move || { writer.push(b"hello"); writer.close() });
     /// let mut received = Vec::new();
     /// while !reader.is_finished() {
@@ -48,8 +48,8 @@ impl Reader<Eventfd> {
     /// The signal is sent at the next byte, not at the `n`th: arm again, and continue to poll.
     ///
     /// ```
-    /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
-    /// let (mut writer, mut reader) = stream_with::<Eventfd>(&Config::default())?;
+    /// use forebay::{stream::{stream_with, StreamConfig}, sync::Eventfd};
+    /// let (mut writer, mut reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
     /// writer.push(b"GET");
     /// assert!(reader.arm_for(5)); // not there yet
     /// writer.push(b" /");
@@ -77,8 +77,8 @@ impl Writer<Eventfd> {
     /// then poll [`as_fd`](AsFd::as_fd) **for input** (it is an eventfd), and arm again before the next poll.
     ///
     /// ```
-    /// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
-    /// let config = Config { capacity_bytes: 2, ..Config::default() };
+    /// use forebay::{stream::{stream_with, StreamConfig}, sync::Eventfd};
+    /// let config = StreamConfig { capacity_bytes: 2, ..StreamConfig::default() };
     /// let (mut writer, mut reader) = stream_with::<Eventfd>(&config)?;
     /// assert!(!writer.arm()); // there is room
     /// writer.push(b"ab");
@@ -124,7 +124,7 @@ impl Reader<Task> {
     /// task is woken when that changes.
     ///
     /// ```
-    /// use forebay::{stream::{stream_with, Config}, sync::Task};
+    /// use forebay::{stream::{stream_with, StreamConfig}, sync::Task};
     /// use std::future::poll_fn;
     /// async fn sum(mut reader: forebay::stream::Reader<Task>) -> u64 {
     ///     let mut sum = 0;
@@ -138,7 +138,7 @@ impl Reader<Task> {
     ///         if reader.pop(popped) == 0 { return sum }
     ///     }
     /// }
-    /// # let (_writer, reader) = stream_with::<Task>(&Config::default())?;
+    /// # let (_writer, reader) = stream_with::<Task>(&StreamConfig::default())?;
     /// # let _ = sum(reader);
     /// # Ok::<(), forebay::Error>(())
     /// ```
@@ -157,9 +157,9 @@ impl Writer<Task> {
     /// bytes. While pending, the task is woken when that changes.
     ///
     /// ```
-    /// use forebay::{stream::{stream_with, Config}, sync::Task};
+    /// use forebay::{stream::{stream_with, StreamConfig}, sync::Task};
     /// use std::task::{Context, Poll, Waker};
-    /// let (mut writer, reader) = stream_with::<Task>(&Config { capacity_bytes: 2, ..Config::default() })?;
+    /// let (mut writer, reader) = stream_with::<Task>(&StreamConfig { capacity_bytes: 2, ..StreamConfig::default() })?;
     /// let mut context = Context::from_waker(Waker::noop());
     /// assert_eq!(writer.poll_capacity(&mut context), Poll::Ready(2));
     /// writer.push(b"ab");

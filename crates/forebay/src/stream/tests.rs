@@ -16,9 +16,9 @@ use std::{
 
 /// A stream with this capacity.
 pub(super) fn made<W: Wait>(capacity_bytes: usize) -> (Writer<W>, Reader<W>) {
-    stream_with(&Config {
+    stream_with(&StreamConfig {
         capacity_bytes,
-        ..Config::default()
+        ..StreamConfig::default()
     })
     .unwrap()
 }

@@ -17,10 +17,10 @@ use std::{
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 /// ```
-/// use forebay::{stream::{stream_with, Config}, sync::Task};
+/// use forebay::{stream::{stream_with, StreamConfig}, sync::Task};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let (mut writer, mut reader) = stream_with::<Task>(&Config::default())?;
+/// let (mut writer, mut reader) = stream_with::<Task>(&StreamConfig::default())?;
 /// let task = tokio::spawn(async move {
 ///     writer.write_all(&[7; 1_000_000]).await?;
 ///     writer.shutdown().await // closes it

@@ -189,12 +189,12 @@ impl<W: Wait> Writer<W> {
         self.producer.capacity()
     }
 
-    /// Faults in the pages of these bytes of the memory, `0..capacity` in total, if [`populate`](super::Config::populate) was
+    /// Faults in the pages of these bytes of the memory, `0..capacity` in total, if [`populate`](super::StreamConfig::populate) was
     /// false: for programs that start at once and have idle time soon after. Pages that are present stay as they are.
     ///
     /// ```
-    /// use forebay::{stream::{Config, stream_with}, sync::Park};
-    /// let config = Config { capacity_bytes: 1 << 20, populate: false, ..Config::default() };
+    /// use forebay::{stream::{StreamConfig, stream_with}, sync::Park};
+    /// let config = StreamConfig { capacity_bytes: 1 << 20, populate: false, ..StreamConfig::default() };
     /// let (mut writer, _reader) = stream_with::<Park>(&config)?;
     /// writer.push(b"in a hurry");
     /// writer.populate(0..1 << 20)?;

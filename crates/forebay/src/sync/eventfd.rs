@@ -19,9 +19,9 @@ use std::time::Duration;
 /// armed. Each end of a ring or stream has one descriptor.
 ///
 /// ```
-/// use forebay::{stream::{stream_with, Config}, sync::Eventfd};
+/// use forebay::{stream::{stream_with, StreamConfig}, sync::Eventfd};
 /// use std::os::fd::AsFd;
-/// let (mut writer, mut reader) = stream_with::<Eventfd>(&Config::default())?;
+/// let (mut writer, mut reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
 /// assert!(reader.arm()); // empty: poll reader.as_fd() together with others
 /// writer.push(b"x");     // makes it readable
 /// assert!(!reader.arm()); // there is something: look instead

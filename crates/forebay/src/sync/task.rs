@@ -19,9 +19,9 @@ use std::{
 /// The other end's cost is that of [`Park`](super::Park).
 ///
 /// ```
-/// use forebay::{stream::{stream_with, Config}, sync::Task};
+/// use forebay::{stream::{stream_with, StreamConfig}, sync::Task};
 /// use std::{pin::pin, task::{Context, Poll, Waker}};
-/// let (mut writer, mut reader) = stream_with::<Task>(&Config::default())?;
+/// let (mut writer, mut reader) = stream_with::<Task>(&StreamConfig::default())?;
 /// let mut context = Context::from_waker(Waker::noop()); // your runtime has a better one
 /// assert!(reader.poll_peek(&mut context).is_pending());
 /// writer.push(b"x"); // wakes the task

@@ -58,8 +58,8 @@ pub struct Spin;
 /// process. If threads must not be disturbed, use [`Spin`].
 ///
 /// ```
-/// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
-/// let config = Config { capacity: 8, ..Config::default() };
+/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Park};
+/// let config = RingConfig { capacity: 8, ..RingConfig::default() };
 /// let (mut producer, mut consumer) = ring_with::<u8, Park>(&config)?;
 /// std::thread::spawn(move || producer.push(7));
 /// assert_eq!(consumer.pop_wait(None), Ok(7));

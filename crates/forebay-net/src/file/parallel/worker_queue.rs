@@ -14,7 +14,7 @@
 use super::batch::Batch;
 use forebay::{
     Result,
-    ring::spsc::{Config as Ring, Consumer, Producer, ring, ring_with},
+    ring::spsc::{Consumer, Producer, RingConfig, ring, ring_with},
     sync::Park,
 };
 use std::thread::JoinHandle;
@@ -52,9 +52,9 @@ impl WorkerQueue {
     /// # Errors
     /// No thread or memory is left.
     pub fn new(start: impl FnOnce(Rings) -> Result<JoinHandle<()>>) -> Result<Self> {
-        let batches = Ring {
+        let batches = RingConfig {
             capacity: MANY,
-            ..Ring::default()
+            ..RingConfig::default()
         };
         let (mut empty, theirs) = ring_with(&batches)?;
         let (to_us, full) = ring(MANY)?;

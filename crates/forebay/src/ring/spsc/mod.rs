@@ -77,14 +77,14 @@ use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 /// Settings of a ring.
 ///
 /// ```
-/// use forebay::{ring::spsc::{ring_with, Config}, sync::Spin};
-/// let config = Config { capacity: 1000, latency: true, ..Config::default() };
+/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Spin};
+/// let config = RingConfig { capacity: 1000, latency: true, ..RingConfig::default() };
 /// let (producer, _consumer) = ring_with::<[u8; 3], Spin>(&config)?;
 /// assert_eq!(producer.capacity(), 1000); // exactly
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct RingConfig {
     /// Number of slots, all usable: 1 or more; 1024 by default.
     pub capacity: usize,
     /// Fault the memory in when the ring is made (the default), in both views, so that no thread pays for it later.
@@ -96,9 +96,9 @@ pub struct Config {
     pub latency: bool,
 }
 
-impl Default for Config {
+impl Default for RingConfig {
     fn default() -> Self {
-        Config {
+        RingConfig {
             capacity: 1024,
             populate: true,
             huge_pages: false,
@@ -107,7 +107,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl RingConfig {
     /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
@@ -143,17 +143,17 @@ impl Config {
 /// # Errors
 /// Capacity 0, or not enough memory or memory maps: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>)> {
-    ring_with::<T, Spin>(&Config {
+    ring_with::<T, Spin>(&RingConfig {
         capacity,
-        ..Config::default()
+        ..RingConfig::default()
     })
 }
 
 /// Makes a ring with the settings `config`. Its ends wait by `W`.
 ///
 /// ```
-/// use forebay::{ring::spsc::{ring_with, Config}, sync::Park};
-/// let (mut producer, mut consumer) = ring_with::<String, Park>(&Config::default())?;
+/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Park};
+/// let (mut producer, mut consumer) = ring_with::<String, Park>(&RingConfig::default())?;
 /// let reader = std::thread::spawn(move || consumer.pop_wait(None));
 /// producer.push("hello".to_string()).unwrap();
 /// assert_eq!(reader.join().unwrap(), Ok("hello".to_string()));
@@ -162,7 +162,9 @@ pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>)> {
 ///
 /// # Errors
 /// Those of [`ring`].
-pub fn ring_with<T: Send, W: Wait>(config: &Config) -> Result<(Producer<T, W>, Consumer<T, W>)> {
+pub fn ring_with<T: Send, W: Wait>(
+    config: &RingConfig,
+) -> Result<(Producer<T, W>, Consumer<T, W>)> {
     config.validate()?;
     let memory = MapConfig {
         populate: config.populate,

@@ -12,9 +12,9 @@ use crate::sync::{
 use std::sync::atomic::AtomicUsize as Count; // counts model events; not part of the models
 
 fn pair<T: Send, W: Wait>() -> (Producer<T, W>, Consumer<T, W>) {
-    ring_with(&Config {
+    ring_with(&RingConfig {
         capacity: 2,
-        ..Config::default()
+        ..RingConfig::default()
     })
     .unwrap()
 }

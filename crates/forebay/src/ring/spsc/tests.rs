@@ -51,9 +51,9 @@ where
     T: Copy + Send + PartialEq + std::fmt::Debug,
     W: Wait,
 {
-    let config = Config {
+    let config = RingConfig {
         capacity,
-        ..Config::default()
+        ..RingConfig::default()
     };
     let (mut producer, mut consumer) = ring_with::<T, W>(&config).unwrap();
     let mut oracle = VecDeque::new();
@@ -216,10 +216,10 @@ fn a_ring_of_no_slots_is_an_error_that_says_what_to_do() {
 #[test]
 fn what_is_pushed_can_be_popped_at_once_and_its_slot_filled_again() {
     for (capacity, latency) in [(1, false), (7, false), (1024, false), (1024, true)] {
-        let config = Config {
+        let config = RingConfig {
             capacity,
             latency,
-            ..Config::default()
+            ..RingConfig::default()
         };
         let (mut producer, mut consumer) = ring_with::<usize, Spin>(&config).unwrap();
         for number in 0..times(3 * capacity, capacity.min(20)) {
@@ -329,9 +329,9 @@ fn an_end_whose_wake_panics_leaves_nothing_behind() {
         }
     }
     let drops = Mutex::default();
-    let config = Config {
+    let config = RingConfig {
         capacity: 4,
-        ..Config::default()
+        ..RingConfig::default()
     };
     let (mut producer, consumer) = ring_with::<_, Panics>(&config).unwrap();
     let mut source = fragile(&drops, 0..3, usize::MAX);
@@ -523,9 +523,9 @@ fn abandoned_ends_are_noticed_and_what_is_left_can_be_had() {
 #[test]
 fn time_limits_end_both_ways_of_waiting() {
     fn ends<W: Wait>() {
-        let config = Config {
+        let config = RingConfig {
             capacity: 1,
-            ..Config::default()
+            ..RingConfig::default()
         };
         for limit in [Duration::ZERO, Duration::from_millis(2)] {
             let (mut producer, mut consumer) = ring_with::<u8, W>(&config).unwrap();
@@ -552,9 +552,9 @@ fn releasing_more_than_was_peeked_panics() {
 
 /// Sends `elements` numbers through a ring in random steps with stalls. The receiver stops after `taken`.
 fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, taken: u64) {
-    let config = Config {
+    let config = RingConfig {
         capacity,
-        ..Config::default()
+        ..RingConfig::default()
     };
     let (mut producer, mut consumer) = ring_with::<Box<u64>, W>(&config).unwrap();
     let sender = thread::spawn(move || {
