@@ -67,8 +67,8 @@ fn format_name(info: &Info) -> String {
         Format::Pcap => "pcap",
         Format::Pcapng => "pcapng",
     };
-    match info.packing {
-        Some(packing) => format!("{format} ({packing})"),
+    match info.compression {
+        Some(compression) => format!("{format} ({compression})"),
         None => format.into(),
     }
 }
@@ -269,7 +269,7 @@ fn as_json(path: &Path, info: &Info) -> Value {
         "schema": SCHEMA,
         "file": path.display().to_string(),
         "format": match info.format { Format::Pcap => "pcap", Format::Pcapng => "pcapng" },
-        "packing": info.packing,
+        "packing": info.compression,
         "bytes": info.bytes,
         "sha256": info.sha256.map(|sum| hexadecimal(&sum)),
         "packets": all.packets,

@@ -39,7 +39,7 @@ pub struct Info {
     /// The file format.
     pub format: Format,
     /// The compression: `gzip`, `zstd`.
-    pub packing: Option<&'static str>,
+    pub compression: Option<&'static str>,
     /// The length of the file, compressed or not; `None` for a pipe.
     pub bytes: Option<u64>,
     /// SHA-256 of the file, compressed or not; `None` for a pipe.
@@ -183,7 +183,7 @@ fn read(mut file: File) -> Info {
     };
     Info {
         format: file.format(),
-        packing: file.packing(),
+        compression: file.compression(),
         bytes: None,
         sha256: None,
         all: counting.all,

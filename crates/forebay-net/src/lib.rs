@@ -7,7 +7,9 @@
 //!
 //! Begin with [`session::Session`], which runs a capture with one call. [`port::Port`] is the trait that every source of packets
 //! implements, and [`ledger::Ledger`] checks that every packet of a run is counted.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "live")]
 pub mod af_packet;
 pub mod file;
 pub mod filter;
@@ -15,6 +17,7 @@ pub mod format;
 pub mod info;
 pub mod keep;
 pub mod ledger;
+#[cfg(feature = "live")]
 pub mod link;
 pub mod open;
 pub mod port;

@@ -1,7 +1,8 @@
 //! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`.
 
+#[cfg(feature = "live")]
+use crate::af_packet::{self, AfPacket};
 use crate::{
-    af_packet::{self, AfPacket},
     file::{File, parallel},
     filter::{Filter, View},
     port::{LinkType, Port},
@@ -141,7 +142,7 @@ pub fn ports(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Box
 pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
     match name {
         Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
-        Name::Interface(name) => Ok((af_packet::link_of(name)?, View::Socket)),
+        Name::Interface(name) => Ok((link_of_interface(name)?, View::Socket)),
         Name::File(_) => {
             let port = open(name, &Options::default(), &Clock::real())?;
             let first = port.interfaces().first();
@@ -164,20 +165,65 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
             Some(filter) => parallel::filtered(File::open(path)?, filter),
             None => Ok(Box::new(File::open(path)?)),
         },
-        Name::Interface(name) => {
-            let mut config = af_packet::Config {
-                promiscuous: options.promiscuous,
-                snaplen: options.snaplen,
-                retire: options.delay,
-                filter: options.filter.clone(),
-                ethernet_only: options.one_link_type,
-                stop_on_down: options.stop_on_down,
-                ..af_packet::Config::default()
-            };
-            if let Some(bytes) = options.ring_bytes {
-                config.ring_bytes = bytes;
-            }
-            Ok(Box::new(AfPacket::open(name, &config)?))
+        Name::Interface(name) => open_interface(name, options),
+    }
+}
+
+#[cfg(feature = "live")]
+fn link_of_interface(name: &str) -> Result<LinkType> {
+    af_packet::link_of(name)
+}
+
+#[cfg(feature = "live")]
+fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
+    let mut config = af_packet::Config {
+        promiscuous: options.promiscuous,
+        snaplen: options.snaplen,
+        retire: options.delay,
+        filter: options.filter.clone(),
+        ethernet_only: options.one_link_type,
+        stop_on_down: options.stop_on_down,
+        ..af_packet::Config::default()
+    };
+    if let Some(bytes) = options.ring_bytes {
+        config.ring_bytes = bytes;
+    }
+    Ok(Box::new(AfPacket::open(name, &config)?))
+}
+
+#[cfg(not(feature = "live"))]
+fn link_of_interface(name: &str) -> Result<LinkType> {
+    Err(cannot_capture(name))
+}
+
+#[cfg(not(feature = "live"))]
+fn open_interface(name: &str, _options: &Options) -> Result<Box<dyn Port>> {
+    Err(cannot_capture(name))
+}
+
+#[cfg(not(feature = "live"))]
+fn cannot_capture(name: &str) -> Error {
+    Error::new(
+        name,
+        "opening the interface: this build cannot capture from interfaces",
+    )
+    .advise("Enable the feature `live` of forebay-net")
+}
+
+#[cfg(all(test, not(feature = "live")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_live_capture_an_interface_is_an_error_that_names_the_feature() {
+        let names = ["eth0".parse().unwrap()];
+        let opened = ports(&names, &Options::default(), &Clock::real());
+        for error in [opened.err(), link_of(&names[0]).err()] {
+            let text = error.expect("no live capture").to_string();
+            assert!(
+                text.starts_with("eth0: ") && text.contains("`live`"),
+                "{text}"
+            );
         }
     }
 }

@@ -103,8 +103,8 @@ impl Examined {
             Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
         };
         let mut file = File::start(handle, name.clone())?;
-        if let Some(packing) = file.packing() {
-            let what = format!("is compressed with {packing}");
+        if let Some(compression) = file.compression() {
+            let what = format!("is compressed with {compression}");
             return Err(Error::new(name, what).advise("Decompress as much of it as possible first"));
         }
         let read = file.each_frame(|_| {});

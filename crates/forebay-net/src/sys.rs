@@ -1,9 +1,11 @@
 //! All system calls of the crate that need unsafe code, as thin wrappers without policy.
 //!
-//! The functions touch only the descriptors and mappings that they are given. Their callers are [`link`](crate::link) for
-//! netlink, [`af_packet`](crate::af_packet) for packet sockets and their ring, [`repair`](crate::repair) to detect other writers
+//! The functions touch only the descriptors and mappings that they are given. Their callers are `link` for
+//! netlink, `af_packet` for packet sockets and their ring, [`repair`](crate::repair) to detect other writers
 //! of a file, and [`standard`](forebay::standard) to detect standard streams that were closed at the start.
 #![allow(unsafe_code)]
+// Without live capture only the functions for files have a caller.
+#![cfg_attr(not(feature = "live"), allow(dead_code))]
 
 use std::io;
 use std::mem::size_of;

@@ -13,7 +13,7 @@
 //! [`format::read`](crate::format::read) decodes. [`parallel`] reads a large file with several threads, where
 //! only what passes a filter is wanted. Imports `port`, `format` and `filter`.
 
-mod packed;
+mod compressed;
 pub mod parallel;
 mod source;
 mod window;
@@ -25,9 +25,9 @@ use crate::format::{
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Statistics, Wake,
 };
+use compressed::{Failed, Read, Stream};
 use forebay::standard;
 use forebay::{Error, Result};
-use packed::{Broken, Read, Stream};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
@@ -220,28 +220,28 @@ impl File {
     /// As [`from_stream`](File::from_stream), and leaves all that may be wrong behind the first bytes for
     /// [`receive`](Port::receive) to say.
     pub(crate) fn start(stream: std::fs::File, name: String) -> Result<File> {
-        File::begin(stream, name.clone()).map_err(|broken| match broken {
-            Broken::System(e) => Error::new(name, "reading its beginning").because(e),
-            Broken::Packed(what) => Error::new(name, what),
+        File::begin(stream, name.clone()).map_err(|failed| match failed {
+            Failed::System(e) => Error::new(name, "reading its beginning").because(e),
+            Failed::Data(what) => Error::new(name, what),
         })
     }
 
     /// Reads as much as tells what it is.
-    fn begin(stream: std::fs::File, name: String) -> std::result::Result<File, Broken> {
-        let mut source = Source::new(stream).map_err(Broken::System)?;
+    fn begin(stream: std::fs::File, name: String) -> std::result::Result<File, Failed> {
+        let mut source = Source::new(stream).map_err(Failed::System)?;
         let mut window = Window::new();
         while window.data().len() < 4 {
-            match source.read(window.room(0)).map_err(Broken::System)? {
+            match source.read(window.room(0)).map_err(Failed::System)? {
                 Read::Bytes(n) => window.end += n,
-                Read::NotNow => source.wait().map_err(Broken::System)?,
+                Read::NotNow => source.wait().map_err(Failed::System)?,
                 Read::End if window.data().is_empty() => {
-                    return Err(Broken::Packed("is empty, not even a header".into()));
+                    return Err(Failed::Data("is empty, not even a header".into()));
                 }
                 Read::End => break,
             }
         }
-        let (mut stream, is_packed) = Stream::new(source, window.data())?;
-        if is_packed {
+        let (mut stream, is_compressed) = Stream::new(source, window.data())?;
+        if is_compressed {
             window.end = 0;
         }
         let decoder = loop {
@@ -250,14 +250,14 @@ impl File {
             match Decoder::begin(bytes) {
                 Ok(Some(decoder)) => break decoder,
                 Ok(None) => {}
-                Err(fault) => return Err(Broken::Packed(fault.what().into())),
+                Err(fault) => return Err(Failed::Data(fault.what().into())),
             }
             match stream.read(window.room(0))? {
                 Read::Bytes(n) => window.end += n,
-                Read::NotNow => stream.source().wait().map_err(Broken::System)?,
+                Read::NotNow => stream.source().wait().map_err(Failed::System)?,
                 Read::End => {
                     let what = format!("has {there} bytes, too few for a capture file");
-                    return Err(Broken::Packed(what));
+                    return Err(Failed::Data(what));
                 }
             }
         };
@@ -318,10 +318,10 @@ impl File {
                     let what = torn(self.decoder.unit(), self.window.offset());
                     return self.fail(up_to_there(&what, self.books.packets), None);
                 }
-                Err(Broken::Packed(what)) => {
+                Err(Failed::Data(what)) => {
                     return self.fail(up_to_there(&what, self.books.packets), None);
                 }
-                Err(Broken::System(e)) => {
+                Err(Failed::System(e)) => {
                     let read = up_to_there(READING_ON, self.books.packets);
                     return self.fail(read, Some(e));
                 }
@@ -350,7 +350,7 @@ impl File {
     /// Nothing more comes; others may be read after this one, so it keeps no more than it has told.
     fn finish(&mut self) {
         self.is_over = true;
-        self.stream.let_go();
+        self.stream.free_buffers();
     }
 
     #[cold]
@@ -368,9 +368,9 @@ impl File {
         self.decoder.format()
     }
 
-    /// What it is packed with: `gzip`, `zstd`.
-    pub fn packing(&self) -> Option<&'static str> {
-        self.stream.copy().strip_prefix("read, ")
+    /// The compression: `gzip`, `zstd`.
+    pub fn compression(&self) -> Option<&'static str> {
+        self.stream.compression()
     }
 
     /// Drops that the packets handed out so far told of, of the interface with this number.
@@ -546,7 +546,11 @@ impl Port for File {
     fn info(&self) -> PortInfo {
         PortInfo {
             backend: "file",
-            copy: self.stream.copy(),
+            copy: match self.compression() {
+                Some("gzip") => "read, gzip",
+                Some(_) => "read, zstd",
+                None => "read",
+            },
             ring_bytes: 0,
             ring_frames: 0,
             waits: true,

@@ -1,6 +1,6 @@
 //! Where bytes come from: a regular file, which always answers, or a pipe, which is asked first.
 
-use super::packed::Read;
+use super::compressed::Read;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Advice,

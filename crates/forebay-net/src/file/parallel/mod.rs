@@ -92,7 +92,7 @@ impl Default for Config {
 /// No thread or memory is left.
 pub fn filtered(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
     let is_large = file.stream.source().len() >= LEAST_WINDOWS * WINDOW as u64;
-    if !is_large || file.packing().is_some() {
+    if !is_large || file.compression().is_some() {
         return Ok(Box::new(file));
     }
     // Asking for the number of cores takes some file reading, so that comes last.

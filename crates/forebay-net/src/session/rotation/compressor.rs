@@ -12,17 +12,15 @@ use super::{
     files::sync_folder,
     retention::{Retention, packed, part, remove},
 };
+use encoder::Encoder;
 use forebay::{Error, Result};
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read, Write},
+    fs::OpenOptions,
+    io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
     thread::JoinHandle,
     time::Duration,
-};
-use zstd_safe::{
-    CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, zstd_sys::ZSTD_EndDirective as Then,
 };
 
 /// Bytes per read.
@@ -37,14 +35,13 @@ impl Compressor {
     /// Starts a thread that compresses the files of `retention` at this level.
     ///
     /// # Errors
-    /// No memory or thread is available.
+    /// No memory or thread is available, or this build lacks zstd.
     pub(super) fn start(kept: Retention, level: i32, syncs: bool) -> Result<Self> {
-        let failed = |cause| Error::new("compression", "starting a thread").because(cause);
+        let failed = |cause| Error::new("compression", "starting it").because(cause);
         let mut worker = Worker {
             kept: kept.clone(),
-            context: context(level).map_err(failed)?,
+            encoder: Encoder::new(level).map_err(failed)?,
             input: vec![0; CHUNK],
-            output: vec![0; CCtx::out_size()],
             syncs,
         };
         let thread = std::thread::Builder::new()
@@ -92,9 +89,8 @@ impl Drop for Compressor {
 
 struct Worker {
     kept: Retention,
-    context: CCtx<'static>,
+    encoder: Encoder,
     input: Vec<u8>,
-    output: Vec<u8>,
     syncs: bool,
 }
 
@@ -155,8 +151,7 @@ impl Worker {
             .mode(0o600)
             .open(part)?;
         // The last frame may be incomplete.
-        let reset = self.context.reset(ResetDirective::SessionOnly);
-        reset.map_err(zstd_failed)?;
+        self.encoder.reset()?;
         let (mut before, mut after) = (0, 0);
         loop {
             let read = match from.read(&mut self.input) {
@@ -164,7 +159,7 @@ impl Worker {
                 read => read?,
             };
             before += read as u64;
-            after += self.put(read, &mut to)?;
+            after += self.encoder.put(&self.input[..read], &mut to)?;
             if !self.kept.is_wanted() {
                 return Ok(None);
             }
@@ -177,44 +172,96 @@ impl Worker {
         }
         Ok(Some((before, after)))
     }
+}
 
-    /// Compresses the first `read` bytes of the input, or ends the frame if `read` is 0. Returns the number of compressed bytes.
-    fn put(&mut self, read: usize, to: &mut File) -> io::Result<u64> {
-        let mut input = InBuffer::around(&self.input[..read]);
-        let then = match read {
-            0 => Then::ZSTD_e_end,
-            _ => Then::ZSTD_e_continue,
-        };
-        let mut written = 0;
-        loop {
-            let mut output = OutBuffer::around(&mut self.output[..]);
-            let left = self
-                .context
-                .compress_stream2(&mut output, &mut input, then)
-                .map_err(zstd_failed)?;
-            let some = output.as_slice();
-            to.write_all(some)?;
-            written += some.len() as u64;
-            if read == 0 && left == 0 || read > 0 && input.pos() == read {
-                return Ok(written);
+#[cfg(feature = "zstd")]
+mod encoder {
+    use std::{
+        fs::File,
+        io::{self, Write},
+    };
+    use zstd_safe::{
+        CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, zstd_sys::ZSTD_EndDirective as Then,
+    };
+
+    pub struct Encoder {
+        context: CCtx<'static>,
+        output: Vec<u8>,
+    }
+
+    impl Encoder {
+        /// An encoder with this `level`, which writes a checksum at the end of each file.
+        pub fn new(level: i32) -> io::Result<Self> {
+            let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
+            let mut context = CCtx::try_create().ok_or_else(no_memory)?;
+            for parameter in [
+                CParameter::CompressionLevel(level),
+                CParameter::ChecksumFlag(true),
+            ] {
+                context.set_parameter(parameter).map_err(failed)?;
+            }
+            let output = vec![0; CCtx::out_size()];
+            Ok(Encoder { context, output })
+        }
+
+        /// Discards a frame that was begun and not ended.
+        pub fn reset(&mut self) -> io::Result<()> {
+            let reset = self.context.reset(ResetDirective::SessionOnly);
+            reset.map(drop).map_err(failed)
+        }
+
+        /// Compresses `input` to the file, or ends the frame if there is none. Returns the number of compressed bytes.
+        pub fn put(&mut self, input: &[u8], to: &mut File) -> io::Result<u64> {
+            let (then, len) = match input.len() {
+                0 => (Then::ZSTD_e_end, 0),
+                len => (Then::ZSTD_e_continue, len),
+            };
+            let mut input = InBuffer::around(input);
+            let mut written = 0;
+            loop {
+                let mut output = OutBuffer::around(&mut self.output[..]);
+                let left = self
+                    .context
+                    .compress_stream2(&mut output, &mut input, then)
+                    .map_err(failed)?;
+                let some = output.as_slice();
+                to.write_all(some)?;
+                written += some.len() as u64;
+                if len == 0 && left == 0 || len > 0 && input.pos() == len {
+                    return Ok(written);
+                }
             }
         }
     }
-}
 
-/// A compressor with this `level`, which writes a checksum at the end of each file.
-fn context(level: i32) -> io::Result<CCtx<'static>> {
-    let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
-    let mut context = CCtx::try_create().ok_or_else(no_memory)?;
-    for parameter in [
-        CParameter::CompressionLevel(level),
-        CParameter::ChecksumFlag(true),
-    ] {
-        context.set_parameter(parameter).map_err(zstd_failed)?;
+    fn failed(code: usize) -> io::Error {
+        io::Error::other(zstd_safe::get_error_name(code).to_lowercase())
     }
-    Ok(context)
 }
 
-fn zstd_failed(code: usize) -> io::Error {
-    io::Error::other(zstd_safe::get_error_name(code).to_lowercase())
+/// In a build without zstd, creating an encoder is an error.
+#[cfg(not(feature = "zstd"))]
+mod encoder {
+    use std::{fs::File, io};
+
+    pub struct Encoder;
+
+    impl Encoder {
+        pub fn new(_level: i32) -> io::Result<Self> {
+            Err(missing())
+        }
+
+        pub fn reset(&mut self) -> io::Result<()> {
+            Err(missing())
+        }
+
+        pub fn put(&mut self, _input: &[u8], _to: &mut File) -> io::Result<u64> {
+            Err(missing())
+        }
+    }
+
+    fn missing() -> io::Error {
+        let what = "this build cannot compress with zstd: enable the feature `zstd` of forebay-net";
+        io::Error::new(io::ErrorKind::Unsupported, what)
+    }
 }

@@ -1,6 +1,6 @@
 //! Names and times, which are pure; whole series are tested as captures.
 
-use super::{super::Control, *};
+use super::*;
 use forebay::store::Series;
 use jiff::{Timestamp, tz::TimeZone};
 use std::{fs, io};
@@ -273,6 +273,15 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn a_build_without_zstd_refuses_to_compress_and_names_the_feature() {
+    let kept = Retention::new(Reports::default(), false, true);
+    let error = Compressor::start(kept, 3, true).err().unwrap().to_string();
+    assert!(error.contains("the feature `zstd`"), "{error}");
+}
+
+#[cfg(feature = "zstd")]
 #[test]
 fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     let folder = std::env::temp_dir().join(format!("forebay-theirs-{}", std::process::id()));
@@ -284,7 +293,8 @@ fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     let kept = Retention::new(register.clone(), false, true);
     kept.add(&path, 7);
     let compressor = Compressor::start(kept, 3, true).unwrap();
-    compressor.finish(&Control::new().unwrap(), |_| ());
+    let control = crate::session::Control::new().unwrap();
+    compressor.finish(&control, |_| ());
     assert_eq!(register.files().compressed.failed, 1);
     assert_eq!(fs::read(&packed).unwrap(), b"theirs");
     fs::remove_dir_all(&folder).unwrap();

@@ -1,0 +1,208 @@
+//! Decompresses gzip and zstd while reading, from files and pipes.
+//!
+//! ```text
+//!  source ──▶ compressed bytes ──▶ gzip · zstd ──▶ the window
+//! ```
+//! Both decoders accept input in pieces of any size and keep their state between them, so a slow pipe needs no special case.
+//! Consecutive gzip members and zstd frames are read as one stream, as `gzip` and `zstd` do. Memory is bounded: gzip needs a
+//! window of 32 KiB, and zstd windows are limited to 128 MiB, the default limit of the `zstd` command.
+
+#[cfg(feature = "gzip")]
+mod gzip;
+#[cfg(feature = "zstd")]
+mod zstd;
+
+use super::source::Source;
+use std::io;
+
+const INPUT_BYTES: usize = 64 << 10;
+
+/// The result of a read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    Bytes(usize),
+    /// Nothing now, more may arrive.
+    NotNow,
+    End,
+}
+
+/// Why reading cannot continue.
+#[derive(Debug)]
+pub(super) enum Failed {
+    System(io::Error),
+    /// What is wrong with the data.
+    Data(String),
+}
+
+impl Failed {
+    fn at(format: &str, what: &str, offset: u64) -> Self {
+        Failed::Data(format!("the {format} data {what} at byte {offset}"))
+    }
+}
+
+/// What one call of [`Decompressor::step`] did.
+struct Progress {
+    /// Bytes of the input that were consumed.
+    read: usize,
+    /// Bytes of the output that were written.
+    written: usize,
+    /// The input ends inside a gzip member or zstd frame.
+    is_inside: bool,
+}
+
+trait Decompressor: Send {
+    fn name(&self) -> &'static str;
+
+    /// Decompresses some of `input`, which is at `offset` in the file, into `output`. If not `is_inside`, a member or frame
+    /// begins with this input.
+    fn step(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        offset: u64,
+        is_inside: bool,
+    ) -> Result<Progress, Failed>;
+}
+
+/// The decompressor for a file that begins with these bytes, if it is compressed.
+fn decompressor_for(first: &[u8]) -> Result<Option<Box<dyn Decompressor>>, Failed> {
+    let name = match first {
+        [0x1f, 0x8b, ..] => "gzip",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => "zstd",
+        _ => return Ok(None),
+    };
+    match name {
+        #[cfg(feature = "gzip")]
+        "gzip" => Ok(Some(Box::new(gzip::Gzip::new()))),
+        #[cfg(feature = "zstd")]
+        "zstd" => Ok(Some(Box::new(zstd::Zstd::new()?))),
+        _ => Err(Failed::Data(format!(
+            "is compressed with {name}, and this build cannot decompress that. \
+             Decompress the file first, or enable the feature `{name}` of forebay-net"
+        ))),
+    }
+}
+
+/// A source whose bytes are decompressed if necessary.
+pub(super) struct Stream {
+    source: Source,
+    decompressor: Option<Box<dyn Decompressor>>,
+    compression: Option<&'static str>,
+    /// Compressed input: `begin..end` is not yet consumed, and `begin` is at `offset` in the file.
+    input: Vec<u8>,
+    begin: usize,
+    end: usize,
+    offset: u64,
+    is_inside: bool,
+    /// The last output was filled, so there may be more without further input.
+    is_full: bool,
+}
+
+impl Stream {
+    /// A stream of `source`, from which the bytes `first` were already read. They show whether it is compressed. Only then
+    /// the stream contains them, and the second result is true.
+    pub fn new(source: Source, first: &[u8]) -> Result<(Self, bool), Failed> {
+        let decompressor = decompressor_for(first)?;
+        let is_compressed = decompressor.is_some();
+        let mut input = Vec::new();
+        if is_compressed {
+            input.resize(INPUT_BYTES.max(first.len()), 0);
+            input[..first.len()].copy_from_slice(first);
+        }
+        let stream = Stream {
+            source,
+            compression: decompressor.as_ref().map(|it| it.name()),
+            decompressor,
+            input,
+            begin: 0,
+            end: if is_compressed { first.len() } else { 0 },
+            offset: 0,
+            is_inside: false,
+            is_full: false,
+        };
+        Ok((stream, is_compressed))
+    }
+
+    /// The file itself, if it is not compressed and can be read at any offset.
+    pub fn into_plain_file(self) -> Option<std::fs::File> {
+        let is_plain = self.decompressor.is_none();
+        self.source.into_regular().filter(|_| is_plain)
+    }
+
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The name of the compression.
+    pub fn compression(&self) -> Option<&'static str> {
+        self.compression
+    }
+
+    /// Frees the memory that reading needs. Nothing is read after this.
+    pub fn free_buffers(&mut self) {
+        (self.decompressor, self.input) = (None, Vec::new());
+    }
+
+    /// Reads decompressed bytes.
+    pub fn read(&mut self, into: &mut [u8]) -> Result<Read, Failed> {
+        let Some(decompressor) = &mut self.decompressor else {
+            return self.source.read(into).map_err(Failed::System);
+        };
+        loop {
+            while self.begin < self.end || (self.is_full && self.is_inside) {
+                let input = &self.input[self.begin..self.end];
+                let step = decompressor.step(input, into, self.offset, self.is_inside)?;
+                if step.read + step.written == 0 && self.begin < self.end {
+                    return Err(Failed::at(
+                        decompressor.name(),
+                        "does not go on",
+                        self.offset,
+                    ));
+                }
+                self.begin += step.read;
+                self.offset += step.read as u64;
+                self.is_inside = step.is_inside;
+                self.is_full = step.written > 0 && step.written == into.len();
+                if step.written > 0 {
+                    return Ok(Read::Bytes(step.written));
+                }
+            }
+            match self.source.read(&mut self.input).map_err(Failed::System)? {
+                Read::Bytes(n) => (self.begin, self.end) = (0, n),
+                Read::NotNow => return Ok(Read::NotNow),
+                Read::End if self.is_inside => {
+                    return Err(Failed::at(
+                        decompressor.name(),
+                        "ends too early",
+                        self.offset,
+                    ));
+                }
+                Read::End => return Ok(Read::End),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(all(feature = "gzip", feature = "zstd"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_this_build_cannot_decompress_is_an_error_that_names_the_feature() {
+        for (name, is_included, first) in [
+            ("gzip", cfg!(feature = "gzip"), [0x1f, 0x8b, 8, 0]),
+            ("zstd", cfg!(feature = "zstd"), [0x28, 0xb5, 0x2f, 0xfd]),
+        ] {
+            match decompressor_for(&first) {
+                Ok(found) => assert!(is_included && found.is_some(), "{name}"),
+                Err(Failed::Data(what)) => {
+                    assert!(
+                        !is_included && what.contains(&format!("`{name}`")),
+                        "{what}"
+                    );
+                }
+                Err(Failed::System(error)) => panic!("{error}"),
+            }
+        }
+    }
+}
