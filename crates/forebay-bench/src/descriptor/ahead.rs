@@ -1,8 +1,10 @@
 //! The loops piece by piece, each piece behind a demand for the one that comes so much later.
 #![allow(unsafe_code)]
 
-use super::AHEAD_BYTES;
-use forebay::packet::layouts::{Fields, loops};
+use super::{
+    AHEAD_BYTES,
+    layouts::{Fields, loops},
+};
 
 /// Descriptors of a piece: enough to be worth a loop, few enough that what is asked for at once is on its way at once.
 const PIECE: usize = 32;

@@ -5,6 +5,7 @@
 
 mod ahead;
 mod by_column;
+mod layouts;
 
 use crate::method::{
     Effort,
@@ -12,10 +13,8 @@ use crate::method::{
     table::{Cell, Table},
 };
 use anyhow::{Context, Result};
-use forebay::packet::{
-    Columns, Desc, Facts, Flags,
-    layouts::{Assuming, Fields, Layout, Packed, Plain, Reordered, Stamped, Tagged, Values, loops},
-};
+use forebay::packet::{Columns, Desc, Facts, Flags};
+use layouts::{Assuming, Fields, Layout, Packed, Plain, Reordered, Stamped, Tagged, Values, loops};
 use std::{cell::RefCell, hint::black_box};
 
 /// What a loop does with each descriptor.
@@ -274,7 +273,7 @@ fn size(number: u64) -> u32 {
 }
 
 fn pack<L: Layout>(number: u64) -> Result<L> {
-    Ok(L::pack(&Values {
+    let values = Values {
         port: number as u8 % 4,
         time_ns: number * 672,
         size: size(number),
@@ -282,7 +281,8 @@ fn pack<L: Layout>(number: u64) -> Result<L> {
         valid: !number.is_multiple_of(8),
         hash: number,
         ..Values::default()
-    })?)
+    };
+    L::pack(&values).with_context(|| format!("{} has no room for {values:?}", L::NAME))
 }
 
 fn describe(number: u64) -> Result<Desc> {

@@ -15,7 +15,6 @@
 
 use super::DoesNotFit;
 
-const TARGET: &str = "a descriptor of 16 bytes";
 const TIME_BITS: u32 = 48;
 const LEN_BITS: u32 = 20;
 const SLOT_BITS: u32 = 20;
@@ -90,7 +89,7 @@ pub struct Facts {
     pub port: u8,
     /// One bit each.
     pub flags: Flags,
-    /// Hash of the flow, for distributing packets; made from a longer one with [`Desc::fold_hash`].
+    /// Hash of the flow, for distributing packets.
     pub hash: u16,
 }
 
@@ -126,8 +125,8 @@ impl Desc {
     /// A length or a slot above 1,048,575.
     #[inline]
     pub fn new(facts: &Facts) -> Result<Desc, DoesNotFit> {
-        DoesNotFit::check_bits(TARGET, "length", facts.len.into(), LEN_BITS)?;
-        DoesNotFit::check_bits(TARGET, "slot", facts.slot.into(), SLOT_BITS)?;
+        DoesNotFit::check_bits("length", facts.len.into(), LEN_BITS)?;
+        DoesNotFit::check_bits("slot", facts.slot.into(), SLOT_BITS)?;
         Ok(Desc {
             told: low(facts.time_ns, TIME_BITS)
                 | u64::from(facts.port) << PORT_AT
@@ -255,17 +254,6 @@ impl Desc {
     pub fn set_hash(&mut self, hash: u16) {
         self.place = low(self.place, HASH_AT) | u64::from(hash) << HASH_AT;
     }
-
-    /// Folds a longer hash to 16 bits. Every bit of it matters.
-    ///
-    /// ```
-    /// use forebay::packet::Desc;
-    /// assert_eq!(Desc::fold_hash(0x0001_0000_0000_0002), 0x0003);
-    /// ```
-    #[inline]
-    pub fn fold_hash(hash: u64) -> u16 {
-        (hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48) as u16
-    }
 }
 
 /// The lower `bits` of a word.
@@ -276,7 +264,7 @@ const fn low(word: u64, bits: u32) -> u64 {
 
 /// The time whose lower 48 bits are `low_ns` and that is nearest to `reference_ns`.
 #[inline]
-pub(super) fn extend(low_ns: u64, reference_ns: u64) -> u64 {
+fn extend(low_ns: u64, reference_ns: u64) -> u64 {
     // The distance modulo 2⁴⁸, sign-extended: −39 to +39 hours.
     let distance = (low_ns.wrapping_sub(reference_ns) << (64 - TIME_BITS)) as i64;
     let distance = distance >> (64 - TIME_BITS);

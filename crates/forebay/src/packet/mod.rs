@@ -31,7 +31,6 @@
 //! | [`Slots`] | a block of free slots, for code that does not need packets yet |
 //! | [`Packet`] | headroom, data, tailroom; reference-counted; chained if longer than a slot |
 //! | [`Columns`] | many descriptions, field by field: for loops that look at one or two fields |
-//! | [`layouts`] | other layouts of a descriptor, 48 to 22 bytes, to compare and to convert |
 //!
 //! # Misuse
 //!
@@ -50,7 +49,6 @@ mod chain;
 mod columns;
 mod desc;
 mod does_not_fit;
-pub mod layouts;
 mod local_cache;
 #[allow(clippy::module_inception)] // the module is named after its main type
 mod packet;
@@ -74,7 +72,7 @@ pub use allocator::{Allocator, SharedPool};
 pub use chain::Parts;
 pub use columns::{Columns, View, ViewMut};
 pub use desc::{Desc, Facts, Flags};
-pub use does_not_fit::{Bound, DoesNotFit};
+pub use does_not_fit::DoesNotFit;
 pub use local_cache::return_idle;
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;

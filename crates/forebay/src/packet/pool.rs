@@ -17,9 +17,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Packet, PacketDesc,
-    layouts::{Layout, Payloads},
-    local_cache,
+    Desc, Packet, PacketDesc, local_cache,
     remote_free::NONE,
     shared::{PoolRef, Shared},
     slots::Slots,
@@ -455,27 +453,6 @@ impl Pool {
     pub fn memory(&self) -> (NonNull<u8>, usize) {
         let bytes = self.shared.slots as usize * self.shared.slot_bytes as usize;
         (self.shared.start(0), bytes)
-    }
-
-    /// Its slots for descriptors of the layout `L`.
-    ///
-    /// # Errors
-    /// Their addresses do not fit `L`.
-    ///
-    /// ```
-    /// use forebay::packet::{Pool, PoolConfig, layouts::{Layout, Stamped}};
-    /// let mut pool = Pool::new(&PoolConfig::default())?;
-    /// let payloads = pool.payloads::<Stamped>()?; // 47-bit addresses: checked here
-    /// let mut packet = pool.take().unwrap();
-    /// packet.put(60).unwrap();
-    /// let stamped = payloads.pack(&packet.described(), packet.headroom(), 0)?;
-    /// assert_eq!(stamped.values().payload, packet.as_slice().as_ptr() as u64);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn payloads<L: Layout>(&self) -> Result<Payloads<L>> {
-        let base = self.memory().0.as_ptr() as u64;
-        let shared = &self.shared;
-        Payloads::new(base, shared.slot_bytes, shared.slots, shared.number)
     }
 
     /// The huge pages that it has now. Reads `/proc/self/smaps`: not for a hot path.

@@ -1,9 +1,8 @@
 //! The three layouts of bit-fields: under assumptions, in a tagged pointer, and in a stamped one.
 //!
-//! Fields share words, the first one in the lowest bits, as C compilers for x86-64 and aarch64 lay them out. A pointer
-//! loses the three low bits that its alignment spares (the *tag* takes their room), and a stamped one the high bits
-//! that a canonical address of user space spares, too (the *stamp* takes theirs). Imports its parent only. Read
-//! `loops` next.
+//! Fields share words, the first one in the lowest bits, as C compilers for x86-64 and aarch64 place them. A tagged pointer
+//! stores a field (the *tag*) in its three low bits, which alignment leaves zero. A stamped pointer also stores fields (the
+//! *stamp*) in the high bits, which are zero in canonical addresses of user space.
 //!
 //! ```text
 //!            63          61 60                                    48 47                                 0
@@ -19,7 +18,7 @@
 //!           │ hash                                                            │ and six bytes of time
 //! ```
 
-use super::{DoesNotFit, FLAG_BITS, Fields, Layout, Limits, Values, check};
+use super::{FLAG_BITS, Fields, Layout, Limits, Values, check, check_bits};
 
 const TIME_BITS: u32 = 48;
 const SIZE_BITS: u32 = 13;
@@ -31,7 +30,7 @@ const CANONICAL_BITS: u32 = 47;
 
 const VALID: u64 = 1;
 
-/// Bits of a word: how many, from which on.
+/// Bits of a word.
 #[derive(Clone, Copy)]
 struct Field {
     at: u32,
@@ -48,7 +47,7 @@ impl Field {
         (word & self.mask()) >> self.at
     }
 
-    /// The word with `value` in this field; of a longer value the lower bits.
+    /// The word with `value` in this field; only the lower bits of a longer value.
     #[inline(always)]
     const fn set(self, word: u64, value: u64) -> u64 {
         word & !self.mask() | value << self.at & self.mask()
@@ -131,11 +130,6 @@ fn flags(values: &Values) -> u64 {
     u64::from(values.valid) | u64::from(values.flag2) << 1 | u64::from(values.flag3) << 2
 }
 
-#[inline(always)]
-fn check_port<L: Layout>(port: u8) -> Result<(), DoesNotFit> {
-    DoesNotFit::check_bits(L::NAME, "port", port.into(), PORT_BITS)
-}
-
 impl Fields for Assuming {
     #[inline(always)]
     fn size(&self) -> u32 {
@@ -158,10 +152,10 @@ impl Fields for Assuming {
         self.word = TIME.set(self.word, time_ns);
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
-        check_port::<Self>(port)?;
+    fn set_port(&mut self, port: u8) -> Option<()> {
+        check_bits(port.into(), PORT_BITS)?;
         self.word = PORT.set(self.word, port.into());
-        Ok(())
+        Some(())
     }
     #[inline(always)]
     fn set_valid(&mut self, valid: bool) {
@@ -180,11 +174,11 @@ impl Layout for Assuming {
     };
 
     #[inline]
-    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
+    fn pack(values: &Values) -> Option<Self> {
         check::<Self>(values)?;
         let word = TIME.set(0, values.time_ns);
         let word = SIZE.set(word, values.size.into());
-        Ok(Assuming {
+        Some(Assuming {
             word: PORT.set(word, values.port.into()),
             payload: values.payload,
             hash: values.hash,
@@ -192,7 +186,7 @@ impl Layout for Assuming {
         })
     }
 
-    #[inline]
+    #[cfg(test)]
     fn values(&self) -> Values {
         Values {
             port: self.port(),
@@ -229,10 +223,10 @@ impl Fields for Tagged {
         self.word = TIME.set(self.word, time_ns);
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
-        check_port::<Self>(port)?;
+    fn set_port(&mut self, port: u8) -> Option<()> {
+        check_bits(port.into(), PORT_BITS)?;
         self.tagged = PORT.set(self.tagged, port.into());
-        Ok(())
+        Some(())
     }
     #[inline(always)]
     fn set_valid(&mut self, valid: bool) {
@@ -249,19 +243,19 @@ impl Layout for Tagged {
     };
 
     #[inline]
-    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
+    fn pack(values: &Values) -> Option<Self> {
         check::<Self>(values)?;
         let word = TIME.set(0, values.time_ns);
         let word = SIZE.set(word, values.size.into());
         let tagged = TAGGED.set(0, values.payload >> SPARE_LOW_BITS);
-        Ok(Tagged {
+        Some(Tagged {
             word: FLAGS.set(word, flags(values)),
             tagged: PORT.set(tagged, values.port.into()),
             hash: values.hash,
         })
     }
 
-    #[inline]
+    #[cfg(test)]
     fn values(&self) -> Values {
         let flags = FLAGS.get(self.word);
         Values {
@@ -300,10 +294,10 @@ impl Fields for Stamped {
         self.time_high = (time_ns >> 32) as u16;
     }
     #[inline(always)]
-    fn set_port(&mut self, port: u8) -> Result<(), DoesNotFit> {
-        check_port::<Self>(port)?;
+    fn set_port(&mut self, port: u8) -> Option<()> {
+        check_bits(port.into(), PORT_BITS)?;
         self.stamped = PORT.set(self.stamped, port.into());
-        Ok(())
+        Some(())
     }
     #[inline(always)]
     fn set_valid(&mut self, valid: bool) {
@@ -320,7 +314,7 @@ impl Layout for Stamped {
     };
 
     #[inline]
-    fn pack(values: &Values) -> Result<Self, DoesNotFit> {
+    fn pack(values: &Values) -> Option<Self> {
         check::<Self>(values)?;
         let word = STAMPED_SIZE.set(0, values.size.into());
         let word = STAMPED_FLAGS.set(word, flags(values));
@@ -332,10 +326,10 @@ impl Layout for Stamped {
             time_high: 0,
         };
         stamped.set_time(values.time_ns);
-        Ok(stamped)
+        Some(stamped)
     }
 
-    #[inline]
+    #[cfg(test)]
     fn values(&self) -> Values {
         let flags = STAMPED_FLAGS.get(self.stamped);
         Values {
