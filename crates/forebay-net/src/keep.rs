@@ -7,11 +7,10 @@
 //! ```
 
 use crate::port::{Direction, Frame};
-use forebay::packet::{AllocPacket, Desc, Flags, Packet, Refused};
+use forebay::packet::{Desc, Flags, Packet, Pool, Refused};
 use std::fmt;
 
-/// Copies frames into packets. Implemented for everything that allocates packets: a [`Pool`](forebay::packet::Pool), or an
-/// [`Allocator`](forebay::packet::Allocator) of a shared one.
+/// Copies frames into packets of a [`Pool`].
 pub trait Keep {
     /// Copies `frame` into a packet: its bytes, time (the lower 48 bits), length on the wire, interface (as port), and
     /// [`Flags::VALID`], with [`Flags::OUTBOUND`] where that is known. A frame longer than a slot takes several.
@@ -75,7 +74,7 @@ impl fmt::Display for NotKept {
 
 impl std::error::Error for NotKept {}
 
-impl<S: AllocPacket> Keep for S {
+impl Keep for Pool {
     #[inline]
     fn keep(&mut self, frame: &Frame<'_>) -> Result<Packet, NotKept> {
         let len = frame.data.len();

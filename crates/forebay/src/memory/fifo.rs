@@ -16,6 +16,8 @@ use std::{fmt, slice};
 
 /// A bounded queue of bytes that belongs to one thread at a time, whose content is always one slice.
 ///
+/// Choose it over a [`stream`](crate::stream) for bytes that stay in one thread: it is two to three times as fast.
+///
 /// Messages go in and out as a whole or not at all. The content can be read in place, and new content written in place.
 ///
 /// ```
@@ -43,8 +45,7 @@ pub struct Fifo {
     head: usize,
     /// Bytes of content, 0 to the capacity.
     len: usize,
-    /// Boxed, so that a queue in a local variable has the numbers above in registers: dropping a box passes the box by value, not
-    /// the address of the queue.
+    /// Boxed; see the performance notes on `Fifo`.
     _mirror: Box<Mirror>,
 }
 

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    AllocPacket, Desc, Packet, Refused, local_cache,
+    Desc, Packet, Pool, Refused, local_cache,
     remote_free::NONE,
     shared::{Cold, PoolRef, Shared},
 };
@@ -48,7 +48,7 @@ impl Packet {
     ///
     /// # Errors
     /// The packet is shared; it would be too long; no slot is free; or the slots are of another pool.
-    pub fn append(&mut self, supply: &mut impl AllocPacket, bytes: &[u8]) -> Result<(), Refused> {
+    pub fn append(&mut self, pool: &mut Pool, bytes: &[u8]) -> Result<(), Refused> {
         self.alone()?;
         if bytes.len() > (Desc::MAX_LEN - self.len()) as usize {
             return Err(Refused::TooLong);
@@ -60,7 +60,7 @@ impl Packet {
         };
         let (here, rest) = bytes.split_at(bytes.len().min(last_room as usize));
         // Allocate first, so that an exhausted pool changes nothing.
-        let (first, new_last) = self.further_slots(supply, rest)?.into_ends();
+        let (first, new_last) = self.further_slots(pool, rest)?.into_ends();
         match last {
             NONE => {
                 // Cannot fail: there is room for these bytes, and nobody shares the packet.
@@ -87,11 +87,7 @@ impl Packet {
     }
 
     /// Copies `bytes` into slots of our pool.
-    fn further_slots(
-        &self,
-        supply: &mut impl AllocPacket,
-        bytes: &[u8],
-    ) -> Result<Further, Refused> {
+    fn further_slots(&self, pool: &mut Pool, bytes: &[u8]) -> Result<Further, Refused> {
         let mut further = Further {
             pool: self.pool,
             first: NONE,
@@ -100,11 +96,10 @@ impl Packet {
         // The last piece first, so that each slot can name the next one.
         let pieces = bytes.chunks(self.pool.slot_bytes as usize);
         for piece in pieces.rev() {
-            let mut packet = supply.take().ok_or(Refused::Exhausted)?;
+            let packet = pool.take().ok_or(Refused::Exhausted)?;
             if !packet.pool.is(&self.pool) {
                 return Err(Refused::ForeignPool);
             }
-            assert!(packet.is_one_slot(), "a supply gives fresh packets");
             further.put_in_front(packet.into_slot(), piece);
         }
         Ok(further)

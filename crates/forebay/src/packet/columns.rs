@@ -13,7 +13,8 @@
 
 use super::{Desc, Facts, Flags};
 
-/// Descriptions of many packets, stored field by field, in order.
+/// Descriptions of many packets, stored field by field, in order. Choose it over a slice of [`Desc`] for loops that read one or
+/// two fields of many packets.
 ///
 /// ```
 /// use forebay::packet::{Columns, Desc, Facts, Flags};

@@ -26,12 +26,12 @@ const HASH_AT: u32 = 48;
 
 const _: () = assert!(size_of::<Desc>() == 16 && align_of::<Desc>() == 16);
 
-/// One bit each; the lowest seven are for the application.
+/// One bit each. [`CHAINED`](Flags::CHAINED) belongs to the packet; the others are for the application.
 ///
 /// ```
 /// use forebay::packet::Flags;
 /// let flags = Flags::VALID.with(Flags::OUTBOUND);
-/// assert!(flags.has(Flags::VALID) && !flags.has(Flags::FLAG2));
+/// assert!(flags.has(Flags::VALID) && !flags.has(Flags(2)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u8);
@@ -39,10 +39,6 @@ pub struct Flags(pub u8);
 impl Flags {
     /// The packet is valid.
     pub const VALID: Flags = Flags(1);
-    /// Reserved for the application.
-    pub const FLAG2: Flags = Flags(2);
-    /// Reserved for the application.
-    pub const FLAG3: Flags = Flags(4);
     /// This machine sent it.
     pub const OUTBOUND: Flags = Flags(8);
     /// The data lies in several slots. Set and cleared by `Packet` only.

@@ -1,8 +1,6 @@
 //! Packets: memory slots of a pool, the 16 bytes that describe one, and the view with headroom that code works on.
 //!
-//! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves. Start with
-//! [`Desc`], then [`Pool`], then [`Packet`].
-//!
+//! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves. //!
 //! ```text
 //!  Pool (one owner) ──take──▶ Packet ──into_desc──▶ PacketDesc, 16 bytes ──▶ ring::spsc ──▶ Packet ──▶ … dropped
 //!    ▲  LIFO of slots          headroom│data│tailroom                                        anywhere
@@ -27,7 +25,7 @@
 //! | module or type | what it is |
 //! |---|---|
 //! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as the owner of its slot |
-//! | [`Pool`], [`SharedPool`] | slots for one allocating thread, and for several |
+//! | [`Pool`] | slots, allocated by one thread at a time and freed by any |
 //! | [`Slots`] | a block of free slots, for code that does not need packets yet |
 //! | [`Packet`] | headroom, data, tailroom; reference-counted; chained if longer than a slot |
 //! | [`Columns`] | many descriptions, field by field: for loops that look at one or two fields |
@@ -44,7 +42,6 @@
 //! - **Signal handlers**: no call here is async-signal-safe, not even dropping a packet: the handler may have interrupted its
 //!   thread while that had its own chain of slots in hand.
 
-mod allocator;
 mod chain;
 mod columns;
 mod desc;
@@ -68,7 +65,6 @@ mod pool_threads_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use allocator::{Allocator, SharedPool};
 pub use chain::Parts;
 pub use columns::{Columns, View, ViewMut};
 pub use desc::{Desc, Facts, Flags};
@@ -76,5 +72,5 @@ pub use does_not_fit::DoesNotFit;
 pub use local_cache::return_idle;
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;
-pub use pool::{AllocPacket, Counts, Handle, Leaks, Pool, PoolConfig, WrongPool};
+pub use pool::{Counts, Leaks, Pool, PoolConfig, WrongPool};
 pub use slots::Slots;

@@ -16,7 +16,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    AllocPacket, Desc, Flags, PacketDesc,
+    Desc, Flags, PacketDesc, Pool,
     chain::give_parts,
     local_cache,
     remote_free::NONE,
@@ -268,7 +268,7 @@ impl Packet {
         let desc = self.described();
         mem::forget(self);
         // SAFETY: our slot, and the slots chained to it, belong to the descriptor now.
-        Ok(unsafe { PacketDesc::from_raw(desc) })
+        Ok(unsafe { PacketDesc::owning(desc) })
     }
 
     /// Its rarely used fields.
@@ -292,7 +292,7 @@ impl Packet {
 
     /// The description that a descriptor would have now. Plain data: it owns nothing.
     #[inline]
-    pub fn described(&self) -> Desc {
+    pub(super) fn described(&self) -> Desc {
         let mut desc = self.desc.with_len(self.len());
         if self.next != NONE {
             desc.set_flags(desc.flags().with(Flags::CHAINED));
@@ -533,17 +533,17 @@ impl Packet {
     ///
     /// # Errors
     /// No slot is free; the packet goes on sharing.
-    pub fn unshare(&mut self, supply: &mut impl AllocPacket) -> Result<(), Refused> {
+    pub fn unshare(&mut self, pool: &mut Pool) -> Result<(), Refused> {
         if !self.is_shared() {
             return Ok(());
         }
-        let mut copy = supply.take().ok_or(Refused::Exhausted)?;
+        let mut copy = pool.take().ok_or(Refused::Exhausted)?;
         // The same headroom, unless the slots of the other pool are smaller.
         let room = copy.pool.slot_bytes;
         copy.data = self.data.min(room.saturating_sub(self.linear()));
         copy.tail = copy.data;
         for part in self.parts() {
-            copy.append(supply, part)?;
+            copy.append(pool, part)?;
         }
         copy.wire_len = self.wire_len;
         copy.desc.set_time(self.desc.time_ns());

@@ -4,7 +4,7 @@
 //! from a [`Packet`] and becomes one again.
 //!
 //! ```text
-//!  Packet ──into_desc──▶ PacketDesc ──ring──▶ into_packet, or Pool::adopt, which checks the pool
+//!  Packet ──into_desc──▶ PacketDesc ──ring──▶ into_packet ──▶ Packet
 //!                            └── dropped ──▶ the slot goes home
 //! ```
 #![allow(unsafe_code)]
@@ -50,57 +50,21 @@ impl PacketDesc {
     /// The packet that it describes.
     #[inline(always)] // otherwise the packet goes through memory
     pub fn into_packet(self) -> Packet {
-        let desc = self.into_raw();
+        let desc = self.0;
+        mem::forget(self);
         // SAFETY: the descriptor owned a slot of that pool, which now belongs to the packet.
         let pool = unsafe { PoolRef::of(desc.pool()) };
         // SAFETY: the slot and the slots chained to it belonged to the descriptor, and now belong to the packet.
         unsafe { Packet::adopted(pool, desc) }
     }
 
-    /// The plain description. The slot stays allocated until [`from_raw`](PacketDesc::from_raw). For memory that cannot hold
-    /// values with a `Drop`.
-    #[inline]
-    pub fn into_raw(self) -> Desc {
-        let desc = self.0;
-        mem::forget(self);
-        desc
-    }
-
-    /// Takes back the ownership that [`into_raw`](PacketDesc::into_raw) gave up.
+    /// The descriptor as the owner of its slot.
     ///
     /// # Safety
-    /// `desc` came from `into_raw` in this process (time, port, hash and all flags but `CHAINED` may have been changed). It has
-    /// not been made a `PacketDesc` since. What other threads wrote to its packet is visible to this thread.
-    ///
-    /// ```
-    /// # #![allow(unsafe_code)]
-    /// use forebay::packet::{PacketDesc, Pool, PoolConfig};
-    /// let mut pool = Pool::new(&PoolConfig::default())?;
-    /// let plain = pool.take().unwrap().into_desc().unwrap().into_raw();
-    /// // SAFETY: given up in the line above, and taken back once.
-    /// drop(unsafe { PacketDesc::from_raw(plain) });
-    /// assert!(pool.close().is_none());
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub unsafe fn from_raw(desc: Desc) -> PacketDesc {
+    /// The caller owns the slots of `desc`, and hands them over. What other threads wrote to them is visible to this thread.
+    #[inline(always)]
+    pub(super) unsafe fn owning(desc: Desc) -> PacketDesc {
         PacketDesc(desc)
-    }
-
-    /// Bytes of the slot before the data. Loads a rarely used field beside the slot.
-    ///
-    /// ```
-    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
-    /// let mut packet = pool.take().unwrap();
-    /// packet.put(100).unwrap();
-    /// packet.pull(14).unwrap();
-    /// assert_eq!(packet.into_desc().unwrap().headroom(), 128 + 14);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn headroom(&self) -> u32 {
-        // SAFETY: we own a slot of that pool for the duration of the call.
-        let pool = unsafe { PoolRef::of(self.0.pool()) };
-        pool.facts(self.0.slot()).load().offset
     }
 
     /// Sets the time; its lower 48 bits are kept.

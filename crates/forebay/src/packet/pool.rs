@@ -17,13 +17,13 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Packet, PacketDesc, local_cache,
+    Desc, Packet, local_cache,
     remote_free::NONE,
     shared::{PoolRef, Shared},
     slots::Slots,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
-use std::{fmt, mem, ptr::NonNull};
+use std::{fmt, mem};
 
 const ON: &str = "packet pool";
 
@@ -148,28 +148,10 @@ impl<T> fmt::Display for WrongPool<T> {
 
 impl<T: fmt::Debug> std::error::Error for WrongPool<T> {}
 
-/// Seals [`AllocPacket`]: its packets are trusted to be fresh.
-pub(super) mod sealed {
-    pub trait Sealed {}
-}
-
-/// A source of new packets: a [`Pool`], or an [`Allocator`](super::Allocator) of a shared one. No other type can implement it:
-///
-/// ```compile_fail,E0277
-/// struct Mine;
-/// impl forebay::packet::AllocPacket for Mine {
-///     fn take(&mut self) -> Option<forebay::packet::Packet> { None }
-/// }
-/// ```
-pub trait AllocPacket: sealed::Sealed {
-    /// An empty packet with the pool's headroom; `None` if no slot is free.
-    fn take(&mut self) -> Option<Packet>;
-}
-
 /// A bounded number of slots for packets, in one piece of memory.
 ///
-/// The pool has one owner at a time: it is `Send`, and taking needs `&mut`. For several allocating threads, use
-/// [`SharedPool`](super::SharedPool). Packets may be dropped on any thread, also after the pool. A thread that drops them
+/// The pool has one owner at a time: it is `Send`, and taking needs `&mut`. Several allocating threads have a pool
+/// each, or one in a `Mutex`. Packets may be dropped on any thread, also after the pool. A thread that drops them
 /// keeps a few slots until it calls [`return_idle`](super::return_idle), whose documentation states how many.
 ///
 /// ```
@@ -330,11 +312,11 @@ impl Pool {
         before - self.free
     }
 
-    /// Takes up to `n` free slots as a block, at most [`Slots::MOST`], for code that fills slots and does not need packets yet. Their
+    /// Takes up to `n` free slots as a block, at most [`Slots::MAX`], for code that fills slots and does not need packets yet. Their
     /// numbers are copied at once.
     #[inline]
     pub fn take_slots(&mut self, n: usize) -> Slots {
-        let n = n.min(Slots::MOST);
+        let n = n.min(Slots::MAX);
         self.push_last();
         if self.free < n.saturating_add(self.look_at) {
             self.look(n);
@@ -404,32 +386,6 @@ impl Pool {
         self.free
     }
 
-    /// Makes a packet of this pool from its descriptor.
-    ///
-    /// # Errors
-    /// The descriptor is of another pool; it is returned.
-    ///
-    /// ```
-    /// use forebay::packet::{Pool, PoolConfig};
-    /// let config = PoolConfig { slots: 8, ..PoolConfig::default() };
-    /// let (mut one, other) = (Pool::new(&config)?, Pool::new(&config)?);
-    /// let desc = one.take().unwrap().into_desc().unwrap();
-    /// let desc = other.adopt(desc).unwrap_err().0;
-    /// assert!(one.adopt(desc).is_ok());
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, WrongPool<PacketDesc>> {
-        adopt(&self.shared, desc)
-    }
-
-    /// A handle with which other threads can [`adopt`](Handle::adopt) packets of this pool only.
-    pub fn handle(&self) -> Handle {
-        Handle {
-            shared: self.shared.clone(),
-        }
-    }
-
     /// Counts of the pool.
     pub fn counts(&self) -> Counts {
         let slots = self.shared.slots;
@@ -446,13 +402,6 @@ impl Pool {
     /// The pool's number, 0 to 255, which its descriptors carry.
     pub fn number(&self) -> u8 {
         self.shared.number
-    }
-
-    /// The memory of all slots, in one piece: its first byte, aligned to a page, and its length. For registering it
-    /// (AF_XDP's UMEM). Its bytes belong to the owners of the packets.
-    pub fn memory(&self) -> (NonNull<u8>, usize) {
-        let bytes = self.shared.slots as usize * self.shared.slot_bytes as usize;
-        (self.shared.start(0), bytes)
     }
 
     /// The huge pages that it has now. Reads `/proc/self/smaps`: not for a hot path.
@@ -541,53 +490,4 @@ impl Drop for Pool {
             self.end();
         }
     }
-}
-
-impl sealed::Sealed for Pool {}
-
-impl AllocPacket for Pool {
-    #[inline]
-    fn take(&mut self) -> Option<Packet> {
-        Pool::take(self)
-    }
-}
-
-/// Access to a pool from other threads: it accepts packets of this pool only. It keeps the memory alive, not the pool.
-///
-/// ```
-/// use forebay::packet::{Pool, PoolConfig};
-/// let mut pool = Pool::new(&PoolConfig::default())?;
-/// let handle = pool.handle();
-/// let desc = pool.take().unwrap().into_desc().unwrap();
-/// std::thread::spawn(move || assert!(handle.adopt(desc).is_ok())).join().unwrap();
-/// # Ok::<(), forebay::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Handle {
-    shared: Arc<Shared>,
-}
-
-impl Handle {
-    /// Makes a packet of this pool from its descriptor.
-    ///
-    /// # Errors
-    /// The descriptor is of another pool; it is returned.
-    #[inline]
-    pub fn adopt(&self, desc: PacketDesc) -> std::result::Result<Packet, WrongPool<PacketDesc>> {
-        adopt(&self.shared, desc)
-    }
-
-    /// The pool's number, 0 to 255.
-    pub fn number(&self) -> u8 {
-        self.shared.number
-    }
-}
-
-fn adopt(shared: &Shared, desc: PacketDesc) -> std::result::Result<Packet, WrongPool<PacketDesc>> {
-    // Numbers are used again, so the pool itself is compared.
-    // SAFETY: `desc` owns a slot of that pool for the duration of the call.
-    if !unsafe { super::shared::PoolRef::of(desc.pool()) }.is(shared) {
-        return Err(WrongPool(desc));
-    }
-    Ok(desc.into_packet())
 }

@@ -110,10 +110,8 @@ fn what_was_asked_for_in_vain_is_counted_up_to_the_most_that_a_number_holds() {
 fn a_pool_in_a_log_is_a_line_not_a_list_of_its_slots() {
     let mut pool = pool_of(times(5000, 50));
     let packet = pool.take().unwrap();
-    let told = format!("{pool:?} {:?} {packet:?}", pool.handle());
+    let told = format!("{pool:?} {packet:?}");
     assert!(told.contains("away: 1") && told.len() < 800, "{told}");
-    let told = format!("{:?}", SharedPool::from(pool));
-    assert!(told.len() < 800, "{told}");
 }
 
 #[test]
@@ -198,29 +196,19 @@ fn a_foreign_packet_is_refused_and_comes_back() {
     let (mut one, mut other) = (pool_of(4), pool_of(4));
     let packet = one.take().unwrap();
     let WrongPool(packet) = other.put_back(packet).unwrap_err();
-    let WrongPool(desc) = other.adopt(packet.into_desc().unwrap()).unwrap_err();
-    let stale = one.handle();
-    assert!(stale.adopt(desc).is_ok());
-    // The pool has ended, and another pool may have its number: a handle accepts packets of its pool only.
-    return_idle();
-    assert_eq!(one.close(), None);
-    for _ in 0..20 {
-        let mut next = pool_of(4);
-        let desc = next.take().unwrap().into_desc().unwrap();
-        assert!(stale.adopt(desc).is_err());
-    }
+    assert!(one.put_back(packet).is_ok());
 }
 
 #[test]
 fn a_pool_is_one_piece_of_whole_pages_and_slots_lie_side_by_side() {
     let mut pool = pool_of(64);
-    let (base, len) = pool.memory();
-    assert_eq!((base.as_ptr() as usize % 4096, len), (0, 64 * 256));
     let mut packets = Vec::new();
     pool.take_burst(64, &mut packets);
+    let address = |packet: &Packet| packet.as_slice().as_ptr() as usize;
+    let base = packets.iter().map(address).min().unwrap() - 64;
+    assert_eq!(base % 4096, 0);
     for packet in &packets {
-        let at = packet.as_slice().as_ptr() as usize - base.as_ptr() as usize;
-        assert_eq!(at, packet.slot() as usize * 256 + 64);
+        assert_eq!(address(packet) - base, packet.slot() as usize * 256 + 64);
     }
 }
 

@@ -147,70 +147,6 @@ fn give_up(mut packet: Packet, dice: &mut Dice) {
     }
 }
 
-/// Several threads allocate, and what one takes another one drops. ThreadSanitizer does not see the orderings inside
-/// the standard library, by whose mutex and channels these meet.
-#[cfg(not(forebay_one_view))]
-#[test]
-fn allocators_of_one_pool_never_get_the_same_slot() {
-    // Two pools, three threads.
-    let each = operations(6 * MANY / 4) / 6;
-    for slots in [5, 500] {
-        let pool = SharedPool::from(pool_of(slots));
-        let owners = Owners::new(slots);
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..3).map(|_| std::sync::mpsc::channel::<Packet>()).unzip();
-        let threads: Vec<_> = receivers
-            .into_iter()
-            .enumerate()
-            .map(|(i, receiver)| {
-                let mut allocator = pool.allocator();
-                let next = senders[(i + 1) % 3].clone();
-                let owners = owners.clone();
-                thread::spawn(move || {
-                    let (mut taken, mut dropped) = (0, 0);
-                    let mut release = |mut packet: Packet| {
-                        unstamp(&mut packet);
-                        owners.give(packet.slot());
-                        dropped += 1;
-                    };
-                    for number in 0..each {
-                        match allocator.take() {
-                            Some(mut packet) => {
-                                owners.take(packet.slot());
-                                stamp(&mut packet, number);
-                                taken += 1;
-                                next.send(packet).unwrap();
-                            }
-                            None => {
-                                allocator.unload();
-                                return_idle();
-                                thread::yield_now();
-                            }
-                        }
-                        receiver.try_iter().for_each(&mut release);
-                    }
-                    drop(next);
-                    receiver.iter().for_each(&mut release);
-                    (taken, dropped)
-                })
-            })
-            .collect();
-        drop(senders);
-        let (mut taken, mut dropped) = (0, 0);
-        for thread in threads {
-            let (some, others) = thread.join().unwrap();
-            taken += some;
-            dropped += others;
-        }
-        assert!(taken > 0 && taken == dropped);
-        assert_eq!(pool.refill(), slots as usize);
-        let other = pool.clone();
-        let pool = pool.close().unwrap_err();
-        drop(other);
-        assert_eq!(pool.close().unwrap(), None);
-    }
-}
-
 /// Bursts of descriptors over a ring; either end may go early, with descriptors inside.
 #[test]
 fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
@@ -219,7 +155,6 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
     for (sent, taken) in [(LONG, LONG), (LONG, LONG / 4), (77, LONG), (0, LONG)] {
         let mut pool = pool_of(slots);
         let (mut producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
-        let handle = pool.handle();
         let receiver = thread::spawn(move || {
             let mut next = 0;
             while next < taken {
@@ -228,7 +163,7 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
                     return_idle();
                     match consumer.pop_wait(None) {
                         Ok(desc) => {
-                            assert_eq!(unstamp(&mut handle.adopt(desc).unwrap()), next);
+                            assert_eq!(unstamp(&mut desc.into_packet()), next);
                             next += 1;
                         }
                         Err(_) => break,
@@ -238,7 +173,7 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
                 let bytes: u32 = burst.iter().map(|desc| desc.len()).sum();
                 assert_eq!(bytes as usize, 16 * burst.len());
                 for desc in burst {
-                    assert_eq!(unstamp(&mut handle.adopt(desc).unwrap()), next);
+                    assert_eq!(unstamp(&mut desc.into_packet()), next);
                     next += 1;
                 }
             }

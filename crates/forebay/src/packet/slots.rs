@@ -17,12 +17,13 @@ use super::{
 };
 use std::{fmt, mem, slice};
 
-/// Up to [`MOST`](Slots::MOST) free slots of one pool, owned. Slots that are left when it is dropped return to the pool.
+/// Up to [`MAX`](Slots::MAX) free slots of one pool, owned. Choose it over [`Packet`]s to fill slots, or to pass them to other
+/// code, in blocks: it costs about half of a burst of packets. Slots that are left when it is dropped return to the pool.
 ///
 /// ```
 /// use forebay::packet::{Pool, PoolConfig, Slots};
 /// let mut pool = Pool::new(&PoolConfig::default())?;
-/// let mut slots = pool.take_slots(Slots::MOST);
+/// let mut slots = pool.take_slots(Slots::MAX);
 /// assert_eq!((slots.len(), pool.counts().away), (32, 32));
 /// slots.bytes_mut(0).unwrap()[..4].copy_from_slice(b"data"); // all of its 2048 bytes
 /// let packet = slots.pop().unwrap(); // one of them becomes a packet: empty, with headroom
@@ -34,14 +35,14 @@ use std::{fmt, mem, slice};
 pub struct Slots {
     pool: PoolRef,
     /// The first `len` entries are ours; the others are unused.
-    numbers: [u32; Slots::MOST],
+    numbers: [u32; Slots::MAX],
     /// 0 to 32.
     len: usize,
 }
 
 impl Slots {
     /// The largest number of slots in a block.
-    pub const MOST: usize = 32;
+    pub const MAX: usize = 32;
 
     /// A block of these slots.
     ///
@@ -122,7 +123,7 @@ impl Slots {
 
     /// Gives the slots up without returning them.
     #[inline(always)]
-    pub(super) fn into_numbers(self) -> ([u32; Slots::MOST], usize) {
+    pub(super) fn into_numbers(self) -> ([u32; Slots::MAX], usize) {
         let numbers = (self.numbers, self.len);
         mem::forget(self);
         numbers
