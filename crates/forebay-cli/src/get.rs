@@ -14,7 +14,6 @@ use forebay_io::{
     http::{Answer, Config, Event, Head, Output, Shown, Stop, Url, get},
     pipe::Progress,
 };
-use forebay_net::units;
 use std::{
     io::{self, IsTerminal, Write, stderr},
     path::Path,
@@ -31,7 +30,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         .url
         .parse()
         .map_err(|error: forebay::Error| Usage(error.to_string()))?;
-    let config = config(flags)?;
+    let config = config(flags);
     let file = flags
         .output
         .as_deref()
@@ -90,16 +89,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(answer.head.is_failure())))
 }
 
-fn config(flags: &Flags) -> Result<Config> {
-    let limit = |flag: &str, text: &str| {
-        let time = units::duration(text).filter(|time| !time.is_zero());
-        time.ok_or_else(|| {
-            Usage(format!(
-                "{flag} {text} is not a time. Use a value such as 10 or 500ms"
-            ))
-        })
-    };
-    Ok(Config {
+fn config(flags: &Flags) -> Config {
+    Config {
         shown: match (flags.raw, flags.include) {
             (true, _) => Shown::Raw,
             (false, true) => Shown::HeadAndBody,
@@ -108,11 +99,11 @@ fn config(flags: &Flags) -> Result<Config> {
         failed_bodies: flags.content_on_error,
         max_redirects: flags.max_redirects,
         allow_downgrade: flags.allow_downgrade,
-        connect_limit: limit("--connect", &flags.connect)?,
-        silence_limit: limit("--silence", &flags.silence)?,
+        connect_limit: flags.connect,
+        silence_limit: flags.silence,
         roots: flags.cacert.clone(),
         ..Config::default()
-    })
+    }
 }
 
 /// `404 Not Found`.

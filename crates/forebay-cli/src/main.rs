@@ -28,23 +28,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
-        Err(error) => {
-            if error.use_stderr() {
-                // Without colours, since the arguments in the text are foreign.
-                let text = error.render().to_string();
-                text.trim_end().lines().for_each(output::say);
-                let words = std::env::args_os().skip(1);
-                let words: Vec<_> = words
-                    .map(|word| word.to_string_lossy().into_owned())
-                    .collect();
-                if let Some(line) = habit::suggestion(&words) {
-                    output::say("");
-                    output::say(&format!("  did you mean '{line}'?"));
-                }
-                return ExitCode::from(2);
-            }
+        Err(error) if error.use_stderr() => {
+            usage::print();
+            return ExitCode::from(2);
+        }
+        Err(help) => {
             // Help and version are results; a pipe that nobody reads is not a failure.
-            let _ = error.print();
+            let _ = help.print();
             return ExitCode::SUCCESS;
         }
     };

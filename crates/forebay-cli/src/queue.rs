@@ -10,9 +10,8 @@
 //! receiver gets them, including those that were written and not released yet: delivery is at least once.
 
 use crate::{
-    args::{Queue as Flags, QueueCommand, Recv, Remove, Send, Stat},
+    args::{Queue as Flags, QueueCommand, Recv, Send, Stat},
     output::{self, answer, say},
-    usage::refuse,
 };
 use anyhow::{Context, Result, bail};
 use forebay::queue::{
@@ -44,15 +43,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// The name is not valid, the queue does not exist, there is not enough memory for one, or input or output fails.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let name = match &flags.command {
-        QueueCommand::Send(Send { name, .. })
-        | QueueCommand::Recv(Recv { name, .. })
-        | QueueCommand::Stat(Stat { name, .. })
-        | QueueCommand::Remove(Remove { name }) => name,
-    };
-    if let Err(error) = shared::check_name(name) {
-        return refuse(error.to_string());
-    }
     match &flags.command {
         QueueCommand::Send(flags) => send(flags)?,
         QueueCommand::Recv(flags) => recv(flags)?,

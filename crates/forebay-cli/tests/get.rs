@@ -347,11 +347,11 @@ fn requests_that_make_no_sense_are_refused_before_anything_is_sent() {
         (vec!["http://me:secret@host/"], "user name or password"),
         (
             vec!["http://host/", "--silence", "0"],
-            "--silence 0 is not a time",
+            "'0' for '--silence <TIME>': '0' is not a time. Use a value such as 10 or 500ms",
         ),
         (
             vec!["http://host/", "--connect", "soon"],
-            "--connect soon is not a time",
+            "'soon' for '--connect <TIME>': 'soon' is not a time",
         ),
         (vec![], "required"),
     ] {

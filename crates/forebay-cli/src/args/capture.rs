@@ -1,35 +1,47 @@
 //! The flags of `capture`, with tcpdump's letters wherever tcpdump has one.
 
+use super::values::{self, Parsed};
 use clap::Args as ClapArgs;
-use std::path::PathBuf;
+use forebay::store::{self, Limit, SyncPolicy};
+use forebay_net::{open::Name, units};
+use std::{path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
-Examples:
-  forebay capture -i sim -c 5M -w first.pcapng       a simulated 1 Gb/s card, no privileges needed
-  forebay capture -i eth0 -w today.pcapng            a real one (needs CAP_NET_RAW)
-  forebay capture -i sim:rate=10G,size=imix -c 1M    only count
-  forebay capture -i eth0 -w - | tshark -r -         to a pipe
-  forebay capture -i eth0 -w web.pcapng tcp port 80  only what matches
-  forebay capture -r old.pcap.gz -w dns.pcapng port domain
-  forebay capture -i eth0 -w a.pcapng -b duration:3600 -b files:24
-                                                     the last 24 hours
-  forebay capture -i eth0 -w day-%d.pcap -G 86400    a file a day, named as tcpdump does
-
 The simulated card: sim:KEY=VALUE,…
-  rate=1G|2.5G|max  size=64..9018|imix  seed=N  ring=FRAMES  host=FRAMES|none  count=FRAMES
-  stall=LENGTH@PERIOD  clock=real|virtual  cost=TIME (a frame, on the virtual clock)
+  rate=1G|2.5G|max  size=64..9018|imix  seed=N
+  ring=FRAMES  host=FRAMES|none  count=FRAMES
+  stall=LENGTH@PERIOD  clock=real|virtual
+  cost=TIME (a frame, on the virtual clock)
 
-Signals: INT, TERM and HUP finish cleanly. A second one skips syncs and writes for one more second;
-a third one ends that too. USR1 prints the counts, USR2 flushes. With several files, HUP starts
-the next one.
+Signals: INT, TERM and HUP finish cleanly. A second one skips syncs and writes for one more second; a third \
+one ends that too. USR1 prints the counts, USR2 flushes. With several files, HUP starts the next one.
 
-Exit codes: 0 success, 1 failure, 2 bad request, 3 packets lost with --fail-on-drop.";
+Exit codes: 0 success, 1 failure, 2 bad request, 3 packets lost with --fail-on-drop.
+
+Examples:
+  # A simulated 1 Gb/s card, no privileges needed
+  forebay capture -i sim -c 5M -w first.pcapng
+  # A real interface (needs CAP_NET_RAW)
+  forebay capture -i eth0 -w today.pcapng
+  # Only matching packets
+  forebay capture -i eth0 -w web.pcapng tcp port 80
+  # Only count
+  forebay capture -i sim:rate=10G,size=imix -c 1M
+  # To a pipe
+  forebay capture -i eth0 -w - | tshark -r -
+  # From a file
+  forebay capture -r old.pcap.gz -w dns.pcapng port domain
+  # The last 24 hours
+  forebay capture -i eth0 -w a.pcapng \\
+    -b duration:3600 -b files:24
+  # A file a day, named as tcpdump does
+  forebay capture -i eth0 -w day-%d.pcap -G 86400";
 
 #[derive(ClapArgs)]
 pub struct Capture {
     /// Interface to capture from: eth0, any, or a simulated card: sim, sim:rate=10G; may be repeated
     #[arg(short = 'i', value_name = "PORT")]
-    pub interfaces: Vec<String>,
+    pub interfaces: Vec<Name>,
 
     /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; - is standard input; may be repeated: files are read
     /// one after another
@@ -43,63 +55,58 @@ pub struct Capture {
     pub write: Option<PathBuf>,
 
     /// Stop after COUNT packets (5M is five million)
-    #[arg(short = 'c', value_name = "COUNT")]
-    pub count: Option<String>,
+    #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
+    pub count: Option<u64>,
 
-    /// Keep at most SNAPLEN bytes of each packet; 0 means 262144
-    #[arg(
-        short = 's',
-        value_name = "SNAPLEN",
-        default_value = "262144",
-        hide_default_value = true
-    )]
-    pub snaplen: String,
+    /// Keep at most SNAPLEN bytes of each packet; 0 means the default
+    #[arg(short = 's', value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
+    pub snaplen: u32,
 
     /// Start the next file after SIZE million bytes, or with a unit (100MB): FILE, FILE1, FILE2, …
-    #[arg(short = 'C', value_name = "SIZE")]
-    pub file_size: Option<String>,
+    #[arg(short = 'C', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1_000_000))]
+    pub file_size: Option<u64>,
 
     /// Start the next file every SECONDS; FILE may contain strftime's % letters; with -C a number follows
-    #[arg(short = 'G', value_name = "SECONDS")]
-    pub rotate_seconds: Option<String>,
+    #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
+    pub rotate_seconds: Option<Duration>,
 
     /// With -C, keep a ring of COUNT files; with -G, stop after COUNT files
-    #[arg(short = 'W', value_name = "COUNT")]
-    pub file_count: Option<String>,
+    #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
+    pub file_count: Option<u64>,
 
     /// When to start the next file (NAME_00001_20261121143000.pcapng, …); may be repeated
     ///
     /// duration:SECONDS, interval:SECONDS (when the clock shows a multiple of it), filesize:KB, packets:COUNT; which files to
     /// keep: files:COUNT (the newest), total:KB (the newest of that size together)
-    #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE")]
-    pub ring_buffer: Vec<String>,
+    #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
+    pub ring_buffer: Vec<Criterion>,
 
     /// When to stop; may be repeated
     ///
     /// duration:SECONDS, packets:COUNT, filesize:KB; with several files also files:COUNT
-    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE")]
-    pub autostop: Vec<String>,
+    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = stop)]
+    pub autostop: Vec<Criterion>,
 
     /// When to sync written data to the disk: none, interval[:SECONDS], file (at the end of each file), always
-    #[arg(long, value_name = "POLICY", default_value = "file")]
-    pub sync: String,
+    #[arg(long, value_name = "POLICY", default_value = "file", value_parser = sync)]
+    pub sync: SyncPolicy,
 
     /// Compress finished files to NAME.zst on a low-priority thread, at LEVEL 1 to 19 [default level: 3]
-    #[arg(long, value_name = "zstd[:LEVEL]")]
-    pub compress: Option<String>,
+    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compress)]
+    pub compress: Option<i32>,
 
     /// Size of the source's ring, in KiB or with a unit (256M) [default: 64M; a simulated card: one second]
-    #[arg(short = 'B', value_name = "SIZE")]
-    pub ring: Option<String>,
+    #[arg(short = 'B', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
+    pub ring: Option<u64>,
 
     /// Buffers between capturing and writing; without --store-limit their number is fixed [default: 16x4M, for files 4x4M]
-    #[arg(long, value_name = "COUNTxSIZE")]
-    pub store: Option<String>,
+    #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
+    pub store: Option<store::Config>,
 
     /// Let the buffers grow while the output is slow, up to a size (2G) or a share of the available memory (50%); 0: never
     /// [default: 25%; 0 with --store and for files]
-    #[arg(long, value_name = "SIZE|PERCENT")]
-    pub store_limit: Option<String>,
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
+    pub store_limit: Option<Limit>,
 
     /// Which packets to keep, in the language of pcap-filter(7): tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]
@@ -142,8 +149,8 @@ pub struct Capture {
     pub json: bool,
 
     /// Print the counts every SECONDS; with --json, one object a line
-    #[arg(long, value_name = "SECONDS")]
-    pub stats_interval: Option<String>,
+    #[arg(long, value_name = "SECONDS", value_parser = stats_interval)]
+    pub stats_interval: Option<Duration>,
 
     /// Copy packets only, without comments, decryption secrets, names, custom blocks and origin
     #[arg(long)]
@@ -152,4 +159,127 @@ pub struct Capture {
     /// Exit with 3 if a packet was lost, also by the interface itself where that is known
     #[arg(long)]
     pub fail_on_drop: bool,
+}
+
+/// A `KEY:VALUE` of `-b` or `-a`.
+#[derive(Clone, Copy, Debug)]
+pub enum Criterion {
+    Duration(Duration),
+    Interval(Duration),
+    FileSize(u64),
+    Packets(u64),
+    Files(u64),
+    Total(u64),
+}
+
+/// A criterion of `-b`.
+fn turn(text: &str) -> Parsed<Criterion> {
+    let (key, value) = text.split_once(':').unwrap_or((text, ""));
+    match key {
+        "interval" => values::time(value).map(Criterion::Interval),
+        "total" => values::size(value, 1000).map(Criterion::Total),
+        _ => criterion(key, value, ", interval, total"),
+    }
+}
+
+/// A criterion of `-a`.
+fn stop(text: &str) -> Parsed<Criterion> {
+    let (key, value) = text.split_once(':').unwrap_or((text, ""));
+    criterion(key, value, "")
+}
+
+/// A criterion that both flags have; `more` are the other keys of the flag.
+fn criterion(key: &str, value: &str, more: &str) -> Parsed<Criterion> {
+    match key {
+        "duration" => values::time(value).map(Criterion::Duration),
+        "filesize" => values::size(value, 1000).map(Criterion::FileSize),
+        "packets" => values::count(value).map(Criterion::Packets),
+        "files" => values::count(value).map(Criterion::Files),
+        _ => Err(format!(
+            "no such criterion. Use KEY:VALUE with one of duration, filesize, packets, files{more}"
+        )),
+    }
+}
+
+fn snaplen(text: &str) -> Parsed<u32> {
+    match text.parse() {
+        Ok(0) => Ok(262_144),
+        Ok(bytes @ 1..=262_144) => Ok(bytes),
+        _ => Err(format!(
+            "'{text}' is not a snapshot length. Use 1 to 262144, or 0"
+        )),
+    }
+}
+
+fn stats_interval(text: &str) -> Parsed<Duration> {
+    // With shorter intervals the process would only print reports.
+    let every = units::duration(text).filter(|&every| every >= Duration::from_millis(1));
+    every.ok_or_else(|| {
+        format!("'{text}' is not a time of a millisecond or more. Use a value such as 5")
+    })
+}
+
+fn sync(text: &str) -> Parsed<SyncPolicy> {
+    match text.split_once(':') {
+        Some(("interval", every)) => values::time(every).ok().map(SyncPolicy::Interval),
+        Some(_) => None,
+        None => match text {
+            "none" => Some(SyncPolicy::None),
+            "file" => Some(SyncPolicy::File),
+            "always" => Some(SyncPolicy::Always),
+            "interval" => Some(SyncPolicy::Interval(Duration::from_secs(1))),
+            _ => None,
+        },
+    }
+    .ok_or_else(|| {
+        format!("'{text}' is not a policy. Use none, interval, interval:SECONDS, file or always")
+    })
+}
+
+/// The compression level: `zstd`, which is `zstd:3`, or with another level.
+fn compress(text: &str) -> Parsed<i32> {
+    let (codec, level) = text.split_once(':').unwrap_or((text, "3"));
+    match level.parse() {
+        Ok(level @ 1..=19) if codec == "zstd" => Ok(level),
+        _ => Err(format!(
+            "'{text}' is not supported. Use zstd, or zstd:1 to zstd:19"
+        )),
+    }
+}
+
+/// A store of a fixed size.
+fn buffers(text: &str) -> Parsed<store::Config> {
+    let parsed = text.split_once('x').and_then(|(buffers, size)| {
+        let bytes = units::bytes(size, 1)?;
+        Some((buffers.parse().ok()?, usize::try_from(bytes).ok()?))
+    });
+    let (buffers, buffer_bytes) =
+        parsed.ok_or_else(|| format!("'{text}' is not COUNTxSIZE. Use a value such as 16x4M"))?;
+    let config = store::Config {
+        buffers,
+        buffer_bytes,
+        limit: Limit::Fixed,
+        ..store::Config::default()
+    };
+    let valid = config.validate().map_err(|error| error.to_string());
+    valid.map(|()| config)
+}
+
+fn store_limit(text: &str) -> Parsed<Limit> {
+    let limit = match text.strip_suffix('%') {
+        Some(share) => share.parse().ok().map(Limit::Percent),
+        None => units::bytes(text, 1).map(|bytes| match bytes {
+            0 => Limit::Fixed,
+            bytes => Limit::Bytes(bytes),
+        }),
+    };
+    let limit = limit.ok_or_else(|| {
+        format!("'{text}' is neither a size nor a share. Use a value such as 2G or 50%")
+    })?;
+    let config = store::Config {
+        limit,
+        ..store::Config::default()
+    };
+    let valid = config.validate().map_err(|error| error.to_string());
+    valid.map(|()| limit)
 }

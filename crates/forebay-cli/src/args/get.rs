@@ -1,36 +1,39 @@
 //! The flags of `get`.
 
+use super::values;
 use clap::Args as ClapArgs;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
-Examples:
-  forebay get http://localhost:8000/a.bin > a.bin
-  forebay get -o a.bin https://host/a.bin        a.bin appears when it is complete
-  forebay get --raw http://localhost:8000/       the answer as it was sent
-
-With -o the bytes go to a file without a name in the same folder. When all have arrived it is synced
-and replaces FILE. After a failure or a signal FILE is as it was, and nothing else is left. A FILE
-that is a device or a FIFO is written to as it is; one that another user put into a folder like /tmp
-is refused.
+With -o the bytes go to a file without a name in the same folder. When all have arrived it is synced and replaces \
+FILE. After a failure or a signal FILE is as it was, and nothing else is left. A FILE that is a device or a FIFO is \
+written to as it is; one that another user put into a folder like /tmp is refused.
 
 Control characters are not written to a terminal, unless -o - is given.
 
 Status 205 and 304 are failures, and with -o also 204: they have no content.
 
-A status of 400 or more is a failure: the status is printed on standard error, and the body is
-discarded unless --content-on-error or --raw is given. The exit code is 1 in either case.
+A status of 400 or more is a failure: the status is printed on standard error, and the body is discarded unless \
+--content-on-error or --raw is given. The exit code is 1 in either case.
 
 Not supported: proxies, cookies, logins, compression. The trusted roots are Mozilla's, compiled in.
 
-Signals: after the answer has begun, INT, TERM and HUP stop and print how many bytes were written. A
-second one exits at once.
+Signals: after the answer has begun, INT, TERM and HUP stop and print how many bytes were written. A second one \
+exits at once.
 
-Exit codes: 0 everything is written, or the reader of the output left; 1 failure; 2 bad request.";
+Exit codes: 0 everything is written, or the reader of the output left; 1 failure; 2 bad request.
+
+Examples:
+  forebay get http://localhost:8000/a.bin > a.bin
+  # a.bin appears when it is complete
+  forebay get -o a.bin https://host/a.bin
+  # The answer as it was sent
+  forebay get --raw http://localhost:8000/";
 
 #[derive(ClapArgs)]
 pub struct Get {
     /// What to fetch: http://HOST[:PORT]/PATH or https://…
+    // Not parsed by clap, which prints a wrong value: it may contain a password.
     #[arg(value_name = "URL")]
     pub url: String,
 
@@ -59,12 +62,12 @@ pub struct Get {
     pub allow_downgrade: bool,
 
     /// Give up if there is no connection within TIME (seconds, or with a unit: 500ms)
-    #[arg(long, value_name = "TIME", default_value = "10")]
-    pub connect: String,
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = values::time)]
+    pub connect: Duration,
 
     /// Give up if the server neither sends nor accepts a byte for TIME
-    #[arg(long, value_name = "TIME", default_value = "30")]
-    pub silence: String,
+    #[arg(long, value_name = "TIME", default_value = "30", value_parser = values::time)]
+    pub silence: Duration,
 
     /// Trust only the certificates in FILE (PEM), not Mozilla's: roots, or exactly the server's own
     #[arg(long, value_name = "FILE")]

@@ -1,23 +1,31 @@
 //! The flags, one file for each subcommand.
 
 mod capture;
+mod completions;
 mod get;
+#[cfg(test)]
+mod help_tests;
+mod info;
+mod man;
 mod pipe;
 mod queue;
 mod records;
 mod repair;
 #[cfg(test)]
 mod tables_tests;
+mod values;
 
-pub use capture::Capture;
+pub use capture::{Capture, Criterion};
+pub use completions::Completions;
 pub use get::Get;
-pub use pipe::Pipe;
-pub use queue::{Queue, QueueCommand, Recv, Remove, Send, Stat};
+pub use info::Info;
+pub use man::Man;
+pub use pipe::{Input, Pipe};
+pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
 /// Captures packets, and accounts for every one of them.
 #[derive(Parser)]
@@ -33,6 +41,7 @@ pub enum Command {
     #[command(after_long_help = capture::HELP)]
     Capture(Box<Capture>),
     /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
+    #[command(after_long_help = info::HELP)]
     Info(Info),
     /// Cut torn capture files to what is whole in them
     #[command(after_long_help = repair::HELP)]
@@ -50,39 +59,9 @@ pub enum Command {
     #[command(after_long_help = records::HELP)]
     Records(Records),
     /// Print the manual page, or write the pages of all subcommands to a folder
+    #[command(after_long_help = man::HELP)]
     Man(Man),
     /// Print the script that lets a shell complete subcommands and flags
-    #[command(after_long_help = COMPLETIONS_HELP)]
+    #[command(after_long_help = completions::HELP)]
     Completions(Completions),
-}
-
-const COMPLETIONS_HELP: &str = "\
-Examples:
-  forebay completions bash > ~/.local/share/bash-completion/completions/forebay
-  forebay completions zsh > ~/.zfunc/_forebay
-  forebay completions fish > ~/.config/fish/completions/forebay.fish";
-
-#[derive(ClapArgs)]
-pub struct Man {
-    /// Folder to write forebay.1, forebay-capture.1 and so on to; it must exist
-    #[arg(value_name = "DIR")]
-    pub folder: Option<PathBuf>,
-}
-
-#[derive(ClapArgs)]
-pub struct Completions {
-    /// The shell to complete for
-    #[arg(value_name = "SHELL")]
-    pub shell: clap_complete::Shell,
-}
-
-#[derive(ClapArgs)]
-pub struct Info {
-    /// pcap or pcapng files, plain, gzip or zstd; - is standard input
-    #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
-
-    /// Print one JSON object for each file, one a line
-    #[arg(long)]
-    pub json: bool,
 }

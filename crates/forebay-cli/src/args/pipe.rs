@@ -1,54 +1,67 @@
 //! The flags of `pipe`, with pv's letters, and mbuffer's where pv has none.
 
-use clap::Args as ClapArgs;
-use std::ffi::OsString;
+use super::values::{self, Parsed, bytes};
+use clap::{
+    Args as ClapArgs,
+    builder::{OsStringValueParser, TypedValueParser},
+};
+use forebay_io::pipe::{Hash, Place, split_port};
+use std::{
+    ffi::{OsStr, OsString},
+    time::Duration,
+};
 
 pub const HELP: &str = "\
-Examples:
-  tar c . | forebay pipe -m 1G | ssh host 'cat > backup.tar'
-  forebay pipe -m 256M -P 80 --block-size 256k -o /dev/nst0 < backup.tar    keep a tape streaming
-  forebay pipe -i disk.img -o a.img -o b.img --hash sha256                  read once, write twice
-  forebay pipe -I 9000 | zfs recv pool/copy        and    zfs send pool@now | forebay pipe -O host:9000
-
-An input or output is a file, - (standard input, standard output), tcp:HOST:PORT, which connects, or
+An input or output is a file, - (standard input, standard output), tcp:HOST:PORT, which connects, or \
 tcp-listen:PORT or tcp-listen:ADDRESS:PORT, which waits for one connection.
 
-The short flags are pv's and mbuffer's. Where the two differ, a letter means what it means to pv, and
-mbuffer's -s, -p, -r, -W are --block-size, --start-reading, --read-rate, --watchdog. -i with a number
-is pv's --interval, with anything else mbuffer's --input (a file named 5 is ./5). -L is -R.
+The short flags are pv's and mbuffer's. Where the two differ, a letter means what it means to pv, and mbuffer's -s, \
+-p, -r, -W are --block-size, --start-reading, --read-rate, --watchdog. -i with a number is pv's --interval, with \
+anything else mbuffer's --input (a file named 5 is ./5). -L is -R.
 
-Sizes and rates: K, M, G, T are x1024; kB, MB, GB are x1000. Progress is displayed only if standard
-error is a terminal, or with -f or -n. Errors and checksums are always printed.
+Sizes and rates: K, M, G, T are x1024; kB, MB, GB are x1000. Progress is displayed only if standard error is a \
+terminal, or with -f or -n. Errors and checksums are always printed.
 
-If one of several outputs fails, the others go on, and the exit code is 1. A reader that leaves is not
-an error.
+If one of several outputs fails, the others go on, and the exit code is 1. A reader that leaves is not an error.
 
-Signals: INT, TERM and HUP stop reading and write what was read. A second one discards that, and a third
-one also ends a blocked write. USR1 prints the counts.
+Signals: INT, TERM and HUP stop reading and write what was read. A second one discards that, and a third one also \
+ends a blocked write. USR1 prints the counts.
 
-Exit codes: 0 success, 1 failure, 2 bad request.";
+Exit codes: 0 success, 1 failure, 2 bad request.
+
+Examples:
+  # A buffer of 1 GiB
+  tar c . | forebay pipe -m 1G | ssh host 'cat > a.tar'
+  # Keep a tape streaming
+  forebay pipe -m 256M -P 80 --block-size 256k \\
+    -o /dev/nst0 < backup.tar
+  # Read once, write twice
+  forebay pipe -i disk.img -o a.img -o b.img --hash sha256
+  # Over TCP: the receiver, then the sender
+  forebay pipe -I 9000 | zfs recv pool/copy
+  zfs send pool@now | forebay pipe -O host:9000";
 
 #[derive(ClapArgs)]
 pub struct Pipe {
     /// Inputs, one after another; without any, standard input
-    #[arg(value_name = "FILE")]
-    pub files: Vec<OsString>,
+    #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().try_map(place))]
+    pub files: Vec<Place>,
 
     /// An input, read before FILEs; may be repeated; a number is the --interval instead
-    #[arg(short = 'i', long = "input", value_name = "INPUT")]
-    pub inputs: Vec<OsString>,
+    #[arg(short = 'i', long = "input", value_name = "INPUT", value_parser = OsStringValueParser::new().try_map(input))]
+    pub inputs: Vec<Input>,
 
     /// Wait for a TCP connection and read from it; with HOST, accept only connections from HOST
-    #[arg(short = 'I', long, value_name = "[HOST:]PORT")]
-    pub listen: Vec<String>,
+    #[arg(short = 'I', long, value_name = "[HOST:]PORT", value_parser = listen)]
+    pub listen: Vec<Place>,
 
     /// An output (may be repeated: each gets everything); without any, standard output
-    #[arg(short = 'o', long = "output", value_name = "OUTPUT")]
-    pub outputs: Vec<OsString>,
+    #[arg(short = 'o', long = "output", value_name = "OUTPUT", value_parser = OsStringValueParser::new().try_map(place))]
+    pub outputs: Vec<Place>,
 
     /// Connect over TCP, and write to that; may be repeated
-    #[arg(short = 'O', long, value_name = "HOST:PORT")]
-    pub connect: Vec<String>,
+    #[arg(short = 'O', long, value_name = "HOST:PORT", value_parser = connect)]
+    pub connect: Vec<Place>,
 
     /// Empty existing output files; without this or --append they are refused
     #[arg(long, conflicts_with = "append")]
@@ -59,38 +72,39 @@ pub struct Pipe {
     pub append: bool,
 
     /// Size of the buffer, or percent of the memory
-    #[arg(short = 'm', long, value_name = "SIZE", default_value = "64M")]
-    pub memory: String,
+    #[arg(short = 'm', long, value_name = "SIZE", default_value = "64M", value_parser = memory)]
+    pub memory: usize,
 
     /// Read at most SIZE bytes at once, and write exactly SIZE bytes except at the end (mbuffer's -s)
-    #[arg(long, value_name = "SIZE")]
-    pub block_size: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| bytes(text).map(in_memory))]
+    pub block_size: Option<usize>,
 
     /// Start writing at this fill level, and again after the buffer ran empty
-    #[arg(short = 'P', long, value_name = "PERCENT", default_value = "0")]
-    pub start_writing: String,
+    #[arg(short = 'P', long, value_name = "PERCENT", default_value = "0", value_parser = values::percent)]
+    pub start_writing: u8,
 
     /// After the buffer was full, continue reading at this fill level (mbuffer's -p)
-    #[arg(long, value_name = "PERCENT", default_value = "100")]
-    pub start_reading: String,
+    #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = values::percent)]
+    pub start_reading: u8,
 
     /// Read at most RATE bytes a second (mbuffer's -r)
-    #[arg(long, value_name = "RATE")]
-    pub read_rate: Option<String>,
+    #[arg(long, value_name = "RATE", value_parser = bytes)]
+    pub read_rate: Option<u64>,
 
     /// Write at most RATE bytes a second
     #[arg(
         short = 'R',
         long,
         value_name = "RATE",
+        value_parser = bytes,
         visible_short_alias = 'L',
         visible_alias = "rate-limit"
     )]
-    pub write_rate: Option<String>,
+    pub write_rate: Option<u64>,
 
     /// Print the checksum of the written bytes: sha256 or crc32
     #[arg(long, value_name = "KIND")]
-    pub hash: Option<String>,
+    pub hash: Option<Hash>,
 
     /// Sync output files to the disk before the end
     #[arg(long)]
@@ -101,8 +115,8 @@ pub struct Pipe {
     pub no_splice: bool,
 
     /// Give up when no byte has moved for SECONDS (mbuffer's -W)
-    #[arg(long, value_name = "SECONDS")]
-    pub watchdog: Option<String>,
+    #[arg(long, value_name = "SECONDS", value_parser = values::time)]
+    pub watchdog: Option<Duration>,
 
     /// Display a bar
     #[arg(short = 'p', long)]
@@ -133,12 +147,12 @@ pub struct Pipe {
     pub buffer_percent: bool,
 
     /// Expect SIZE bytes; not needed for regular files, whose sizes are known (mbuffer's -s is --block-size)
-    #[arg(short = 's', long, value_name = "SIZE")]
-    pub size: Option<String>,
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = bytes)]
+    pub size: Option<u64>,
 
     /// Update the display every SECONDS
-    #[arg(long, value_name = "SECONDS", default_value = "1")]
-    pub interval: String,
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = values::time)]
+    pub interval: Duration,
 
     /// Print numbers, one line each time: percent; bytes with -b or if the size is unknown; time with -t
     #[arg(short = 'n', long)]
@@ -159,4 +173,62 @@ pub struct Pipe {
     /// Display even if standard error is not a terminal
     #[arg(short = 'f', long)]
     pub force: bool,
+}
+
+/// The value of `-i`, which is pv's with a number and mbuffer's with anything else.
+#[derive(Clone, Debug)]
+pub enum Input {
+    Interval(Duration),
+    Place(Place),
+}
+
+fn input(name: OsString) -> Parsed<Input> {
+    let number = name.to_str().filter(|text| text.parse::<f64>().is_ok());
+    match number {
+        Some(text) => values::time(text).map(Input::Interval),
+        None => place(name).map(Input::Place),
+    }
+}
+
+fn place(name: impl AsRef<OsStr>) -> Parsed<Place> {
+    Place::parse(name.as_ref()).map_err(|error| error.to_string())
+}
+
+/// mbuffer's `-I [HOST:]PORT`: only HOST may connect.
+fn listen(text: &str) -> Parsed<Place> {
+    let (host, port) = split_port(text)
+        .ok_or_else(|| format!("'{text}' is not a port. Use a value such as 9000 or HOST:9000"))?;
+    Ok(Place::Listen {
+        at: None,
+        port,
+        only: host.map(str::to_owned),
+    })
+}
+
+fn connect(text: &str) -> Parsed<Place> {
+    place(format!("tcp:{text}"))
+}
+
+/// A size, or a percentage of the machine's memory.
+fn memory(text: &str) -> Parsed<usize> {
+    let Some(share) = text.strip_suffix('%') else {
+        return bytes(text).map(in_memory);
+    };
+    match (values::percent(share)?, memory_of_the_machine()) {
+        (percent @ 1.., Some(all)) => Ok(in_memory(all / 100 * u64::from(percent))),
+        _ => Err(format!("'{text}' is not a size. Use a value such as 256M")),
+    }
+}
+
+/// A size that does not fit into the address space is rejected when the buffer is created.
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn memory_of_the_machine() -> Option<u64> {
+    let report = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let mut lines = report.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }

@@ -4,16 +4,29 @@ use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
+Such files are written by forebay::store::Records (Rust): blocks of records, numbered, with check sums. Only what is \
+whole and in order is accepted; nothing after the first fault is shown.
+
+Exit codes: 0 whole, also if the reader of the output left; 1 a part is damaged, or failure; 2 bad request.
+
 Examples:
-  forebay records check orders.rec                   what it holds, and what a crash damaged
-  forebay records dump orders.rec | head             one line a record: number and bytes
-  forebay records dump --raw orders.rec > orders     the bytes as they were appended
+  # What it holds, and what a crash damaged
+  forebay records check orders.rec
+  # One line a record: number and bytes
+  forebay records dump orders.rec | head
+  # The bytes as they were appended
+  forebay records dump --raw orders.rec > orders";
 
-Such files are written by forebay::store::Records (Rust): blocks of records, numbered, with check sums.
-Only what is whole and in order is accepted; nothing after the first fault is shown.
+const CHECK_HELP: &str = "\
+Examples:
+  forebay records check --json orders.rec trades.rec";
 
-Exit codes: 0 whole, also if the reader of the output left; 1 a part is damaged, or failure; 2 bad
-request.";
+const DUMP_HELP: &str = "\
+Examples:
+  # One line a record: number and bytes
+  forebay records dump orders.rec | head
+  # The bytes as they were appended
+  forebay records dump --raw orders.rec > orders";
 
 #[derive(ClapArgs)]
 pub struct Records {
@@ -24,8 +37,10 @@ pub struct Records {
 #[derive(Subcommand)]
 pub enum RecordsCommand {
     /// Print what record files hold, and which part cannot be relied on
+    #[command(after_long_help = CHECK_HELP)]
     Check(Check),
     /// Print the records of a file, up to the first fault
+    #[command(after_long_help = DUMP_HELP)]
     Dump(Dump),
 }
 

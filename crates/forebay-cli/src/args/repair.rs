@@ -4,15 +4,17 @@ use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
+A capture that was killed, or whose disk was full or lost its power, may end in the middle of a block, or in zeros; \
+many programs then read none of it. Only zeros are thrown away. A file that a program still writes, or has open, is \
+refused; so are compressed files, and files of other users.
+
+Exit codes: 0 the file is whole now; 1 failure, or with -n a part would be cut; 2 bad request.
+
 Examples:
-  forebay repair -n night.pcapng     only print what is whole
-  forebay repair night.pcapng        cut it there; the rest goes to night.pcapng.cut
-
-A capture that was killed, or whose disk was full or lost its power, may end in the middle of a block,
-or in zeros; many programs then read none of it. Only zeros are thrown away. A file that a program still
-writes, or has open, is refused; so are compressed files, and files of other users.
-
-Exit codes: 0 the file is whole now; 1 failure, or with -n a part would be cut; 2 bad request.";
+  # Only print what is whole
+  forebay repair -n night.pcapng
+  # Cut it there; the rest goes to night.pcapng.cut
+  forebay repair night.pcapng";
 
 #[derive(ClapArgs)]
 pub struct Repair {

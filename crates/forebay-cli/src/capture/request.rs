@@ -1,4 +1,4 @@
-//! Turns flags into a request for a capture. Each error names its flag.
+//! Turns flags into a request for a capture, and rejects flags that contradict each other.
 
 use super::rotation::Limits;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context, Result};
 use forebay::standard;
 use forebay::{
-    store::{self, Limit, SyncPolicy},
+    store::{self, Limit},
     time::Clock,
 };
 use forebay_net::{
@@ -39,7 +39,7 @@ const FEW: u64 = 64;
 /// Holds that many frames of 64 KiB, the longest that interfaces have; later frames are not needed.
 const RING_FOR_FEW: u64 = 8 << 20;
 
-/// A parsed request for a capture.
+/// A request for a capture.
 pub struct Request {
     pub write: Option<PathBuf>,
     pub rotation: Option<Rotation>,
@@ -68,71 +68,33 @@ impl Request {
                     .into(),
             );
         }
-        let count = match flags
-            .count
-            .as_deref()
-            .map(|text| (text, units::count(text)))
-        {
-            Some((_, Some(0))) => return refuse("-c 0 captures nothing. Use 1 or more".into()),
-            Some((text, None)) => {
-                return refuse(format!(
-                    "-c {text} is not a count. Use a value such as 1000 or 5M"
-                ));
-            }
-            Some((_, count)) => count,
-            None => None,
-        };
-        let snaplen = match flags.snaplen.parse() {
-            Ok(0) => 262_144,
-            Ok(bytes @ 1..=262_144) => bytes,
-            _ => {
-                let text = &flags.snaplen;
-                return refuse(format!(
-                    "-s {text} is not a snapshot length. Use 1 to 262144, or 0"
-                ));
-            }
-        };
-        let ring_bytes = match &flags.ring {
-            None => None,
-            Some(text) => match units::bytes(text, 1024).filter(|&bytes| bytes > 0) {
-                Some(bytes) => Some(bytes),
-                None => {
-                    return refuse(format!(
-                        "-B {text} is not a ring size. Use a value such as 64M"
-                    ));
-                }
-            },
-        };
-        let stats_interval = match &flags.stats_interval {
-            None => None,
-            // With shorter intervals the process would only print reports.
-            Some(text) => match units::duration(text) {
-                Some(every) if every >= Duration::from_millis(1) => Some(every),
-                _ => {
-                    return refuse(format!(
-                        "--stats-interval {text} is not a time of a millisecond or more. Use a value such as 5"
-                    ));
-                }
-            },
-        };
         refuse_packed_name(flags)?;
         let limits = Limits::from_flags(flags)?;
-        let names = parse_names(flags)?;
+        let names = names(flags)?;
         let mut store = match &flags.store {
-            Some(text) => parse_store(text)?,
+            Some(store) => store.clone(),
             None if names.iter().all(waits) => store_for_files(),
             None => store::Config::default(),
         };
-        if let Some(text) = &flags.store_limit {
-            store.limit = parse_store_limit(text, &store)?;
+        if let Some(limit) = flags.store_limit {
+            let first = (store.buffers * store.buffer_bytes) as u64;
+            if let Limit::Bytes(bytes) = limit
+                && bytes < first
+            {
+                let (bytes, first) = (units::binary(bytes), units::binary(first));
+                return refuse(format!(
+                    "--store-limit {bytes} is less than the first buffers, {first}. Raise it, or lower --store"
+                ));
+            }
+            store.limit = limit;
         }
         if flags.unbuffered {
             store.flush_every = Duration::ZERO;
         }
-        store.sync = parse_sync(&flags.sync)?;
+        store.sync = flags.sync;
         let filter = parse_filter(flags)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
-        let count = count.into_iter().chain(limits.packets).min();
+        let count = flags.count.into_iter().chain(limits.packets).min();
         let wants_few = count.is_some_and(|count| count <= FEW)
             && names.iter().all(|name| matches!(name, Name::Interface(_)));
         let request = Request {
@@ -141,18 +103,18 @@ impl Request {
             write: flags.write.clone(),
             rotation: limits.rotation,
             count,
-            snaplen,
+            snaplen: flags.snaplen,
             quiet: flags.quiet,
             json: flags.json,
-            stats_interval,
+            stats_interval: flags.stats_interval,
             fail_on_drop: flags.fail_on_drop,
             metadata: !flags.no_metadata,
             filter: filter.clone(),
             options: Options {
                 filter,
-                ring_bytes: ring_bytes.or(wants_few.then_some(RING_FOR_FEW)),
+                ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,
-                snaplen,
+                snaplen: flags.snaplen,
                 delay: Duration::from_millis(match flags.unbuffered || wants_few {
                     true => 10,
                     false => 100,
@@ -317,22 +279,14 @@ fn refuse_overwriting(path: &Path) -> Result<()> {
     ))
 }
 
-fn parse_names(flags: &Flags) -> Result<Vec<Name>> {
-    let parse = |name: &String| {
-        let parsed = name.parse();
-        parsed.map_err(|error| Usage(format!("-i {name}: {error}")))
-    };
-    let mut names: Vec<Name> = flags
-        .interfaces
-        .iter()
-        .map(parse)
-        .collect::<Result<_, _>>()?;
+/// Interfaces, then files.
+fn names(flags: &Flags) -> Result<Vec<Name>> {
     let standard_input = flags.read.iter().filter(|path| path.as_os_str() == "-");
     if standard_input.count() > 1 {
         return refuse("-r - can be read only once".into());
     }
-    names.extend(flags.read.iter().cloned().map(Name::File));
-    Ok(names)
+    let files = flags.read.iter().cloned().map(Name::File);
+    Ok(flags.interfaces.iter().cloned().chain(files).collect())
 }
 
 /// The expression at the end of the command line, or in the file named by `-F`.
@@ -385,75 +339,5 @@ fn store_for_files() -> store::Config {
         limit: Limit::Fixed,
         early_bytes: 1 << 20,
         ..store::Config::default()
-    }
-}
-
-fn parse_store(text: &str) -> Result<store::Config> {
-    let parsed = text.split_once('x').and_then(|(buffers, size)| {
-        let buffers = buffers.parse().ok()?;
-        Some((buffers, usize::try_from(units::bytes(size, 1)?).ok()?))
-    });
-    let Some((buffers, buffer_bytes)) = parsed else {
-        return refuse(format!(
-            "--store {text} is not COUNTxSIZE. Use a value such as 16x4M"
-        ));
-    };
-    let config = store::Config {
-        buffers,
-        buffer_bytes,
-        limit: Limit::Fixed,
-        ..store::Config::default()
-    };
-    match config.validate() {
-        Ok(()) => Ok(config),
-        Err(error) => refuse(format!("--store {text}: {error}")),
-    }
-}
-
-fn parse_store_limit(text: &str, store: &store::Config) -> Result<Limit> {
-    let limit = match text.strip_suffix('%') {
-        Some(share) => share.parse().ok().map(Limit::Percent),
-        None => units::bytes(text, 1).map(|bytes| match bytes {
-            0 => Limit::Fixed,
-            bytes => Limit::Bytes(bytes),
-        }),
-    };
-    let Some(limit) = limit else {
-        return refuse(format!(
-            "--store-limit {text} is neither a size nor a share. Use a value such as 2G or 50%"
-        ));
-    };
-    let first = (store.buffers * store.buffer_bytes) as u64;
-    if matches!(limit, Limit::Bytes(bytes) if bytes < first) {
-        let first = units::binary(first);
-        return refuse(format!(
-            "--store-limit {text} is less than the first buffers, {first}. Raise it, or lower --store"
-        ));
-    }
-    let config = store::Config {
-        limit,
-        ..store.clone()
-    };
-    match config.validate() {
-        Ok(()) => Ok(limit),
-        Err(error) => refuse(format!("--store-limit {text}: {error}")),
-    }
-}
-
-fn parse_sync(text: &str) -> Result<SyncPolicy> {
-    let time = |text| units::duration(text).filter(|time| !time.is_zero());
-    let (policy, value) = match text.split_once(':') {
-        Some((policy, value)) => (policy, Some(value)),
-        None => (text, None),
-    };
-    match (policy, value, value.and_then(time)) {
-        ("none", None, _) => Ok(SyncPolicy::None),
-        ("file", None, _) => Ok(SyncPolicy::File),
-        ("always", None, _) => Ok(SyncPolicy::Always),
-        ("interval", None, _) => Ok(SyncPolicy::Interval(Duration::from_secs(1))),
-        ("interval", Some(_), Some(every)) => Ok(SyncPolicy::Interval(every)),
-        _ => refuse(format!(
-            "--sync {text} is not a policy. Use none, interval, interval:SECONDS, file or always"
-        )),
     }
 }

@@ -3,7 +3,10 @@
 //! tcpdump's letters name files as tcpdump does, and `-b` names them as dumpcap does, so the two cannot be mixed. `-a` works with
 //! either.
 
-use crate::{args::Capture as Flags, usage::refuse};
+use crate::{
+    args::{Capture as Flags, Criterion},
+    usage::refuse,
+};
 use anyhow::Result;
 use forebay_net::{
     session::{Names, Rotation},
@@ -33,8 +36,8 @@ struct Criteria {
 
 impl Limits {
     pub fn from_flags(flags: &Flags) -> Result<Self> {
-        let turn = criteria("-b", &flags.ring_buffer, &["interval", "total"])?;
-        let stop = criteria("-a", &flags.autostop, &[])?;
+        let turn = collected("-b", &flags.ring_buffer)?;
+        let stop = collected("-a", &flags.autostop)?;
         let mut limits = Limits {
             stop_after: stop.duration,
             file_bytes: stop.filesize,
@@ -69,7 +72,7 @@ impl Limits {
         };
         limits.file_bytes = None;
         rotation.stop_after = rotation.stop_after.into_iter().chain(stop.files).min();
-        rotation.compress = flags.compress.as_deref().map(level).transpose()?;
+        rotation.compress = flags.compress;
         if let Err(error) = rotation.validate() {
             return refuse(error.to_string());
         }
@@ -97,18 +100,7 @@ fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
     if stop.file_bytes.is_some() {
         return refuse("-a filesize cannot be used beside -C and -G. Use -C".into());
     }
-    let bytes = match &flags.file_size {
-        None => None,
-        Some(text) => Some(size("-C", text, 1_000_000)?),
-    };
-    let every = match &flags.rotate_seconds {
-        None => None,
-        Some(text) => Some(time("-G", text)?),
-    };
-    let files = match &flags.file_count {
-        None => None,
-        Some(text) => Some(number("-W", text)?),
-    };
+    let (bytes, every, files) = (flags.file_size, flags.rotate_seconds, flags.file_count);
     if bytes.and(every).and(files).is_some() {
         return refuse("-W beside both -C and -G could mean either: a ring, or the end. Use -b files or -a files".into());
     }
@@ -154,33 +146,20 @@ fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotatio
     })
 }
 
-/// Parses `KEY:VALUE`s; `more` are the keys that only this flag accepts.
-fn criteria(flag: &str, texts: &[String], more: &[&str]) -> Result<Criteria> {
+/// Collects the criteria of a flag.
+fn collected(flag: &str, given: &[Criterion]) -> Result<Criteria> {
     let mut all = Criteria::default();
-    for text in texts {
-        let (key, value) = text.split_once(':').unwrap_or((text, ""));
-        let named = format!("{flag} {key}");
-        let is_new = match key {
-            "duration" => all.duration.replace(time(&named, value)?).is_none(),
-            "filesize" => all.filesize.replace(size(&named, value, 1000)?).is_none(),
-            "packets" => all.packets.replace(number(&named, value)?).is_none(),
-            "files" => all.files.replace(number(&named, value)?).is_none(),
-            "interval" if more.contains(&key) => {
-                all.interval.replace(time(&named, value)?).is_none()
-            }
-            "total" if more.contains(&key) => {
-                all.total.replace(size(&named, value, 1000)?).is_none()
-            }
-            _ => {
-                let keys = [&["duration", "filesize", "packets", "files"], more].concat();
-                return refuse(format!(
-                    "{flag} {text}: no such criterion. Use KEY:VALUE with one of {}",
-                    keys.join(", ")
-                ));
-            }
+    for criterion in given {
+        let (key, was_given) = match *criterion {
+            Criterion::Duration(time) => ("duration", all.duration.replace(time).is_some()),
+            Criterion::Interval(time) => ("interval", all.interval.replace(time).is_some()),
+            Criterion::FileSize(bytes) => ("filesize", all.filesize.replace(bytes).is_some()),
+            Criterion::Packets(count) => ("packets", all.packets.replace(count).is_some()),
+            Criterion::Files(count) => ("files", all.files.replace(count).is_some()),
+            Criterion::Total(bytes) => ("total", all.total.replace(bytes).is_some()),
         };
-        if !is_new {
-            return refuse(format!("{named} was given twice. Use one"));
+        if was_given {
+            return refuse(format!("{flag} {key} was given twice. Use one"));
         }
     }
     Ok(all)
@@ -219,42 +198,4 @@ pub fn described(rotation: &Rotation) -> String {
         text += &format!(", {more}");
     }
     text
-}
-
-/// The compression level: `zstd`, which is `zstd:3`, or with another level.
-fn level(text: &str) -> Result<i32> {
-    let (codec, level) = text.split_once(':').unwrap_or((text, "3"));
-    match level.parse() {
-        Ok(level @ 1..=19) if codec == "zstd" => Ok(level),
-        _ => refuse(format!(
-            "--compress {text} is not supported. Use zstd, or zstd:1 to zstd:19"
-        )),
-    }
-}
-
-fn time(flag: &str, text: &str) -> Result<Duration> {
-    match units::duration(text).filter(|time| !time.is_zero()) {
-        Some(time) => Ok(time),
-        None => refuse(format!(
-            "{flag}: '{text}' is not a time. Use a value such as 60 or 500ms"
-        )),
-    }
-}
-
-fn size(flag: &str, text: &str, bare: u64) -> Result<u64> {
-    match units::bytes(text, bare).filter(|&bytes| bytes > 0) {
-        Some(bytes) => Ok(bytes),
-        None => refuse(format!(
-            "{flag}: '{text}' is not a size. Use a value such as 100 or 64M"
-        )),
-    }
-}
-
-fn number(flag: &str, text: &str) -> Result<u64> {
-    match units::count(text).filter(|&count| count > 0) {
-        Some(count) => Ok(count),
-        None => refuse(format!(
-            "{flag}: '{text}' is not a count. Use a value such as 10"
-        )),
-    }
 }

@@ -6,72 +6,81 @@ use std::process::Command;
 
 #[test]
 fn each_wrong_request_gets_its_own_clear_answer() {
-    let cases: &[(&[&str], i32, &str)] = &[
-        (&[], 2, "-i sim"),
-        (&["-i", "sim", "-c", "0"], 2, "-c 0"),
+    let cases = [
+        ("", 2, "-i sim"),
         (
-            &[
-                "-i",
-                "sim",
-                "-c",
-                "340282366920938463463374607431768211.999K",
-            ],
+            "-i sim -c 0",
+            2,
+            "'0' for '-c <COUNT>': '0' is not a count. Use a value such as 1000 or 5M",
+        ),
+        (
+            "-i sim -c 340282366920938463463374607431768211.999K",
             2,
             "is not a count",
         ),
         (
-            &[
-                "-i",
-                "sim",
-                "--store",
-                "2x18446744073709547520",
-                "-w",
-                "/dev/null",
-            ],
+            "-i sim --store 2x18446744073709547520 -w /dev/null",
             1,
             "no address space",
         ),
-        (&["-i", "sim", "-c", "many"], 2, "-c many"),
-        (&["-i", "sim", "-s", "300000"], 2, "1 to 262144"),
-        (&["-i", "sim", "-B", "0"], 2, "-B 0"),
-        (&["-i", "sim", "--store", "1x4M"], 2, "at least 2"),
-        (&["-i", "sim", "--store", "0x4M"], 2, "at least 2"),
-        (&["-i", "sim", "--store", "2x0"], 2, "multiple of 4096"),
         (
-            &["-i", "sim", "--store", "2x900G", "-w", "/dev/null"],
-            1,
-            "what is available",
-        ),
-        (
-            &["-i", "sim", "--stats-interval", "0"],
+            "-i sim -c many",
             2,
-            "--stats-interval 0",
+            "'many' for '-c <COUNT>': 'many' is not a count",
         ),
         (
-            &["-i", "sim", "-c", "5M", "--stats-interval", "1ns"],
+            "-i sim -s 300000",
             2,
-            "--stats-interval 1ns",
+            "'300000' for '-s <SNAPLEN>': '300000' is not a snapshot length. Use 1 to 262144, or 0",
         ),
-        (&["-i", "nosuch0"], 1, "no interface 'nosuch0'"),
-        (&["-i", "sim:rate=fast"], 2, "rate is bits a second"),
-        (&["-i", "sim:ring=0"], 2, "1 or more"),
         (
-            &["-i", "sim", "-i", "sim:clock=virtual"],
+            "-i sim -B 0",
             2,
-            "clock=virtual",
+            "'0' for '-B <SIZE>': '0' is not a size. Use a value such as 512k or 64M",
         ),
         (
-            &["-i", "sim", "-w", "/nonexistent/x.pcapng"],
+            "-i sim --store 1x4M",
+            2,
+            "'1x4M' for '--store <COUNTxSIZE>': store: 1 buffers are too few. Use at least 2",
+        ),
+        ("-i sim --store 0x4M", 2, "at least 2"),
+        ("-i sim --store 2x0", 2, "multiple of 4096"),
+        (
+            "-i sim --store many",
+            2,
+            "'many' is not COUNTxSIZE. Use a value such as 16x4M",
+        ),
+        ("-i sim --store 2x900G -w /dev/null", 1, "what is available"),
+        (
+            "-i sim --stats-interval 0",
+            2,
+            "'0' for '--stats-interval <SECONDS>': '0' is not a time of a millisecond or more. Use a value such as 5",
+        ),
+        (
+            "-i sim -c 5M --stats-interval 1ns",
+            2,
+            "'1ns' for '--stats-interval <SECONDS>'",
+        ),
+        ("-i nosuch0", 1, "no interface 'nosuch0'"),
+        (
+            "-i sim:rate=fast",
+            2,
+            "'sim:rate=fast' for '-i <PORT>': sim: cannot understand 'rate=fast'. rate is bits a second",
+        ),
+        ("-i sim:ring=0", 2, "1 or more"),
+        ("-i sim -i sim:clock=virtual", 2, "clock=virtual"),
+        (
+            "-i sim -w /nonexistent/x.pcapng",
             1,
             "Make the folder first",
         ),
-        (&["-i", "sim", "-w", "/"], 1, "Name a file in it"),
-        (&["--speed", "9"], 2, "--speed"),
+        ("-i sim -w /", 1, "Name a file in it"),
+        ("--speed 9", 2, "--speed"),
     ];
     for (args, code, expected) in cases {
-        let output = run(args);
+        let output = run(&args.split_whitespace().collect::<Vec<_>>());
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(*code), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(expected), "{args:?}: {said}");
         assert!(output.stdout.is_empty());
     }
@@ -161,9 +170,18 @@ fn the_limit_of_the_buffers_is_printed_first_and_is_in_the_json_with_what_was_ne
     );
     assert_eq!(store("--store-limit 0").1, 64 << 20);
     for (wrong, answer) in [
-        ("--store-limit 1M", "less than the first buffers, 64 MiB"),
-        ("--store-limit 95%", "1 to 90 percent"),
-        ("--store-limit much", "2G or 50%"),
+        (
+            "--store-limit 1M",
+            "--store-limit 1 MiB is less than the first buffers, 64 MiB. Raise it, or lower --store",
+        ),
+        (
+            "--store-limit 95%",
+            "'95%' for '--store-limit <SIZE|PERCENT>': store: a limit of 95 percent of the memory cannot be used. Use 1 to 90 percent",
+        ),
+        (
+            "--store-limit much",
+            "'much' is neither a size nor a share. Use a value such as 2G or 50%",
+        ),
     ] {
         let output = capture(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong}");
