@@ -82,7 +82,7 @@ fn send(flags: &Send) -> Result<()> {
     let mut sent = 0_u64;
     while read_message(&mut input, flags.framed, sender.largest(), &mut message)? {
         sender
-            .send(&message, None)
+            .send(&message)
             .with_context(|| format!("message {} was not sent", sent + 1))?;
         sent += 1;
     }
@@ -141,7 +141,7 @@ fn recv(flags: &Recv) -> Result<()> {
     // Without the buffer of `Stdout`, which flushes at newlines: records may contain newlines.
     let mut out = standard::output()?;
     while left > 0 {
-        let burst = match receiver.take_burst(left.min(BURST) as usize, None) {
+        let burst = match receiver.take_burst(left.min(BURST) as usize) {
             Err(RecvError::Closed) => break,
             answer => answer?,
         };
@@ -181,7 +181,7 @@ fn write(burst: &Burst<'_>, framed: bool, out: &mut impl Write) -> io::Result<()
 
 fn stat(flags: &Stat) -> Result<()> {
     let receiver = attach(&flags.name, false)?.receiver();
-    let stats = (receiver.stats(Some(PATIENCE)))
+    let stats = (receiver.stats_timeout(PATIENCE))
         .with_context(|| format!("the counts of the queue `{}` are not available", flags.name))?;
     let capacity = receiver.capacity_bytes();
     let text = match flags.json {

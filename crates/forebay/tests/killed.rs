@@ -26,7 +26,7 @@ fn rounds() -> u32 {
     said.map_or(300, |said| said.parse().expect("FOREBAY_KILLS is a number"))
 }
 
-const LIMIT: Option<Duration> = Some(Duration::from_secs(20));
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// A queue and a folder for a test, both removed at its end.
 struct Lab {
@@ -103,7 +103,7 @@ fn child() {
         "receiver" => {
             let receiver = queue.receiver();
             loop {
-                let message = receiver.take(None).unwrap();
+                let message = receiver.take().unwrap();
                 let (_, number) = check(&message);
                 let record = number << 1 | u64::from(message.is_redelivered());
                 file.write_all(&record.to_ne_bytes()).unwrap();
@@ -113,10 +113,10 @@ fn child() {
             let sender = queue.sender();
             for number in 0.. {
                 if number % 5 == 0 {
-                    drop(sender.reserve(number as usize % 200, None).unwrap());
+                    drop(sender.reserve(number as usize % 200).unwrap());
                 }
                 let message = message(me, number);
-                let mut place = sender.reserve(message.len(), None).unwrap();
+                let mut place = sender.reserve(message.len()).unwrap();
                 for (place, byte) in place.iter_mut().zip(message) {
                     *place = byte;
                     std::hint::spin_loop(); // slow, so that many children die here
@@ -160,7 +160,7 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
     let mut next: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut last, mut received) = (None, 0);
     let mut see = |limit| -> Result<(), RecvError> {
-        let message = receiver.take(limit)?;
+        let message = receiver.take_timeout(limit)?;
         let (sender, number) = check(&message);
         let next = next.entry(sender).or_default();
         assert_eq!(number, *next, "sender {sender}");
@@ -178,7 +178,7 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
         children.push(lab.child("sender", round + 3));
     }
     drop(children);
-    while see(Some(Duration::from_millis(300))).is_ok() {}
+    while see(Duration::from_millis(300)).is_ok() {}
     for (number, next) in next {
         let sent = words(File::open(lab.file(number)).unwrap());
         let sent = sent.first().copied().unwrap_or_default();
@@ -187,7 +187,7 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
             "sender {number}: {next} of {sent}"
         );
     }
-    let stats = receiver.stats(None).unwrap();
+    let stats = receiver.stats().unwrap();
     assert_eq!((stats.received, stats.queued), (received, 0));
     assert_eq!(stats.reserved, stats.received + stats.aborted + stats.torn);
     assert!(stats.torn <= u64::from(rounds()) + 3);
@@ -213,7 +213,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     let (sender, mut sent) = (queue.sender(), 0);
     for round in 0..rounds() {
         for _ in 0..dice.below(1000) {
-            sender.send(&message(0, sent), LIMIT).unwrap();
+            sender.send_timeout(&message(0, sent), LIMIT).unwrap();
             sent += 1;
         }
         drop(children.swap_remove(dice.below(3)));
@@ -226,7 +226,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
         *(if again { &mut counts.1 } else { &mut counts.0 }) += 1;
     };
     let receiver = queue.receiver();
-    while let Ok(message) = receiver.take(Some(Duration::from_millis(300))) {
+    while let Ok(message) = receiver.take_timeout(Duration::from_millis(300)) {
         count(check(&message).1, message.is_redelivered());
     }
     for number in 0..rounds() + 3 {
@@ -237,7 +237,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
             count(record >> 1, record & 1 == 1);
         }
     }
-    let stats = receiver.stats(None).unwrap();
+    let stats = receiver.stats().unwrap();
     assert_eq!((stats.reserved, stats.received), (sent, sent));
     eprintln!("{} receivers killed: {stats:?}", rounds());
     (queue, counts)
@@ -254,7 +254,7 @@ fn what_killed_receivers_held_comes_again_marked_and_nothing_else_does() {
         );
     }
     let again: u64 = counts.iter().map(|(_, again)| again).sum();
-    assert!(again <= queue.sender().stats(None).unwrap().redelivered);
+    assert!(again <= queue.sender().stats().unwrap().redelivered);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn what_killed_receivers_held_is_counted_and_nothing_else_is_missing() {
             .iter()
             .all(|(first, again)| *first <= 1 && *again == 0)
     );
-    assert!(missing <= queue.sender().stats(None).unwrap().abandoned);
+    assert!(missing <= queue.sender().stats().unwrap().abandoned);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_queue_is_never_broken_by_deaths_while_other_processes_are_stopped() {
         let dies = (stopped + 1 + dice.below(3)) % 4;
         children[dies].signal(libc::SIGKILL);
         for _ in 0..3 {
-            match receiver.take(Some(Duration::from_millis(1))) {
+            match receiver.take_timeout(Duration::from_millis(1)) {
                 Ok(message) => {
                     check(&message);
                     received += 1;
@@ -302,11 +302,11 @@ fn a_queue_is_never_broken_by_deaths_while_other_processes_are_stopped() {
         children[dies] = lab.child(role(number), number);
     }
     drop(children);
-    while let Ok(message) = receiver.take(Some(Duration::from_millis(300))) {
+    while let Ok(message) = receiver.take_timeout(Duration::from_millis(300)) {
         check(&message);
         received += 1;
     }
-    let stats = receiver.stats(None).unwrap();
+    let stats = receiver.stats().unwrap();
     assert!(stats.adds_up() && stats.queued == 0, "{stats:?}");
     assert!(received > 0);
     eprintln!("{rounds} processes killed while others were stopped: {stats:?}");
@@ -319,19 +319,19 @@ fn a_stopped_process_is_alive_and_costs_a_time_limit() {
     let child = lab.child("sender", 0);
     let receiver = queue.receiver();
     for _ in 0..100 {
-        check(&receiver.take(LIMIT).unwrap());
+        check(&receiver.take_timeout(LIMIT).unwrap());
     }
     child.signal(libc::SIGSTOP);
-    let limit = Some(Duration::from_millis(200));
+    let limit = Duration::from_millis(200);
     let mut next = 100;
     // The messages that it had sent, and then none, within the limit. None of them is lost.
-    while let Ok(message) = receiver.take(limit) {
+    while let Ok(message) = receiver.take_timeout(limit) {
         assert_eq!(check(&message), (0, next));
         next += 1;
     }
     child.signal(libc::SIGCONT);
     for next in next..next + 100 {
-        assert_eq!(check(&receiver.take(LIMIT).unwrap()), (0, next));
+        assert_eq!(check(&receiver.take_timeout(LIMIT).unwrap()), (0, next));
     }
-    assert_eq!(receiver.stats(None).unwrap().torn, 0);
+    assert_eq!(receiver.stats().unwrap().torn, 0);
 }

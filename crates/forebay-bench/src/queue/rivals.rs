@@ -192,14 +192,14 @@ impl Rival for Queue {
 impl Sends for queue::Sender {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) {
-        queue::Sender::send(self, message, None).expect(OPEN);
+        queue::Sender::send(self, message).expect(OPEN);
     }
 }
 
 impl Receives for queue::Receiver {
     #[inline(always)]
     fn receive<T>(&mut self, see: impl FnOnce(&[u8]) -> T) -> T {
-        see(&self.take(None).expect(OPEN))
+        see(&self.take().expect(OPEN))
     }
 }
 
@@ -258,13 +258,13 @@ impl Rival for Spsc {
 impl Sends for spsc::Sender {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) {
-        spsc::Sender::send(self, message, None).expect(OPEN);
+        spsc::Sender::send(self, message).expect(OPEN);
     }
 }
 
 impl Receives for spsc::Receiver {
     #[inline(always)]
     fn receive<T>(&mut self, see: impl FnOnce(&[u8]) -> T) -> T {
-        see(&self.take(None).expect(OPEN))
+        see(&self.take().expect(OPEN))
     }
 }

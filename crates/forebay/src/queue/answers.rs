@@ -48,9 +48,9 @@ pub enum StatsError {
     Broken,
 }
 
-impl StatsError {
-    pub(super) fn from_no(no: TryError) -> StatsError {
-        match no {
+impl From<TryError> for StatsError {
+    fn from(error: TryError) -> StatsError {
+        match error {
             TryError::Broken => StatsError::Broken,
             _ => StatsError::Held,
         }
@@ -58,25 +58,25 @@ impl StatsError {
 }
 
 impl SendError {
-    /// `waited`: whether the call was allowed to wait.
-    pub(super) fn from_no(no: TryError, waited: bool) -> SendError {
-        match no {
+    /// `may_wait`: whether the call was allowed to wait.
+    pub(super) fn new(error: TryError, may_wait: bool) -> SendError {
+        match error {
             TryError::Broken => SendError::Broken,
             TryError::Closed => SendError::Closed,
-            TryError::Room { .. } if !waited => SendError::Full,
+            TryError::Room { .. } if !may_wait => SendError::Full,
             _ => SendError::TimedOut,
         }
     }
 }
 
 impl RecvError {
-    /// `waited`: whether the call was allowed to wait.
-    pub(super) fn from_no(no: TryError, waited: bool) -> RecvError {
-        match no {
+    /// `may_wait`: whether the call was allowed to wait.
+    pub(super) fn new(error: TryError, may_wait: bool) -> RecvError {
+        match error {
             TryError::Broken => RecvError::Broken,
             TryError::Closed => RecvError::Closed,
             TryError::Fit(needed) => RecvError::TooSmall { needed },
-            TryError::Message if !waited => RecvError::Empty,
+            TryError::Message if !may_wait => RecvError::Empty,
             _ => RecvError::TimedOut,
         }
     }

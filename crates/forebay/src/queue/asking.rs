@@ -6,14 +6,13 @@ use super::{
     Stats,
     core::{Answer, Core, TryError},
     frame::{Kind, span},
-    limit::Limit,
 };
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::{Deadline, atomic::Ordering::Relaxed};
 
 impl Core {
     /// Whether a receive call would return at once, with a message or with the end of the queue.
-    pub(super) fn has_message(&self, limit: &Limit) -> Answer<bool> {
-        let _held = self.hold_head(limit)?;
+    pub(super) fn has_message(&self, deadline: &Deadline) -> Answer<bool> {
+        let _held = self.hold_head(deadline)?;
         let position = self.control.head.position.load(Relaxed); // LOCK
         Ok(match self.at_head(position) {
             None => self.is_closed() && self.has_no_more(position),
@@ -22,9 +21,9 @@ impl Core {
     }
 
     /// Whether the next message is still longer than `fits`. If so, also requests a wake-up when another receiver takes it.
-    pub(super) fn wants_pass(&self, fits: usize, limit: &Limit) -> Answer<bool> {
+    pub(super) fn wants_pass(&self, fits: usize, deadline: &Deadline) -> Answer<bool> {
         let head = &self.control.head;
-        let _held = self.hold_head(limit)?;
+        let _held = self.hold_head(deadline)?;
         let position = head.position.load(Relaxed); // LOCK
         let is_ready = self.at_head(position) == Some(Kind::Ready);
         // Relaxed: RESERVE.
@@ -36,8 +35,8 @@ impl Core {
     }
 
     /// Whether a send call would return at once: there is room for `len` bytes, or the queue is closed.
-    pub(super) fn has_room(&self, len: usize, limit: &Limit) -> Answer<bool> {
-        let _held = self.hold_tail(limit)?;
+    pub(super) fn has_room(&self, len: usize, deadline: &Deadline) -> Answer<bool> {
+        let _held = self.hold_tail(deadline)?;
         let tail = self.control.tail.position.load(Relaxed); // LOCK
         let needed = span(len);
         let has_room = self.vacant(tail) >= needed || self.make_room(tail, needed)?;
@@ -61,10 +60,10 @@ impl Core {
     }
 
     /// The counts so far, all read at one moment of the receivers' side.
-    pub(super) fn stats(&self, limit: &Limit) -> Answer<Stats> {
+    pub(super) fn stats(&self, deadline: &Deadline) -> Answer<Stats> {
         let (head, tail) = (&self.control.head, &self.control.tail);
-        let _head = self.hold_head(limit)?;
-        let _tail = self.hold_tail(limit)?;
+        let _head = self.hold_head(deadline)?;
+        let _tail = self.hold_tail(deadline)?;
         // Relaxed: LOCK, both.
         let (received, dropped) = (head.received.load(Relaxed), head.dropped.load(Relaxed));
         let (aborted, reserved) = (head.aborted.load(Relaxed), tail.next.load(Relaxed));

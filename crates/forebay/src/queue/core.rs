@@ -45,14 +45,15 @@ use super::{
     bytes::{Bytes, Header},
     control_memory::ControlMemory,
     frame::{Kind, Owner, span},
-    limit::{LastTime, Limit},
     lock::{Acquired, Lock},
     peers::Peers,
+    recover::LastTime,
     watch::Watchers,
 };
 use crate::{
     memory::MapConfig,
     sync::{
+        Deadline,
         atomic::Ordering::{self, Acquire, Relaxed, Release},
         mortal::AtomicU64,
         planted,
@@ -173,24 +174,26 @@ impl Core {
 
     /// Takes the tail's lock, and completes the work of a holder that died.
     #[inline]
-    pub(super) fn hold_tail(&self, limit: &Limit) -> Answer<Held<'_>> {
-        self.hold(&self.control.tail.lock, limit, || self.mend_tail())
+    pub(super) fn hold_tail(&self, deadline: &Deadline) -> Answer<Held<'_>> {
+        self.hold(&self.control.tail.lock, deadline, || self.mend_tail())
     }
 
     /// Takes the head's lock, and completes the work of a holder that died.
     #[inline]
-    pub(super) fn hold_head(&self, limit: &Limit) -> Answer<Held<'_>> {
-        self.hold(&self.control.head.lock, limit, || self.mend_head(limit))
+    pub(super) fn hold_head(&self, deadline: &Deadline) -> Answer<Held<'_>> {
+        self.hold(&self.control.head.lock, deadline, || {
+            self.mend_head(deadline)
+        })
     }
 
     #[inline(always)]
     fn hold<'a>(
         &self,
         lock: &'a Lock,
-        limit: &Limit,
+        deadline: &Deadline,
         mend: impl FnOnce() -> Answer<()>,
     ) -> Answer<Held<'a>> {
-        match lock.acquire(&self.peers, limit) {
+        match lock.acquire(&self.peers, deadline) {
             Some(Acquired::Free) => Ok(Held(lock)),
             Some(Acquired::Inherited(dead)) => inherit(lock, dead, mend),
             None => Err(TryError::Time),
@@ -239,11 +242,11 @@ impl Core {
     pub(super) fn reserve(
         &self,
         lens: impl Iterator<Item = usize>,
-        limit: &Limit,
+        deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let tail = &self.control.tail;
-        let _held = self.hold_tail(limit)?;
+        let _held = self.hold_tail(deadline)?;
         // Relaxed, here and below: LOCK orders what the lock guards.
         if self.control.rare.closed.load(Relaxed) != 0 {
             return Err(TryError::Closed);
@@ -360,15 +363,15 @@ impl Core {
         &self,
         most: usize,
         fits: usize,
-        limit: &Limit,
+        deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let head = &self.control.head;
-        let _held = self.hold_head(limit)?;
+        let _held = self.hold_head(deadline)?;
         let mut taken = 0;
         // Relaxed: LOCK.
         if self.peers.may_die() && head.returned.load(Relaxed) > 0 {
-            taken = self.take_returned(most, fits, limit, &mut each)?;
+            taken = self.take_returned(most, fits, deadline, &mut each)?;
         }
         while taken < most {
             let position = head.position.load(Relaxed); // LOCK
@@ -402,9 +405,9 @@ impl Core {
 
     /// Takes the next message if it is there and no longer than `fits`. After `None`, [`take`](Core::take) finds out why.
     #[inline]
-    pub(super) fn take_next(&self, fits: usize, limit: &Limit) -> Answer<Option<Frame>> {
+    pub(super) fn take_next(&self, fits: usize, deadline: &Deadline) -> Answer<Option<Frame>> {
         let head = &self.control.head;
-        let _held = self.hold_head(limit)?;
+        let _held = self.hold_head(deadline)?;
         // Relaxed: LOCK.
         if self.peers.may_die() && head.returned.load(Relaxed) > 0 {
             return Ok(None);
@@ -510,9 +513,9 @@ impl Core {
     }
 
     /// Drops the message at the head; returns whether that changed anything.
-    pub(super) fn drop_oldest(&self, limit: &Limit) -> Answer<bool> {
+    pub(super) fn drop_oldest(&self, deadline: &Deadline) -> Answer<bool> {
         let head = &self.control.head;
-        let _held = self.hold_head(limit)?;
+        let _held = self.hold_head(deadline)?;
         let position = head.position.load(Relaxed); // LOCK
         match self.at_head(position) {
             Some(Kind::Ready) => self.pass_over(position, Kind::Dropped)?,
@@ -525,7 +528,7 @@ impl Core {
 
     /// Closes the queue: it accepts no new message. Frames that are already reserved may still be committed.
     pub(super) fn close(&self) {
-        let held = self.hold_tail(&Limit::new(None));
+        let held = self.hold_tail(&Deadline::never());
         self.control.rare.closed.store(1, Release); // CLOSE
         drop(held);
         self.ring_arrived();

@@ -13,8 +13,9 @@
 //! | LOCK | `release`: the swap to 0; `hand_back`: the swap to the dead owner | `acquire`: the CAS from 0; the CAS from the dead owner | everything done under the lock before |
 //! | INHERIT | death: the kernel drops the byte lock after the last store | `is_dead`: asks the kernel, before the CAS | everything the dead owner did |
 
-use super::{frame::Owner, futex::Futex, limit::Limit, peers::Peers};
+use super::{frame::Owner, futex::Futex, peers::Peers};
 use crate::sync::{
+    Deadline,
     atomic::Ordering::{Acquire, Relaxed, Release},
     hint, planted, thread,
 };
@@ -52,21 +53,21 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock within `limit`, or within a moment if that is longer; `None` if it was not available.
+    /// Takes the lock within `deadline`, or within a moment if that is longer; `None` if it was not available.
     #[inline]
     #[must_use]
-    pub(super) fn acquire(&self, peers: &Peers, limit: &Limit) -> Option<Acquired> {
+    pub(super) fn acquire(&self, peers: &Peers, deadline: &Deadline) -> Option<Acquired> {
         let mine = peers.me().bits() << BITS | HELD;
         // LOCK; Relaxed on failure: nothing is read then.
         match self.word.compare_exchange(FREE, mine, Acquire, Relaxed) {
             Ok(_) => Some(Acquired::Free),
-            Err(_) => self.contend(mine, peers, limit),
+            Err(_) => self.contend(mine, peers, deadline),
         }
     }
 
     #[cold]
-    fn contend(&self, mine: u32, peers: &Peers, limit: &Limit) -> Option<Acquired> {
-        let moment = limit.or_a_moment();
+    fn contend(&self, mine: u32, peers: &Peers, deadline: &Deadline) -> Option<Acquired> {
+        let moment = deadline.for_lock();
         for look in 0..LOOKS + YIELDS {
             if look < LOOKS {
                 hint::spin_loop();

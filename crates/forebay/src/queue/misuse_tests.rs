@@ -3,11 +3,10 @@
 use super::{
     core::Core,
     frame::{Kind, span},
-    limit::Limit,
     shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, remove},
     *,
 };
-use crate::sync::{atomic::Ordering::Relaxed, mortal};
+use crate::sync::{Deadline, atomic::Ordering::Relaxed, mortal};
 use std::{
     cell::Cell,
     fs::{self, File, Permissions},
@@ -20,9 +19,8 @@ use std::{
     time::Duration,
 };
 
-const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
-const LATER: Option<Duration> = Some(Duration::from_secs(10));
+const SOON: Duration = Duration::from_millis(1);
+const LATER: Duration = Duration::from_secs(10);
 
 /// A text that sends to the queue on each `as_ref`, is longer each time, and panics at call number `last`.
 struct Liar<'a> {
@@ -53,7 +51,7 @@ fn a_burst_asks_each_text_once_and_never_under_a_lock() {
     };
     let texts = [liar(2), liar(2)];
     assert_eq!(sender.try_send_burst(&texts), Ok(2));
-    let burst = receiver.take_burst(9, AT_ONCE).unwrap();
+    let burst = receiver.try_take_burst(9).unwrap();
     let lens: Vec<_> = burst.iter().map(|(_, text)| text.len()).collect();
     assert_eq!(lens, [11, 11, 100, 100]);
 }
@@ -84,7 +82,7 @@ fn a_burst_that_panics_takes_nothing_from_other_senders() {
     thread::scope(|scope| {
         scope.spawn(move || {
             for number in 0..SENT {
-                sending.send(&number.to_ne_bytes(), LATER).unwrap();
+                sending.send_timeout(&number.to_ne_bytes(), LATER).unwrap();
             }
         });
         scope.spawn(|| {
@@ -100,7 +98,7 @@ fn a_burst_that_panics_takes_nothing_from_other_senders() {
         });
         let mut next = 0;
         while next < SENT {
-            let Ok(message) = receiver.take(LATER) else {
+            let Ok(message) = receiver.take_timeout(LATER) else {
                 break;
             };
             let Ok(number) = <[u8; 8]>::try_from(&*message) else {
@@ -133,13 +131,16 @@ fn other(queue: &Shared) -> Shared {
 #[test]
 fn a_returned_message_of_an_absurd_length_is_an_error() {
     let queue = page(AfterDeath::Redeliver);
-    queue.sender().send(b"0123", None).unwrap();
-    mem::forget(other(&queue).receiver().take(None).unwrap()); // and the peer dies
+    queue.sender().send(b"0123").unwrap();
+    mem::forget(other(&queue).receiver().take().unwrap()); // and the peer dies
     let header = queue.core().header(0);
     header.state.store(Kind::Returned.word(), Relaxed);
     header.len.store(1 << 30, Relaxed);
     queue.core().control.head.returned.store(1, Relaxed);
-    let taken = queue.receiver().take(SOON).map(|message| message.len());
+    let taken = queue
+        .receiver()
+        .take_timeout(SOON)
+        .map(|message| message.len());
     assert_eq!(taken, Err(RecvError::Broken));
 }
 
@@ -171,17 +172,19 @@ fn use_it(queue: &Shared) {
         let _ = sender.try_send_burst(&[b"two", b"moo"]);
         drop(sender.try_reserve(1000));
         let _ = receiver.try_take().map(|message| see(&message));
-        let _ = receiver.take_burst(100, AT_ONCE).map(|burst| {
+        let _ = receiver.try_take_burst(100).map(|burst| {
             burst.iter().for_each(|(_, message)| see(message));
         });
-        let _ = receiver.recv_fitting(&mut [0; 2], AT_ONCE);
-        let limit = Limit::new(AT_ONCE);
+        let _ = receiver.recv_fitting_timeout(&mut [0; 2], Duration::ZERO);
+        let deadline = Deadline::now();
         let core = queue.core();
-        let _ = core.bury(&limit);
-        let _ = core.stats(&limit);
-        let _ = core.drop_oldest(&limit);
-        let _ = core.hold_head(&limit).map(|_held| core.mend_head(&limit));
-        let _ = core.hold_tail(&limit).map(|_held| core.mend_tail());
+        let _ = core.bury(&deadline);
+        let _ = core.stats(&deadline);
+        let _ = core.drop_oldest(&deadline);
+        let _ = core
+            .hold_head(&deadline)
+            .map(|_held| core.mend_head(&deadline));
+        let _ = core.hold_tail(&deadline).map(|_held| core.mend_tail());
     }
 }
 
@@ -205,13 +208,13 @@ fn no_word_that_a_peer_may_write_leads_outside_the_memory_or_to_a_panic() {
             let queue = page(after_death);
             let sender = queue.sender();
             for text in ["0123", "4567", "89ab", "cdef"] {
-                sender.send(text.as_bytes(), None).unwrap();
+                sender.send(text.as_bytes()).unwrap();
             }
             let peer = other(&queue);
             let receiver = peer.receiver();
-            mem::forget(receiver.take(None).unwrap());
-            drop(receiver.take(None).unwrap());
-            mem::forget(peer.sender().reserve(4, None).unwrap());
+            mem::forget(receiver.take().unwrap());
+            drop(receiver.take().unwrap());
+            mem::forget(peer.sender().reserve(4).unwrap());
             drop((receiver, peer)); // the peer is dead
             spoil(queue.core());
             use_it(&queue);
@@ -253,7 +256,7 @@ fn a_queue_whose_words_are_all_noise_is_an_error_and_nothing_worse() {
     for _ in 0..500 {
         let queue = page(AfterDeath::Redeliver);
         for _ in 0..4 {
-            queue.sender().send(b"0123", None).unwrap();
+            queue.sender().send(b"0123").unwrap();
         }
         let core = queue.core();
         words(core)
@@ -354,4 +357,27 @@ fn the_memory_of_a_nameless_queue_can_neither_shrink_nor_grow() {
         rustix::fs::fcntl_add_seals(queue.descriptor().as_fd(), rustix::fs::SealFlags::WRITE),
         Err(rustix::io::Errno::PERM)
     );
+}
+
+/// Returns a longer slice with each call.
+struct Growing<'a>(Cell<usize>, &'a [u8]);
+
+impl AsRef<[u8]> for Growing<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.set(self.0.get() + 1);
+        &self.1[..self.0.get()]
+    }
+}
+
+#[test]
+fn a_message_that_changes_its_length_is_sent_as_it_was_first() {
+    let (sender, receiver) = super::queue(1).unwrap();
+    let message = Growing(Cell::new(0), &[7; 100]);
+    sender.send(&message).unwrap();
+    sender.send_timeout(&message, SOON).unwrap();
+    let lens = receiver.try_iter().map(|message| message.len());
+    assert!(lens.eq([1, 2]));
+    let (mut sender, mut receiver) = super::spsc::queue(64).unwrap();
+    sender.send(&message).unwrap();
+    assert_eq!(*receiver.take().unwrap(), [7; 3]);
 }

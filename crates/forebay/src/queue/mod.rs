@@ -14,6 +14,10 @@
 //!  Sender ─┘            free              head                       tail └─▶  released on drop      Receiver
 //! ```
 //!
+//! Each call has up to four forms, named as in `std::sync::mpsc` and crossbeam-channel: `send` waits as long as necessary,
+//! `try_send` does not wait, `send_timeout` waits for a [`Duration`](std::time::Duration), and `send_deadline` until an
+//! [`Instant`](std::time::Instant).
+//!
 //! Every message is contiguous in [mirrored memory](crate::memory), after a header of 16 bytes, and can be filled and read in
 //! place. Room is freed in order: a receiver that keeps a message also keeps all room after it from being reused.
 //!
@@ -24,7 +28,7 @@
 //!         let receiver = receiver.clone();
 //!         std::thread::spawn(move || {
 //!             let mut bytes = 0;
-//!             while let Ok(message) = receiver.take(None) {
+//!             while let Ok(message) = receiver.take() {
 //!                 bytes += message.len(); // read in place
 //!             }
 //!             bytes
@@ -32,7 +36,7 @@
 //!     })
 //!     .collect();
 //! for text in ["one", "two", "three"] {
-//!     sender.send(text.as_bytes(), None).unwrap();
+//!     sender.send(text.as_bytes()).unwrap();
 //! }
 //! drop(sender); // the last one: receivers get what is left, and then the end
 //! assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>(), 11);
@@ -46,7 +50,7 @@
 //!   [`Watch`] its descriptor. Nothing is unsafe, and no message is delivered twice.
 //! - **Panics** between a reservation and its commit abort the message; receivers pass over it. A panic while a message is
 //!   held releases its room. No lock is ever poisoned: code of the caller never runs under one.
-//! - **Inconsistent `AsRef`**: [`Sender::try_send_burst`] calls `as_ref` once on each message, before it locks anything.
+//! - **Inconsistent `AsRef`**: each call that sends calls `as_ref` once on each message, before it locks anything.
 //! - **From a `Drop`** or another destructor, all calls work as elsewhere, also while the thread panics.
 //! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock, and a call
 //!   without a time limit would then wait forever. Write to a pipe or an eventfd, and send from a thread that reads it.
@@ -65,7 +69,6 @@ mod frame;
 mod futex;
 mod handles;
 pub mod lanes;
-mod limit;
 mod lock;
 mod peers;
 mod receiver;
@@ -126,10 +129,10 @@ impl WhenFull {
 ///     ..QueueConfig::default()
 /// })?;
 /// for number in 0..1000_u64 {
-///     sender.send(&number.to_ne_bytes(), None).unwrap(); // 24 bytes of the 4096 each
+///     sender.send(&number.to_ne_bytes()).unwrap(); // 24 bytes of the 4096 each
 /// }
-/// assert_eq!(receiver.take(None).unwrap().sequence(), 830);
-/// assert_eq!(receiver.stats(None).unwrap().dropped, 830);
+/// assert_eq!(receiver.take().unwrap().sequence(), 830);
+/// assert_eq!(receiver.stats().unwrap().dropped, 830);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,9 +186,9 @@ impl QueueConfig {
 ///
 /// ```
 /// let (sender, receiver) = forebay::queue::queue(1)?; // a page
-/// sender.send(b"hello", None).unwrap();
+/// sender.send(b"hello").unwrap();
 /// let mut buffer = [0; 16];
-/// let received = receiver.recv(&mut buffer, None).unwrap();
+/// let received = receiver.recv(&mut buffer).unwrap();
 /// assert_eq!(&buffer[..received.len], b"hello");
 /// # Ok::<(), forebay::Error>(())
 /// ```

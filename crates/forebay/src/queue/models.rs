@@ -8,9 +8,6 @@
 
 use super::*;
 use crate::sync::{model_of, thread};
-use std::time::Duration;
-
-const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
 /// Room for `messages` messages of 8 bytes. Outside loom it is rounded up to a page.
 fn room_for(messages: usize) -> (Sender, Receiver) {
@@ -18,7 +15,7 @@ fn room_for(messages: usize) -> (Sender, Receiver) {
 }
 
 fn send(sender: &Sender, number: u64) {
-    sender.send(&number.to_ne_bytes(), None).unwrap();
+    sender.send(&number.to_ne_bytes()).unwrap();
 }
 
 fn number(message: &[u8]) -> u64 {
@@ -31,9 +28,9 @@ fn three_messages_pass_through_room_for_two() {
         let (sender, receiver) = room_for(2);
         let thread = thread::spawn(move || (1..=3).for_each(|number| send(&sender, number)));
         for expected in 1..=3 {
-            assert_eq!(number(&receiver.take(None).unwrap()), expected);
+            assert_eq!(number(&receiver.take().unwrap()), expected);
         }
-        assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+        assert_eq!(receiver.take().err(), Some(RecvError::Closed));
         thread.join().unwrap();
     });
 }
@@ -44,11 +41,11 @@ fn two_senders_share_the_room_and_receivers_pass_over_what_is_given_up() {
         let (sender, receiver) = room_for(1);
         let other = sender.clone();
         let thread = thread::spawn(move || {
-            drop(other.reserve(8, None).unwrap());
+            drop(other.reserve(8).unwrap());
         });
         let thread2 = thread::spawn(move || send(&sender, 7));
-        assert_eq!(number(&receiver.take(None).unwrap()), 7);
-        assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+        assert_eq!(number(&receiver.take().unwrap()), 7);
+        assert_eq!(receiver.take().err(), Some(RecvError::Closed));
         thread.join().unwrap();
         thread2.join().unwrap();
     });
@@ -59,13 +56,13 @@ fn each_message_goes_to_one_of_two_receivers_and_neither_sleeps_on() {
     model_of(2, || {
         let (sender, receiver) = room_for(2);
         let other = receiver.clone();
-        let thread = thread::spawn(move || number(&other.take(None).unwrap()));
+        let thread = thread::spawn(move || number(&other.take().unwrap()));
         let thread2 = thread::spawn(move || {
             send(&sender, 1);
             send(&sender, 2);
             sender
         });
-        let mine = number(&receiver.take(None).unwrap());
+        let mine = number(&receiver.take().unwrap());
         assert_eq!(mine + thread.join().unwrap(), 3);
         drop(thread2.join().unwrap());
     });
@@ -76,9 +73,9 @@ fn closing_wakes_every_receiver() {
     model_of(2, || {
         let (sender, receiver) = room_for(1);
         let other = receiver.clone();
-        let thread = thread::spawn(move || other.take(None).map(drop));
+        let thread = thread::spawn(move || other.take().map(drop));
         let thread2 = thread::spawn(move || drop(sender));
-        assert_eq!(receiver.take(None).map(drop), Err(RecvError::Closed));
+        assert_eq!(receiver.take().map(drop), Err(RecvError::Closed));
         assert_eq!(thread.join().unwrap(), Err(RecvError::Closed));
         thread2.join().unwrap();
     });
@@ -95,10 +92,10 @@ fn dropping_the_oldest_and_taking_it_is_one_or_the_other() {
         .unwrap();
         send(&sender, 1);
         let thread = thread::spawn(move || {
-            let _ = sender.send(&2_u64.to_ne_bytes(), AT_ONCE);
-            sender.stats(None).unwrap()
+            let _ = sender.try_send(&2_u64.to_ne_bytes());
+            sender.stats().unwrap()
         });
-        let got = receiver.take(None).map(|message| number(&message)).unwrap();
+        let got = receiver.take().map(|message| number(&message)).unwrap();
         let stats = thread.join().unwrap();
         if cfg!(loom) && stats.reserved == 2 {
             assert_eq!(got == 2, stats.dropped == 1);

@@ -12,11 +12,14 @@ use super::{
     copy::copy,
     core::{Core, Frame},
     handles::Handles,
-    limit::Limit,
     watch::{For, Watch},
 };
-use crate::sync::Arc;
-use std::{fmt, ops::Deref, time::Duration};
+use crate::sync::{Arc, Deadline};
+use std::{
+    fmt,
+    ops::Deref,
+    time::{Duration, Instant},
+};
 
 /// Messages that [`Receiver::take_burst`] takes at a time.
 const BURST: usize = 64;
@@ -44,145 +47,269 @@ impl Receiver {
         Receiver { handles }
     }
 
-    /// Copies the next message into `buffer`, without waiting.
+    /// Copies the next message into `buffer`, waiting for one if the queue is empty.
     ///
     /// # Errors
-    /// - [`Empty`](RecvError::Empty), also while the next message is still being filled.
-    /// - [`Closed`](RecvError::Closed).
-    /// - [`TooSmall`](RecvError::TooSmall).
-    /// - [`TimedOut`](RecvError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that
-    ///   thread was preempted.
-    #[inline]
-    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv(buffer, Some(Duration::ZERO))
-    }
-
-    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: forever).
-    ///
-    /// # Errors
-    /// - [`TimedOut`](RecvError::TimedOut).
-    /// - [`Closed`](RecvError::Closed) once the queue is empty.
+    /// - [`Closed`](RecvError::Closed) once the queue is closed and empty.
     /// - [`TooSmall`](RecvError::TooSmall) if the message is longer than `buffer`. It stays in the queue for another receiver,
     ///   or for this one with a larger buffer.
     ///
     /// ```
     /// use forebay::queue::RecvError;
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send(b"hello", None).unwrap();
+    /// sender.send("hello").unwrap();
     /// let mut buffer = vec![0; 2];
-    /// let Err(RecvError::TooSmall { needed }) = receiver.recv(&mut buffer, None) else { panic!() };
+    /// let Err(RecvError::TooSmall { needed }) = receiver.recv(&mut buffer) else { panic!() };
     /// buffer.resize(needed, 0);
-    /// assert_eq!(receiver.recv(&mut buffer, None).unwrap().len, 5);
+    /// assert_eq!(receiver.recv(&mut buffer).unwrap().len, 5);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn recv(&self, buffer: &mut [u8], limit: Option<Duration>) -> Result<Received, RecvError> {
-        self.next(buffer.len(), &Limit::new(limit))
-            .map(|message| message.copy_to(buffer))
-            .map_err(|no| RecvError::from_no(no, limit != Some(Duration::ZERO)))
+    pub fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::never())
     }
 
-    /// Copies the next message that fits into `buffer`, waiting for up to `limit`. While the next message is longer, it waits
-    /// until another receiver has taken that one.
+    /// Like [`recv`](Receiver::recv), without waiting for a message.
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), and [`Closed`](RecvError::Closed) once the queue is empty.
+    /// - [`Empty`](RecvError::Empty), also while the next message is still being filled.
+    /// - [`Closed`](RecvError::Closed), [`TooSmall`](RecvError::TooSmall).
+    /// - [`TimedOut`](RecvError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that
+    ///   thread was preempted.
+    #[inline]
+    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::now())
+    }
+
+    /// Like [`recv`](Receiver::recv), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline]
+    pub fn recv_timeout(
+        &self,
+        buffer: &mut [u8],
+        timeout: Duration,
+    ) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::after(timeout))
+    }
+
+    /// Like [`recv`](Receiver::recv), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline]
+    pub fn recv_deadline(
+        &self,
+        buffer: &mut [u8],
+        deadline: Instant,
+    ) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn recv_until(&self, buffer: &mut [u8], deadline: &Deadline) -> Result<Received, RecvError> {
+        let message = self.next(buffer.len(), deadline)?;
+        Ok(message.copy_to(buffer))
+    }
+
+    /// Copies the next message that fits into `buffer`, and waits for one. While the next message is longer, it waits until
+    /// another receiver has taken that one.
+    ///
+    /// # Errors
+    /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send(b"a long one", None).unwrap();
-    /// sender.send(b"short", None).unwrap();
+    /// sender.send("a long one").unwrap();
+    /// sender.send("short").unwrap();
     /// let modest = receiver.clone();
-    /// let thread = std::thread::spawn(move || modest.recv_fitting(&mut [0; 5], None));
-    /// assert_eq!(receiver.recv(&mut [0; 10], None).unwrap().sequence, 0);
+    /// let thread = std::thread::spawn(move || modest.recv_fitting(&mut [0; 5]));
+    /// assert_eq!(receiver.recv(&mut [0; 10]).unwrap().sequence, 0);
     /// assert_eq!(thread.join().unwrap().unwrap().sequence, 1);
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn recv_fitting(
+    pub fn recv_fitting(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_fitting_until(buffer, &Deadline::never())
+    }
+
+    /// Like [`recv_fitting`](Receiver::recv_fitting), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `recv_fitting`, and [`TimedOut`](RecvError::TimedOut).
+    pub fn recv_fitting_timeout(
         &self,
         buffer: &mut [u8],
-        limit: Option<Duration>,
+        timeout: Duration,
     ) -> Result<Received, RecvError> {
-        let limit = Limit::new(limit);
+        self.recv_fitting_until(buffer, &Deadline::after(timeout))
+    }
+
+    fn recv_fitting_until(
+        &self,
+        buffer: &mut [u8],
+        deadline: &Deadline,
+    ) -> Result<Received, RecvError> {
         loop {
-            let no = match self.next(buffer.len(), &limit) {
-                Ok(message) => return Ok(message.copy_to(buffer)),
-                Err(no) => RecvError::from_no(no, true),
-            };
-            if !matches!(no, RecvError::TooSmall { .. }) {
-                return Err(no);
+            match self.recv_until(buffer, deadline) {
+                Err(RecvError::TooSmall { .. }) if deadline.is_over() => {
+                    return Err(RecvError::TimedOut);
+                }
+                Err(RecvError::TooSmall { .. }) => (self.handles.core)
+                    .let_others_take(buffer.len(), deadline)
+                    .map_err(|error| RecvError::new(error, true))?,
+                answer => return answer,
             }
-            if limit.is_over() {
-                return Err(RecvError::TimedOut);
-            }
-            (self.handles.core.let_others_take(buffer.len(), &limit))
-                .map_err(|no| RecvError::from_no(no, true))?;
         }
     }
 
-    /// Takes the next message without copying it and without waiting.
+    /// Takes the next message without copying it, waiting for one if the queue is empty.
     ///
     /// # Errors
-    /// Like [`try_recv`](Receiver::try_recv), but never `TooSmall`.
-    pub fn try_take(&self) -> Result<Message<'_>, RecvError> {
-        self.take(Some(Duration::ZERO))
-    }
-
-    /// Takes the next message without copying it, waiting for one for up to `limit` (`None`: forever).
-    ///
-    /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), and [`Closed`](RecvError::Closed) once the queue is empty.
+    /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send(b"hello", None).unwrap();
-    /// let message = receiver.take(None).unwrap();
+    /// sender.send("hello").unwrap();
+    /// let message = receiver.take().unwrap();
     /// assert_eq!((&*message, message.sequence()), (&b"hello"[..], 0));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn take(&self, limit: Option<Duration>) -> Result<Message<'_>, RecvError> {
-        self.next(usize::MAX, &Limit::new(limit))
-            .map_err(|no| RecvError::from_no(no, limit != Some(Duration::ZERO)))
+    pub fn take(&self) -> Result<Message<'_>, RecvError> {
+        self.next(usize::MAX, &Deadline::never())
     }
 
-    /// Takes up to `most` messages without copying them, in order. It waits for the first one for up to `limit`, and then adds
-    /// those that are already there. The lock is taken once for up to 64 messages.
+    /// Like [`take`](Receiver::take), without waiting for a message.
     ///
     /// # Errors
-    /// Like [`take`](Receiver::take).
+    /// Those of [`try_recv`](Receiver::try_recv), but never `TooSmall`.
+    #[inline]
+    pub fn try_take(&self) -> Result<Message<'_>, RecvError> {
+        self.next(usize::MAX, &Deadline::now())
+    }
+
+    /// Like [`take`](Receiver::take), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline]
+    pub fn take_timeout(&self, timeout: Duration) -> Result<Message<'_>, RecvError> {
+        self.next(usize::MAX, &Deadline::after(timeout))
+    }
+
+    /// Like [`take`](Receiver::take), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline]
+    pub fn take_deadline(&self, deadline: Instant) -> Result<Message<'_>, RecvError> {
+        self.next(usize::MAX, &Deadline::at(deadline))
+    }
+
+    /// [Takes](Receiver::take) one message after another until the queue is closed and empty (or `Broken`).
+    ///
+    /// A message keeps its room until it is dropped. Drop each one soon: a caller that collects them waits forever once they
+    /// fill the queue.
+    ///
+    /// ```
+    /// let (sender, receiver) = forebay::queue::queue(4096)?;
+    /// std::thread::spawn(move || ["a", "bc"].map(|text| sender.send(text))); // then drops the sender
+    /// let mut bytes = 0;
+    /// for message in &receiver {
+    ///     bytes += message.len();
+    /// }
+    /// assert_eq!(bytes, 3);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn iter(&self) -> Iter<'_> {
+        Iter {
+            receiver: self,
+            waits: true,
+        }
+    }
+
+    /// [Takes](Receiver::try_take) one message after another until none is there.
+    ///
+    /// ```
+    /// let (sender, receiver) = forebay::queue::queue(4096)?;
+    /// sender.send("a").unwrap();
+    /// assert_eq!(receiver.try_iter().count(), 1);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn try_iter(&self) -> Iter<'_> {
+        Iter {
+            receiver: self,
+            waits: false,
+        }
+    }
+
+    /// Takes up to `max` messages without copying them, in order. It waits for the first one, and then adds those that are
+    /// already there. The lock is taken once for up to 64 messages.
+    ///
+    /// # Errors
+    /// Those of [`take`](Receiver::take).
     ///
     /// # Panics
-    /// If `most` is 0.
+    /// If `max` is 0.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
     /// for number in 0..5_u8 {
-    ///     sender.send(&[number], None).unwrap();
+    ///     sender.send([number]).unwrap();
     /// }
-    /// let burst = receiver.take_burst(3, None).unwrap();
+    /// let burst = receiver.take_burst(3).unwrap();
     /// assert!(burst.iter().eq([(0, &[0][..]), (1, &[1]), (2, &[2])]));
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn take_burst(&self, most: usize, limit: Option<Duration>) -> Result<Burst<'_>, RecvError> {
-        assert!(most > 0, "a burst of no messages");
+    pub fn take_burst(&self, max: usize) -> Result<Burst<'_>, RecvError> {
+        self.take_burst_until(max, Deadline::never())
+    }
+
+    /// Like [`take_burst`](Receiver::take_burst), without waiting for a message.
+    ///
+    /// # Errors
+    /// Those of [`try_take`](Receiver::try_take).
+    ///
+    /// # Panics
+    /// If `max` is 0.
+    pub fn try_take_burst(&self, max: usize) -> Result<Burst<'_>, RecvError> {
+        self.take_burst_until(max, Deadline::now())
+    }
+
+    /// Like [`take_burst`](Receiver::take_burst), but waits for the first message for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`take_timeout`](Receiver::take_timeout).
+    ///
+    /// # Panics
+    /// If `max` is 0.
+    pub fn take_burst_timeout(
+        &self,
+        max: usize,
+        timeout: Duration,
+    ) -> Result<Burst<'_>, RecvError> {
+        self.take_burst_until(max, Deadline::after(timeout))
+    }
+
+    fn take_burst_until(&self, max: usize, mut deadline: Deadline) -> Result<Burst<'_>, RecvError> {
+        assert!(max > 0, "a burst of no messages");
         let core = &self.handles.core;
         let mut burst = Burst {
             core,
-            frames: Vec::with_capacity(most.min(BURST)),
+            frames: Vec::with_capacity(max.min(BURST)),
         };
-        let mut limit_now = Limit::new(limit);
         loop {
             let frames = &mut burst.frames;
             // Only as many as need no allocation, which would happen under a lock.
-            let some = frames.capacity().min(most) - frames.len();
-            match core.take_within(some, usize::MAX, &limit_now, |frame| frames.push(frame)) {
-                Err(no) if frames.is_empty() => {
-                    return Err(RecvError::from_no(no, limit != Some(Duration::ZERO)));
+            let some = frames.capacity().min(max) - frames.len();
+            match core.take_within(some, usize::MAX, &deadline, |frame| frames.push(frame)) {
+                Err(error) if frames.is_empty() => {
+                    return Err(RecvError::new(error, deadline.may_wait()));
                 }
-                Ok(()) if frames.len() == frames.capacity() && frames.len() < most => {
+                Ok(()) if frames.len() == frames.capacity() && frames.len() < max => {
                     frames.reserve(frames.len());
-                    limit_now = Limit::new(Some(Duration::ZERO)); // only messages that are already there
+                    deadline = Deadline::now(); // only messages that are already there
                 }
                 _ => return Ok(burst),
             }
@@ -190,13 +317,15 @@ impl Receiver {
     }
 
     #[inline]
-    fn next(&self, fits: usize, limit: &Limit) -> super::core::Answer<Message<'_>> {
+    fn next(&self, fits: usize, deadline: &Deadline) -> Result<Message<'_>, RecvError> {
         let core = &self.handles.core;
-        let frame = core.take_one(fits, limit)?;
-        Ok(Message {
-            core,
-            frame: Some(frame),
-        })
+        match core.take_one(fits, deadline) {
+            Ok(frame) => Ok(Message {
+                core,
+                frame: Some(frame),
+            }),
+            Err(error) => Err(RecvError::new(error, deadline.may_wait())),
+        }
     }
 
     /// Returns a descriptor for poll loops that wait for a message, or for the end.
@@ -225,15 +354,22 @@ impl Receiver {
         self.handles.core.capacity()
     }
 
-    /// The counts of the queue so far. Waits for the queue's locks for up to `limit` (`None`: forever), and stops senders and
-    /// receivers while it walks over the messages.
+    /// The counts of the queue so far. Waits for the queue's locks, and stops senders and receivers while it walks over the
+    /// messages.
     ///
     /// # Errors
-    /// Never in a queue of one process. Between processes, [`Held`](StatsError::Held) while a stopped process holds a lock, and
-    /// [`Broken`](StatsError::Broken).
-    pub fn stats(&self, limit: Option<Duration>) -> Result<Stats, StatsError> {
-        let stats = self.handles.core.stats(&Limit::new(limit));
-        stats.map_err(StatsError::from_no)
+    /// Never in a queue of one process. Between processes, [`Broken`](StatsError::Broken).
+    pub fn stats(&self) -> Result<Stats, StatsError> {
+        Ok(self.handles.core.stats(&Deadline::never())?)
+    }
+
+    /// Like [`stats`](Receiver::stats), but waits for up to `timeout`, which matters between processes: a stopped one may hold a
+    /// lock.
+    ///
+    /// # Errors
+    /// Those of `stats`, and [`Held`](StatsError::Held).
+    pub fn stats_timeout(&self, timeout: Duration) -> Result<Stats, StatsError> {
+        Ok(self.handles.core.stats(&Deadline::after(timeout))?)
     }
 }
 
@@ -255,6 +391,32 @@ impl fmt::Debug for Receiver {
         f.debug_struct("Receiver")
             .field("capacity_bytes", &self.capacity_bytes())
             .finish_non_exhaustive()
+    }
+}
+
+impl<'a> IntoIterator for &'a Receiver {
+    type Item = Message<'a>;
+    type IntoIter = Iter<'a>;
+    /// [`Receiver::iter`].
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// The messages of a queue, one after another: [`Receiver::iter`], [`Receiver::try_iter`].
+#[derive(Debug)]
+pub struct Iter<'a> {
+    receiver: &'a Receiver,
+    waits: bool,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Message<'a>;
+    fn next(&mut self) -> Option<Message<'a>> {
+        match self.waits {
+            true => self.receiver.take().ok(),
+            false => self.receiver.try_take().ok(),
+        }
     }
 }
 
@@ -301,6 +463,12 @@ impl Deref for Message<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         self.core.read(self.frame())
+    }
+}
+
+impl AsRef<[u8]> for Message<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 

@@ -22,12 +22,43 @@
 use super::{
     core::{Answer, Core, Frame, add_one},
     frame::{self, Kind, span},
-    limit::Limit,
 };
 use crate::sync::{
+    Deadline,
     atomic::Ordering::{Acquire, Relaxed, Release},
     planted,
 };
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+/// The time at which something was last done.
+#[derive(Debug)]
+pub(super) struct LastTime(Mutex<Instant>);
+
+impl Default for LastTime {
+    fn default() -> LastTime {
+        LastTime(Mutex::new(Instant::now()))
+    }
+}
+
+impl LastTime {
+    /// Whether that time is more than `time` ago. If so, sets it to now. Of several threads, only one gets true.
+    pub(super) fn is_over_a(&self, time: Duration) -> bool {
+        if cfg!(loom) {
+            return true; // a model has no clock
+        }
+        let Ok(mut last) = self.0.try_lock() else {
+            return false;
+        };
+        let is_over = last.elapsed() >= time;
+        if is_over {
+            *last = Instant::now();
+        }
+        is_over
+    }
+}
 
 impl Core {
     /// Completes what the last holder of the tail's lock began. Under that lock.
@@ -47,9 +78,9 @@ impl Core {
 
     /// Completes what the last holder of the head's lock began. Under that lock.
     #[cold]
-    pub(super) fn mend_head(&self, limit: &Limit) -> Answer<()> {
+    pub(super) fn mend_head(&self, deadline: &Deadline) -> Answer<()> {
         let head = &self.control.head;
-        let _tail = self.hold_tail(limit)?;
+        let _tail = self.hold_tail(deadline)?;
         // Relaxed: LOCK, or INHERIT.
         let (free, end) = (
             self.control.tail.free.load(Relaxed),
@@ -101,11 +132,11 @@ impl Core {
         &self,
         most: usize,
         fits: usize,
-        limit: &Limit,
+        deadline: &Deadline,
         each: &mut dyn FnMut(Frame),
     ) -> Answer<usize> {
         let (head, tail) = (&self.control.head, &self.control.tail);
-        let _tail = self.hold_tail(limit)?;
+        let _tail = self.hold_tail(deadline)?;
         let mut taken = 0;
         // Relaxed: LOCK, both.
         let (free, beyond) = (tail.free.load(Relaxed), head.position.load(Relaxed));
@@ -135,12 +166,12 @@ impl Core {
 
     /// Finds the frames of dead owners: those being filled become Torn, those being read become Returned or Abandoned.
     #[cold]
-    pub(super) fn bury(&self, limit: &Limit) -> Answer<()> {
+    pub(super) fn bury(&self, deadline: &Deadline) -> Answer<()> {
         let (head, tail) = (&self.control.head, &self.control.tail);
         let mut found = false;
         {
-            let _head = self.hold_head(limit)?;
-            let _tail = self.hold_tail(limit)?;
+            let _head = self.hold_head(deadline)?;
+            let _tail = self.hold_tail(deadline)?;
             let mut alive = None;
             // Relaxed: LOCK, both.
             let (free, end) = (tail.free.load(Relaxed), tail.position.load(Relaxed));

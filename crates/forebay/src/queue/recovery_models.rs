@@ -7,17 +7,15 @@
 use super::{
     core::{Core, TryError},
     frame::span,
-    limit::{HASTY, Limit},
     peers::{Peers, modelled::be},
 };
 use crate::{
     memory::MapConfig,
-    sync::{Arc, model_of, mortal::dies, thread},
+    sync::{Arc, Deadline, model_of, mortal::dies, thread},
 };
 use std::{
     cell::Cell,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
-    time::Duration,
 };
 
 /// A received message: its number, its byte, and whether it is marked as redelivered.
@@ -35,8 +33,8 @@ fn core(redelivers: bool) -> Arc<Core> {
     Arc::new(core)
 }
 
-fn at_once() -> Limit {
-    Limit::new(Some(Duration::ZERO))
+fn at_once() -> Deadline {
+    Deadline::now()
 }
 
 fn tell_of_death(core: &Core, number: u32) {
@@ -229,7 +227,7 @@ fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
             let _ = take(core, |_| ());
         });
         let mut got = Vec::new();
-        let hasty = Limit::new(Some(HASTY));
+        let hasty = Deadline::not_even_for_locks();
         let mut taken = None;
         match core.take(1, 1, &hasty, |frame| taken = Some(frame)) {
             Ok(()) => {

@@ -12,14 +12,13 @@ use super::{
     copy::copy,
     core::Frame,
     handles::Handles,
-    limit::Limit,
     watch::{For, Watch},
 };
-use crate::sync::Arc;
+use crate::sync::{Arc, Deadline};
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Sends messages into a queue. It can be cloned, or shared by threads.
@@ -34,7 +33,25 @@ impl Sender {
         Sender { handles }
     }
 
-    /// Sends a copy of `message`, without waiting.
+    /// Sends a copy of `message`. If the queue is full, waits for room, unless the policy is not to wait.
+    ///
+    /// # Errors
+    /// - [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
+    /// - [`Full`](SendError::Full) if the policy is to refuse.
+    ///
+    /// ```
+    /// let (sender, receiver) = forebay::queue::queue(4096)?;
+    /// sender.send("text").unwrap();
+    /// sender.send([1, 2]).unwrap();
+    /// assert_eq!(receiver.iter().take(2).map(|message| message.len()).sum::<usize>(), 6);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn send(&self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::never())
+    }
+
+    /// Sends a copy of `message`, without waiting for room.
     ///
     /// # Errors
     /// - [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
@@ -44,36 +61,56 @@ impl Sender {
     /// ```
     /// use forebay::queue::SendError;
     /// let (sender, receiver) = forebay::queue::queue(1)?; // a page of 4096 bytes, on most machines
-    /// sender.try_send(&vec![7; sender.largest()]).unwrap();
-    /// assert_eq!(sender.try_send(b"x"), Err(SendError::Full));
+    /// sender.try_send(vec![7; sender.largest()]).unwrap();
+    /// assert_eq!(sender.try_send("x"), Err(SendError::Full));
     /// drop(receiver);
-    /// assert_eq!(sender.try_send(b"x"), Err(SendError::Closed));
+    /// assert_eq!(sender.try_send("x"), Err(SendError::Closed));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.send(message, Some(Duration::ZERO))
+    pub fn try_send(&self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::now())
     }
 
-    /// Sends a copy of `message`. If the queue's policy is to wait, it waits for room for up to `limit` (`None`: forever).
+    /// Like [`send`](Sender::send), but waits for up to `timeout`.
     ///
     /// # Errors
-    /// [`TimedOut`](SendError::TimedOut), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong), and
-    /// [`Full`](SendError::Full) if the policy is to refuse.
+    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
     ///
     /// ```
     /// use forebay::queue::SendError;
     /// use std::time::Duration;
     /// let (sender, _receiver) = forebay::queue::queue(1)?;
-    /// let long = vec![7; sender.largest() / 2 + 1];
-    /// let limit = Some(Duration::from_millis(1));
-    /// assert_eq!(sender.send(&long, limit), Ok(()));
-    /// assert_eq!(sender.send(&long, limit), Err(SendError::TimedOut));
+    /// sender.send(vec![7; sender.largest()]).unwrap();
+    /// let timeout = Duration::from_millis(1);
+    /// assert_eq!(sender.send_timeout("x", timeout), Err(SendError::TimedOut));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn send(&self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
-        let mut reserved = self.reserve(message.len(), limit)?;
+    pub fn send_timeout(
+        &self,
+        message: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::after(timeout))
+    }
+
+    /// Like [`send`](Sender::send), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
+    #[inline]
+    pub fn send_deadline(
+        &self,
+        message: impl AsRef<[u8]>,
+        deadline: Instant,
+    ) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn send_until(&self, message: &[u8], deadline: &Deadline) -> Result<(), SendError> {
+        let mut reserved = self.reserve_until(message.len(), deadline)?;
         copy(message, &mut reserved);
         reserved.commit();
         Ok(())
@@ -90,7 +127,7 @@ impl Sender {
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
     /// assert_eq!(sender.try_send_burst(&["a", "bc", ""]), Ok(3));
-    /// assert!(receiver.take_burst(8, None).unwrap().iter().map(|(_, message)| message.len()).eq([1, 2, 0]));
+    /// assert!(receiver.take_burst(8).unwrap().iter().map(|(_, message)| message.len()).eq([1, 2, 0]));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn try_send_burst(&self, messages: &[impl AsRef<[u8]>]) -> Result<usize, SendError> {
@@ -105,9 +142,9 @@ impl Sender {
             core, when_full, ..
         } = &*self.handles;
         let mut frames = Vec::with_capacity(messages.len());
-        let limit = Limit::new(Some(Duration::ZERO));
+        let limit = Deadline::now();
         core.reserve_within(lens, *when_full, &limit, |frame| frames.push(frame))
-            .map_err(|no| SendError::from_no(no, false))?;
+            .map_err(|error| SendError::new(error, false))?;
         let sent = frames.len();
         for (mut frame, message) in frames.into_iter().zip(messages) {
             copy(message, core.fill(&mut frame));
@@ -117,46 +154,80 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Reserves room for a message of `len` bytes in the queue's memory, without waiting.
-    ///
-    /// # Errors
-    /// Like [`try_send`](Sender::try_send).
-    pub fn try_reserve(&self, len: usize) -> Result<Reserved<'_>, SendError> {
-        self.reserve(len, Some(Duration::ZERO))
-    }
-
-    /// Reserves room for a message of `len` bytes in the queue's memory, waiting for up to `limit`.
+    /// Reserves room for a message of `len` bytes in the queue's memory, to be filled in place. Waits like
+    /// [`send`](Sender::send).
     ///
     /// Receivers get messages in the order of reservations, so they wait for this one until it is committed or dropped.
     ///
     /// # Errors
-    /// Like [`send`](Sender::send).
+    /// Those of `send`.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// let mut reserved = sender.reserve(3, None).unwrap();
+    /// let mut reserved = sender.reserve(3).unwrap();
     /// reserved.copy_from_slice(b"abc");
-    /// drop(sender.reserve(1000, None).unwrap()); // aborted
+    /// drop(sender.reserve(1000).unwrap()); // aborted
     /// reserved.commit();
-    /// assert_eq!(&*receiver.take(None).unwrap(), b"abc");
-    /// assert_eq!(receiver.stats(None).unwrap().queued, 1); // no receiver has passed over the other one yet
+    /// assert_eq!(&*receiver.take().unwrap(), b"abc");
+    /// assert_eq!(receiver.stats().unwrap().queued, 1); // no receiver has passed over the other one yet
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn reserve(&self, len: usize, limit: Option<Duration>) -> Result<Reserved<'_>, SendError> {
+    pub fn reserve(&self, len: usize) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, &Deadline::never())
+    }
+
+    /// Like [`reserve`](Sender::reserve), without waiting for room.
+    ///
+    /// # Errors
+    /// Those of [`try_send`](Sender::try_send).
+    #[inline]
+    pub fn try_reserve(&self, len: usize) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, &Deadline::now())
+    }
+
+    /// Like [`reserve`](Sender::reserve), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`send_timeout`](Sender::send_timeout).
+    #[inline]
+    pub fn reserve_timeout(
+        &self,
+        len: usize,
+        timeout: Duration,
+    ) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, &Deadline::after(timeout))
+    }
+
+    /// Like [`reserve`](Sender::reserve), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of [`send_deadline`](Sender::send_deadline).
+    #[inline]
+    pub fn reserve_deadline(
+        &self,
+        len: usize,
+        deadline: Instant,
+    ) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, &Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn reserve_until(&self, len: usize, deadline: &Deadline) -> Result<Reserved<'_>, SendError> {
         self.check(len)?;
         let Handles {
             core, when_full, ..
         } = &*self.handles;
-        let frame = core
-            .reserve_one(len, *when_full, &Limit::new(limit))
-            .map_err(|no| {
-                SendError::from_no(no, limit != Some(Duration::ZERO) && when_full.waits())
-            })?;
-        Ok(Reserved {
-            sender: self,
-            frame: Some(frame),
-        })
+        match core.reserve_one(len, *when_full, deadline) {
+            Ok(frame) => Ok(Reserved {
+                sender: self,
+                frame: Some(frame),
+            }),
+            Err(error) => Err(SendError::new(
+                error,
+                deadline.may_wait() && when_full.waits(),
+            )),
+        }
     }
 
     fn check(&self, len: usize) -> Result<(), SendError> {
@@ -193,15 +264,22 @@ impl Sender {
         self.handles.core.capacity()
     }
 
-    /// The counts of the queue so far. Waits for the queue's locks for up to `limit` (`None`: forever), and stops senders and
-    /// receivers while it walks over the messages.
+    /// The counts of the queue so far. Waits for the queue's locks, and stops senders and receivers while it walks over the
+    /// messages.
     ///
     /// # Errors
-    /// Never in a queue of one process. Between processes, [`Held`](StatsError::Held) while a stopped process holds a lock, and
-    /// [`Broken`](StatsError::Broken).
-    pub fn stats(&self, limit: Option<Duration>) -> Result<Stats, StatsError> {
-        let stats = self.handles.core.stats(&Limit::new(limit));
-        stats.map_err(StatsError::from_no)
+    /// Never in a queue of one process. Between processes, [`Broken`](StatsError::Broken).
+    pub fn stats(&self) -> Result<Stats, StatsError> {
+        Ok(self.handles.core.stats(&Deadline::never())?)
+    }
+
+    /// Like [`stats`](Sender::stats), but waits for up to `timeout`, which matters between processes: a stopped one may hold a
+    /// lock.
+    ///
+    /// # Errors
+    /// Those of `stats`, and [`Held`](StatsError::Held).
+    pub fn stats_timeout(&self, timeout: Duration) -> Result<Stats, StatsError> {
+        Ok(self.handles.core.stats(&Deadline::after(timeout))?)
     }
 }
 

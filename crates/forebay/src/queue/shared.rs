@@ -47,19 +47,12 @@
 //! - A forgotten end keeps the process attached until it ends.
 
 use super::{
-    Receiver, Sender, WhenFull,
-    bytes::Bytes,
-    control::Control,
-    control_memory::ControlMemory,
-    core::Core,
-    handles::Handles,
-    limit::{LastTime, Limit},
-    peers::Peers,
-    watch::Watchers,
+    Receiver, Sender, WhenFull, bytes::Bytes, control::Control, control_memory::ControlMemory,
+    core::Core, handles::Handles, peers::Peers, recover::LastTime, watch::Watchers,
 };
 use crate::{
     Error, Result, memory,
-    sync::Arc,
+    sync::{Arc, Deadline},
     sys::{self, Advice, Mapping},
 };
 use std::{
@@ -70,7 +63,6 @@ use std::{
         unix::fs::{FileExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 /// The directory of the named queues: a file system in memory.
@@ -138,9 +130,9 @@ pub struct Shared {
 /// use forebay::queue::shared::{self, SharedQueueConfig};
 /// let name = format!("doc-{}", std::process::id());
 /// let queue = shared::create(&name, &SharedQueueConfig::default())?;
-/// queue.sender().send(b"from one process", None).unwrap();
+/// queue.sender().send(b"from one process").unwrap();
 /// let other = shared::attach(&name)?; // as another process does
-/// assert_eq!(&*other.receiver().take(None).unwrap(), b"from one process");
+/// assert_eq!(&*other.receiver().take().unwrap(), b"from one process");
 /// shared::remove(&name)?;
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -339,8 +331,8 @@ impl Shared {
     /// let queue = shared::create_nameless(&SharedQueueConfig::default())?;
     /// let descriptor = queue.descriptor().try_clone_to_owned().unwrap(); // as if sent to another process
     /// let other = Shared::from_descriptor(descriptor)?;
-    /// other.sender().send(b"back", None).unwrap();
-    /// assert_eq!(queue.receiver().take(None).unwrap().len(), 4);
+    /// other.sender().send(b"back").unwrap();
+    /// assert_eq!(queue.receiver().take().unwrap().len(), 4);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn from_descriptor(descriptor: OwnedFd) -> Result<Shared> {
@@ -380,7 +372,7 @@ impl Shared {
             room_watchers: Watchers::default(),
         };
         // Messages of the dead are delivered first. If a lock is not available, they are found later.
-        let _ = core.bury(&Limit::new(Some(Duration::ZERO)));
+        let _ = core.bury(&Deadline::now());
         let handles = Arc::new(Handles::shared(core, preamble.when_full));
         Ok(Shared { handles, file })
     }

@@ -3,11 +3,10 @@
 use super::{
     core::Core,
     frame::{Kind, span},
-    limit::Limit,
     shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, remove},
     *,
 };
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::{Deadline, atomic::Ordering::Relaxed};
 use std::{
     fs,
     io::ErrorKind,
@@ -16,9 +15,9 @@ use std::{
     time::Duration,
 };
 
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const SOON: Duration = Duration::from_millis(1);
 /// Longer than it takes until the dead are found.
-const LATER: Option<Duration> = Some(Duration::from_secs(10));
+const LATER: Duration = Duration::from_secs(10);
 
 fn page(after_death: AfterDeath) -> Shared {
     create_nameless(&SharedQueueConfig {
@@ -48,14 +47,14 @@ fn what_a_dead_sender_was_filling_is_passed_over_and_counted() {
     let queue = page(AfterDeath::Redeliver);
     dies_after(&queue, |peer| {
         let sender = peer.sender();
-        sender.send(b"whole", None).unwrap();
-        mem::forget(sender.reserve(100, None).unwrap());
+        sender.send(b"whole").unwrap();
+        mem::forget(sender.reserve(100).unwrap());
     });
-    queue.sender().send(b"second", None).unwrap();
+    queue.sender().send(b"second").unwrap();
     let receiver = queue.receiver();
-    assert_eq!(&*receiver.take(LATER).unwrap(), b"whole");
-    assert_eq!(&*receiver.take(LATER).unwrap(), b"second");
-    let stats = receiver.stats(None).unwrap();
+    assert_eq!(&*receiver.take_timeout(LATER).unwrap(), b"whole");
+    assert_eq!(&*receiver.take_timeout(LATER).unwrap(), b"second");
+    let stats = receiver.stats().unwrap();
     assert_eq!((stats.reserved, stats.received, stats.torn), (3, 2, 1));
 }
 
@@ -63,17 +62,15 @@ fn what_a_dead_sender_was_filling_is_passed_over_and_counted() {
 fn what_a_dead_receiver_held_is_given_to_another_one_and_marked() {
     let queue = page(AfterDeath::Redeliver);
     let (sender, receiver) = (queue.sender(), queue.receiver());
-    sender.send(b"first", None).unwrap();
-    sender.send(b"second", None).unwrap();
-    dies_after(&queue, |peer| {
-        mem::forget(peer.receiver().take(None).unwrap())
-    });
-    assert_eq!(&*receiver.take(LATER).unwrap(), b"second");
-    let again = receiver.take(LATER).unwrap();
+    sender.send(b"first").unwrap();
+    sender.send(b"second").unwrap();
+    dies_after(&queue, |peer| mem::forget(peer.receiver().take().unwrap()));
+    assert_eq!(&*receiver.take_timeout(LATER).unwrap(), b"second");
+    let again = receiver.take_timeout(LATER).unwrap();
     assert_eq!((&*again, again.is_redelivered()), (&b"first"[..], true));
     drop(again);
-    assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
-    let stats = receiver.stats(None).unwrap();
+    assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::TimedOut));
+    let stats = receiver.stats().unwrap();
     assert_eq!(
         (stats.received, stats.redelivered, stats.abandoned),
         (2, 1, 0)
@@ -83,14 +80,12 @@ fn what_a_dead_receiver_held_is_given_to_another_one_and_marked() {
 #[test]
 fn what_a_dead_receiver_held_comes_again_also_before_the_end() {
     let queue = page(AfterDeath::Redeliver);
-    queue.sender().send(b"last", None).unwrap();
+    queue.sender().send(b"last").unwrap();
     queue.sender().close();
-    dies_after(&queue, |peer| {
-        mem::forget(peer.receiver().take(None).unwrap())
-    });
+    dies_after(&queue, |peer| mem::forget(peer.receiver().take().unwrap()));
     let receiver = queue.receiver();
     assert!(receiver.try_take().unwrap().is_redelivered());
-    assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+    assert_eq!(receiver.take().err(), Some(RecvError::Closed));
 }
 
 #[test]
@@ -98,12 +93,10 @@ fn what_a_dead_receiver_held_is_counted_where_that_was_chosen_and_its_room_comes
     let queue = page(AfterDeath::Abandon);
     let sender = queue.sender();
     let most = vec![0; sender.largest()];
-    sender.send(&most, None).unwrap();
-    dies_after(&queue, |peer| {
-        mem::forget(peer.receiver().take(None).unwrap())
-    });
-    sender.send(&most, LATER).unwrap();
-    let stats = sender.stats(None).unwrap();
+    sender.send(&most).unwrap();
+    dies_after(&queue, |peer| mem::forget(peer.receiver().take().unwrap()));
+    sender.send_timeout(&most, LATER).unwrap();
+    let stats = sender.stats().unwrap();
     assert_eq!((stats.received, stats.abandoned, stats.queued), (1, 1, 1));
 }
 
@@ -111,7 +104,7 @@ fn what_a_dead_receiver_held_is_counted_where_that_was_chosen_and_its_room_comes
 fn locks_of_the_dead_are_taken_over() {
     let queue = page(AfterDeath::Redeliver);
     dies_after(&queue, |peer| {
-        let forever = Limit::new(None);
+        let forever = Deadline::never();
         mem::forget(core(peer).hold_head(&forever).unwrap());
         mem::forget(core(peer).hold_tail(&forever).unwrap());
         assert!(
@@ -124,16 +117,16 @@ fn locks_of_the_dead_are_taken_over() {
     });
     let (sender, receiver) = (queue.sender(), queue.receiver());
     sender.try_send(&vec![1; sender.largest()]).unwrap();
-    assert_eq!(sender.send(b"", SOON), Err(SendError::TimedOut));
+    assert_eq!(sender.send_timeout(b"", SOON), Err(SendError::TimedOut));
     receiver.try_take().unwrap();
-    sender.send(b"", LATER).unwrap();
+    sender.send_timeout(b"", LATER).unwrap();
 }
 
 #[test]
 fn a_living_holder_of_a_lock_costs_a_time_limit_and_nothing_else() {
     let queue = page(AfterDeath::Redeliver);
     let stopped = other(&queue);
-    let held = core(&stopped).hold_tail(&Limit::new(None)).unwrap();
+    let held = core(&stopped).hold_tail(&Deadline::never()).unwrap();
     let sender = queue.sender();
     assert_eq!(sender.try_send(b"x"), Err(SendError::TimedOut));
     drop(held);
@@ -143,27 +136,27 @@ fn a_living_holder_of_a_lock_costs_a_time_limit_and_nothing_else() {
 #[test]
 fn a_reservation_that_was_not_counted_is() {
     let queue = page(AfterDeath::Redeliver);
-    queue.sender().send(b"0", None).unwrap();
+    queue.sender().send(b"0").unwrap();
     dies_after(&queue, |peer| {
-        mem::forget(peer.sender().reserve(1, None).unwrap());
+        mem::forget(peer.sender().reserve(1).unwrap());
         let tail = &core(peer).control.tail;
-        mem::forget(core(peer).hold_tail(&Limit::new(None)).unwrap());
+        mem::forget(core(peer).hold_tail(&Deadline::never()).unwrap());
         tail.next.fetch_sub(1, Relaxed); // as if killed before the store
     });
-    queue.sender().send(b"2", LATER).unwrap();
+    queue.sender().send_timeout(b"2", LATER).unwrap();
     let receiver = queue.receiver();
-    assert_eq!(receiver.take(LATER).unwrap().sequence(), 0);
-    assert_eq!(receiver.take(LATER).unwrap().sequence(), 2);
+    assert_eq!(receiver.take_timeout(LATER).unwrap().sequence(), 0);
+    assert_eq!(receiver.take_timeout(LATER).unwrap().sequence(), 2);
 }
 
 /// A receiver takes the message at the head and dies after `stores` of the three stores that taking needs.
 fn dies_taking(stores: u32) {
     let queue = page(AfterDeath::Redeliver);
-    queue.sender().send(b"0", None).unwrap();
-    queue.sender().send(b"1", None).unwrap();
+    queue.sender().send(b"0").unwrap();
+    queue.sender().send(b"1").unwrap();
     dies_after(&queue, |peer| {
         let (core, head) = (core(peer), &core(peer).control.head);
-        mem::forget(core.hold_head(&Limit::new(None)).unwrap());
+        mem::forget(core.hold_head(&Deadline::never()).unwrap());
         if stores > 0 {
             let state = Kind::Taken.of_owner(core.peers.me());
             core.header(0).state.store(state, Relaxed);
@@ -177,14 +170,14 @@ fn dies_taking(stores: u32) {
     });
     let receiver = queue.receiver();
     let got = [(); 2].map(|()| {
-        let message = receiver.take(LATER).unwrap();
+        let message = receiver.take_timeout(LATER).unwrap();
         (message.sequence(), message.is_redelivered())
     });
     match stores {
         0 => assert_eq!(got, [(0, false), (1, false)]),
         _ => assert_eq!(got, [(1, false), (0, true)]),
     }
-    let stats = receiver.stats(None).unwrap();
+    let stats = receiver.stats().unwrap();
     assert_eq!((stats.received, stats.queued), (2, 0));
 }
 
@@ -200,7 +193,7 @@ fn a_name_leads_to_the_same_queue_until_it_is_removed() {
     let queue = create(&name, &config).unwrap();
     let error = create(&name, &config).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::AlreadyExists);
-    attach(&name).unwrap().sender().send(b"x", None).unwrap();
+    attach(&name).unwrap().sender().send(b"x").unwrap();
     assert_eq!(queue.receiver().try_take().unwrap().len(), 1);
     remove(&name).unwrap();
     let error = attach(&name).unwrap_err();
@@ -226,8 +219,8 @@ fn no_descriptor_no_map_and_no_name_is_left() {
     let queue = create(&name, &SharedQueueConfig::default()).unwrap();
     let other = attach(&name).unwrap();
     let (sender, receiver) = (queue.sender(), other.receiver());
-    sender.send(b"x", None).unwrap();
-    let message = receiver.take(None).unwrap();
+    sender.send(b"x").unwrap();
+    let message = receiver.take().unwrap();
     let file = fs::metadata(format!("/dev/shm/forebay.{name}")).unwrap();
     // Each attachment has a descriptor to hand over, one with its lock, one mapping of the front and two of the frames.
     assert_eq!(traces(&file), 2 * 5);
@@ -261,49 +254,49 @@ fn a_file_that_is_no_queue_is_refused() {
 fn words_that_make_no_sense_are_an_error_and_nothing_worse() {
     let queue = page(AfterDeath::Redeliver);
     let (sender, receiver) = (queue.sender(), queue.receiver());
-    sender.send(b"0123", None).unwrap();
+    sender.send(b"0123").unwrap();
     core(&queue).header(0).len.store(u32::MAX, Relaxed);
-    assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
+    assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::Broken));
     core(&queue).header(0).len.store(4, Relaxed);
     core(&queue).header(0).state.store(77, Relaxed);
-    assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
+    assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::Broken));
     core(&queue).control.tail.position.store(u64::MAX, Relaxed);
     core(&queue).control.head.known_tail.store(0, Relaxed);
-    assert_eq!(receiver.take(SOON).err(), Some(RecvError::Broken));
-    assert!(sender.send(b"0123", SOON).is_err());
+    assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::Broken));
+    assert!(sender.send_timeout(b"0123", SOON).is_err());
 }
 
 #[test]
 fn a_lock_of_the_dead_that_could_not_be_mended_in_time_is_mended_later() {
     let queue = page(AfterDeath::Redeliver);
     let stopped = other(&queue);
-    queue.sender().send(b"0", None).unwrap();
-    queue.sender().send(b"1", None).unwrap();
+    queue.sender().send(b"0").unwrap();
+    queue.sender().send(b"1").unwrap();
     dies_after(&queue, |peer| {
         let core = core(peer);
-        mem::forget(core.hold_head(&Limit::new(None)).unwrap());
+        mem::forget(core.hold_head(&Deadline::never()).unwrap());
         let state = Kind::Taken.of_owner(core.peers.me());
         core.header(0).state.store(state, Relaxed); // as if killed before the next store
     });
     let receiver = queue.receiver();
-    let held = core(&stopped).hold_tail(&Limit::new(None)).unwrap();
+    let held = core(&stopped).hold_tail(&Deadline::never()).unwrap();
     for _ in 0..3 {
-        assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
+        assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::TimedOut));
     }
     drop(held);
-    assert_eq!(&*receiver.take(LATER).unwrap(), b"1");
-    assert_eq!(&*receiver.take(LATER).unwrap(), b"0");
+    assert_eq!(&*receiver.take_timeout(LATER).unwrap(), b"1");
+    assert_eq!(&*receiver.take_timeout(LATER).unwrap(), b"0");
 }
 
 #[test]
 fn a_process_that_attaches_gets_first_what_the_dead_held() {
     let queue = page(AfterDeath::Redeliver);
     for text in ["1", "2", "3", "4"] {
-        queue.sender().send(text.as_bytes(), None).unwrap();
+        queue.sender().send(text.as_bytes()).unwrap();
     }
     dies_after(&queue, |peer| {
         let receiver = peer.receiver();
-        (0..3).for_each(|_| mem::forget(receiver.take(None).unwrap()));
+        (0..3).for_each(|_| mem::forget(receiver.take().unwrap()));
     });
     let newcomer = other(&queue);
     let receiver = newcomer.receiver();

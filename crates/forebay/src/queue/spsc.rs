@@ -10,8 +10,8 @@
 //!
 //! ```
 //! let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
-//! let reader = std::thread::spawn(move || receiver.take(None).map(|message| message.to_vec()));
-//! sender.send(b"hello", None).unwrap();
+//! let reader = std::thread::spawn(move || receiver.take().map(|message| message.to_vec()));
+//! sender.send("hello").unwrap();
 //! assert_eq!(reader.join().unwrap().unwrap(), b"hello");
 //! # Ok::<(), forebay::Error>(())
 //! ```
@@ -27,9 +27,14 @@ use crate::{
         ONE_VIEW,
         spsc::{self, Consumer, Producer, Taken},
     },
-    sync::Park,
+    sync::{Deadline, Park},
 };
-use std::{fmt, mem::MaybeUninit, ops::Deref, time::Duration};
+use std::{
+    fmt,
+    mem::MaybeUninit,
+    ops::Deref,
+    time::{Duration, Instant},
+};
 
 /// The items of the ring: plain bytes, 8 at a time.
 type Word = [u8; 8];
@@ -65,8 +70,8 @@ pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
 /// use forebay::queue::{QueueConfig, SendError, WhenFull, spsc};
 /// let config = QueueConfig { capacity_bytes: 32, when_full: WhenFull::Refuse, ..QueueConfig::default() };
 /// let (mut sender, _receiver) = spsc::queue_with(&config)?;
-/// assert_eq!(sender.send(&[0; 24], None), Ok(()));
-/// assert_eq!(sender.send(&[], None), Err(SendError::Full));
+/// assert_eq!(sender.send([0; 24]), Ok(()));
+/// assert_eq!(sender.send([]), Err(SendError::Full));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
@@ -118,22 +123,56 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends a copy of `message`, without waiting.
+    /// Sends a copy of `message`. If the queue is full, waits for room, unless the policy is to refuse.
+    ///
+    /// # Errors
+    /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong), and [`Full`](SendError::Full) if the policy is to refuse.
+    #[inline]
+    pub fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), Deadline::never)
+    }
+
+    /// Like [`send`](Sender::send), without waiting.
     ///
     /// # Errors
     /// [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
     #[inline]
-    pub fn try_send(&mut self, message: &[u8]) -> Result<(), SendError> {
-        self.send(message, Some(Duration::ZERO))
+    pub fn try_send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), Deadline::now)
     }
 
-    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: forever) unless the policy is to refuse.
+    /// Like [`send`](Sender::send), but waits for up to `timeout`.
     ///
     /// # Errors
-    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) if it does not wait;
-    /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
+    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
     #[inline]
-    pub fn send(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
+    pub fn send_timeout(
+        &mut self,
+        message: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), || Deadline::after(timeout))
+    }
+
+    /// Like [`send`](Sender::send), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
+    #[inline]
+    pub fn send_deadline(
+        &mut self,
+        message: impl AsRef<[u8]>,
+        deadline: Instant,
+    ) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), || Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn send_until(
+        &mut self,
+        message: &[u8],
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), SendError> {
         let (n, len) = (words(message.len()), message.len());
         if !ONE_VIEW && len <= LONGEST {
             let slots = self.producer.reserve(n);
@@ -142,51 +181,90 @@ impl Sender {
                 return Ok(());
             }
         }
-        self.send_later(message, limit)
+        self.send_later(message, deadline())
     }
 
     /// Sends if there was no room, or perhaps no contiguous room.
     #[cold]
-    fn send_later(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
-        let mut reserved = self.reserve(message.len(), limit)?;
+    fn send_later(&mut self, message: &[u8], deadline: Deadline) -> Result<(), SendError> {
+        let mut reserved = self.reserve_until(message.len(), deadline)?;
         reserved.bytes().copy_from_slice(message);
         reserved.commit();
         Ok(())
     }
 
-    /// Reserves room for a message of `len` bytes in the queue's memory, waiting for up to `limit`.
+    /// Reserves room for a message of `len` bytes in the queue's memory, to be filled in place. Waits like
+    /// [`send`](Sender::send).
     ///
     /// # Errors
-    /// Like [`send`](Sender::send).
+    /// Those of `send`.
     ///
     /// ```
     /// let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
-    /// drop(sender.reserve(1000, None).unwrap()); // aborted: nothing is sent
-    /// let mut reserved = sender.reserve(3, None).unwrap();
+    /// drop(sender.reserve(1000).unwrap()); // aborted: nothing is sent
+    /// let mut reserved = sender.reserve(3).unwrap();
     /// reserved.bytes().copy_from_slice(b"abc");
     /// reserved.commit();
-    /// assert_eq!(receiver.take(None).unwrap().sequence(), 0);
+    /// assert_eq!(receiver.take().unwrap().sequence(), 0);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn reserve(
+    pub fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, Deadline::never())
+    }
+
+    /// Like [`reserve`](Sender::reserve), without waiting.
+    ///
+    /// # Errors
+    /// Those of [`try_send`](Sender::try_send).
+    #[inline]
+    pub fn try_reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, Deadline::now())
+    }
+
+    /// Like [`reserve`](Sender::reserve), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`send_timeout`](Sender::send_timeout).
+    #[inline]
+    pub fn reserve_timeout(
         &mut self,
         len: usize,
-        limit: Option<Duration>,
+        timeout: Duration,
+    ) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, Deadline::after(timeout))
+    }
+
+    /// Like [`reserve`](Sender::reserve), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of [`send_deadline`](Sender::send_deadline).
+    #[inline]
+    pub fn reserve_deadline(
+        &mut self,
+        len: usize,
+        deadline: Instant,
+    ) -> Result<Reserved<'_>, SendError> {
+        self.reserve_until(len, Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn reserve_until(
+        &mut self,
+        len: usize,
+        mut deadline: Deadline,
     ) -> Result<Reserved<'_>, SendError> {
         let largest = self.largest();
         if len > largest {
             return Err(SendError::TooLong { largest });
         }
-        let limit = if self.waits {
-            limit
-        } else {
-            Some(Duration::ZERO)
-        };
+        if !self.waits {
+            deadline = Deadline::now();
+        }
         let n = words(len);
         loop {
-            if !self.producer.wait_vacant(n, limit) {
-                return Err(self.why_not(limit));
+            if !self.producer.wait_vacant(n, deadline.left()) {
+                return Err(self.why_not(&deadline));
             }
             if !ONE_VIEW {
                 break; // mapped twice, the room is always contiguous
@@ -210,10 +288,10 @@ impl Sender {
     }
 
     #[cold]
-    fn why_not(&self, limit: Option<Duration>) -> SendError {
+    fn why_not(&self, deadline: &Deadline) -> SendError {
         match self.producer.consumer_is_gone() {
             true => SendError::Closed,
-            false if limit == Some(Duration::ZERO) => SendError::Full,
+            false if !deadline.may_wait() => SendError::Full,
             false => SendError::TimedOut,
         }
     }
@@ -295,27 +373,57 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Copies the next message into `buffer`, without waiting.
+    /// Copies the next message into `buffer`, waiting for one if the queue is empty.
     ///
     /// # Errors
-    /// [`Empty`](RecvError::Empty), [`Closed`](RecvError::Closed), [`TooSmall`](RecvError::TooSmall).
+    /// [`Closed`](RecvError::Closed) once the queue is closed and empty; [`TooSmall`](RecvError::TooSmall): the message stays.
     #[inline]
-    pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv(buffer, Some(Duration::ZERO))
+    pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_until(buffer, Deadline::never)
     }
 
-    /// Copies the next message into `buffer`, waiting for one for up to `limit` (`None`: forever).
+    /// Like [`recv`](Receiver::recv), without waiting.
     ///
     /// # Errors
-    /// [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) if it does not wait;
-    /// [`Closed`](RecvError::Closed) once the queue is empty; [`TooSmall`](RecvError::TooSmall): the message stays.
+    /// Those of `recv`, and [`Empty`](RecvError::Empty).
     #[inline]
-    pub fn recv(
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_until(buffer, Deadline::now)
+    }
+
+    /// Like [`recv`](Receiver::recv), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline]
+    pub fn recv_timeout(
         &mut self,
         buffer: &mut [u8],
-        limit: Option<Duration>,
+        timeout: Duration,
     ) -> Result<Received, RecvError> {
-        let needed = self.next_len(limit)?;
+        self.recv_until(buffer, || Deadline::after(timeout))
+    }
+
+    /// Like [`recv`](Receiver::recv), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline]
+    pub fn recv_deadline(
+        &mut self,
+        buffer: &mut [u8],
+        deadline: Instant,
+    ) -> Result<Received, RecvError> {
+        self.recv_until(buffer, || Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn recv_until(
+        &mut self,
+        buffer: &mut [u8],
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<Received, RecvError> {
+        let needed = self.next_len(deadline)?;
         if needed > buffer.len() {
             return Err(RecvError::TooSmall { needed });
         }
@@ -328,34 +436,66 @@ impl Receiver {
         })
     }
 
-    /// Takes the next message without copying it, waiting for one for up to `limit` (`None`: forever).
+    /// Takes the next message without copying it, waiting for one if the queue is empty.
+    ///
+    /// A message borrows the receiver, so there is no iterator: write `while let Ok(message) = receiver.take()`.
     ///
     /// # Errors
-    /// Like [`recv`](Receiver::recv), but never `TooSmall`.
+    /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
     #[inline(always)] // returning the message through memory would take half as long again
-    pub fn take(&mut self, limit: Option<Duration>) -> Result<Message<'_>, RecvError> {
-        let len = self.next_len(limit)?;
+    pub fn take(&mut self) -> Result<Message<'_>, RecvError> {
+        let len = self.next_len(Deadline::never)?;
+        Ok(self.message(len))
+    }
+
+    /// Like [`take`](Receiver::take), without waiting.
+    ///
+    /// # Errors
+    /// Those of `take`, and [`Empty`](RecvError::Empty).
+    #[inline(always)] // as above
+    pub fn try_take(&mut self) -> Result<Message<'_>, RecvError> {
+        let len = self.next_len(Deadline::now)?;
+        Ok(self.message(len))
+    }
+
+    /// Like [`take`](Receiver::take), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline(always)] // as above
+    pub fn take_timeout(&mut self, timeout: Duration) -> Result<Message<'_>, RecvError> {
+        let len = self.next_len(|| Deadline::after(timeout))?;
+        Ok(self.message(len))
+    }
+
+    /// Like [`take`](Receiver::take), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
+    #[inline(always)] // as above
+    pub fn take_deadline(&mut self, deadline: Instant) -> Result<Message<'_>, RecvError> {
+        let len = self.next_len(|| Deadline::at(deadline))?;
         Ok(self.message(len))
     }
 
     /// Waits for a message, and returns its length.
     #[inline(always)]
-    fn next_len(&mut self, limit: Option<Duration>) -> Result<usize, RecvError> {
+    fn next_len(&mut self, deadline: impl FnOnce() -> Deadline) -> Result<usize, RecvError> {
         if let Some(&header) = self.consumer.peek(1).first() {
             let (len, _) = split(header);
             if !ONE_VIEW || len != PADDING {
                 return Ok(len as usize);
             }
         }
-        self.next_len_later(limit)
+        self.next_len_later(deadline())
     }
 
     /// Like [`next_len`](Receiver::next_len), if there is no message yet, or padding before it.
     #[cold]
-    fn next_len_later(&mut self, limit: Option<Duration>) -> Result<usize, RecvError> {
+    fn next_len_later(&mut self, deadline: Deadline) -> Result<usize, RecvError> {
         loop {
-            if !self.consumer.wait_filled(limit) {
-                return Err(self.why_not(limit));
+            if !self.consumer.wait_filled(deadline.left()) {
+                return Err(self.why_not(&deadline));
             }
             let header = self.consumer.peek(1)[0];
             match split(header) {
@@ -382,10 +522,10 @@ impl Receiver {
     }
 
     #[cold]
-    fn why_not(&self, limit: Option<Duration>) -> RecvError {
+    fn why_not(&self, deadline: &Deadline) -> RecvError {
         match self.consumer.producer_is_gone() && self.consumer.is_empty() {
             true => RecvError::Closed,
-            false if limit == Some(Duration::ZERO) => RecvError::Empty,
+            false if !deadline.may_wait() => RecvError::Empty,
             false => RecvError::TimedOut,
         }
     }
@@ -421,6 +561,12 @@ impl Deref for Message<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         &self.words.as_flattened()[WORD..][..self.len]
+    }
+}
+
+impl AsRef<[u8]> for Message<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 

@@ -8,11 +8,10 @@ use std::{
     collections::{BTreeSet, VecDeque},
     sync::atomic::AtomicU64,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const SOON: Duration = Duration::from_millis(1);
 
 fn page(when_full: WhenFull) -> (Sender, Receiver) {
     queue_with(&QueueConfig {
@@ -32,7 +31,7 @@ fn publisher_and_consumers(each: u64, len: usize) {
             scope.spawn(|| {
                 let (mut mine, mut buffer) = (Vec::new(), vec![0; len]);
                 for _ in 0..each {
-                    let received = receiver.recv(&mut buffer, None).unwrap();
+                    let received = receiver.recv(&mut buffer).unwrap();
                     let number = u64::from_ne_bytes(buffer[..8].try_into().unwrap());
                     assert_eq!((received.len, received.sequence), (len, number));
                     mine.push(number);
@@ -45,13 +44,13 @@ fn publisher_and_consumers(each: u64, len: usize) {
         let mut message = vec![0; len];
         for number in 0..CONSUMERS * each {
             message[..8].copy_from_slice(&number.to_ne_bytes());
-            sender.send(&message, None).unwrap();
+            sender.send(&message).unwrap();
         }
         let joined = consumers.into_iter().map(|one| one.join().unwrap());
         joined.flatten().collect()
     });
     assert_eq!(seen.len() as u64, CONSUMERS * each);
-    let stats = sender.stats(None).unwrap();
+    let stats = sender.stats().unwrap();
     assert_eq!((stats.received, stats.queued), (CONSUMERS * each, 0));
 }
 
@@ -107,16 +106,16 @@ fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
                 let mut buffer = vec![0; receiver.largest()];
                 loop {
                     let no = match way {
-                        0 => (receiver.recv(&mut buffer, None))
+                        0 => (receiver.recv(&mut buffer))
                             .map(|received| see(received.sequence, &buffer[..received.len]))
                             .err(),
-                        1 => (receiver.take(None))
+                        1 => (receiver.take())
                             .map(|message| see(message.sequence(), &message))
                             .err(),
-                        2 => (receiver.take_burst(5, None))
+                        2 => (receiver.take_burst(5))
                             .map(|burst| burst.iter().for_each(|(number, text)| see(number, text)))
                             .err(),
-                        _ => (receiver.recv_fitting(&mut buffer[..300], SOON))
+                        _ => (receiver.recv_fitting_timeout(&mut buffer[..300], SOON))
                             .map(|received| see(received.sequence, &buffer[..received.len]))
                             .err(),
                     };
@@ -142,9 +141,9 @@ fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
                     bytes_in.fetch_add(len as u64, Relaxed);
                     if number % 7 == 0 {
                         aborted.fetch_add(1, Relaxed);
-                        drop(sender.reserve(len / 2, None).unwrap());
+                        drop(sender.reserve(len / 2).unwrap());
                     }
-                    let mut reserved = sender.reserve(len, None).unwrap();
+                    let mut reserved = sender.reserve(len).unwrap();
                     compose(&mut reserved, me, number);
                     reserved.commit();
                 }
@@ -160,7 +159,7 @@ fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
         assert!(from_me.map(|((_, number), _)| *number).eq(0..EACH));
     }
     assert_eq!(bytes_in.into_inner(), bytes_out.into_inner());
-    let stats = receiver.stats(None).unwrap();
+    let stats = receiver.stats().unwrap();
     assert_eq!((stats.received, stats.queued), (SENDERS * EACH, 0));
     assert_eq!(stats.aborted, aborted.into_inner());
     assert_eq!(stats.reserved, stats.received + stats.aborted);
@@ -335,7 +334,7 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
                 held.extend(taken);
             }
             Step::TakeBurst(most) => {
-                let burst = receiver.take_burst(most, AT_ONCE);
+                let burst = receiver.try_take_burst(most);
                 for (sequence, message) in burst.iter().flat_map(Burst::iter) {
                     assert_eq!(oracle.head(), Some((sequence, message.len())));
                     assert_eq!(message, text(sequence, message.len()));
@@ -352,7 +351,7 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
             Step::Commit(_) | Step::Abort(_) | Step::Release(_) => {}
         }
     }
-    let stats = sender.stats(None).unwrap();
+    let stats = sender.stats().unwrap();
     assert_eq!(
         (stats.reserved, stats.dropped),
         (oracle.next, oracle.dropped)
@@ -380,35 +379,38 @@ proptest! {
 #[test]
 fn a_message_that_is_too_long_stays_for_whoever_has_room_for_it() {
     let (sender, receiver) = page(WhenFull::Wait);
-    sender.send(&[1; 100], None).unwrap();
-    sender.send(&[2; 10], None).unwrap();
+    sender.send(&[1; 100]).unwrap();
+    sender.send(&[2; 10]).unwrap();
     let mut small = [0; 50];
     let no = Err(RecvError::TooSmall { needed: 100 });
-    assert_eq!(receiver.recv(&mut small, None), no);
+    assert_eq!(receiver.recv(&mut small), no);
     assert_eq!(receiver.try_recv(&mut small), no);
     assert_eq!(
-        receiver.recv_fitting(&mut small, SOON),
+        receiver.recv_fitting_timeout(&mut small, SOON),
         Err(RecvError::TimedOut)
     );
-    assert_eq!(receiver.take(None).unwrap().len(), 100);
-    assert_eq!(receiver.recv_fitting(&mut small, SOON).unwrap().len, 10);
+    assert_eq!(receiver.take().unwrap().len(), 100);
+    assert_eq!(
+        receiver.recv_fitting_timeout(&mut small, SOON).unwrap().len,
+        10
+    );
 }
 
 #[test]
 fn all_receivers_too_small_for_a_message_get_the_next_ones_once_it_is_taken() {
     let (sender, receiver) = page(WhenFull::Wait);
-    sender.send(&[0; 100], None).unwrap();
+    sender.send(&[0; 100]).unwrap();
     thread::scope(|scope| {
         let small: Vec<_> = (0..4)
             .map(|_| {
                 let receiver = receiver.clone();
-                scope.spawn(move || receiver.recv_fitting(&mut [0; 50], None).unwrap().sequence)
+                scope.spawn(move || receiver.recv_fitting(&mut [0; 50]).unwrap().sequence)
             })
             .collect();
         for _ in 0..4 {
-            sender.send(&[0; 50], None).unwrap();
+            sender.send(&[0; 50]).unwrap();
         }
-        assert_eq!(receiver.recv(&mut [0; 100], None).unwrap().sequence, 0);
+        assert_eq!(receiver.recv(&mut [0; 100]).unwrap().sequence, 0);
         let got: BTreeSet<_> = small.into_iter().map(|one| one.join().unwrap()).collect();
         assert_eq!(got, BTreeSet::from([1, 2, 3, 4]));
     });
@@ -417,14 +419,14 @@ fn all_receivers_too_small_for_a_message_get_the_next_ones_once_it_is_taken() {
 #[test]
 fn closing_lets_nothing_in_and_lets_everything_out_and_wakes_everybody() {
     let (sender, receiver) = page(WhenFull::Wait);
-    sender.send(b"left", None).unwrap();
+    sender.send(b"left").unwrap();
     thread::scope(|scope| {
         let receivers: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| std::iter::from_fn(|| receiver.take(None).ok()).count()))
+            .map(|_| scope.spawn(|| std::iter::from_fn(|| receiver.take().ok()).count()))
             .collect();
-        let rest = sender.reserve(sender.largest() - 100, None).unwrap();
+        let rest = sender.reserve(sender.largest() - 100).unwrap();
         let blocked: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| sender.send(&[0; 200], None)))
+            .map(|_| scope.spawn(|| sender.send(&[0; 200])))
             .collect();
         sender.close();
         for one in blocked {
@@ -450,8 +452,8 @@ fn the_last_end_of_a_kind_closes_the_queue() {
 #[test]
 fn a_full_queue_refuses_where_that_is_its_policy() {
     let (sender, _receiver) = page(WhenFull::Refuse);
-    let _rest = sender.reserve(sender.largest(), None).unwrap();
-    assert_eq!(sender.send(b"", None), Err(SendError::Full));
+    let _rest = sender.reserve(sender.largest()).unwrap();
+    assert_eq!(sender.send(b""), Err(SendError::Full));
 }
 
 #[test]
@@ -459,25 +461,25 @@ fn the_oldest_are_dropped_but_never_what_is_being_read_or_filled() {
     let (sender, receiver) = page(WhenFull::DropOldest);
     let half = sender.largest() / 2;
     let long = vec![0; half];
-    sender.send(&long, None).unwrap();
-    let held = receiver.take(None).unwrap();
-    sender.send(&[1], None).unwrap();
-    assert_eq!(sender.send(&long, SOON), Err(SendError::TimedOut));
+    sender.send(&long).unwrap();
+    let held = receiver.take().unwrap();
+    sender.send(&[1]).unwrap();
+    assert_eq!(sender.send_timeout(&long, SOON), Err(SendError::TimedOut));
     assert_eq!(
-        sender.stats(None).unwrap().dropped,
+        sender.stats().unwrap().dropped,
         0,
         "nothing is dropped in vain"
     );
     drop(held);
-    let filling = sender.reserve(half, None).unwrap();
-    assert_eq!(receiver.take(None).unwrap().sequence(), 1);
+    let filling = sender.reserve(half).unwrap();
+    assert_eq!(receiver.take().unwrap().sequence(), 1);
     assert_eq!(sender.try_send(&long), Err(SendError::Full));
     filling.commit();
-    sender.send(&vec![0; 2 * half], SOON).unwrap();
+    sender.send_timeout(&vec![0; 2 * half], SOON).unwrap();
     assert_eq!(
         (
-            sender.stats(None).unwrap().dropped,
-            sender.stats(None).unwrap().queued
+            sender.stats().unwrap().dropped,
+            sender.stats().unwrap().queued
         ),
         (1, 1)
     );
@@ -490,10 +492,10 @@ fn a_long_message_gets_its_turn_among_short_ones() {
     thread::scope(|scope| {
         for _ in 0..2 {
             let sender = sender.clone();
-            scope.spawn(move || while sender.send(&[0; 8], None).is_ok() {});
+            scope.spawn(move || while sender.send(&[0; 8]).is_ok() {});
         }
-        scope.spawn(|| sender.send(&long, None).unwrap());
-        while receiver.take(None).unwrap().len() != long.len() {}
+        scope.spawn(|| sender.send(&long).unwrap());
+        while receiver.take().unwrap().len() != long.len() {}
         receiver.close();
     });
 }
@@ -511,11 +513,11 @@ fn messages_of_one_sender_to_one_receiver_wrap_and_stay_whole() {
         for number in 0..rounds {
             let len = number as usize * 13 % 1900;
             if number % 2 == 0 {
-                let message = receiver.take(None).unwrap();
+                let message = receiver.take().unwrap();
                 assert_eq!(message.sequence(), number);
                 assert_eq!(*message, text(number, len));
             } else {
-                let received = receiver.recv(&mut buffer, None).unwrap();
+                let received = receiver.recv(&mut buffer).unwrap();
                 assert_eq!(
                     received,
                     Received {
@@ -527,14 +529,14 @@ fn messages_of_one_sender_to_one_receiver_wrap_and_stay_whole() {
                 assert_eq!(buffer[..len], text(number, len));
             }
         }
-        assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+        assert_eq!(receiver.take().err(), Some(RecvError::Closed));
     });
     for number in 0..rounds {
         if number % 5 == 0 {
-            drop(sender.reserve(70, None).unwrap());
+            drop(sender.reserve(70).unwrap());
         }
         let message = text(number, number as usize * 13 % 1900);
-        sender.send(&message, None).unwrap();
+        sender.send(&message).unwrap();
     }
     drop(sender);
     reader.join().unwrap();
@@ -544,38 +546,38 @@ fn messages_of_one_sender_to_one_receiver_wrap_and_stay_whole() {
 fn one_sender_and_one_receiver_get_the_same_answers() {
     let (mut sender, mut receiver) = spsc::queue(64).unwrap();
     assert_eq!(receiver.try_recv(&mut []), Err(RecvError::Empty));
-    assert_eq!(receiver.take(SOON).err(), Some(RecvError::TimedOut));
+    assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::TimedOut));
     assert_eq!(
-        sender.send(&[0; 57], None),
+        sender.send(&[0; 57]),
         Err(SendError::TooLong { largest: 56 })
     );
     assert_eq!(sender.try_send(&[7; 56]), Ok(()));
     assert_eq!(sender.try_send(&[]), Err(SendError::Full));
-    assert_eq!(sender.send(&[], SOON), Err(SendError::TimedOut));
+    assert_eq!(sender.send_timeout(&[], SOON), Err(SendError::TimedOut));
     assert_eq!(
-        receiver.recv(&mut [0; 9], None),
+        receiver.recv(&mut [0; 9]),
         Err(RecvError::TooSmall { needed: 56 })
     );
     drop(receiver);
-    assert_eq!(sender.send(&[], None), Err(SendError::Closed));
+    assert_eq!(sender.send(&[]), Err(SendError::Closed));
 }
 
 #[test]
 fn an_empty_queue_has_no_bytes_in_use() {
     let (sender, receiver) = page(WhenFull::Wait);
     for _ in 0..50 {
-        sender.send(&[7; 100], None).unwrap();
-        receiver.take(None).unwrap();
-        assert_eq!(sender.stats(None).unwrap().used_bytes, 0);
+        sender.send(&[7; 100]).unwrap();
+        receiver.take().unwrap();
+        assert_eq!(sender.stats().unwrap().used_bytes, 0);
     }
-    sender.send(&[7; 8], None).unwrap();
-    let kept = receiver.take(None).unwrap();
-    sender.send(&[7; 8], None).unwrap();
-    drop(receiver.take(None).unwrap());
+    sender.send(&[7; 8]).unwrap();
+    let kept = receiver.take().unwrap();
+    sender.send(&[7; 8]).unwrap();
+    drop(receiver.take().unwrap());
     // Room of messages that were read after the one still being read cannot be reused yet.
-    assert_eq!(sender.stats(None).unwrap().used_bytes, 48);
+    assert_eq!(sender.stats().unwrap().used_bytes, 48);
     drop(kept);
-    assert_eq!(sender.stats(None).unwrap().used_bytes, 0);
+    assert_eq!(sender.stats().unwrap().used_bytes, 0);
 }
 
 #[test]
@@ -589,29 +591,108 @@ fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
             sender.try_send(&[i as u8; 5]).unwrap();
         }
         for i in 0..burst {
-            let message = receiver.take(None).unwrap();
+            let message = receiver.take().unwrap();
             assert_eq!(*message, [i as u8; 5]);
             assert_eq!(message.sequence(), sent_before(number, i));
             std::mem::forget(message);
         }
-        assert_eq!(
-            receiver.take(Some(Duration::ZERO)).err(),
-            Some(RecvError::Empty)
-        );
+        assert_eq!(receiver.try_take().err(), Some(RecvError::Empty));
     }
     // Unless the receiver finds the queue empty, the room is released with the next message that is dropped.
     sender.try_send(&[1; 20]).unwrap();
     sender.try_send(&[2; 20]).unwrap();
-    std::mem::forget(receiver.take(None).unwrap());
+    std::mem::forget(receiver.take().unwrap());
     assert_eq!(sender.try_send(&[3; 56]), Err(SendError::Full));
-    drop(receiver.take(None).unwrap());
+    drop(receiver.take().unwrap());
     sender.try_send(&[3; 56]).unwrap();
-    std::mem::forget(receiver.take(None).unwrap());
+    std::mem::forget(receiver.take().unwrap());
     drop(sender);
-    assert_eq!(receiver.take(None).err(), Some(RecvError::Closed));
+    assert_eq!(receiver.take().err(), Some(RecvError::Closed));
 }
 
 /// The number of message `i` of round `number`, where the rounds have one, two and three messages by turns.
 fn sent_before(number: u64, i: u64) -> u64 {
     (0..number).map(|round| 1 + round % 3).sum::<u64>() + i
+}
+
+#[test]
+fn the_four_forms_of_a_call_differ_only_in_how_long_they_wait() {
+    let (past, timeout) = (Instant::now(), Duration::ZERO);
+    let (sender, receiver) = queue(1).unwrap();
+    let len = sender.largest();
+    sender.send_deadline(vec![1; len], past).unwrap(); // there is room: nothing waits
+    let full = [
+        sender.try_send("").err(),
+        sender.try_reserve(0).err(),
+        sender.send_timeout("", timeout).err(),
+        sender.send_deadline("", past).err(),
+        sender.reserve_timeout(0, timeout).err(),
+        sender.reserve_deadline(0, past).err(),
+    ];
+    use SendError::{Full, TimedOut};
+    let expected = [Full, Full, TimedOut, TimedOut, TimedOut, TimedOut];
+    assert_eq!(full, expected.map(Some));
+    assert_eq!(receiver.take_deadline(past).unwrap().len(), len);
+    let buffer = &mut [0; 8];
+    let empty = [
+        receiver.try_recv(buffer).err(),
+        receiver.try_take().err(),
+        receiver.try_take_burst(1).err(),
+        receiver.recv_timeout(buffer, timeout).err(),
+        receiver.recv_deadline(buffer, past).err(),
+        receiver.take_timeout(timeout).err(),
+        receiver.take_deadline(past).err(),
+        receiver.take_burst_timeout(1, timeout).err(),
+    ];
+    assert_eq!(empty[..3], [Some(RecvError::Empty); 3]);
+    assert_eq!(empty[3..], [Some(RecvError::TimedOut); 5]);
+
+    let (mut sender, mut receiver) = spsc::queue(8).unwrap();
+    sender.send_deadline("", past).unwrap();
+    let full = [
+        sender.try_send("").err(),
+        sender.try_reserve(0).err(),
+        sender.send_timeout("", timeout).err(),
+        sender.send_deadline("", past).err(),
+        sender.reserve_timeout(0, timeout).err(),
+        sender.reserve_deadline(0, past).err(),
+    ];
+    assert_eq!(full, expected.map(Some));
+    assert_eq!(receiver.take_deadline(past).unwrap().len(), 0);
+    let empty = [
+        receiver.try_recv(buffer).err(),
+        receiver.try_take().err(),
+        receiver.recv_timeout(buffer, timeout).err(),
+        receiver.recv_deadline(buffer, past).err(),
+        receiver.take_timeout(timeout).err(),
+        receiver.take_deadline(past).err(),
+    ];
+    assert_eq!(empty[..2], [Some(RecvError::Empty); 2]);
+    assert_eq!(empty[2..], [Some(RecvError::TimedOut); 4]);
+}
+
+#[test]
+fn iterators_take_what_is_there_or_all_until_the_end() {
+    let (sender, receiver) = queue(1).unwrap();
+    sender.send("one").unwrap();
+    sender.send("two").unwrap();
+    let taken: Vec<_> = receiver
+        .try_iter()
+        .map(|message| message.to_vec())
+        .collect();
+    assert_eq!(taken, [b"one", b"two"]);
+    assert!(receiver.try_iter().next().is_none());
+    let sending = thread::spawn(move || {
+        for number in 0..5000_u32 {
+            sender.send(number.to_ne_bytes()).unwrap();
+        }
+    });
+    let mut next = 0_u32;
+    for message in &receiver {
+        assert_eq!(*message, next.to_ne_bytes());
+        next += 1;
+    }
+    assert_eq!(next, 5000);
+    sending.join().unwrap();
+    assert_eq!(receiver.try_take().err(), Some(RecvError::Closed));
 }

@@ -15,10 +15,9 @@ use super::{
     WhenFull,
     core::{Answer, Core, Frame, TryError},
     event::Event,
-    limit::Limit,
     lock::Acquired,
 };
-use crate::sync::{atomic::Ordering::Relaxed, hint, planted, thread};
+use crate::sync::{Deadline, atomic::Ordering::Relaxed, hint, planted, thread};
 use std::{iter, time::Duration};
 
 /// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor. If there are more
@@ -34,29 +33,29 @@ const SLICE: Duration = Duration::from_millis(50);
 const PATIENCE: u32 = 16;
 
 impl Core {
-    /// Reserves frames for as many of `lens` as there is room for, at least one, waiting within `limit`.
+    /// Reserves frames for as many of `lens` as there is room for, at least one, waiting within `deadline`.
     #[inline]
     pub(super) fn reserve_within(
         &self,
         lens: impl Iterator<Item = usize> + Clone,
         when_full: WhenFull,
-        limit: &Limit,
+        deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         // Relaxed: it affects only fairness, not correctness.
         let starving = self.control.rare.starving.load(Relaxed) != 0;
         if !starving || when_full != WhenFull::Wait {
-            match self.reserve(lens.clone(), limit, &mut each) {
+            match self.reserve(lens.clone(), deadline, &mut each) {
                 Err(TryError::Room { .. }) => {}
                 answer => return answer,
             }
         }
-        self.reserve_when_full(when_full, limit, &mut |drops| {
-            self.reserve_or_drop(lens.clone(), drops, limit, &mut each)
+        self.reserve_when_full(when_full, deadline, &mut |drops| {
+            self.reserve_or_drop(lens.clone(), drops, deadline, &mut each)
         })
     }
 
-    /// Reserves a frame for one message, waiting within `limit`.
+    /// Reserves a frame for one message, waiting within `deadline`.
     ///
     /// Separate from [`reserve_within`](Core::reserve_within), so that the frame stays in registers if there is room.
     #[inline]
@@ -64,25 +63,30 @@ impl Core {
         &self,
         len: usize,
         when_full: WhenFull,
-        limit: &Limit,
+        deadline: &Deadline,
     ) -> Answer<Frame> {
         // Relaxed: as in `reserve_within`.
         if self.control.rare.starving.load(Relaxed) == 0 || when_full != WhenFull::Wait {
             let mut reserved = None;
-            match self.reserve(iter::once(len), limit, |frame| reserved = Some(frame)) {
+            match self.reserve(iter::once(len), deadline, |frame| reserved = Some(frame)) {
                 Err(TryError::Room { .. }) => {}
                 answer => return answer.and(reserved.ok_or(TryError::Broken)),
             }
         }
-        self.reserve_one_later(len, when_full, limit)
+        self.reserve_one_later(len, when_full, deadline)
     }
 
     #[cold]
-    fn reserve_one_later(&self, len: usize, when_full: WhenFull, limit: &Limit) -> Answer<Frame> {
+    fn reserve_one_later(
+        &self,
+        len: usize,
+        when_full: WhenFull,
+        deadline: &Deadline,
+    ) -> Answer<Frame> {
         let mut reserved = None;
-        self.reserve_when_full(when_full, limit, &mut |drops| {
+        self.reserve_when_full(when_full, deadline, &mut |drops| {
             let each = &mut |frame| reserved = Some(frame);
-            self.reserve_or_drop(iter::once(len), drops, limit, each)
+            self.reserve_or_drop(iter::once(len), drops, deadline, each)
         })?;
         reserved.ok_or(TryError::Broken)
     }
@@ -91,7 +95,7 @@ impl Core {
     fn reserve_when_full(
         &self,
         when_full: WhenFull,
-        limit: &Limit,
+        deadline: &Deadline,
         attempt: &mut dyn FnMut(bool) -> Answer<()>,
     ) -> Answer<()> {
         let drops = when_full == WhenFull::DropOldest;
@@ -105,22 +109,22 @@ impl Core {
         if drops && let Some(answer) = attempt() {
             return answer;
         }
-        if when_full == WhenFull::Refuse || limit.is_over() {
-            self.bury_now_and_then(limit);
+        if when_full == WhenFull::Refuse || deadline.is_over() {
+            self.bury_now_and_then(deadline);
             return attempt().unwrap_or(Err(FULL));
         }
         // Relaxed: as above.
         let may_overtake = || self.control.rare.starving.load(Relaxed) == 0;
-        if let Some(answer) = look_a_while(limit, may_overtake, &mut attempt) {
+        if let Some(answer) = look_a_while(deadline, may_overtake, &mut attempt) {
             return answer;
         }
-        match self.control.turn.acquire(&self.peers, limit) {
+        match self.control.turn.acquire(&self.peers, deadline) {
             Some(Acquired::Free) => {}
             Some(Acquired::Inherited(_)) => self.control.rare.starving.store(0, Relaxed), // as above
             None => return Err(FULL),
         }
         let mut vain = 0;
-        let answer = self.sleep_until(&self.control.room, limit, &mut || {
+        let answer = self.sleep_until(&self.control.room, deadline, &mut || {
             let answer = attempt();
             vain += 1;
             if answer.is_none() && vain == PATIENCE {
@@ -140,73 +144,73 @@ impl Core {
         &self,
         lens: impl Iterator<Item = usize> + Clone,
         drops: bool,
-        limit: &Limit,
+        deadline: &Deadline,
         each: &mut dyn FnMut(Frame),
     ) -> Answer<()> {
         loop {
-            match self.reserve(lens.clone(), limit, &mut *each) {
+            match self.reserve(lens.clone(), deadline, &mut *each) {
                 Err(TryError::Room {
                     dropping_helps: true,
-                }) if drops && self.drop_oldest(limit)? => self.arrived_if_over(),
+                }) if drops && self.drop_oldest(deadline)? => self.arrived_if_over(),
                 answer => return answer,
             }
         }
     }
 
-    /// Takes up to `most` messages of up to `fits` bytes, at least one, waiting within `limit`.
+    /// Takes up to `most` messages of up to `fits` bytes, at least one, waiting within `deadline`.
     #[inline]
     pub(super) fn take_within(
         &self,
         most: usize,
         fits: usize,
-        limit: &Limit,
+        deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
-        let answer = match self.take(most, fits, limit, &mut each) {
-            Err(TryError::Message) if limit.is_over() => {
-                self.bury_now_and_then(limit);
-                self.take(most, fits, limit, &mut each)
+        let answer = match self.take(most, fits, deadline, &mut each) {
+            Err(TryError::Message) if deadline.is_over() => {
+                self.bury_now_and_then(deadline);
+                self.take(most, fits, deadline, &mut each)
             }
             Err(TryError::Message) => {
-                self.take_when_empty(limit, &mut || self.take(most, fits, limit, &mut each))
+                self.take_when_empty(deadline, &mut || self.take(most, fits, deadline, &mut each))
             }
             answer => answer,
         };
         let answer = match answer {
             // Before the end is reported: has a receiver died with a message that is to be delivered again?
             Err(TryError::Closed) if self.peers.may_die() => self
-                .bury(limit)
-                .and_then(|()| self.take(most, fits, limit, &mut each)),
+                .bury(deadline)
+                .and_then(|()| self.take(most, fits, deadline, &mut each)),
             answer => answer,
         };
         self.arrived_if_over();
         answer
     }
 
-    /// Takes one message of up to `fits` bytes, waiting within `limit`. Separate from [`take_within`](Core::take_within) for the
+    /// Takes one message of up to `fits` bytes, waiting within `deadline`. Separate from [`take_within`](Core::take_within) for the
     /// same reason as [`reserve_one`](Core::reserve_one).
     #[inline]
-    pub(super) fn take_one(&self, fits: usize, limit: &Limit) -> Answer<Frame> {
-        match self.take_next(fits, limit)? {
+    pub(super) fn take_one(&self, fits: usize, deadline: &Deadline) -> Answer<Frame> {
+        match self.take_next(fits, deadline)? {
             Some(frame) => {
                 self.arrived_if_over();
                 Ok(frame)
             }
-            None => self.take_one_later(fits, limit),
+            None => self.take_one_later(fits, deadline),
         }
     }
 
     #[cold]
-    fn take_one_later(&self, fits: usize, limit: &Limit) -> Answer<Frame> {
+    fn take_one_later(&self, fits: usize, deadline: &Deadline) -> Answer<Frame> {
         let mut taken = None;
-        self.take_within(1, fits, limit, |frame| taken = Some(frame))?;
+        self.take_within(1, fits, deadline, |frame| taken = Some(frame))?;
         taken.ok_or(TryError::Broken)
     }
 
     #[cold]
     fn take_when_empty(
         &self,
-        limit: &Limit,
+        deadline: &Deadline,
         attempt: &mut dyn FnMut() -> Answer<()>,
     ) -> Answer<()> {
         let mut attempt = || match attempt() {
@@ -214,11 +218,11 @@ impl Core {
             answer => Some(answer),
         };
         let worth_it = || self.has_frames() || self.is_closed();
-        let found = look_a_while(limit, worth_it, &mut attempt);
+        let found = look_a_while(deadline, worth_it, &mut attempt);
         if let Some(answer) = found {
             return answer;
         }
-        let answer = self.sleep_until(&self.control.arrived, limit, &mut attempt);
+        let answer = self.sleep_until(&self.control.arrived, deadline, &mut attempt);
         // The signal that woke this thread may have stood for more than it took.
         if self.has_frames() && !planted("queue-signal-not-passed-on") {
             self.ring_arrived();
@@ -226,32 +230,32 @@ impl Core {
         answer.unwrap_or(Err(TryError::Message))
     }
 
-    /// Repeats `look` and sleeps until `event` rings, until `look` returns something, or until `limit` expires. If peers may die,
+    /// Repeats `look` and sleeps until `event` rings, until `look` returns something, or until `deadline` expires. If peers may die,
     /// it sleeps for `SLICE` at a time and searches for dead peers in between.
     fn sleep_until<T>(
         &self,
         event: &Event,
-        limit: &Limit,
+        deadline: &Deadline,
         look: &mut dyn FnMut() -> Option<T>,
     ) -> Option<T> {
         event.join();
         let found = loop {
             let found = look();
-            if found.is_some() || limit.is_over() {
+            if found.is_some() || deadline.is_over() {
                 break found;
             }
-            event.sleep(self.peers.at_most(SLICE, limit.left()));
-            self.bury_now_and_then(limit);
+            event.sleep(self.peers.at_most(SLICE, deadline.left()));
+            self.bury_now_and_then(deadline);
         };
         event.leave();
         found
     }
 
     /// Searches for dead peers, if this process has not done so within the last `SLICE`.
-    pub(super) fn bury_now_and_then(&self, limit: &Limit) {
+    pub(super) fn bury_now_and_then(&self, deadline: &Deadline) {
         if self.peers.may_die() && self.last_burial.is_over_a(SLICE) {
             // If a lock is not available, another process searches, or this one does next time.
-            let _ = self.bury(limit);
+            let _ = self.bury(deadline);
         }
     }
 
@@ -263,31 +267,31 @@ impl Core {
         }
     }
 
-    /// Sleeps while the next message is longer than `fits`, until a receiver has taken it or `limit` expires.
-    pub(super) fn let_others_take(&self, fits: usize, limit: &Limit) -> Answer<()> {
-        while self.wants_pass(fits, limit)? && !limit.is_over() {
-            let left = limit.left();
+    /// Sleeps while the next message is longer than `fits`, until a receiver has taken it or `deadline` expires.
+    pub(super) fn let_others_take(&self, fits: usize, deadline: &Deadline) -> Answer<()> {
+        while self.wants_pass(fits, deadline)? && !deadline.is_over() {
+            let left = deadline.left();
             self.control
                 .rare
                 .passed
                 .sleep(self.peers.at_most(SLICE, left));
-            self.bury_now_and_then(limit);
+            self.bury_now_and_then(deadline);
         }
         Ok(())
     }
 }
 
-/// Calls `look` for about a microsecond with pauses in between, then a few times with yields, unless `limit` expires.
+/// Calls `look` for about a microsecond with pauses in between, then a few times with yields, unless `deadline` expires.
 /// `worth_it` is cheaper than `look`.
 fn look_a_while<T>(
-    limit: &Limit,
+    deadline: &Deadline,
     worth_it: impl Fn() -> bool,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
     for round in 0..LOOKS + YIELDS {
         if round < LOOKS {
             hint::spin_loop();
-        } else if limit.is_over() {
+        } else if deadline.is_over() {
             return None; // the thread that got the processor may have kept it for long
         } else {
             thread::yield_now();

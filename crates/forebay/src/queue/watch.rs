@@ -12,14 +12,14 @@
 //! armed, and the ordering is that event's edge RING. The side that clears the armed flag, either the ringer or the watch
 //! itself, removes the watch from that count.
 
-use super::{event::Event, handles::Handles, limit::Limit};
+use super::{event::Event, handles::Handles};
 use crate::{
     Error, Result,
-    sync::{Arc, Eventfd, Wait, held, planted},
+    sync::{Arc, Deadline, Eventfd, Wait, held, planted},
 };
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
-use std::{fmt, sync::Mutex, time::Duration};
+use std::{fmt, sync::Mutex};
 
 /// The watches of one event of a queue in this process.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ pub(super) enum For {
 /// ```
 /// use rustix::event::{poll, PollFd, PollFlags};
 /// let (sender, receiver) = forebay::queue::queue(4096)?;
-/// std::thread::spawn(move || sender.send(b"hello", None));
+/// std::thread::spawn(move || sender.send(b"hello"));
 /// let mut watch = receiver.watch()?;
 /// while watch.arm() {
 ///     poll(&mut [PollFd::new(&watch, PollFlags::IN)], None).unwrap(); // and others
@@ -147,7 +147,7 @@ impl Watch {
     /// Also true if a lock is not available: the caller then tries the operation, which waits for the lock.
     fn is_there(&self) -> bool {
         let core = &self.handles.core;
-        let limit = Limit::new(Some(Duration::ZERO));
+        let limit = Deadline::now();
         let answer = match self.what {
             For::Message => core.has_message(&limit),
             For::Room(len) => core.has_room(len, &limit),

@@ -10,15 +10,16 @@
 //! ```
 
 mod bell;
+mod deadline;
 mod eventfd;
 pub(crate) mod mortal;
 mod task;
 mod wait;
 
 pub(crate) use bell::Bell;
+pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
 pub use task::Task;
-pub(crate) use wait::Deadline;
 pub use wait::{Park, Spin, Wait};
 
 use std::{

@@ -2,9 +2,9 @@
 //!
 //! `eventfd` and `task` have two more ways.
 
-use super::{Bell, hint, planted, thread};
+use super::{Bell, Deadline, hint, planted, thread};
 use crate::Result;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A way to wait for the other end.
 ///
@@ -156,22 +156,6 @@ pub(super) fn wait_asleep(
         if !woken {
             return false;
         }
-    }
-}
-
-/// The end of a time limit. A limit beyond the clock's range is none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    pub(crate) fn after(limit: Option<Duration>) -> Deadline {
-        Deadline(limit.and_then(|limit| Instant::now().checked_add(limit)))
-    }
-
-    /// The remaining time: `None` is forever, zero is expired.
-    pub(crate) fn left(&self) -> Option<Duration> {
-        self.0
-            .map(|end| end.saturating_duration_since(Instant::now()))
     }
 }
 

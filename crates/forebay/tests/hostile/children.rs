@@ -110,7 +110,7 @@ impl ChildOf {
     fn sends(self) {
         // The hub's time limit for accepting is short, and this process may be stopped meanwhile.
         let mut sender = loop {
-            match Sender::attach(self.connect(), 1 << 14, Some(Duration::from_secs(10))) {
+            match Sender::attach_timeout(self.connect(), 1 << 14, Duration::from_secs(10)) {
                 Ok(sender) => break sender,
                 Err(error) => assert!(!self.is_over(), "{error}"),
             }
@@ -121,7 +121,7 @@ impl ChildOf {
                 sender: self.number,
                 number,
             };
-            match sender.send(&message.bytes(), Some(Duration::from_millis(50))) {
+            match sender.send_timeout(&message.bytes(), Duration::from_millis(50)) {
                 Ok(()) => number += 1,
                 Err(SendError::TimedOut) => {}
                 Err(error) => panic!("{error}"),

@@ -33,8 +33,8 @@ use std::{
 };
 
 /// The time limit of all calls.
-const LIMIT: Option<Duration> = Some(Duration::from_millis(50));
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const LIMIT: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_millis(1);
 /// Number of senders that follow the protocol; the last one is stopped now and then.
 const HONEST: u64 = 3;
 
@@ -69,7 +69,7 @@ fn accept(hub: &Hub, listener: &UnixListener, is_over: &AtomicBool) -> [u64; 2] 
     while !is_over.load(Relaxed) {
         match listener.accept() {
             Ok((socket, _)) => {
-                let answer = promptly(|| hub.accept(socket, LIMIT));
+                let answer = promptly(|| hub.accept_timeout(socket, LIMIT));
                 counts[usize::from(answer.is_ok())] += 1;
             }
             Err(_) => thread::sleep(Duration::from_millis(1)), // no peer is waiting
@@ -84,7 +84,7 @@ fn receive(hub: &Hub) -> Seen {
     let mut last = [None; HONEST as usize];
     let mut buffer = vec![0; 1 << 16];
     loop {
-        match promptly(|| hub.recv(&mut buffer, LIMIT)) {
+        match promptly(|| hub.recv_timeout(&mut buffer, LIMIT)) {
             Ok(received) => match Honest::of(&buffer[..received.len]) {
                 Some(message) => {
                     message.check(&buffer[..received.len]);
@@ -205,14 +205,14 @@ fn hostile_hubs_cost_a_sender_errors_and_time_limits() {
             thread::sleep(Duration::from_millis(1)); // the hub has not started yet, or its backlog is full
             continue;
         };
-        let attached = promptly(|| Sender::attach(socket, 1 << 14, LIMIT));
+        let attached = promptly(|| Sender::attach_timeout(socket, 1 << 14, LIMIT));
         let Ok(mut sender) = attached else {
             count("refused".to_owned());
             continue;
         };
         for _ in 0..2000 {
             let message = vec![7; dice.below(2000)];
-            match promptly(|| sender.send(&message, LIMIT)) {
+            match promptly(|| sender.send_timeout(&message, LIMIT)) {
                 Ok(()) => {}
                 Err(SendError::TimedOut) => {
                     count("timed out".to_owned());
@@ -241,12 +241,14 @@ fn use_shared(queue: &Shared) -> BTreeMap<String, u64> {
     let mut count = |end: String| *seen.entry(end).or_insert(0_u64) += 1;
     while begun.elapsed() < seconds() {
         let messages = [&[1; 100][..], &[2; 3000], &[]];
-        match promptly(|| sender.send(messages[begun.elapsed().as_nanos() as usize % 3], SOON)) {
+        match promptly(|| {
+            sender.send_timeout(messages[begun.elapsed().as_nanos() as usize % 3], SOON)
+        }) {
             Ok(()) => count("sent".to_owned()),
             Err(error) => count(format!("send: {error}")),
         }
         let _ = promptly(|| sender.try_send_burst(&messages));
-        match promptly(|| receiver.take_burst(100, SOON)) {
+        match promptly(|| receiver.take_burst_timeout(100, SOON)) {
             Ok(burst) => {
                 // All bytes must be readable, whatever the header claims.
                 bytes += burst
@@ -257,8 +259,8 @@ fn use_shared(queue: &Shared) -> BTreeMap<String, u64> {
             }
             Err(error) => count(format!("receive: {error}")),
         }
-        let _ = promptly(|| receiver.recv_fitting(&mut [0; 10], SOON));
-        let _ = promptly(|| receiver.stats(SOON));
+        let _ = promptly(|| receiver.recv_fitting_timeout(&mut [0; 10], SOON));
+        let _ = promptly(|| receiver.stats_timeout(SOON));
     }
     eprintln!("{bytes} bytes; {seen:?}");
     seen

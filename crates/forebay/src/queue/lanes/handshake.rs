@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, Result, memory,
-    queue::limit::Limit,
+    sync::Deadline,
     sys::{self, Advice, Mapping, passing, sealed},
 };
 use std::{
@@ -142,18 +142,18 @@ fn say(link: &Link, note: Note, file: Option<&OwnedFd>) -> Result<()> {
 }
 
 /// Waits for the peer's note, and the descriptor that came with it.
-fn hear(link: &Link, limit: &Limit) -> Result<(Note, Stranger)> {
+fn hear(link: &Link, deadline: &Deadline) -> Result<(Note, Stranger)> {
     let failed = || Error::new(ON, "waiting for the peer's note");
     let mut bytes = [0; Note::BYTES];
     let front = loop {
         match passing::peek(link, &mut bytes) {
             Ok(front) => break front,
             Err(error) if !is_nothing_yet(&error) => return Err(failed().because(error)),
-            Err(_) if limit.is_over() => {
+            Err(_) if deadline.is_over() => {
                 let error = failed().because(io::Error::from(ErrorKind::TimedOut));
                 return Err(error.advise("Allow more time, or check what the peer is doing"));
             }
-            Err(_) => link.sleep(limit.left()),
+            Err(_) => link.sleep(deadline.left()),
         }
     };
     let mut strangers: Vec<_> = (front.descriptors.into_iter().map(Some).map(Stranger)).collect();
@@ -173,7 +173,7 @@ fn hear(link: &Link, limit: &Limit) -> Result<(Note, Stranger)> {
 }
 
 /// The sender's part of the handshake.
-pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Result<Outlet> {
+pub(super) fn attach(link: &Link, capacity_bytes: usize, deadline: &Deadline) -> Result<Outlet> {
     memory::check_all(ON, capacity_bytes)?;
     let len = pages(FRONT, capacity_bytes);
     let (file, lane) = make(len)?;
@@ -182,7 +182,7 @@ pub(super) fn attach(link: &Link, capacity_bytes: usize, limit: &Limit) -> Resul
         len: len as u64,
     };
     say(link, note, Some(&file))?;
-    let (note, stranger) = hear(link, limit)?;
+    let (note, stranger) = hear(link, deadline)?;
     let refused = |why: &str| Error::new(ON, format!("attaching to a hub with {len} bytes: {why}"));
     match note.what {
         What::Receipt if note.len == pages(RECEIPT, 0) as u64 => {
@@ -217,7 +217,7 @@ pub(super) fn accept(
     link: &Link,
     most_bytes: usize,
     has_room: impl Fn() -> bool,
-    limit: &Limit,
+    deadline: &Deadline,
 ) -> Result<Inlet> {
     let refuse = |what, len: usize| {
         // The caller gets the reason for a refusal. It is no further error if the note does not reach the peer.
@@ -227,7 +227,7 @@ pub(super) fn accept(
         };
         let _ = say(link, note, None);
     };
-    let (note, stranger) = hear(link, limit)?;
+    let (note, stranger) = hear(link, deadline)?;
     let accepting = |why: &str| Error::new(ON, format!("accepting a peer: {why}"));
     if !has_room() {
         refuse(What::TooMany, 0);

@@ -12,7 +12,10 @@ use super::{
     link::Link,
     waiting::Waiting,
 };
-use crate::{Error, queue::limit::Limit, sync::held};
+use crate::{
+    Error,
+    sync::{Deadline, held},
+};
 use std::{
     os::{
         fd::{AsFd, BorrowedFd},
@@ -22,7 +25,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Receives messages from the lanes of any number of [`Sender`](super::Sender)s, without trusting them.
@@ -83,10 +86,10 @@ impl Hub {
         })
     }
 
-    /// Accepts the sender at the other end of `socket`, if it makes its lane within `limit` (`None`: forever).
+    /// Accepts the sender at the other end of `socket`, and waits until it has made its lane. A peer can delay this call as long
+    /// as it likes: use [`accept_timeout`](Hub::accept_timeout) for peers that are not trusted.
     ///
-    /// Other threads receive meanwhile, from the new peer as soon as it is accepted. A peer can delay this call for up to the
-    /// time limit, but not longer.
+    /// Other threads receive meanwhile, from the new peer as soon as it is accepted.
     ///
     /// # Errors
     /// After an error, the socket is closed and the hub is unchanged.
@@ -94,9 +97,20 @@ impl Hub {
     /// - The hub has its [maximum number of peers](LanesConfig::max_peers), or is closed.
     /// - The peer is gone, or wants [too long a lane](LanesConfig::max_lane_bytes).
     /// - The peer does not follow the handshake, for example by sending memory that it could shrink.
-    /// - The peer does not answer in time: [`Error::cause`] is then `TimedOut`.
     /// - There are no descriptors, memory or mappings left.
-    pub fn accept(&self, socket: UnixStream, limit: Option<Duration>) -> crate::Result<Peer> {
+    pub fn accept(&self, socket: UnixStream) -> crate::Result<Peer> {
+        self.accept_until(socket, &Deadline::never())
+    }
+
+    /// Like [`accept`](Hub::accept), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `accept`; and the peer does not answer in time: [`Error::cause`] is then `TimedOut`.
+    pub fn accept_timeout(&self, socket: UnixStream, timeout: Duration) -> crate::Result<Peer> {
+        self.accept_until(socket, &Deadline::after(timeout))
+    }
+
+    fn accept_until(&self, socket: UnixStream, deadline: &Deadline) -> crate::Result<Peer> {
         let closed =
             || Error::new("hub", "accepting a peer: it is closed").advise("Make a new one");
         let failed = |error| {
@@ -107,7 +121,7 @@ impl Hub {
         let mut link = Link::new(socket).map_err(failed)?;
         let has_room = || self.lanes().len() < self.config.max_peers;
         let most = self.config.max_lane_bytes;
-        let inlet = handshake::accept(&link, most, has_room, &Limit::new(limit))?;
+        let inlet = handshake::accept(&link, most, has_room, deadline)?;
         link.expect_ring();
         let state = State {
             inlet,
@@ -144,45 +158,71 @@ impl Hub {
         lanes.retain(|lane| lane.peer != peer);
     }
 
-    /// Copies the next message of any peer into `buffer`, without waiting.
+    /// Copies the next message of any peer into `buffer`, waiting for one if all lanes are empty.
     ///
     /// # Errors
-    /// [`Empty`](RecvError::Empty), [`TooSmall`](RecvError::TooSmall), [`Ended`](RecvError::Ended),
-    /// [`Closed`](RecvError::Closed).
-    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv(buffer, Some(Duration::ZERO))
-    }
-
-    /// Copies the next message of any peer into `buffer`, waiting for one for up to `limit` (`None`: forever).
-    ///
-    /// # Errors
-    /// - [`TimedOut`](RecvError::TimedOut), or [`Empty`](RecvError::Empty) if it does not wait.
     /// - [`TooSmall`](RecvError::TooSmall): the message stays.
     /// - [`Ended`](RecvError::Ended): one of the lanes has ended; the others continue.
     /// - [`Closed`](RecvError::Closed).
     ///
     /// ```
-    /// use forebay::queue::lanes::{LanesConfig, Ending, Hub, RecvError, Sender};
+    /// use forebay::queue::lanes::{Ending, Hub, LanesConfig, RecvError, Sender};
     /// use std::os::unix::net::UnixStream;
     /// let hub = Hub::new(&LanesConfig::default())?;
     /// let (ours, theirs) = UnixStream::pair().unwrap();
     /// let sending = std::thread::spawn(|| {
-    ///     Sender::attach(theirs, 4096, None).unwrap().send(b"hello", None).unwrap();
+    ///     Sender::attach(theirs, 4096).unwrap().send("hello").unwrap();
     /// }); // and dropped
-    /// let peer = hub.accept(ours, None)?;
+    /// let peer = hub.accept(ours)?;
     /// let mut buffer = vec![0; 2];
-    /// let Err(RecvError::TooSmall { needed, .. }) = hub.recv(&mut buffer, None) else { panic!() };
+    /// let Err(RecvError::TooSmall { needed, .. }) = hub.recv(&mut buffer) else { panic!() };
     /// buffer.resize(needed, 0);
-    /// assert_eq!(hub.recv(&mut buffer, None).unwrap().len, 5);
-    /// let Err(RecvError::Ended { ending, .. }) = hub.recv(&mut buffer, None) else { panic!() };
+    /// assert_eq!(hub.recv(&mut buffer).unwrap().len, 5);
+    /// let Err(RecvError::Ended { ending, .. }) = hub.recv(&mut buffer) else { panic!() };
     /// assert_eq!(ending, Ending::Closed);
     /// # sending.join().unwrap();
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn recv(&self, buffer: &mut [u8], limit: Option<Duration>) -> Result<Received, RecvError> {
+    pub fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::never())
+    }
+
+    /// Like [`recv`](Hub::recv), without waiting.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`Empty`](RecvError::Empty).
+    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::now())
+    }
+
+    /// Like [`recv`](Hub::recv), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
+    pub fn recv_timeout(
+        &self,
+        buffer: &mut [u8],
+        timeout: Duration,
+    ) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::after(timeout))
+    }
+
+    /// Like [`recv`](Hub::recv), but waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
+    pub fn recv_deadline(
+        &self,
+        buffer: &mut [u8],
+        deadline: Instant,
+    ) -> Result<Received, RecvError> {
+        self.recv_until(buffer, &Deadline::at(deadline))
+    }
+
+    fn recv_until(&self, buffer: &mut [u8], deadline: &Deadline) -> Result<Received, RecvError> {
         match self.look(buffer) {
             Some(answer) => answer,
-            None => self.wait(buffer, &Limit::new(limit)),
+            None => self.wait(buffer, deadline),
         }
     }
 

@@ -60,15 +60,15 @@
 //!     .map(|text| {
 //!         let (ours, theirs) = UnixStream::pair().unwrap(); // or UnixListener::accept, and connect in another process
 //!         let sender = std::thread::spawn(move || {
-//!             let mut sender = Sender::attach(theirs, 1 << 16, None).unwrap();
-//!             sender.send(text.as_bytes(), None).unwrap();
+//!             let mut sender = Sender::attach(theirs, 1 << 16).unwrap();
+//!             sender.send(text.as_bytes()).unwrap();
 //!         });
-//!         hub.accept(ours, None).map(|_peer| sender)
+//!         hub.accept(ours).map(|_peer| sender)
 //!     })
 //!     .collect::<Result<_, _>>()?;
 //! let (mut buffer, mut bytes, mut ended) = ([0; 64], 0, 0);
 //! while ended < senders.len() {
-//!     match hub.recv(&mut buffer, None) {
+//!     match hub.recv(&mut buffer) {
 //!         Ok(message) => bytes += message.len,
 //!         Err(RecvError::Ended { ending: Ending::Closed, .. }) => ended += 1,
 //!         Err(error) => panic!("{error}"), // such as: peer 1 is gone: its position is not possible

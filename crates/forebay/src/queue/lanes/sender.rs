@@ -1,8 +1,12 @@
 //! The sending end of a lane: the public interface, and waiting.
 
 use super::{Ending, Fault, SendError, handshake, lane::Outlet, link::Link};
-use crate::{Error, queue::limit::Limit};
-use std::{os::unix::net::UnixStream, thread, time::Duration};
+use crate::{Error, sync::Deadline};
+use std::{
+    os::unix::net::UnixStream,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor.
 const LOOKS: u32 = 40;
@@ -31,7 +35,7 @@ pub struct SenderStats {
 }
 
 impl Sender {
-    /// Makes a lane and waits for up to `limit` (`None`: forever) until the hub at the other end of `socket` accepts it.
+    /// Makes a lane, and waits until the hub at the other end of `socket` accepts it.
     ///
     /// The lane has at least `capacity_bytes`; with 256 bytes more, it is rounded up to whole pages. A message takes its length,
     /// rounded up to a multiple of 8, plus 8.
@@ -39,18 +43,34 @@ impl Sender {
     /// # Errors
     /// - The capacity is 0 or absurdly large, or there is not enough memory or mappings.
     /// - The hub is gone, or refuses because it has too many peers or the lane is too long.
-    /// - The other end is not a hub, or does not answer in time ([`Error::cause`] is then `TimedOut`).
-    pub fn attach(
+    /// - The other end is not a hub.
+    pub fn attach(socket: UnixStream, capacity_bytes: usize) -> crate::Result<Sender> {
+        Sender::attach_until(socket, capacity_bytes, &Deadline::never())
+    }
+
+    /// Like [`attach`](Sender::attach), but waits for up to `timeout`.
+    ///
+    /// # Errors
+    /// Those of `attach`; and the hub does not answer in time ([`Error::cause`] is then `TimedOut`).
+    pub fn attach_timeout(
         socket: UnixStream,
         capacity_bytes: usize,
-        limit: Option<Duration>,
+        timeout: Duration,
+    ) -> crate::Result<Sender> {
+        Sender::attach_until(socket, capacity_bytes, &Deadline::after(timeout))
+    }
+
+    fn attach_until(
+        socket: UnixStream,
+        capacity_bytes: usize,
+        deadline: &Deadline,
     ) -> crate::Result<Sender> {
         let link = Link::new(socket).map_err(|error| {
             Error::new("lane", "preparing the socket")
                 .because(error)
                 .advise("Use a connected socket")
         })?;
-        let outlet = handshake::attach(&link, capacity_bytes, &Limit::new(limit))?;
+        let outlet = handshake::attach(&link, capacity_bytes, deadline)?;
         Ok(Sender {
             outlet,
             link,
@@ -59,38 +79,68 @@ impl Sender {
         })
     }
 
-    /// Sends a copy of `message`, without waiting.
-    ///
-    /// # Errors
-    /// [`Full`](SendError::Full), [`TooLong`](SendError::TooLong), [`Ended`](SendError::Ended).
-    #[inline]
-    pub fn try_send(&mut self, message: &[u8]) -> Result<(), SendError> {
-        self.send(message, Some(Duration::ZERO))
-    }
-
-    /// Sends a copy of `message`, waiting for room for up to `limit` (`None`: forever), whatever the receiver does.
+    /// Sends a copy of `message`. If the lane is full, waits for room.
     ///
     /// It notices that the receiver is gone only if the receiver was asleep or the lane is full.
     ///
     /// # Errors
-    /// [`TimedOut`](SendError::TimedOut), or [`Full`](SendError::Full) if it does not wait;
     /// [`TooLong`](SendError::TooLong), [`Ended`](SendError::Ended).
+    #[inline]
+    pub fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::never())
+    }
+
+    /// Like [`send`](Sender::send), without waiting.
+    ///
+    /// # Errors
+    /// Those of `send`, and [`Full`](SendError::Full).
+    #[inline]
+    pub fn try_send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::now())
+    }
+
+    /// Like [`send`](Sender::send), but waits for up to `timeout`, whatever the receiver does.
+    ///
+    /// # Errors
+    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
     ///
     /// ```
-    /// use forebay::queue::lanes::{LanesConfig, Hub, SendError, Sender};
+    /// use forebay::queue::lanes::{Hub, LanesConfig, SendError, Sender};
     /// use std::{os::unix::net::UnixStream, time::Duration};
     /// let hub = Hub::new(&LanesConfig::default())?;
     /// let (ours, theirs) = UnixStream::pair().unwrap();
-    /// let attaching = std::thread::spawn(|| Sender::attach(theirs, 1, None));
-    /// hub.accept(ours, None)?;
+    /// let attaching = std::thread::spawn(|| Sender::attach(theirs, 1));
+    /// hub.accept(ours)?;
     /// let mut sender = attaching.join().unwrap()?;
     /// let long = vec![7; sender.largest()];
-    /// assert_eq!(sender.send(&long, None), Ok(()));
-    /// assert_eq!(sender.send(b"", Some(Duration::from_millis(1))), Err(SendError::TimedOut));
+    /// assert_eq!(sender.send(&long), Ok(()));
+    /// assert_eq!(sender.send_timeout("", Duration::from_millis(1)), Err(SendError::TimedOut));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn send(&mut self, message: &[u8], limit: Option<Duration>) -> Result<(), SendError> {
+    pub fn send_timeout(
+        &mut self,
+        message: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::after(timeout))
+    }
+
+    /// Like [`send`](Sender::send), but waits until `deadline` at most, whatever the receiver does.
+    ///
+    /// # Errors
+    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
+    #[inline]
+    pub fn send_deadline(
+        &mut self,
+        message: impl AsRef<[u8]>,
+        deadline: Instant,
+    ) -> Result<(), SendError> {
+        self.send_until(message.as_ref(), &Deadline::at(deadline))
+    }
+
+    #[inline]
+    fn send_until(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), SendError> {
         let largest = self.outlet.largest();
         if message.len() > largest {
             return Err(SendError::TooLong { largest });
@@ -99,7 +149,7 @@ impl Sender {
             return Err(SendError::Ended(ending));
         }
         if !self.has_room(message.len())? {
-            self.wait_for_room(message.len(), limit)?;
+            self.wait_for_room(message.len(), deadline)?;
         }
         let rings = self.outlet.put(message);
         self.sent_bytes += message.len() as u64;
@@ -114,9 +164,8 @@ impl Sender {
     }
 
     #[cold]
-    fn wait_for_room(&mut self, len: usize, limit: Option<Duration>) -> Result<(), SendError> {
-        let waits = limit != Some(Duration::ZERO);
-        let limit = Limit::new(limit);
+    fn wait_for_room(&mut self, len: usize, deadline: &Deadline) -> Result<(), SendError> {
+        let waits = deadline.may_wait();
         for look in 0..LOOKS + YIELDS {
             if !waits || self.has_room(len)? {
                 break;
@@ -144,7 +193,7 @@ impl Sender {
             if self.link.has_ended() {
                 break Err(self.ends());
             }
-            match limit.left() {
+            match deadline.left() {
                 Some(Duration::ZERO) if waits => break Err(SendError::TimedOut),
                 Some(Duration::ZERO) => break Err(SendError::Full),
                 left => self.link.sleep(left),

@@ -16,10 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const SOON: Duration = Duration::from_millis(1);
 /// A time limit that is never reached if the test passes.
-const LATER: Option<Duration> = Some(Duration::from_secs(20));
+const LATER: Duration = Duration::from_secs(20);
 
 fn hub() -> Hub {
     Hub::new(&LanesConfig::default()).unwrap()
@@ -29,14 +28,14 @@ fn hub() -> Hub {
 fn join(hub: &Hub, capacity: usize) -> (Sender, Peer, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let socket = theirs.try_clone().unwrap();
-    let attaching = thread::spawn(move || Sender::attach(theirs, capacity, LATER));
-    let peer = hub.accept(ours, LATER).unwrap();
+    let attaching = thread::spawn(move || Sender::attach_timeout(theirs, capacity, LATER));
+    let peer = hub.accept_timeout(ours, LATER).unwrap();
     (attaching.join().unwrap().unwrap(), peer, socket)
 }
 
 /// Receives the end of the next lane that ends.
 fn ended(hub: &Hub) -> (Peer, Ending, LaneStats) {
-    match hub.recv(&mut [0; 64], LATER) {
+    match hub.recv_timeout(&mut [0; 64], LATER) {
         Err(RecvError::Ended {
             peer,
             ending,
@@ -58,7 +57,7 @@ fn each_message_goes_to_one_of_several_threads_in_its_senders_order() {
                     let len = 8 + number as usize % 50;
                     let mut message = number.to_ne_bytes().repeat(8);
                     message.truncate(len);
-                    sender.send(&message, LATER).unwrap();
+                    sender.send_timeout(&message, LATER).unwrap();
                 }
             });
         }
@@ -68,7 +67,7 @@ fn each_message_goes_to_one_of_several_threads_in_its_senders_order() {
                     let mut buffer = [0; 64];
                     let (mut last, mut count, mut ends) = ([None; 3], 0, 0);
                     loop {
-                        match hub.recv(&mut buffer, LATER) {
+                        match hub.recv_timeout(&mut buffer, LATER) {
                             Ok(Received {
                                 len,
                                 peer,
@@ -110,13 +109,16 @@ fn neither_side_of_a_lane_that_holds_three_messages_sleeps_on() {
     let message = vec![7; sender.largest() / 3];
     let sending = thread::spawn(move || {
         for _ in 0..MESSAGES {
-            sender.send(&message, LATER).unwrap();
+            sender.send_timeout(&message, LATER).unwrap();
         }
         sender
     });
     let mut buffer = vec![0; 4096];
     for sequence in 0..MESSAGES {
-        assert_eq!(hub.recv(&mut buffer, LATER).unwrap().sequence, sequence);
+        assert_eq!(
+            hub.recv_timeout(&mut buffer, LATER).unwrap().sequence,
+            sequence
+        );
     }
     drop(sending.join().unwrap());
 }
@@ -146,8 +148,8 @@ fn a_message_longer_than_the_buffer_stays_and_lets_others_pass() {
     let hub = hub();
     let (mut long, first, _) = join(&hub, 1);
     let (mut short, second, _) = join(&hub, 1);
-    long.send(&[7; 100], AT_ONCE).unwrap();
-    short.send(&[8; 10], AT_ONCE).unwrap();
+    long.try_send(&[7; 100]).unwrap();
+    short.try_send(&[8; 10]).unwrap();
     let too_small = Err(RecvError::TooSmall {
         peer: first,
         needed: 100,
@@ -157,7 +159,14 @@ fn a_message_longer_than_the_buffer_stays_and_lets_others_pass() {
     assert_eq!(hub.try_recv(&mut [0; 10]), too_small);
     assert_eq!(hub.try_recv(&mut [0; 100]).unwrap().len, 100);
     assert_eq!(hub.try_recv(&mut [0; 100]), Err(RecvError::Empty));
-    assert_eq!(hub.recv(&mut [0; 100], SOON), Err(RecvError::TimedOut));
+    assert_eq!(
+        hub.recv_timeout(&mut [0; 100], SOON),
+        Err(RecvError::TimedOut)
+    );
+    assert_eq!(
+        hub.recv_deadline(&mut [0; 100], Instant::now()),
+        Err(RecvError::TimedOut)
+    );
     let largest = short.largest();
     assert_eq!(
         short.try_send(&vec![0; largest + 1]),
@@ -169,7 +178,7 @@ fn a_message_longer_than_the_buffer_stays_and_lets_others_pass() {
 fn closing_and_dying_are_told_apart_behind_all_that_was_sent() {
     let hub = hub();
     let (mut sender, closes, _) = join(&hub, 1);
-    sender.send(b"last words", AT_ONCE).unwrap();
+    sender.try_send(b"last words").unwrap();
     drop(sender);
     assert_eq!(hub.try_recv(&mut [0; 10]).unwrap().peer, closes);
     let (peer, ending, stats) = ended(&hub);
@@ -177,7 +186,7 @@ fn closing_and_dying_are_told_apart_behind_all_that_was_sent() {
     assert_eq!((stats.received, stats.received_bytes), (1, 10));
 
     let (mut sender, dies, socket) = join(&hub, 1);
-    sender.send(b"last words", AT_ONCE).unwrap();
+    sender.try_send(b"last words").unwrap();
     mem::forget(sender); // as if its process was killed
     socket.shutdown(std::net::Shutdown::Both).unwrap();
     assert_eq!(hub.try_recv(&mut [0; 10]).unwrap().peer, dies);
@@ -191,20 +200,25 @@ fn a_sender_learns_that_its_hub_closed_or_expelled_it() {
     let fill = |sender: &mut Sender| while sender.try_send(b"x") == Ok(()) {};
     let (mut sender, peer, _) = join(&hub, 1);
     fill(&mut sender);
-    assert_eq!(sender.send(b"x", SOON), Err(SendError::TimedOut));
+    assert_eq!(sender.send_timeout(b"x", SOON), Err(SendError::TimedOut));
+    assert_eq!(
+        sender.send_deadline(b"x", Instant::now()),
+        Err(SendError::TimedOut)
+    );
+    assert_eq!(sender.try_send(b"x"), Err(SendError::Full));
     assert!(hub.expel(peer).is_some());
     assert_eq!(hub.expel(peer), None);
     let expelled = Err(SendError::Ended(Ending::Expelled));
-    assert_eq!(sender.send(b"x", None), expelled);
-    assert_eq!(sender.send(b"", None), expelled);
+    assert_eq!(sender.send(b"x"), expelled);
+    assert_eq!(sender.send(b""), expelled);
 
     let (mut sender, ..) = join(&hub, 1);
     fill(&mut sender);
     thread::scope(|scope| {
-        let waits = scope.spawn(|| sender.send(b"x", None));
+        let waits = scope.spawn(|| sender.send(b"x"));
         let receiver = scope.spawn(|| {
             loop {
-                match hub.recv(&mut [0; 8], None) {
+                match hub.recv(&mut [0; 8]) {
                     Ok(_) => {}
                     Err(error) => return error,
                 }
@@ -220,14 +234,14 @@ fn a_sender_learns_that_its_hub_closed_or_expelled_it() {
     let closed = Err(SendError::Ended(Ending::Closed));
     assert_eq!(
         (0..10_000)
-            .map(|_| sender.send(b"x", None))
+            .map(|_| sender.send(b"x"))
             .find(|sent| sent.is_err()),
         Some(closed)
     );
     assert_eq!(hub.try_recv(&mut []), Err(RecvError::Closed));
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let attaching = thread::spawn(move || Sender::attach(theirs, 1, LATER));
-    let error = hub.accept(ours, LATER).unwrap_err().to_string();
+    let attaching = thread::spawn(move || Sender::attach_timeout(theirs, 1, LATER));
+    let error = hub.accept_timeout(ours, LATER).unwrap_err().to_string();
     assert!(error.contains("closed"), "{error}");
     drop(attaching.join().unwrap());
 }
@@ -245,7 +259,7 @@ fn note(len: usize) -> Vec<u8> {
 fn refusal(hub: &Hub, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> crate::Error {
     let (ours, theirs) = UnixStream::pair().unwrap();
     send_all(&theirs, text, descriptors);
-    hub.accept(ours, LATER).unwrap_err()
+    hub.accept_timeout(ours, LATER).unwrap_err()
 }
 
 fn send_all(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
@@ -299,11 +313,11 @@ fn whatever_is_no_sender_is_refused_with_a_reason() {
         assert!(error.contains(&says), "{error}");
     }
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let error = hub.accept(ours, SOON).unwrap_err();
+    let error = hub.accept_timeout(ours, SOON).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::TimedOut);
     drop(theirs);
     let (ours, _) = UnixStream::pair().unwrap();
-    let error = hub.accept(ours, LATER).unwrap_err();
+    let error = hub.accept_timeout(ours, LATER).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::UnexpectedEof);
 
     let (mut sender, ..) = join(&hub, 1);
@@ -322,8 +336,8 @@ fn a_sender_is_told_why_it_was_refused() {
     let hub = Hub::new(&small).unwrap();
     let try_join = |capacity| {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let attaching = thread::spawn(move || Sender::attach(theirs, capacity, LATER));
-        let _ = hub.accept(ours, LATER);
+        let attaching = thread::spawn(move || Sender::attach_timeout(theirs, capacity, LATER));
+        let _ = hub.accept_timeout(ours, LATER);
         attaching
             .join()
             .unwrap()
@@ -334,9 +348,9 @@ fn a_sender_is_told_why_it_was_refused() {
     assert_eq!(try_join(1 << 16), Ok(()));
     assert!(try_join(1).unwrap_err().contains("max_peers"));
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let error = Sender::attach(ours, 1, SOON).unwrap_err();
+    let error = Sender::attach_timeout(ours, 1, SOON).unwrap_err();
     assert_eq!(error.cause().unwrap().kind(), ErrorKind::TimedOut);
-    assert!(Sender::attach(UnixStream::pair().unwrap().0, 0, SOON).is_err());
+    assert!(Sender::attach_timeout(UnixStream::pair().unwrap().0, 0, SOON).is_err());
 }
 
 #[test]
@@ -382,7 +396,7 @@ fn a_byte_out_of_band_is_a_byte_like_any_other_and_hides_nothing() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     send_flagged(&theirs, b"x", &[theirs.as_fd()], SendFlags::OOB).unwrap();
     send_all(&theirs, &note(page_size()), &[lane.as_fd()]);
-    let error = hub.accept(ours, LATER).unwrap_err().to_string();
+    let error = hub.accept_timeout(ours, LATER).unwrap_err().to_string();
     assert!(error.contains("something else"), "{error}");
 }
 
@@ -391,7 +405,7 @@ fn a_signal_for_poll_loops_comes_with_a_message_and_with_an_end() {
     let hub = hub();
     let (mut sender, ..) = join(&hub, 1);
     while !hub.arm() {}
-    sender.send(b"x", AT_ONCE).unwrap();
+    sender.try_send(b"x").unwrap();
     passing::wait_readable(&hub, None);
     assert!(!hub.arm());
     hub.try_recv(&mut [0; 1]).unwrap();
@@ -436,7 +450,7 @@ fn a_descriptor_that_takes_long_to_close_takes_nobodys_time() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         send_all(&theirs, &text, &vec![slow.as_fd(); copies]);
         close_but_not_last(slow);
-        hub.accept(ours, LATER).unwrap_err();
+        hub.accept_timeout(ours, LATER).unwrap_err();
     }
     let (sender, peer, socket) = join(&hub, 1);
     let (slow, _kept) = lingering().unwrap();
@@ -462,7 +476,7 @@ fn a_descriptor_that_takes_long_to_close_holds_up_no_other() {
             let (ours, theirs) = UnixStream::pair().unwrap();
             send_all(&theirs, &note(page_size()), &[descriptor.as_fd()]);
             close_but_not_last(descriptor);
-            hub.accept(ours, LATER).unwrap_err();
+            hub.accept_timeout(ours, LATER).unwrap_err();
         }
         // End of file on the pipe: every other descriptor of it is closed. The slow ones would close when `keep` is dropped.
         assert_eq!(reader.read(&mut [0]).unwrap(), 0);

@@ -12,8 +12,7 @@
 use super::{Hub, Peer, RecvError, hub::Received, lane, link::Link};
 use crate::{
     Error,
-    queue::limit::Limit,
-    sync::held,
+    sync::{Deadline, held},
     sys::{
         eventfd::Signal,
         passing::{Happening, Watch},
@@ -91,14 +90,14 @@ impl Waiting {
         self.is_closed.load(Acquire)
     }
 
-    /// Waits until no thread leads, then leads. `None` if the limit expires first, or the hub is closed.
-    fn lead<'a>(&'a self, hub: &'a Hub, limit: &Limit) -> Option<Leader<'a>> {
+    /// Waits until no thread leads, then leads. `None` if the deadline passes first, or the hub is closed.
+    fn lead<'a>(&'a self, hub: &'a Hub, deadline: &Deadline) -> Option<Leader<'a>> {
         let mut is_led = held(&self.is_led);
         while *is_led {
             if self.is_closed() {
                 return None;
             }
-            is_led = match limit.left() {
+            is_led = match deadline.left() {
                 Some(Duration::ZERO) => return None,
                 Some(left) => {
                     let answer = self.resigned.wait_timeout(is_led, left);
@@ -186,8 +185,12 @@ impl Drop for Leader<'_> {
 
 impl Hub {
     #[cold]
-    pub(super) fn wait(&self, buffer: &mut [u8], limit: &Limit) -> Result<Received, RecvError> {
-        let waits = !limit.is_over();
+    pub(super) fn wait(
+        &self,
+        buffer: &mut [u8],
+        deadline: &Deadline,
+    ) -> Result<Received, RecvError> {
+        let waits = deadline.may_wait();
         for look in 0..LOOKS + YIELDS {
             if !waits || self.waiting.is_closed() {
                 break;
@@ -200,12 +203,12 @@ impl Hub {
                 return answer;
             }
         }
-        let mut leader = self.waiting.lead(self, limit);
+        let mut leader = self.waiting.lead(self, deadline);
         loop {
             if self.waiting.is_closed() {
                 return Err(RecvError::Closed);
             }
-            let left = limit.left();
+            let left = deadline.left();
             let is_over = left == Some(Duration::ZERO);
             if let Some(leader) = &mut leader {
                 if is_over {
@@ -238,8 +241,8 @@ impl Hub {
     /// use std::os::unix::net::UnixStream;
     /// let hub = Hub::new(&LanesConfig::default())?;
     /// let (ours, theirs) = UnixStream::pair().unwrap();
-    /// std::thread::spawn(|| Sender::attach(theirs, 1, None).unwrap().send(b"hello", None));
-    /// hub.accept(ours, None)?;
+    /// std::thread::spawn(|| Sender::attach(theirs, 1).unwrap().send(b"hello"));
+    /// hub.accept(ours)?;
     /// if hub.arm() {
     ///     poll(&mut [PollFd::new(&hub, PollFlags::IN)], None).unwrap(); // and others
     /// }
@@ -247,7 +250,7 @@ impl Hub {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn arm(&self) -> bool {
-        let Some(mut leader) = self.waiting.lead(self, &Limit::new(Some(Duration::ZERO))) else {
+        let Some(mut leader) = self.waiting.lead(self, &Deadline::now()) else {
             return !self.waiting.is_closed();
         };
         leader.listen(Some(Duration::ZERO));
