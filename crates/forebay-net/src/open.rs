@@ -103,7 +103,7 @@ pub fn clock(names: &[Name]) -> Result<Clock> {
         0 => Ok(Clock::real()),
         n if n == names.len() => Ok(Clock::virtual_time()),
         _ => Err(
-            Error::new("sim", "clock=virtual cannot be mixed with real time")
+            Error::invalid("sim", "clock=virtual cannot be mixed with real time")
                 .advise("Give clock=virtual to every -i, or to none"),
         ),
     }

@@ -1,9 +1,12 @@
 //! The error type of set-up and I/O: the operation, its object, the system's error, and what to do.
 //!
 //! Full and empty are *results*, not errors. They are part of the types that return them (`Full<T>`, `None`, counts).
-//! An [`Error`] is for a user to read.
+//! An [`Error`] is for a user to read; [`Error::kind`] is for a program to decide by.
 
-use std::{fmt, io};
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+};
 
 /// A failure with its full context, printed as `on: tried: cause. advice`.
 ///
@@ -14,12 +17,17 @@ use std::{fmt, io};
 ///     .advise("Run as root");
 /// assert_eq!(error.to_string(), "eth9: opening a packet socket: operation not permitted (os error 1). Run as root");
 /// assert_eq!(error.raw_os_error(), Some(1));
+/// assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+/// let error: std::io::Error = error.into(); // for functions that return std's error
+/// assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
 /// ```
 #[derive(Debug)]
 pub struct Error {
     on: String,
     tried: String,
     cause: Option<io::Error>,
+    /// Used if there is no cause.
+    kind: ErrorKind,
     advice: String,
 }
 
@@ -33,7 +41,17 @@ impl Error {
             on: on.into(),
             tried: tried.into(),
             cause: None,
+            kind: ErrorKind::Other,
             advice: String::new(),
+        }
+    }
+
+    /// As [`new`](Error::new), for a request that cannot be met as it was made: a value out of its range, an impossible
+    /// combination. Its kind is [`ErrorKind::InvalidInput`].
+    pub fn invalid(on: impl Into<String>, tried: impl Into<String>) -> Self {
+        Error {
+            kind: ErrorKind::InvalidInput,
+            ..Error::new(on, tried)
         }
     }
 
@@ -60,6 +78,18 @@ impl Error {
     /// The error of the operating system, if there was one.
     pub fn cause(&self) -> Option<&io::Error> {
         self.cause.as_ref()
+    }
+
+    /// What kind of failure it is: that of the operating system's error; or [`ErrorKind::InvalidInput`] for a request that cannot be
+    /// met as it was made; otherwise [`ErrorKind::Other`].
+    ///
+    /// ```
+    /// use forebay::ring::spsc;
+    /// let error = spsc::ring::<u64>(0).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        self.cause.as_ref().map_or(self.kind, io::Error::kind)
     }
 
     /// The `errno` of the cause, if it has one.
@@ -90,5 +120,12 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+impl From<Error> for io::Error {
+    /// Keeps the kind and the whole text. The `Error` is the inner error ([`io::Error::into_inner`]).
+    fn from(error: Error) -> io::Error {
+        io::Error::new(error.kind(), error)
     }
 }

@@ -105,11 +105,11 @@ impl Config {
     /// A time limit of 0, or a stream too small for a head.
     pub fn validate(&self) -> Result<()> {
         if self.connect_limit.is_zero() || self.silence_limit.is_zero() {
-            return Err(Error::new("http", "a time limit of 0").advise("Use more than 0"));
+            return Err(Error::invalid("http", "a time limit of 0").advise("Use more than 0"));
         }
         if self.buffer_bytes < Self::LEAST_BUFFER_BYTES {
             return Err(
-                Error::new("http", format!("a buffer of {} bytes", self.buffer_bytes))
+                Error::invalid("http", format!("a buffer of {} bytes", self.buffer_bytes))
                     .advise(format!("Use at least {}", Self::LEAST_BUFFER_BYTES)),
             );
         }

@@ -109,7 +109,7 @@ impl Output {
                 let metadata = file.metadata().map_err(failed)?;
                 let has_content = metadata.is_file() && metadata.len() > 0;
                 if has_content && existing == Existing::Refuse {
-                    return Err(Error::new(name, "the file already exists")
+                    return Err(Error::invalid(name, "the file already exists")
                         .advise("Choose another name, --truncate or --append"));
                 }
                 let mut output = Output::new(file, name)?;

@@ -98,7 +98,7 @@ impl Config {
             );
         }
         if self.snaplen == 0 {
-            return Err(Error::new("", "a snapshot length of 0 captures nothing")
+            return Err(Error::invalid("", "a snapshot length of 0 captures nothing")
                 .advise("Choose 1 or more, or 262144 for all"));
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Config {
     pub(super) fn fits_memory(&self, blocks: Blocks) -> Result<()> {
         let wanted = blocks.total_bytes() as u64;
         match available_bytes() {
-            Some(available) if wanted > available / 2 => Err(Error::new(
+            Some(available) if wanted > available / 2 => Err(Error::invalid(
                 "ring",
                 format!(
                     "{} MiB are more than half of the {} MiB of memory available",

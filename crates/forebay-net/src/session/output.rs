@@ -372,7 +372,7 @@ impl Writing {
     #[cold]
     fn put_classic(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
         if frame.time_ns > LAST_OF_PCAP_NS {
-            let error = Error::new("", "a .pcap file cannot hold times after February 2106");
+            let error = Error::invalid("", "a .pcap file cannot hold times after February 2106");
             return Err(error.advise("Name it .pcapng"));
         }
         self.compose(Format::Pcap, frame, described)
@@ -574,5 +574,5 @@ fn refuse_unless(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds {
         return Ok(());
     }
-    Err(Error::new("", what()).advise("Name it .pcapng"))
+    Err(Error::invalid("", what()).advise("Name it .pcapng"))
 }

@@ -106,7 +106,7 @@ fn whole_pages(on: &str, len: usize, page: usize, views: usize) -> Result<usize>
         && let Some(available) = sys::available_memory()
         && rounded > available / 2
     {
-        return Err(Error::new(on, mapping(len)).advise(format!(
+        return Err(Error::invalid(on, mapping(len)).advise(format!(
             "Ask for at most half of what is available now, {} of {available} bytes, or raise the cgroup's limit",
             available / 2
         )));
@@ -122,7 +122,7 @@ fn mapping(len: usize) -> String {
 fn round_up(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
     let tried = || mapping(len);
     if len == 0 {
-        return Err(Error::new(on, tried()).advise("Ask for at least one byte"));
+        return Err(Error::invalid(on, tried()).advise("Ask for at least one byte"));
     }
     len.checked_next_multiple_of(page)
         .filter(|rounded| {
@@ -131,7 +131,7 @@ fn round_up(on: &str, len: usize, page: usize, views: usize) -> Result<usize> {
                 .is_some_and(|all| all <= isize::MAX as usize)
         })
         .ok_or_else(|| {
-            Error::new(on, tried()).advise("Ask for less: no address space is that large")
+            Error::invalid(on, tried()).advise("Ask for less: no address space is that large")
         })
 }
 

@@ -332,7 +332,7 @@ impl Appender {
         }
         if len > self.record_bytes {
             let what = format!("a record of {len} bytes is above the {}", self.record_bytes);
-            return Err(Error::new("store", what).advise("Raise Config::record_bytes"));
+            return Err(Error::invalid("store", what).advise("Raise Config::record_bytes"));
         }
         Ok(())
     }

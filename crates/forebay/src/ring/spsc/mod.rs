@@ -114,7 +114,7 @@ impl RingConfig {
     /// A capacity of 0.
     pub fn validate(&self) -> Result<()> {
         match self.capacity {
-            0 => Err(Error::new("ring", "making a ring of 0 slots")
+            0 => Err(Error::invalid("ring", "making a ring of 0 slots")
                 .advise("Ask for a capacity of at least 1")),
             _ => Ok(()),
         }

@@ -165,7 +165,7 @@ impl Blocks {
         let most = config.buffer_bytes.saturating_add(longest);
         if most.saturating_add(2 * 4096) >= MOST {
             let what = format!("blocks of {most} bytes cannot be written");
-            return Err(Error::new("store", what)
+            return Err(Error::invalid("store", what)
                 .advise("Use buffers and records below a GiB together, or a plain file"));
         }
         // Random keys from the system are enough: two files must not get the same number by chance.
