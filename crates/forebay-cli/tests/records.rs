@@ -2,7 +2,7 @@
 
 mod support;
 
-use forebay::store::{Config, FileConfig, FileSink, Records};
+use forebay::store::{FileConfig, FileSink, Records, StoreConfig};
 use serde_json::Value;
 use std::{
     fs,
@@ -26,9 +26,9 @@ fn checked(path: &str) -> Value {
 /// Numbers from 0 to `count`, 8 bytes each, with a block a hundred of them.
 fn numbers(folder: &Folder, count: u64) -> String {
     let path = folder.path("numbers");
-    let config = Config {
+    let config = StoreConfig {
         huge_pages: false,
-        ..Config::default()
+        ..StoreConfig::default()
     };
     let sink = FileSink::create(
         path.as_ref(),
@@ -139,7 +139,7 @@ fn records_of_any_length_come_back_behind_theirs() {
         },
     )
     .unwrap();
-    let mut log = Records::<[u8]>::in_blocks(sink, &Config::default()).unwrap();
+    let mut log = Records::<[u8]>::in_blocks(sink, &StoreConfig::default()).unwrap();
     log.append(b"one").unwrap();
     log.append(b"").unwrap();
     log.append(b"three").unwrap();

@@ -18,14 +18,14 @@ use std::{fs, io, path::Path, thread};
 /// Summary of a capture file.
 ///
 /// ```
-/// use forebay_net::{info::Info, open, session::{Config, Control, Output, Session}};
+/// use forebay_net::{info::Info, open, session::{SessionConfig, Control, Output, Session}};
 ///
 /// let path = std::env::temp_dir().join(format!("info-{}.pcapng", std::process::id()));
 /// let names = ["sim:clock=virtual,count=1000".parse()?];
 /// let clock = open::clock(&names)?;
 /// let ports = open::ports(&names, &Default::default(), &clock)?;
 /// let output = Output::File(path.clone());
-/// Session::open(ports, output, Config::default(), clock, Control::new()?)?.run(&mut |_| {});
+/// Session::open(ports, output, SessionConfig::default(), clock, Control::new()?)?.run(&mut |_| {});
 ///
 /// let info = Info::of(&path)?;
 /// assert_eq!((info.all.packets, info.all.wire_bytes, info.in_order), (1000, 60_000, Some(true)));

@@ -32,7 +32,7 @@ pub struct Options {
     /// How long an interface may hold frames back, to hand over many at once.
     pub delay: Duration,
     /// Filter that the kernel applies for live ports, and the reading threads for large files. For all other ports the
-    /// session filters ([`session::Config`](crate::session::Config)).
+    /// session filters ([`SessionConfig`](crate::session::SessionConfig)).
     pub filter: Option<Filter>,
     /// The output holds one link type: `any` then captures only interfaces with Ethernet frames.
     pub one_link_type: bool,
@@ -176,14 +176,14 @@ fn link_of_interface(name: &str) -> Result<LinkType> {
 
 #[cfg(feature = "live")]
 fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
-    let mut config = af_packet::Config {
+    let mut config = af_packet::AfPacketConfig {
         promiscuous: options.promiscuous,
         snaplen: options.snaplen,
         retire: options.delay,
         filter: options.filter.clone(),
         ethernet_only: options.one_link_type,
         stop_on_down: options.stop_on_down,
-        ..af_packet::Config::default()
+        ..af_packet::AfPacketConfig::default()
     };
     if let Some(bytes) = options.ring_bytes {
         config.ring_bytes = bytes;

@@ -26,14 +26,14 @@ use std::{
 /// How much of a capture file is whole.
 ///
 /// ```
-/// use forebay_net::{open, repair::Examined, session::{Config, Control, Output, Session}};
+/// use forebay_net::{open, repair::Examined, session::{SessionConfig, Control, Output, Session}};
 ///
 /// let path = std::env::temp_dir().join(format!("repair-{}.pcapng", std::process::id()));
 /// # let names = ["sim:clock=virtual,count=10".parse()?];
 /// # let clock = open::clock(&names)?;
 /// # let ports = open::ports(&names, &Default::default(), &clock)?;
 /// # let output = Output::File(path.clone());
-/// # Session::open(ports, output, Config::default(), clock, Control::new()?)?.run(&mut |_| {});
+/// # Session::open(ports, output, SessionConfig::default(), clock, Control::new()?)?.run(&mut |_| {});
 /// let mut bytes = std::fs::read(&path).unwrap(); // ten packets of 60 bytes, and statistics
 /// bytes.truncate(bytes.len() - 150);
 /// std::fs::write(&path, bytes).unwrap();

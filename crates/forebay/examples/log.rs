@@ -4,7 +4,7 @@
 //! Kill it with `kill -9` while it runs, then check the file with `forebay records check FILE`: every record reported as durable
 //! is there. Start it again with the same file: it cuts off a torn block and continues.
 
-use forebay::store::{Config, FileConfig, Records, SyncPolicy};
+use forebay::store::{FileConfig, Records, StoreConfig, SyncPolicy};
 use std::{
     error::Error,
     io::{self, BufRead},
@@ -23,9 +23,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let path = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: log FILE")?);
-    let config = Config {
+    let config = StoreConfig {
         sync: SyncPolicy::Interval(Duration::from_secs(1)),
-        ..Config::default()
+        ..StoreConfig::default()
     };
     let (mut log, found) = Records::<[u8]>::open_append(&path, &FileConfig::default(), &config)?;
     if found.records > 0 {

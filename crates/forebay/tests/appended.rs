@@ -3,7 +3,7 @@
 use forebay::{
     Result,
     store::{
-        Config, FileConfig, FileSink, Records, SyncPolicy,
+        FileConfig, FileSink, Records, StoreConfig, SyncPolicy,
         records::{self, Fault, Reader, Recovered},
         recover,
     },
@@ -34,13 +34,13 @@ impl Drop for Named {
     }
 }
 
-fn config() -> Config {
-    Config {
+fn config() -> StoreConfig {
+    StoreConfig {
         buffers: 3,
         buffer_bytes: 4096,
         sync: SyncPolicy::None,
         huge_pages: false,
-        ..Config::default()
+        ..StoreConfig::default()
     }
 }
 

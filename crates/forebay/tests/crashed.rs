@@ -5,7 +5,7 @@
 //! moments of each kind to try; the default is a few.
 
 use forebay::store::{
-    Config, FileConfig, FileSink, Finished, Records, Stage, SyncPolicy, WhenFull,
+    FileConfig, FileSink, Finished, Records, Stage, StoreConfig, SyncPolicy, WhenFull,
     records::{self, Reader, Recovered},
     recover,
 };
@@ -48,14 +48,14 @@ impl Drop for Folder {
     }
 }
 
-fn config(sync: SyncPolicy, buffer_bytes: usize) -> Config {
-    Config {
+fn config(sync: SyncPolicy, buffer_bytes: usize) -> StoreConfig {
+    StoreConfig {
         buffers: BUFFERS,
         buffer_bytes,
         sync,
         when_full: WhenFull::Wait,
         huge_pages: false,
-        ..Config::default()
+        ..StoreConfig::default()
     }
 }
 

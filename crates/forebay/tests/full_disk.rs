@@ -2,7 +2,7 @@
 //! whole. The test creates a file system in a file, which needs root, a loop device and mkfs.ext4. Elsewhere it prints why it is
 //! skipped.
 
-use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
+use forebay::store::{Appender, FileConfig, FileSink, Framing, StoreConfig, Whole};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -109,11 +109,11 @@ fn a_full_ext4_disk_keeps_all_that_fits() {
         sink.is_direct(),
         "ext4 on a loop device supports direct writes"
     );
-    let config = Config {
+    let config = StoreConfig {
         buffers: 3,
         buffer_bytes: 4 << 20,
         huge_pages: false,
-        ..Config::default()
+        ..StoreConfig::default()
     };
     let mut store = Appender::new(sink, Arc::new(Words), &config).unwrap();
     let mut number = 0;

@@ -22,7 +22,7 @@ use crate::method::{
 };
 use anyhow::{Context, Result};
 use entry::{Entry, Entry28, Entry32, Strided};
-use forebay::store::{Config, Records, SyncPolicy, WhenFull};
+use forebay::store::{Records, StoreConfig, SyncPolicy, WhenFull};
 use std::hint::black_box;
 use target::{Flushes, Target};
 use textbook::Textbook;
@@ -166,19 +166,19 @@ fn textbook_ways<T: Entry>(
 }
 
 fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> Result<Vec<Way>> {
-    let config = |thread, buffer_bytes| Config {
+    let config = |thread, buffer_bytes| StoreConfig {
         buffers: if thread { 8 } else { 2 },
         buffer_bytes,
         thread,
         sync: SyncPolicy::None,
         when_full: WhenFull::Wait,
         huge_pages: false,
-        ..Config::default()
+        ..StoreConfig::default()
     };
     let inline = config(false, buffer_bytes);
     let mut ways = Vec::new();
     let mut way =
-        |name, blocks, config: &Config, work: fn(u64, Records<T>) -> Work| -> Result<()> {
+        |name, blocks, config: &StoreConfig, work: fn(u64, Records<T>) -> Work| -> Result<()> {
             let (sink, flushes) = target.open::<T>()?;
             let log = match blocks {
                 false => Records::<T>::plain(Box::new(sink), config)?,

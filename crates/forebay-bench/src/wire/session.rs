@@ -5,7 +5,7 @@ use crate::method::process::tell;
 use anyhow::{Result, bail};
 use forebay_net::{
     open::{self, Options},
-    session::{Config, Control, Output, Session},
+    session::{Control, Output, Session, SessionConfig},
 };
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, thread, time::Instant};
@@ -35,9 +35,9 @@ pub fn capture(port: &str, file: Option<PathBuf>, count: Option<u64>) -> Result<
         ..Options::default()
     };
     let ports = open::ports(&names, &options, &clock)?;
-    let config = Config {
+    let config = SessionConfig {
         count,
-        ..Config::default()
+        ..SessionConfig::default()
     };
     let control = Control::new()?;
     let output = file.map_or(Output::Count, Output::File);

@@ -101,7 +101,7 @@ pub struct Capture {
 
     /// Buffers between capturing and writing; without --store-limit their number is fixed [default: 16x4M, for files 4x4M]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
-    pub store: Option<store::Config>,
+    pub store: Option<store::StoreConfig>,
 
     /// Let the buffers grow while the output is slow, up to a size (2G) or a share of the available memory (50%); 0: never
     /// [default: 25%; 0 with --store and for files]
@@ -248,18 +248,18 @@ fn compress(text: &str) -> Parsed<i32> {
 }
 
 /// A store of a fixed size.
-fn buffers(text: &str) -> Parsed<store::Config> {
+fn buffers(text: &str) -> Parsed<store::StoreConfig> {
     let parsed = text.split_once('x').and_then(|(buffers, size)| {
         let bytes = units::bytes(size, 1)?;
         Some((buffers.parse().ok()?, usize::try_from(bytes).ok()?))
     });
     let (buffers, buffer_bytes) =
         parsed.ok_or_else(|| format!("'{text}' is not COUNTxSIZE. Use a value such as 16x4M"))?;
-    let config = store::Config {
+    let config = store::StoreConfig {
         buffers,
         buffer_bytes,
         limit: Limit::Fixed,
-        ..store::Config::default()
+        ..store::StoreConfig::default()
     };
     let valid = config.validate().map_err(|error| error.to_string());
     valid.map(|()| config)
@@ -276,9 +276,9 @@ fn store_limit(text: &str) -> Parsed<Limit> {
     let limit = limit.ok_or_else(|| {
         format!("'{text}' is neither a size nor a share. Use a value such as 2G or 50%")
     })?;
-    let config = store::Config {
+    let config = store::StoreConfig {
         limit,
-        ..store::Config::default()
+        ..store::StoreConfig::default()
     };
     let valid = config.validate().map_err(|error| error.to_string());
     valid.map(|()| limit)

@@ -17,7 +17,7 @@ use forebay_net::{
     format::Format,
     open::{self, Name, Options},
     port::{LinkType, Port},
-    session::{Config, Output, Rotation},
+    session::{Output, Rotation, SessionConfig},
     units,
 };
 use std::{
@@ -54,7 +54,7 @@ pub struct Request {
     names: Vec<Name>,
     clock: Clock,
     options: Options,
-    store: store::Config,
+    store: store::StoreConfig,
     user: Option<Identity>,
     stop_after: Option<Duration>,
     file_bytes: Option<u64>,
@@ -74,7 +74,7 @@ impl Request {
         let mut store = match &flags.store {
             Some(store) => store.clone(),
             None if names.iter().all(waits) => store_for_files(),
-            None => store::Config::default(),
+            None => store::StoreConfig::default(),
         };
         if let Some(limit) = flags.store_limit {
             let first = (store.buffers * store.buffer_bytes) as u64;
@@ -235,9 +235,9 @@ impl Request {
         })
     }
 
-    pub fn config(&self) -> Config {
+    pub fn config(&self) -> SessionConfig {
         let shortest = Duration::from_millis(250);
-        Config {
+        SessionConfig {
             snaplen: self.snaplen,
             filter: self.filter.clone(),
             count: self.count,
@@ -246,7 +246,7 @@ impl Request {
             store: self.store.clone(),
             metadata: self.metadata,
             progress_every: self.stats_interval.unwrap_or(shortest).min(shortest),
-            ..Config::default()
+            ..SessionConfig::default()
         }
     }
 }
@@ -333,11 +333,11 @@ fn waits(name: &Name) -> bool {
 }
 
 /// If all sources wait, there need not be room for a burst: memory that was written before is faster than fresh memory.
-fn store_for_files() -> store::Config {
-    store::Config {
+fn store_for_files() -> store::StoreConfig {
+    store::StoreConfig {
         buffers: 4,
         limit: Limit::Fixed,
         early_bytes: 1 << 20,
-        ..store::Config::default()
+        ..store::StoreConfig::default()
     }
 }

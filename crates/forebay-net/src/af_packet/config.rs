@@ -9,14 +9,14 @@ use std::time::Duration;
 /// Settings for opening an interface.
 ///
 /// ```
-/// use forebay_net::af_packet::Config;
-/// let config = Config { ring_bytes: 8 << 20, promiscuous: false, ..Config::default() };
+/// use forebay_net::af_packet::AfPacketConfig;
+/// let config = AfPacketConfig { ring_bytes: 8 << 20, promiscuous: false, ..AfPacketConfig::default() };
 /// config.validate()?;
-/// assert!(Config { ring_bytes: 100, ..config }.validate().is_err());
+/// assert!(AfPacketConfig { ring_bytes: 100, ..config }.validate().is_err());
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct AfPacketConfig {
     /// Total bytes of the ring that the kernel fills. This is kernel memory that cannot be swapped. Default 64 MiB; at least
     /// 8 pages; rounded down to whole blocks.
     pub ring_bytes: u64,
@@ -44,9 +44,9 @@ pub struct Config {
     pub stop_on_down: bool,
 }
 
-impl Default for Config {
+impl Default for AfPacketConfig {
     fn default() -> Self {
-        Config {
+        AfPacketConfig {
             ring_bytes: 64 << 20,
             block_bytes: 1 << 20,
             retire: Duration::from_millis(100),
@@ -64,7 +64,7 @@ impl Default for Config {
 /// be attributed exactly.
 const LEAST_BLOCKS: u64 = 8;
 
-impl Config {
+impl AfPacketConfig {
     /// Checks that the values are consistent.
     ///
     /// # Errors
@@ -98,8 +98,10 @@ impl Config {
             );
         }
         if self.snaplen == 0 {
-            return Err(Error::invalid("", "a snapshot length of 0 captures nothing")
-                .advise("Choose 1 or more, or 262144 for all"));
+            return Err(
+                Error::invalid("", "a snapshot length of 0 captures nothing")
+                    .advise("Choose 1 or more, or 262144 for all"),
+            );
         }
         Ok(())
     }
@@ -179,9 +181,9 @@ mod tests {
     #[test]
     fn small_rings_keep_eight_blocks_and_a_whole_frame() {
         let shape = |ring_bytes, mtu| {
-            Config {
+            AfPacketConfig {
                 ring_bytes,
-                ..Config::default()
+                ..AfPacketConfig::default()
             }
             .blocks(mtu)
         };
@@ -213,9 +215,9 @@ mod tests {
 
     #[test]
     fn a_ring_beyond_the_memory_is_refused_before_it_is_tried() {
-        let config = Config {
+        let config = AfPacketConfig {
             ring_bytes: 1 << 50,
-            ..Config::default()
+            ..AfPacketConfig::default()
         };
         let error = config.fits_memory(config.blocks(1500)).unwrap_err();
         assert!(
@@ -230,30 +232,30 @@ mod tests {
     fn senseless_values_are_named() {
         for (config, words) in [
             (
-                Config {
+                AfPacketConfig {
                     ring_bytes: 4096,
-                    ..Config::default()
+                    ..AfPacketConfig::default()
                 },
                 "too small",
             ),
             (
-                Config {
+                AfPacketConfig {
                     block_bytes: 5000,
-                    ..Config::default()
+                    ..AfPacketConfig::default()
                 },
                 "power of two",
             ),
             (
-                Config {
+                AfPacketConfig {
                     retire: Duration::ZERO,
-                    ..Config::default()
+                    ..AfPacketConfig::default()
                 },
                 "retired",
             ),
             (
-                Config {
+                AfPacketConfig {
                     snaplen: 0,
-                    ..Config::default()
+                    ..AfPacketConfig::default()
                 },
                 "captures nothing",
             ),
@@ -261,6 +263,6 @@ mod tests {
             let text = config.validate().unwrap_err().to_string();
             assert!(text.contains(words), "{text}");
         }
-        Config::default().validate().unwrap();
+        AfPacketConfig::default().validate().unwrap();
     }
 }

@@ -20,7 +20,7 @@
 //!   the block may have been returned and filled meanwhile. A block that is closed while drops are unread carries the flag
 //!   `TP_STATUS_LOSING`. The first block with this flag gets one drop, the number that a single receiving processor can have
 //!   under way.
-//! - *Drops caused by the retire timer.* When the timer closes a block that is not full ([`Config::retire`]), the kernel wakes
+//! - *Drops caused by the retire timer.* When the timer closes a block that is not full ([`AfPacketConfig::retire`]), the kernel wakes
 //!   us before it advances. Frames that another processor receives in the meantime are dropped although there is room. These
 //!   drops belong before the next block, which carries the flag, too. If several such blocks closed between two reads,
 //!   only the first one gets one drop. The timer should therefore fire rarely: on a busy machine
@@ -33,7 +33,7 @@
 //!
 //! This file accesses nothing but the ring's status words.
 //!
-//! [`Config::retire`]: super::Config::retire
+//! [`AfPacketConfig::retire`]: super::AfPacketConfig::retire
 
 use super::ring::Ring;
 use super::socket::Statistics;

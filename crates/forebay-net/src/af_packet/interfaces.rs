@@ -21,7 +21,7 @@
 //!
 //! This module uses only netlink.
 
-use super::{Config, link_type, names, ring::Hardware};
+use super::{AfPacketConfig, link_type, names, ring::Hardware};
 use crate::{
     filter::{
         Filter, View,
@@ -97,7 +97,7 @@ impl<'a> Which<'a> {
     /// The filter is not valid for the link type, or compiles to too many instructions.
     pub(super) fn program(
         &self,
-        config: &Config,
+        config: &AfPacketConfig,
         snaplen: u32,
     ) -> Result<Option<Vec<Instruction>>> {
         let filter = config.filter.as_ref();
@@ -201,7 +201,7 @@ impl Interfaces {
     /// arrives.
     pub(super) fn new(
         which: &Which<'_>,
-        config: &Config,
+        config: &AfPacketConfig,
         snaplen: u32,
         netlink: Netlink,
     ) -> Interfaces {
@@ -405,7 +405,7 @@ mod tests {
             return println!("skipped: needs an interface");
         };
         let which = Which::One(first, LinkType::ETHERNET);
-        let config = Config::default();
+        let config = AfPacketConfig::default();
         let mut interfaces = Interfaces::new(&which, &config, 100, netlink);
         interfaces.begin().unwrap();
         assert!(interfaces.dropped().is_some());
@@ -445,9 +445,9 @@ mod tests {
         ];
         let which = Which::called(ANY, &links).unwrap();
         let of = |ethernet_only| {
-            let config = Config {
+            let config = AfPacketConfig {
                 ethernet_only,
-                ..Config::default()
+                ..AfPacketConfig::default()
             };
             Interfaces::new(&which, &config, 100, Netlink::open().unwrap())
         };

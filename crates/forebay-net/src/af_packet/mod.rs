@@ -23,18 +23,18 @@
 //!
 //! Note:
 //! - [`Port::stop`] blocks until the kernel has no frame in flight, 8 to 20 ms.
-//! - A frame may be up to [`Config::retire`] old when it becomes visible.
-//! - Outgoing frames are captured too, except on the loopback interface or with [`Config::incoming_only`].
+//! - A frame may be up to [`AfPacketConfig::retire`] old when it becomes visible.
+//! - Outgoing frames are captured too, except on the loopback interface or with [`AfPacketConfig::incoming_only`].
 //!
 //! The module uses packet sockets, netlink and one timer. Opening a port needs CAP_NET_RAW; afterwards no privilege is needed.
 //! Its parts are `socket` (set-up and its order), `ring` (the mapped memory; all unsafe code is there and in the crate's `sys`),
 //! `gaps` (placement of drops), `interfaces` (one, or `any`) and `config`.
 //!
 //! ```
-//! use forebay_net::af_packet::{AfPacket, Config};
+//! use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 //! use forebay_net::port::{Port, Wake};
 //!
-//! let mut port = match AfPacket::open("lo", &Config::default()) {
+//! let mut port = match AfPacket::open("lo", &AfPacketConfig::default()) {
 //!     Ok(port) => port,
 //!     Err(reason) => return println!("skipped: {reason}"), // needs CAP_NET_RAW
 //! };
@@ -62,7 +62,7 @@ mod names;
 mod ring;
 mod socket;
 
-pub use config::Config;
+pub use config::AfPacketConfig;
 
 use crate::link::{Link, Netlink};
 use crate::port::{
@@ -139,7 +139,7 @@ impl AfPacket {
     /// - CAP_NET_RAW is missing.
     /// - A value of `config` is invalid, or its filter is not valid for this link type.
     /// - There is not enough memory for the ring.
-    pub fn open(name: &str, config: &Config) -> Result<Self> {
+    pub fn open(name: &str, config: &AfPacketConfig) -> Result<Self> {
         config.validate()?;
         let netlink = Netlink::open()?;
         let links = netlink.links()?;
@@ -351,7 +351,7 @@ impl AfPacket {
 }
 
 impl AsFd for AfPacket {
-    /// The packet socket, for options that [`Config`] does not have, such as `PACKET_FANOUT`.
+    /// The packet socket, for options that [`AfPacketConfig`] does not have, such as `PACKET_FANOUT`.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.socket.as_fd()
     }
@@ -400,7 +400,7 @@ impl Port for AfPacket {
     /// Detaches from the interface. Blocks for 8 to 20 ms, until the kernel has no frame in flight.
     ///
     /// From then on [`arm`](Port::arm) returns [`Wake::End`] once every accepted frame was delivered. If a frame never arrives
-    /// (the kernel must close its last block within [`Config::retire`]), it returns `End` a second later, and `received -
+    /// (the kernel must close its last block within [`AfPacketConfig::retire`]), it returns `End` a second later, and `received -
     /// dropped` exceeds the number of delivered frames.
     fn stop(&mut self) -> Result<()> {
         if matches!(self.state, State::Live) && self.reader.socket.take_error().is_some() {

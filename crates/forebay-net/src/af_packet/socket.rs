@@ -10,7 +10,7 @@
 //! The module uses only this descriptor. The kernel's side is Documentation/networking/packet_mmap.rst and
 //! net/packet/af_packet.c. The parent module decides when each step happens.
 
-use super::config::Config;
+use super::config::AfPacketConfig;
 use super::ring::{Blocks, TAG_BYTES};
 use crate::filter::bpf::{Instruction, code};
 use crate::link::Link;
@@ -71,7 +71,7 @@ impl Socket {
     }
 
     /// Requests the ring and maps it.
-    pub(super) fn map_ring(&self, blocks: Blocks, config: &Config) -> Result<Mapping> {
+    pub(super) fn map_ring(&self, blocks: Blocks, config: &AfPacketConfig) -> Result<Mapping> {
         self.set(
             libc::PACKET_VERSION,
             &(libc::tpacket_versions::TPACKET_V3 as libc::c_int),

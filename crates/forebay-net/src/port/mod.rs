@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use forebay::{Result, time::Clock};
-//! use forebay_net::{port::*, session::{Config, Control, Output, Session}};
+//! use forebay_net::{port::*, session::{SessionConfig, Control, Output, Session}};
 //!
 //! struct Listed { interfaces: [Interface; 1], frames: Vec<Vec<u8>>, taken: usize, left: usize }
 //!
@@ -49,7 +49,7 @@
 //! let interface = Interface { name: "list".into(), ..Interface::default() };
 //! let port = Listed { interfaces: [interface], frames: vec![vec![0; 60]; 7], taken: 0, left: 0 };
 //! let session = Session::open(
-//!     vec![Box::new(port)], Output::Count, Config::default(), Clock::real(), Control::new()?,
+//!     vec![Box::new(port)], Output::Count, SessionConfig::default(), Clock::real(), Control::new()?,
 //! )?;
 //! let ledger = session.run(&mut |_| {}).ledger;
 //! assert_eq!((ledger.counted, ledger.check()), (7, Ok(())));

@@ -1,7 +1,7 @@
 //! Moves frames from each port's bursts into the output. This is the source that the poller drives.
 
 use super::{
-    Config, Control, Event, Progress, Source,
+    Control, Event, Progress, SessionConfig, Source,
     feed::Feed,
     output::Writing,
     sleeper::Sleeper,
@@ -59,7 +59,7 @@ impl Intake {
     pub fn new(
         feeds: Vec<Feed>,
         writing: Option<Writing>,
-        config: &Config,
+        config: &SessionConfig,
         clock: Clock,
         control: Control,
     ) -> Self {

@@ -46,7 +46,7 @@ use watch::Watch;
 
 /// Settings of a session.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct SessionConfig {
     /// Bytes kept of a frame, 1 to 262,144.
     pub snaplen: u32,
     /// The filter. Sources that filter for themselves were opened with it ([`open::Options`](crate::open::Options)); for all
@@ -62,7 +62,7 @@ pub struct Config {
     pub budget: usize,
     /// The buffers between taking and writing. `record_bytes` is ignored; the session sets it. If the output is in memory and
     /// files that are read ahead lend their data to it, the session also sets `thread`, `early_bytes` and `huge_pages`.
-    pub store: store::Config,
+    pub store: store::StoreConfig,
     /// The interval of [`Event::Progress`].
     pub progress_every: Duration,
     /// The application named in the file's header.
@@ -72,16 +72,16 @@ pub struct Config {
     pub metadata: bool,
 }
 
-impl Default for Config {
+impl Default for SessionConfig {
     fn default() -> Self {
-        Config {
+        SessionConfig {
             snaplen: 262_144,
             filter: None,
             count: None,
             stop_after: None,
             file_bytes: None,
             budget: 256,
-            store: store::Config::default(),
+            store: store::StoreConfig::default(),
             progress_every: Duration::from_millis(250),
             application: concat!("forebay ", env!("CARGO_PKG_VERSION")).into(),
             metadata: true,
@@ -89,7 +89,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl SessionConfig {
     /// Checks the ranges that the fields document.
     ///
     /// # Errors
@@ -116,11 +116,11 @@ impl Config {
 ///
 /// ```
 /// use forebay::time::Clock;
-/// use forebay_net::{session::{Config, Control, Output, Session}, sim::{Sim, Spec}};
+/// use forebay_net::{session::{SessionConfig, Control, Output, Session}, sim::{Sim, Spec}};
 ///
 /// let clock = Clock::virtual_time();
 /// let sim = Sim::new(Spec::default(), clock.clone());
-/// let config = Config { count: Some(10_000), ..Config::default() };
+/// let config = SessionConfig { count: Some(10_000), ..SessionConfig::default() };
 /// let session = Session::open(vec![Box::new(sim)], Output::Count, config, clock, Control::new()?)?;
 /// let summary = session.run(&mut |_| {});
 /// assert_eq!(summary.ledger.counted, 10_000);
@@ -129,7 +129,7 @@ impl Config {
 /// ```
 pub struct Session {
     intake: Intake,
-    config: Config,
+    config: SessionConfig,
     clock: Clock,
     control: Control,
     output: String,
@@ -145,7 +145,7 @@ impl Session {
     pub fn open(
         ports: Vec<Box<dyn Port>>,
         output: Output,
-        mut config: Config,
+        mut config: SessionConfig,
         clock: Clock,
         control: Control,
     ) -> Result<Self> {

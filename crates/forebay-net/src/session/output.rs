@@ -1,7 +1,7 @@
 //! The output of a session: composes packets into the store.
 
 use super::{
-    Config, Control, Event,
+    Control, Event, SessionConfig,
     metadata::{Metadata, split_secrets},
     rotation::{self, Compressor, Reports, Rotation, SeriesState, Step},
 };
@@ -103,7 +103,7 @@ impl Writing {
     pub fn open(
         output: Output,
         interfaces: &[&Interface],
-        config: &Config,
+        config: &SessionConfig,
         clock: &Clock,
         (only_reads, reads_ahead): (bool, bool),
     ) -> Result<Option<Self>> {

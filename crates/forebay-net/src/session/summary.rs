@@ -13,11 +13,11 @@ use std::time::Duration;
 /// An event of a running session.
 ///
 /// ```
-/// use forebay_net::{open, session::{Config, Control, Event, Output, Session}};
+/// use forebay_net::{open, session::{SessionConfig, Control, Event, Output, Session}};
 /// let names = ["sim:clock=virtual,count=1M".parse()?];
 /// let clock = open::clock(&names)?;
 /// let ports = open::ports(&names, &Default::default(), &clock)?;
-/// let session = Session::open(ports, Output::Count, Config::default(), clock, Control::new()?)?;
+/// let session = Session::open(ports, Output::Count, SessionConfig::default(), clock, Control::new()?)?;
 /// let mut rates = Vec::new();
 /// session.run(&mut |event| match event {
 ///     Event::Progress(progress) => rates.push(progress.packets_per_second),
@@ -135,11 +135,11 @@ impl Source {
 /// succeeded.
 ///
 /// ```
-/// # use forebay_net::{open, session::{Config, Control, Output, Session}};
+/// # use forebay_net::{open, session::{SessionConfig, Control, Output, Session}};
 /// # let names = ["sim:clock=virtual,count=10".parse()?];
 /// # let clock = open::clock(&names)?;
 /// # let ports = open::ports(&names, &Default::default(), &clock)?;
-/// # let session = Session::open(ports, Output::Count, Config::default(), clock, Control::new()?)?;
+/// # let session = Session::open(ports, Output::Count, SessionConfig::default(), clock, Control::new()?)?;
 /// let summary = session.run(&mut |_| {});
 /// assert!(summary.is_fine());
 /// assert_eq!(summary.sources[0].got.backend, "sim");

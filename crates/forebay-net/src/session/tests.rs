@@ -27,7 +27,7 @@ impl Drop for Scratch {
     }
 }
 
-fn capture(ports: &[&str], path: &Path, config: Config) -> Summary {
+fn capture(ports: &[&str], path: &Path, config: SessionConfig) -> Summary {
     let (ports, clock) = opened(ports);
     let output = Output::File(path.to_owned());
     let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
@@ -45,11 +45,11 @@ fn opened(names: &[&str]) -> (Vec<Box<dyn Port>>, Clock) {
     (ports, clock)
 }
 
-fn small_store() -> store::Config {
-    store::Config {
+fn small_store() -> store::StoreConfig {
+    store::StoreConfig {
         buffers: 2,
         buffer_bytes: 64 << 10,
-        ..store::Config::default()
+        ..store::StoreConfig::default()
     }
 }
 
@@ -72,9 +72,9 @@ fn check(summary: &Summary, found: &Found) {
 #[test]
 fn at_line_rate_every_packet_is_there_once_and_in_order() {
     let scratch = Scratch::new(".pcapng");
-    let config = Config {
+    let config = SessionConfig {
         count: Some(200_000),
-        ..Config::default()
+        ..SessionConfig::default()
     };
     let summary = capture(&["sim:clock=virtual"], &scratch.0, config);
     assert!(summary.is_fine() && summary.durable);
@@ -97,7 +97,7 @@ fn the_same_seed_writes_the_same_file() {
     for scratch in [&one, &two] {
         let port =
             "sim:clock=virtual,rate=10G,size=imix,seed=7,ring=32,host=none,cost=400ns,count=20000";
-        let summary = capture(&[port], &scratch.0, Config::default());
+        let summary = capture(&[port], &scratch.0, SessionConfig::default());
         assert!(summary.ledger.dropped.known() > 0);
         check(&summary, &read_file(&scratch.0));
     }
@@ -121,11 +121,11 @@ fn under_overload_the_law_holds_and_the_gaps_are_the_drops() {
     {
         for count in [None, Some(5000 + 7 * trial as u64)] {
             let scratch = Scratch::new(".pcapng");
-            let config = Config {
+            let config = SessionConfig {
                 count,
                 budget: 48,
                 store: small_store(),
-                ..Config::default()
+                ..SessionConfig::default()
             };
             let summary = capture(&[port], &scratch.0, config);
             assert!(summary.is_fine(), "{port}");
@@ -142,7 +142,7 @@ fn several_ports_keep_their_own_numbers_and_statistics() {
         "sim:clock=virtual,count=1000",
         "sim:clock=virtual,count=50,rate=100M,seed=2",
     ];
-    let summary = capture(&ports, &scratch.0, Config::default());
+    let summary = capture(&ports, &scratch.0, SessionConfig::default());
     let found = read_file(&scratch.0);
     assert_eq!(
         (summary.ledger.received, summary.ledger.written),
@@ -164,9 +164,9 @@ fn several_ports_keep_their_own_numbers_and_statistics() {
 fn the_snapshot_length_cuts_and_the_length_on_the_wire_stays() {
     for suffix in [".pcapng", ".pcap"] {
         let scratch = Scratch::new(suffix);
-        let config = Config {
+        let config = SessionConfig {
             snaplen: 58,
-            ..Config::default()
+            ..SessionConfig::default()
         };
         let summary = capture(&["sim:clock=virtual,size=100,count=10"], &scratch.0, config);
         let bytes = std::fs::read(&scratch.0).unwrap();
@@ -185,9 +185,9 @@ fn a_stop_drains_what_was_received_a_second_one_too_and_a_third_one_gives_up() {
     for stops in [1, 2, 3] {
         let (ports, clock) = opened(&["sim:clock=virtual"]);
         let control = Control::new().unwrap();
-        let config = Config {
+        let config = SessionConfig {
             progress_every: Duration::from_millis(1),
-            ..Config::default()
+            ..SessionConfig::default()
         };
         let session = Session::open(ports, Output::Count, config, clock, control.clone()).unwrap();
         let summary = session.run(&mut |event| {
@@ -209,10 +209,10 @@ fn a_stop_drains_what_was_received_a_second_one_too_and_a_third_one_gives_up() {
 fn a_count_that_is_met_while_draining_ends_the_drain() {
     let (ports, clock) = opened(&["sim:clock=virtual,cost=2us"]);
     let control = Control::new().unwrap();
-    let config = Config {
+    let config = SessionConfig {
         count: Some(20_000),
         progress_every: Duration::from_millis(1),
-        ..Config::default()
+        ..SessionConfig::default()
     };
     let session = Session::open(ports, Output::Count, config, clock, control.clone()).unwrap();
     let summary = session.run(&mut |event| {
@@ -230,9 +230,9 @@ fn a_count_that_is_met_while_draining_ends_the_drain() {
 
 #[test]
 fn a_full_device_ends_the_capture_with_exact_counts() {
-    let config = Config {
+    let config = SessionConfig {
         store: small_store(),
-        ..Config::default()
+        ..SessionConfig::default()
     };
     let full = Path::new("/dev/full");
     let summary = capture(&["sim:clock=virtual,count=100000"], full, config);
@@ -248,17 +248,17 @@ fn a_full_device_ends_the_capture_with_exact_counts() {
 fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
     let scratch = Scratch::new(".pcapng");
     for config in [
-        Config {
+        SessionConfig {
             snaplen: 0,
-            ..Config::default()
+            ..SessionConfig::default()
         },
-        Config {
+        SessionConfig {
             snaplen: 262_145,
-            ..Config::default()
+            ..SessionConfig::default()
         },
-        Config {
+        SessionConfig {
             count: Some(0),
-            ..Config::default()
+            ..SessionConfig::default()
         },
     ] {
         let (ports, clock) = opened(&["sim"]);
@@ -315,9 +315,9 @@ fn fragile(spec: &str, breaks_at: Option<u64>, stop_fails: bool, output: Output)
         breaks_at,
         stop_fails,
     };
-    let config = Config {
+    let config = SessionConfig {
         store: small_store(),
-        ..Config::default()
+        ..SessionConfig::default()
     };
     let control = Control::new().unwrap();
     let session = Session::open(vec![Box::new(port)], output, config, clock, control).unwrap();
@@ -355,7 +355,11 @@ fn what_a_broken_output_refuses_is_the_outputs_fault() {
 #[test]
 fn an_error_of_the_very_last_write_is_told() {
     let full = Path::new("/dev/full");
-    let summary = capture(&["sim:clock=virtual,count=1000"], full, Config::default());
+    let summary = capture(
+        &["sim:clock=virtual,count=1000"],
+        full,
+        SessionConfig::default(),
+    );
     assert_eq!(
         summary.store_error.as_ref().unwrap().raw_os_error(),
         Some(libc::ENOSPC)
@@ -367,9 +371,9 @@ fn an_error_of_the_very_last_write_is_told() {
 #[test]
 fn statistics_fit_however_short_the_packets_are() {
     let scratch = Scratch::new(".pcapng");
-    let config = Config {
+    let config = SessionConfig {
         snaplen: 58,
-        ..Config::default()
+        ..SessionConfig::default()
     };
     let ports = ["sim:clock=virtual,count=10"; 9];
     let summary = capture(&ports, &scratch.0, config);

@@ -1,6 +1,6 @@
 //! Periodic checks of a running session: when to report, at which rate packets arrive, and whether the writer is too slow.
 
-use super::{Behind, Config, Progress};
+use super::{Behind, Progress, SessionConfig};
 use std::{collections::VecDeque, time::Duration};
 
 /// Fill level of the store's buffers that causes a warning, and the level at which it is reset.
@@ -56,7 +56,7 @@ impl Sample {
 }
 
 impl Watch {
-    pub fn new(began: u64, config: &Config) -> Self {
+    pub fn new(began: u64, config: &SessionConfig) -> Self {
         let every = config
             .progress_every
             .as_nanos()
@@ -130,7 +130,7 @@ mod tests {
 
     /// The rates that reports show while `rate` packets per second arrive in ten blocks per second, as from a kernel.
     fn rates(rate: u64, report_every_ms: u64) -> Vec<f64> {
-        let mut watch = Watch::new(0, &Config::default());
+        let mut watch = Watch::new(0, &SessionConfig::default());
         let times = (1..=20_000 / report_every_ms).map(|at| at * report_every_ms);
         let mut rates = Vec::new();
         for at in times {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_report_between_two_others_changes_no_rate() {
-        let mut watch = Watch::new(0, &Config::default());
+        let mut watch = Watch::new(0, &SessionConfig::default());
         for at in 1..100 {
             for (between, taken) in [(0, 250 * at), (1, 250 * at + 1)] {
                 let mut progress = Progress {

@@ -3,7 +3,7 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump, skip};
 use crate::{LONG, SHORT, four_kinds, settled};
-use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Direction, Frame, LinkType, Port, Wake};
 use std::{
     fs::{File, OpenOptions},
@@ -11,7 +11,7 @@ use std::{
     os::fd::AsRawFd,
 };
 
-fn any(config: &Config) -> AfPacket {
+fn any(config: &AfPacketConfig) -> AfPacket {
     AfPacket::open("any", config).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -69,7 +69,7 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
         let Some(mut tunnel) = tunnel("tt") else {
             return;
         };
-        let mut port = any(&Config::default());
+        let mut port = any(&AfPacketConfig::default());
         let listed: Vec<_> = port.interfaces().iter().map(|it| it.name.clone()).collect();
         for name in ["lo", "va", "vb", "tt"] {
             assert!(listed.iter().any(|it| it == name), "{listed:?}");
@@ -105,7 +105,7 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
 #[test]
 fn the_loopback_interface_shows_each_frame_once_among_all() {
     lab(&[], || {
-        let mut port = any(&Config::default());
+        let mut port = any(&AfPacketConfig::default());
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket
             .send_to(b"once", socket.local_addr().unwrap())
@@ -119,7 +119,7 @@ fn the_loopback_interface_shows_each_frame_once_among_all() {
 #[test]
 fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing() {
     lab(&[], || {
-        let mut port = any(&Config::default());
+        let mut port = any(&AfPacketConfig::default());
         let before = port.interfaces().len();
         ip("link add vx type veth peer name vy");
         ip("link set vx up");
@@ -148,7 +148,7 @@ fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing
 #[test]
 fn an_interface_that_is_gone_before_its_first_frame_is_read_has_its_name_all_the_same() {
     lab(&[], || {
-        let mut port = any(&Config::default());
+        let mut port = any(&AfPacketConfig::default());
         for round in 0..3 {
             let name = format!("brief{round}");
             ip(&format!("link add {name} type veth peer name other"));
@@ -173,9 +173,9 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
             return;
         };
         let mut verdicts = |text: &str| {
-            let mut port = any(&Config {
+            let mut port = any(&AfPacketConfig {
                 filter: Some(text.parse().unwrap()),
-                ..Config::default()
+                ..AfPacketConfig::default()
             });
             assert_eq!(port.counts().filtered, None);
             Sender::open("va").numbers(0..1, 60).unwrap();
@@ -214,9 +214,9 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
         }
         let many = (0..900).map(|n| format!("host 10.{}.{}.1", n / 250, n % 250));
         let many = many.collect::<Vec<_>>().join(" or ");
-        let config = Config {
+        let config = AfPacketConfig {
             filter: Some(many.parse().unwrap()),
-            ..Config::default()
+            ..AfPacketConfig::default()
         };
         assert!(AfPacket::open("vb", &config).is_ok());
         let text = AfPacket::open("any", &config).unwrap_err().to_string();
@@ -233,9 +233,9 @@ fn for_an_output_of_one_link_type_tunnels_are_left_out_and_named() {
         let Some(mut tunnel) = tunnel("tt") else {
             return;
         };
-        let mut port = any(&Config {
+        let mut port = any(&AfPacketConfig {
             ethernet_only: true,
-            ..Config::default()
+            ..AfPacketConfig::default()
         });
         assert!(port.interfaces()[0].description.ends_with("; not tt"));
         tunnel.write_all(&packet(1)).unwrap();
@@ -253,10 +253,10 @@ fn for_an_output_of_one_link_type_tunnels_are_left_out_and_named() {
 #[test]
 fn the_snaplen_and_incoming_only_hold_for_all() {
     lab(&[], || {
-        let mut port = any(&Config {
+        let mut port = any(&AfPacketConfig {
             snaplen: 20,
             incoming_only: true,
-            ..Config::default()
+            ..AfPacketConfig::default()
         });
         Sender::open("va").numbers(0..1, 60).unwrap();
         let mut seen = Vec::new();
@@ -273,9 +273,9 @@ fn the_snaplen_and_incoming_only_hold_for_all() {
 #[test]
 fn under_load_from_several_interfaces_every_frame_is_taken_or_counted() {
     lab(&[], || {
-        let mut port = any(&Config {
+        let mut port = any(&AfPacketConfig {
             ring_bytes: 1 << 20,
-            ..Config::default()
+            ..AfPacketConfig::default()
         });
         // More frames than the ring holds, before any are read.
         Sender::open("va").numbers(0..20_000, 60).unwrap();

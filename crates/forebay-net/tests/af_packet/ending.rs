@@ -3,7 +3,7 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump};
 use crate::{LONG, open, settled};
-use forebay_net::af_packet::Config;
+use forebay_net::af_packet::AfPacketConfig;
 use forebay_net::port::{Port, Wake};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -25,10 +25,10 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
             let outcome = std::panic::catch_unwind(|| {
                 let mut total = 0;
                 for round in 0..50u64 {
-                    let mut port = open(&Config {
+                    let mut port = open(&AfPacketConfig {
                         ring_bytes: 4 << 20,
                         block_bytes: 256 << 10,
-                        ..Config::default()
+                        ..AfPacketConfig::default()
                     });
                     let (mut next, mut delivered, mut told, mut wrong) = (None, 0u64, 0u64, 0u64);
                     let mut each = |frame: &forebay_net::port::Frame<'_>| {
@@ -72,10 +72,10 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
         ] {
             ip("link set vb up");
             // In the second round the frames are still in a block that the kernel has not closed.
-            let mut port = open(&Config {
+            let mut port = open(&AfPacketConfig {
                 retire: Duration::from_millis(300),
                 stop_on_down: true,
-                ..Config::default()
+                ..AfPacketConfig::default()
             });
             Sender::open("va").numbers(0..5_000, 60).unwrap();
             ip(words);
@@ -93,7 +93,7 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
 #[test]
 fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
     lab(&[], || {
-        let mut port = open(&Config::default());
+        let mut port = open(&AfPacketConfig::default());
         Sender::open("va").numbers(0..5_000, 60).unwrap();
         ip("link set vb down");
         let mut seen = 0;
@@ -125,9 +125,9 @@ fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
 #[test]
 fn a_reader_that_never_arms_learns_of_a_lost_interface_too() {
     lab(&[], || {
-        let mut port = open(&Config {
+        let mut port = open(&AfPacketConfig {
             stop_on_down: true,
-            ..Config::default()
+            ..AfPacketConfig::default()
         });
         ip("link set vb down");
         let until = Instant::now() + LONG;
@@ -144,7 +144,7 @@ fn a_reader_that_never_arms_learns_of_a_lost_interface_too() {
 #[test]
 fn a_fanout_member_which_cannot_be_bound_again_stops_too() {
     lab(&[], || {
-        let mut port = open(&Config::default());
+        let mut port = open(&AfPacketConfig::default());
         let group: libc::c_int = 7 | (libc::PACKET_FANOUT_HASH as libc::c_int) << 16;
         // SAFETY: the kernel reads the four bytes of `group`.
         let joined = unsafe {

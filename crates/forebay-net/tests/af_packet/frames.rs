@@ -3,7 +3,7 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, lab, pump};
 use crate::{LONG, SHORT, four_kinds, open};
-use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Direction, LinkType, Port};
 
 #[test]
@@ -11,10 +11,10 @@ fn the_snaplen_keeps_the_first_bytes_and_the_whole_length() {
     lab(&[], || {
         let kinds = four_kinds();
         for snaplen in [1, 12, 15, 16, 60, 64, 96, 2_000] {
-            let mut port = open(&Config {
+            let mut port = open(&AfPacketConfig {
                 snaplen,
                 ring_bytes: 1 << 20,
-                ..Config::default()
+                ..AfPacketConfig::default()
             });
             assert_eq!(port.interfaces()[0].snaplen, snaplen);
             Sender::open("va").frames(&kinds);
@@ -40,9 +40,9 @@ fn the_snaplen_keeps_the_first_bytes_and_the_whole_length() {
 fn directions_are_told_and_outgoing_frames_can_be_left_out() {
     lab(&[], || {
         for incoming_only in [false, true] {
-            let mut port = open(&Config {
+            let mut port = open(&AfPacketConfig {
                 incoming_only,
-                ..Config::default()
+                ..AfPacketConfig::default()
             });
             Sender::open("vb").numbers(0..1, 60).unwrap();
             Sender::open("va").numbers(1..2, 60).unwrap();
@@ -61,7 +61,7 @@ fn directions_are_told_and_outgoing_frames_can_be_left_out() {
 #[test]
 fn the_loopback_interface_shows_each_frame_once() {
     lab(&[], || {
-        let mut port = AfPacket::open("lo", &Config::default()).unwrap();
+        let mut port = AfPacket::open("lo", &AfPacketConfig::default()).unwrap();
         assert_eq!(port.interfaces()[0].link, LinkType::ETHERNET);
         let before = std::time::SystemTime::now();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -4,7 +4,7 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{self, Ended, lab, pump};
 use crate::{LONG, SHORT, open, settled};
-use forebay_net::af_packet::Config;
+use forebay_net::af_packet::AfPacketConfig;
 use forebay_net::port::{Port, Wake};
 use std::thread;
 use std::time::Duration;
@@ -21,10 +21,10 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
             (32 << 10, 4096, 20, Duration::from_micros(30), false),
         ] {
             const SENT: u64 = 1_000_000;
-            let mut port = open(&Config {
+            let mut port = open(&AfPacketConfig {
                 ring_bytes,
                 block_bytes,
-                ..Config::default()
+                ..AfPacketConfig::default()
             });
             let sending = thread::spawn(|| Sender::pinned("va").numbers(0..SENT, 60).unwrap());
             let (mut next, mut told, mut delivered, mut gaps) = (0u64, 0u64, 0u64, 0u64);
@@ -76,9 +76,9 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
 #[test]
 fn an_abandoned_burst_and_one_put_back_lose_nothing() {
     lab(&[], || {
-        let mut port = open(&Config {
+        let mut port = open(&AfPacketConfig {
             ring_bytes: 1 << 20,
-            ..Config::default()
+            ..AfPacketConfig::default()
         });
         Sender::open("va").numbers(0..1_000, 60).unwrap();
         port.stop().unwrap();

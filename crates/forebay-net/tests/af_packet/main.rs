@@ -25,7 +25,7 @@ mod losses;
 mod opening;
 mod senders;
 
-use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Counts, Port};
 use std::time::Duration;
 use support::sender;
@@ -34,7 +34,7 @@ const SHORT: Duration = Duration::from_millis(200);
 
 const LONG: Duration = Duration::from_secs(10);
 
-fn open(config: &Config) -> AfPacket {
+fn open(config: &AfPacketConfig) -> AfPacket {
     AfPacket::open("vb", config).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::open;
 use crate::support::{ip, lab, skip};
-use forebay_net::af_packet::{AfPacket, Config};
+use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::link;
 
 #[test]
@@ -17,9 +17,9 @@ fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
             words.nth(1).unwrap().to_string()
         };
         for promiscuous in [true, false] {
-            let port = open(&Config {
+            let port = open(&AfPacketConfig {
                 promiscuous,
-                ..Config::default()
+                ..AfPacketConfig::default()
             });
             assert_eq!(promiscuity(), if promiscuous { "1" } else { "0" });
             drop(port);
@@ -32,7 +32,7 @@ fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
 fn an_interface_that_is_not_there_or_down_is_told_with_advice() {
     lab(&[], || {
         let text = |name| {
-            AfPacket::open(name, &Config::default())
+            AfPacket::open(name, &AfPacketConfig::default())
                 .unwrap_err()
                 .to_string()
         };
@@ -71,7 +71,7 @@ fn an_interface_that_is_not_there_or_down_is_told_with_advice() {
 #[test]
 fn without_the_right_the_error_says_how_to_get_it() {
     let refused = || {
-        let text = AfPacket::open("lo", &Config::default())
+        let text = AfPacket::open("lo", &AfPacketConfig::default())
             .unwrap_err()
             .to_string();
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::support::{Ended, classic, ip, lab, pump, tool};
 use crate::{LONG, four_kinds, open, settled, tagged};
-use forebay_net::af_packet::Config;
+use forebay_net::af_packet::AfPacketConfig;
 use forebay_net::port::Port;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
         let folder = tempfolder("trafgen");
         let path = folder.join("four.cfg");
         std::fs::write(&path, script).unwrap();
-        let mut port = open(&Config::default());
+        let mut port = open(&AfPacketConfig::default());
         let trafgen = tool("trafgen")
             .current_dir(&folder) // where it creates its own files
             .args([
@@ -83,7 +83,7 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
         let folder = tempfolder("tcpreplay");
         let path = folder.join("frames.pcap");
         std::fs::write(&path, classic(&frames)).unwrap();
-        let mut port = open(&Config::default());
+        let mut port = open(&AfPacketConfig::default());
         let mut tcpreplay = tool("tcpreplay")
             .args([
                 "-i",

@@ -11,7 +11,7 @@ use forebay_net::{
     filter::Filter,
     ledger::Ledger,
     port::{Port, Wake},
-    session::{Config, Control, Output, Session},
+    session::{Control, Output, Session, SessionConfig},
 };
 use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
@@ -95,7 +95,7 @@ fn file(big: bool, records: &[Record]) -> Vec<u8> {
 }
 
 /// What a session makes of it: bytes, counts, and errors.
-fn outcome(ports: Vec<Box<dyn Port>>, config: Config) -> (Vec<u8>, Ledger, Option<String>) {
+fn outcome(ports: Vec<Box<dyn Port>>, config: SessionConfig) -> (Vec<u8>, Ledger, Option<String>) {
     let fd = rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC).unwrap();
     let mut output = std::fs::File::from(fd);
     let stream = Output::Stream(output.try_clone().unwrap(), "output".into());
@@ -342,13 +342,13 @@ proptest! {
     ) {
         let bytes = file(big, &records);
         let filter: Filter = filter.parse().unwrap();
-        let config = Config {
+        let config = SessionConfig {
             count,
             snaplen,
             budget,
             filter: Some(filter.clone()),
-            store: store::Config { buffers: 2, buffer_bytes: 8192, thread, ..store::Config::default() },
-            ..Config::default()
+            store: store::StoreConfig { buffers: 2, buffer_bytes: 8192, thread, ..store::StoreConfig::default() },
+            ..SessionConfig::default()
         };
         let opened = || File::from_stream(in_memory(&bytes), "capture").unwrap();
         let one = outcome(vec![Box::new(opened())], config.clone());
@@ -385,7 +385,7 @@ proptest! {
             all[0][at] = value;
         }
         let filter: Filter = expression.parse().unwrap();
-        let config = Config {
+        let config = SessionConfig {
             count,
             snaplen,
             budget,
@@ -393,8 +393,8 @@ proptest! {
             file_bytes: file_bytes.filter(|_| expression.is_empty()),
             filter: Some(filter.clone()),
             // Room for all: of two interfaces the second may else be told of behind packets of the first.
-            store: store::Config { buffers: 4, buffer_bytes: 1 << 20, early_bytes, thread, ..store::Config::default() },
-            ..Config::default()
+            store: store::StoreConfig { buffers: 4, buffer_bytes: 1 << 20, early_bytes, thread, ..store::StoreConfig::default() },
+            ..SessionConfig::default()
         };
         let open = |bytes: &Vec<u8>| File::from_stream(in_memory(bytes), "capture");
         // One that breaks off before it has told of itself is no file to anybody.

@@ -3,7 +3,7 @@
 use super::{
     buffer::{BLOCK, Layout, Then},
     closing::{Closing, Stage, Taken, Totals},
-    config::{Config, StoreInfo, SyncPolicy, WhenFull},
+    config::{StoreConfig, StoreInfo, SyncPolicy, WhenFull},
     drain::Drain,
     framing::Framing,
     loan::{Carrier, Loan},
@@ -38,7 +38,7 @@ pub(super) struct Start {
 /// Builds records in place and hands full buffers to a writer.
 ///
 /// ```
-/// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
+/// use forebay::store::{Appender, StoreConfig, FileConfig, FileSink, Framing, Whole};
 /// use std::sync::Arc;
 ///
 /// struct Words; // 8 bytes each
@@ -50,7 +50,7 @@ pub(super) struct Start {
 ///
 /// let path = std::env::temp_dir().join(format!("forebay-doc-{}", std::process::id()));
 /// let sink = FileSink::create(&path, &FileConfig::default())?;
-/// let mut store = Appender::new(sink, Arc::new(Words), &Config::default())?;
+/// let mut store = Appender::new(sink, Arc::new(Words), &StoreConfig::default())?;
 /// for word in 0..1000u64 {
 ///     // `None` would mean: no buffer is empty, so stop taking input and try again later.
 ///     let mut slot = store.reserve(8)?.expect("64 MiB are not full yet");
@@ -106,12 +106,16 @@ impl Appender {
     ///
     /// # Errors
     /// The configuration is out of range, or memory or a thread is not available.
-    pub fn new(sink: Box<dyn Sink>, framing: Arc<dyn Framing>, config: &Config) -> Result<Self> {
+    pub fn new(
+        sink: Box<dyn Sink>,
+        framing: Arc<dyn Framing>,
+        config: &StoreConfig,
+    ) -> Result<Self> {
         config.check()?;
         Appender::checked(sink, framing, config)
     }
 
-    /// As [`new`](Appender::new), for a configuration that has just passed [`Config::check`], before the sink was created. This
+    /// As [`new`](Appender::new), for a configuration that has just passed [`StoreConfig::check`], before the sink was created. This
     /// saves a second query of the available memory, which reads a dozen files.
     ///
     /// # Errors
@@ -119,7 +123,7 @@ impl Appender {
     pub fn checked(
         sink: Box<dyn Sink>,
         framing: Arc<dyn Framing>,
-        config: &Config,
+        config: &StoreConfig,
     ) -> Result<Self> {
         Appender::starting(sink, framing, config, Start::default())
     }
@@ -128,7 +132,7 @@ impl Appender {
     pub(super) fn starting(
         sink: Box<dyn Sink>,
         framing: Arc<dyn Framing>,
-        config: &Config,
+        config: &StoreConfig,
         start: Start,
     ) -> Result<Self> {
         let drain = Drain::new(sink, framing.clone(), config.sync, start.bytes);
@@ -192,7 +196,7 @@ impl Appender {
     ///
     /// # Errors
     /// * An earlier write failed. This is reported once; then call [`retry`](Appender::retry) or close.
-    /// * `len` is above [`Config::record_bytes`].
+    /// * `len` is above [`StoreConfig::record_bytes`].
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
         if len > self.record_bytes || self.writer.has_failed() || !self.has_room() {
@@ -204,7 +208,7 @@ impl Appender {
         Ok(self.reserved(len))
     }
 
-    /// As [`reserve`](Appender::reserve), but [`Config::when_full`] decides what happens when no buffer is empty. `None`:
+    /// As [`reserve`](Appender::reserve), but [`StoreConfig::when_full`] decides what happens when no buffer is empty. `None`:
     /// the record was dropped and counted.
     ///
     /// # Errors
@@ -221,7 +225,7 @@ impl Appender {
     }
 
     /// As [`claim`](Appender::claim), for `records` records at once: either all or none are dropped. The caller has checked that
-    /// `len` is at most [`Config::record_bytes`].
+    /// `len` is at most [`StoreConfig::record_bytes`].
     #[inline]
     pub(super) fn claim_fitting(
         &mut self,
@@ -256,14 +260,14 @@ impl Appender {
     /// about as much as a `write` call, so copy short records instead.
     ///
     /// ```
-    /// use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Loan, Whole};
+    /// use forebay::store::{Appender, StoreConfig, FileConfig, FileSink, Framing, Loan, Whole};
     /// # struct Bytes;
     /// impl Framing for Bytes {
     ///     fn takes_loans(&self) -> bool { true }
     /// #   fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: bytes.len() as u64 } }
     /// }
     /// let path = std::env::temp_dir().join(format!("forebay-doc-loan-{}", std::process::id()));
-    /// let mut store = Appender::new(FileSink::create(&path, &FileConfig { direct: false, ..FileConfig::default() })?, std::sync::Arc::new(Bytes), &Config::default())?;
+    /// let mut store = Appender::new(FileSink::create(&path, &FileConfig { direct: false, ..FileConfig::default() })?, std::sync::Arc::new(Bytes), &StoreConfig::default())?;
     /// assert!(store.takes_loans());
     /// let composed = vec![7; 100_000];
     /// let carrier = store.carrier()?.expect("all buffers are empty");
@@ -332,7 +336,7 @@ impl Appender {
         }
         if len > self.record_bytes {
             let what = format!("a record of {len} bytes is above the {}", self.record_bytes);
-            return Err(Error::invalid("store", what).advise("Raise Config::record_bytes"));
+            return Err(Error::invalid("store", what).advise("Raise StoreConfig::record_bytes"));
         }
         Ok(())
     }
@@ -425,7 +429,7 @@ impl Appender {
     /// writer is idle. Otherwise it stays due and continues to fill: while the writer is slow, many short buffers would only take
     /// the room of long ones.
     ///
-    /// * With a writer thread ([`Config::thread`]) calling it is optional: the thread keeps the period by itself.
+    /// * With a writer thread ([`StoreConfig::thread`]) calling it is optional: the thread keeps the period by itself.
     /// * Without one, no buffer is handed over before it is full unless the caller ticks, flushes or closes.
     ///
     /// # Errors
@@ -480,10 +484,10 @@ impl Appender {
     /// requested if the time ran out or if the output cannot promise it.
     ///
     /// ```
-    /// use forebay::store::{Config, FileConfig, FileSink, Records, Stage};
+    /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records, Stage};
     /// use std::time::Duration;
     /// let path = std::env::temp_dir().join(format!("forebay-doc-wait-{}", std::process::id()));
-    /// let mut orders = Records::<u64>::plain(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
+    /// let mut orders = Records::<u64>::plain(FileSink::create(&path, &FileConfig::default())?, &StoreConfig::default())?;
     /// orders.append(&7)?;
     /// let stage = orders.wait_for(Stage::Durable, Duration::from_secs(60))?;
     /// assert_eq!(stage, Stage::Durable); // from here on, no power cut takes it

@@ -83,9 +83,9 @@ impl Totals {
 /// written then counts as lost.
 ///
 /// ```
-/// use forebay::store::{Abandon, Config};
+/// use forebay::store::{Abandon, StoreConfig};
 /// let abandon = Abandon::default();
-/// let config = Config { abandon: abandon.clone(), ..Config::default() };
+/// let config = StoreConfig { abandon: abandon.clone(), ..StoreConfig::default() };
 /// abandon.set();
 /// assert!(config.abandon.is_set());
 /// ```
@@ -145,14 +145,14 @@ impl Abandon {
 /// A store that accepts nothing more and is being drained.
 ///
 /// ```
-/// # use forebay::store::{Appender, Config, FileConfig, FileSink, Framing, Whole};
+/// # use forebay::store::{Appender, StoreConfig, FileConfig, FileSink, Framing, Whole};
 /// # struct Bytes;
 /// # impl Framing for Bytes {
 /// #     fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: 0 } }
 /// # }
 /// use std::time::Duration;
 /// let sink = FileSink::create("/dev/full".as_ref(), &FileConfig::default())?;
-/// let mut store = Appender::new(sink, std::sync::Arc::new(Bytes), &Config::default())?;
+/// let mut store = Appender::new(sink, std::sync::Arc::new(Bytes), &StoreConfig::default())?;
 /// store.reserve(10)?.unwrap().commit(1);
 /// let mut closing = store.close();
 /// let end = loop {

@@ -52,10 +52,10 @@ pub enum WhenFull {
 /// [`Records`](super::Records) wait for an empty buffer instead of growing the store.
 ///
 /// ```
-/// use forebay::store::{Config, Limit};
-/// let config = Config { limit: Limit::Bytes(1 << 30), ..Config::default() };
+/// use forebay::store::{StoreConfig, Limit};
+/// let config = StoreConfig { limit: Limit::Bytes(1 << 30), ..StoreConfig::default() };
 /// assert!(config.validate().is_ok());
-/// let all = Config { limit: Limit::Percent(100), ..Config::default() };
+/// let all = StoreConfig { limit: Limit::Percent(100), ..StoreConfig::default() };
 /// assert!(all.validate().unwrap_err().to_string().contains("90 percent"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +78,13 @@ const MAX_BUFFERS: usize = 1 << 15;
 /// How a store is built.
 ///
 /// ```
-/// use forebay::store::Config;
-/// assert!(Config::default().validate().is_ok());
-/// let one = Config { buffers: 1, ..Config::default() };
+/// use forebay::store::StoreConfig;
+/// assert!(StoreConfig::default().validate().is_ok());
+/// let one = StoreConfig { buffers: 1, ..StoreConfig::default() };
 /// assert!(one.validate().unwrap_err().to_string().contains("at least 2"));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct StoreConfig {
     /// Number of initial buffers, at least 2: one is filled while another is written.
     pub buffers: usize,
     /// How far the store may grow from there.
@@ -114,11 +114,11 @@ pub struct Config {
     pub abandon: Abandon,
 }
 
-impl Default for Config {
+impl Default for StoreConfig {
     /// 16 buffers of 4 MiB, growing up to a quarter of the available memory. Buffers are handed over when full. Records of up to
     /// 64 KiB, a flush every second, a writer thread, huge pages, a sync at the end of each file. Waits when no buffer is empty.
     fn default() -> Self {
-        Config {
+        StoreConfig {
             buffers: 16,
             limit: Limit::Percent(25),
             buffer_bytes: 4 << 20,
@@ -134,7 +134,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl StoreConfig {
     /// Checks that each field is in its documented range.
     ///
     /// # Errors

@@ -52,14 +52,14 @@ impl Sink for Gate {
 }
 
 /// Three buffers of 4 KiB, and up to `most`.
-fn growing(most: u64) -> Config {
-    Config {
+fn growing(most: u64) -> StoreConfig {
+    StoreConfig {
         limit: Limit::Bytes(most * 4096),
         ..config(true)
     }
 }
 
-fn open(gate: &Gate, config: &Config) -> Appender {
+fn open(gate: &Gate, config: &StoreConfig) -> Appender {
     Appender::new(Box::new(gate.clone()), Arc::new(Lengths), config).unwrap()
 }
 
@@ -142,7 +142,7 @@ fn after_the_disk_has_caught_up_the_store_has_its_first_buffers_again() {
 #[test]
 fn a_store_that_falls_behind_is_in_a_hurry_until_it_has_caught_up() {
     let gate = Gate::default();
-    let config = Config {
+    let config = StoreConfig {
         buffers: 8,
         ..growing(20)
     };
@@ -194,7 +194,7 @@ fn a_store_does_not_grow_in_front_of_a_failed_write() {
 #[test]
 fn records_that_would_be_dropped_make_the_store_grow_and_patient_ones_wait() {
     let gate = Gate::default();
-    let config = Config {
+    let config = StoreConfig {
         when_full: WhenFull::DropNewest,
         ..growing(10)
     };
@@ -255,10 +255,10 @@ fn random_loads_on_a_growing_store_come_out_whole_and_in_order() {
 #[test]
 fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers() {
     let bytes = |limit| {
-        let config = Config {
+        let config = StoreConfig {
             limit,
             huge_pages: false,
-            ..Config::default()
+            ..StoreConfig::default()
         };
         let store = Appender::new(Box::new(Gate::default()), Arc::new(Lengths), &config).unwrap();
         store.info().limit_bytes as u64
@@ -273,9 +273,9 @@ fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers
         quarter <= available / 3 && quarter >= available / 6,
         "{quarter} of {available}"
     );
-    let all = Config {
+    let all = StoreConfig {
         limit: Limit::Bytes(available),
-        ..Config::default()
+        ..StoreConfig::default()
     };
     let refused = all.check().unwrap_err().to_string();
     assert!(refused.contains("90 percent"), "{refused}");

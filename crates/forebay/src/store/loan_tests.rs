@@ -218,7 +218,7 @@ fn the_next_output_begins_behind_a_loan() {
 fn where_something_belongs_around_the_records_nothing_is_lent() {
     let direct = Recorder::default();
     direct.tape().is_direct = true;
-    let always = Config {
+    let always = StoreConfig {
         sync: SyncPolicy::Always,
         ..config(true)
     };

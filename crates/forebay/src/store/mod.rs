@@ -22,7 +22,7 @@
 //! until none waits. The page cache accepts data sooner than a slow device.
 //!
 //! A buffer is handed to the writer when it is full, earlier if so configured, and at the end. When the flush period ends, the
-//! writer thread takes the committed records from the buffer that is still being filled ([`Config::flush_every`]).
+//! writer thread takes the committed records from the buffer that is still being filled ([`StoreConfig::flush_every`]).
 //!
 //! A failed write never loses records silently. The error is reported once, and [`Appender::retry`] resumes at the first byte
 //! that was not written. Without a retry, [`Closing::wait`] truncates the file after its last whole record and reports how many
@@ -68,7 +68,7 @@ mod writer;
 
 pub use appender::{Appender, Reserved};
 pub use closing::{Abandon, Closing, Finished, Stage, Totals};
-pub use config::{Config, Limit, StoreInfo, SyncPolicy, WhenFull};
+pub use config::{Limit, StoreConfig, StoreInfo, SyncPolicy, WhenFull};
 pub use framing::{Framing, Seal, Whole};
 pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};

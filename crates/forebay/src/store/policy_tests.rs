@@ -16,7 +16,7 @@ use std::{
 };
 
 fn store(disk: &Disk, sync: SyncPolicy, thread: bool) -> Appender {
-    let config = Config {
+    let config = StoreConfig {
         sync,
         ..config(thread)
     };
@@ -50,7 +50,7 @@ fn a_power_cut_takes_nothing_that_was_reported_durable() {
         let disk = Disk::default();
         disk.platter().most = dice.below(3000);
         let policy = POLICIES[seed as usize % 4];
-        let config = Config {
+        let config = StoreConfig {
             sync: policy,
             flush_every: [Duration::ZERO, Duration::from_secs(1)][dice.below(2)],
             ..config(dice.below(2) == 0)
@@ -270,7 +270,7 @@ impl Sink for Gated {
 }
 
 fn numbers(gated: &Gated, when_full: WhenFull) -> Records<u64> {
-    let config = Config {
+    let config = StoreConfig {
         when_full,
         ..config(true)
     };
@@ -361,7 +361,7 @@ fn nobody_waits_for_a_writer_that_nobody_told_to_go_on() {
 #[test]
 fn a_buffer_leaves_early_only_while_the_writer_has_nothing_to_do() {
     let gated = Gated::default();
-    let config = Config {
+    let config = StoreConfig {
         early_bytes: 1000,
         ..config(true)
     };

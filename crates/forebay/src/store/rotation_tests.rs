@@ -9,7 +9,7 @@ use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn open(shelves: &Shelves, config: &Config) -> Appender {
+fn open(shelves: &Shelves, config: &StoreConfig) -> Appender {
     let files = Files::open(shelves.clone()).unwrap();
     Appender::new(Box::new(files), Arc::new(Lengths), config).unwrap()
 }

@@ -115,21 +115,21 @@ impl Sink for Recorder {
 }
 
 /// Three small buffers.
-pub fn config(thread: bool) -> Config {
-    Config {
+pub fn config(thread: bool) -> StoreConfig {
+    StoreConfig {
         buffers: 3,
         limit: Limit::Fixed,
         buffer_bytes: 4096,
         record_bytes: 9000,
         thread,
         huge_pages: false,
-        ..Config::default()
+        ..StoreConfig::default()
     }
 }
 
 /// As [`config`], for runs with many seeds: with and without a thread, and with a thread that often takes a piece of a buffer.
-pub fn of_seed(seed: u64) -> Config {
-    Config {
+pub fn of_seed(seed: u64) -> StoreConfig {
+    StoreConfig {
         flush_every: match seed % 4 {
             0 | 1 => Duration::ZERO,
             _ => Duration::from_secs(1),
@@ -139,7 +139,7 @@ pub fn of_seed(seed: u64) -> Config {
 }
 
 /// A store that writes to this sink.
-pub fn open(recorder: &Recorder, config: &Config) -> Appender {
+pub fn open(recorder: &Recorder, config: &StoreConfig) -> Appender {
     Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
 }
 

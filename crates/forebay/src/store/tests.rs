@@ -43,7 +43,7 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
 #[test]
 fn without_a_tick_the_writer_thread_writes_what_is_accepted() {
     let recorder = Recorder::default();
-    let config = Config {
+    let config = StoreConfig {
         flush_every: Duration::from_millis(1),
         ..config(true)
     };
@@ -216,27 +216,27 @@ fn a_buffer_leaves_when_it_is_due_and_not_before() {
 #[test]
 fn senseless_sizes_are_refused_with_a_reason() {
     let senseless = [
-        Config {
+        StoreConfig {
             buffers: 1,
             ..config(true)
         },
-        Config {
+        StoreConfig {
             buffer_bytes: 0,
             ..config(true)
         },
-        Config {
+        StoreConfig {
             buffer_bytes: 5000,
             ..config(true)
         },
-        Config {
+        StoreConfig {
             record_bytes: 0,
             ..config(true)
         },
-        Config {
+        StoreConfig {
             buffers: 1 << 40,
             ..config(true)
         },
-        Config {
+        StoreConfig {
             buffer_bytes: 1 << 60,
             ..config(true)
         },
@@ -328,7 +328,7 @@ fn giving_up_stops_a_slow_disk_between_two_writes() {
     }
     let recorder = Recorder::default();
     let abandon = Abandon::default();
-    let config = Config {
+    let config = StoreConfig {
         buffers: 20,
         abandon: abandon.clone(),
         ..config(true)
@@ -348,7 +348,7 @@ fn giving_up_stops_a_slow_disk_between_two_writes() {
 
 #[test]
 fn behind_a_slow_writer_a_due_buffer_goes_on_filling() {
-    let config = Config {
+    let config = StoreConfig {
         flush_every: Duration::ZERO,
         ..config(true)
     };

@@ -17,7 +17,7 @@ use super::{
     ahead::Ahead,
     buffer::{Buffer, Empty, Layout, Piece},
     closing::{Abandon, Counts},
-    config::Config,
+    config::StoreConfig,
     desk::{Desk, Due},
     drain::{Drain, Progress, Stopped},
     loan::Loan,
@@ -258,7 +258,7 @@ impl Place {
     fn on_a_thread(
         drain: Drain,
         shared: &Arc<Shared>,
-        config: &Config,
+        config: &StoreConfig,
         max_buffers: usize,
     ) -> Result<Self> {
         let ring = spsc::RingConfig {
@@ -284,7 +284,12 @@ impl Place {
 }
 
 impl Writer {
-    pub fn start(drain: Drain, spare: Vec<Empty>, config: &Config, layout: Layout) -> Result<Self> {
+    pub fn start(
+        drain: Drain,
+        spare: Vec<Empty>,
+        config: &StoreConfig,
+        layout: Layout,
+    ) -> Result<Self> {
         let spare_first = drain.is_direct();
         let shared = Arc::new(Shared {
             abandon: config.abandon.clone(),

@@ -18,7 +18,7 @@
 
 use crate::{
     Error, Result,
-    store::{Config, Framing, Seal, Whole},
+    store::{Framing, Seal, StoreConfig, Whole},
 };
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -161,7 +161,12 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Blocks of the file with this number, or of a new file.
-    pub fn new(shape: Shape, longest: usize, config: &Config, file: Option<u64>) -> Result<Self> {
+    pub fn new(
+        shape: Shape,
+        longest: usize,
+        config: &StoreConfig,
+        file: Option<u64>,
+    ) -> Result<Self> {
         let most = config.buffer_bytes.saturating_add(longest);
         if most.saturating_add(2 * 4096) >= MOST {
             let what = format!("blocks of {most} bytes cannot be written");

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    store::{Config, FileConfig, Sink, appender::Start},
+    store::{FileConfig, Sink, StoreConfig, appender::Start},
 };
 use std::{io::IoSlice, path::Path, sync::Arc};
 
@@ -15,11 +15,11 @@ pub(super) const PREFIX: usize = 4;
 
 impl Records<[u8]> {
     /// Back to back, with nothing between them: the bytes themselves have to show where a record ends.
-    /// [`Config::record_bytes`] is the longest.
+    /// [`StoreConfig::record_bytes`] is the longest.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new).
-    pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+    pub fn plain(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
         config.validate()?;
         let framing = Arc::new(Plain(None));
         Records::new(
@@ -32,11 +32,11 @@ impl Records<[u8]> {
         )
     }
 
-    /// In numbered blocks with check sums, each record after its length. [`Config::record_bytes`] is the longest.
+    /// In numbered blocks with check sums, each record after its length. [`StoreConfig::record_bytes`] is the longest.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new), or the buffers are a GiB or larger.
-    pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+    pub fn in_blocks(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
         Self::blocks(sink, config, None, Start::default())
     }
 
@@ -54,7 +54,7 @@ impl Records<[u8]> {
     pub fn open_append(
         path: &Path,
         file: &FileConfig,
-        config: &Config,
+        config: &StoreConfig,
     ) -> Result<(Self, Recovered)> {
         config.check()?;
         let opened = append::open(path, Shape::Varying, file)?;
@@ -64,7 +64,7 @@ impl Records<[u8]> {
 
     fn blocks(
         sink: Box<dyn Sink>,
-        config: &Config,
+        config: &StoreConfig,
         file: Option<u64>,
         start: Start,
     ) -> Result<Self> {
@@ -86,7 +86,7 @@ impl Records<[u8]> {
             return Ok(false);
         };
         let (prefix, record) = slot.split_at_mut(self.prefix);
-        // Longer ones are refused: with a length prefix, `Config::record_bytes` fits 32 bits.
+        // Longer ones are refused: with a length prefix, `StoreConfig::record_bytes` fits 32 bits.
         prefix.copy_from_slice(&(len as u32).to_le_bytes()[..prefix.len()]);
         fill(record);
         slot.commit(1);
@@ -96,10 +96,10 @@ impl Records<[u8]> {
     /// Accepts a copy of `record`. `false`: it was dropped.
     ///
     /// ```
-    /// use forebay::store::{Config, FileConfig, FileSink, Records};
+    /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records};
     /// use std::io::IoSlice;
     /// let sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default())?;
-    /// let mut log = Records::<[u8]>::in_blocks(sink, &Config::default())?;
+    /// let mut log = Records::<[u8]>::in_blocks(sink, &StoreConfig::default())?;
     /// log.append(b"in one piece")?;
     /// log.append_vectored(&[IoSlice::new(b"in two "), IoSlice::new(b"pieces")])?;
     /// assert_eq!(log.totals().accepted, 2);

@@ -27,14 +27,16 @@ pub use reader::{Block, Cut, Fault, Later, Reader, Recovered};
 pub use recover::{check, recover};
 pub use typed::Record;
 
-use super::{Appender, Closing, Config, Framing, Sink, Stage, StoreInfo, Totals, appender::Start};
+use super::{
+    Appender, Closing, Framing, Sink, Stage, StoreConfig, StoreInfo, Totals, appender::Start,
+};
 use crate::Result;
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// Appends records of type `T`, or bytes (`[u8]`).
 ///
 /// ```
-/// use forebay::store::{Config, FileConfig, FileSink, Records, records};
+/// use forebay::store::{StoreConfig, FileConfig, FileSink, Records, records};
 /// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -46,7 +48,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// }
 ///
 /// let path = std::env::temp_dir().join(format!("forebay-doc-records-{}", std::process::id()));
-/// let mut log = Records::<Entry>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
+/// let mut log = Records::<Entry>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &StoreConfig::default())?;
 /// for time in 0..1000 {
 ///     log.append_with(|entry| *entry = Entry { time, key: [7; 5], len: 1 })?;
 /// }
@@ -62,7 +64,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// assert_eq!((found.records, found.cut), (1000, None));
 ///
 /// // The next run of the program, also after a crash.
-/// let (mut log, found) = Records::<Entry>::open_append(&path, &FileConfig::default(), &Config::default())?;
+/// let (mut log, found) = Records::<Entry>::open_append(&path, &FileConfig::default(), &StoreConfig::default())?;
 /// assert_eq!(found.records, 1000);
 /// log.append(&Entry { time: 1000, key: [7; 5], len: 1 })?; // record number 1000
 /// log.close().finish();
@@ -83,10 +85,10 @@ impl<T: ?Sized> Records<T> {
         framing: Arc<dyn Framing>,
         record_bytes: usize,
         prefix: usize,
-        config: &Config,
+        config: &StoreConfig,
         start: Start,
     ) -> Result<Self> {
-        let config = Config {
+        let config = StoreConfig {
             record_bytes,
             ..config.clone()
         };

@@ -30,10 +30,10 @@ pub fn check(path: &Path) -> Result<Recovered> {
 /// before appending.
 ///
 /// ```
-/// use forebay::store::{Config, FileConfig, FileSink, Records, recover};
+/// use forebay::store::{StoreConfig, FileConfig, FileSink, Records, recover};
 /// use std::io::Write;
 /// let path = std::env::temp_dir().join(format!("forebay-doc-recover-{}", std::process::id()));
-/// let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &Config::default())?;
+/// let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &StoreConfig::default())?;
 /// log.append(b"kept")?;
 /// log.close().finish();
 /// let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();

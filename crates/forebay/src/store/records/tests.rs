@@ -333,7 +333,7 @@ fn nothing_is_cut_of_a_file_that_is_none_of_ours() {
 
 #[test]
 fn records_that_no_buffer_could_hold_are_refused() {
-    let config = Config {
+    let config = StoreConfig {
         record_bytes: usize::MAX,
         ..config(false)
     };
@@ -343,7 +343,7 @@ fn records_that_no_buffer_could_hold_are_refused() {
 
 #[test]
 fn blocks_beyond_what_their_head_can_say_are_refused() {
-    let config = Config {
+    let config = StoreConfig {
         buffer_bytes: 1 << 30,
         ..config(false)
     };
@@ -355,7 +355,7 @@ fn blocks_beyond_what_their_head_can_say_are_refused() {
 fn no_block_leaves_before_it_has_a_record_however_early_it_may() {
     for early_bytes in [0, 1, 100, 5000] {
         let memory = Memory::default();
-        let early = Config {
+        let early = StoreConfig {
             early_bytes,
             ..config(true)
         };

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    store::{Config, FileConfig, Sink, appender::Start},
+    store::{FileConfig, Sink, StoreConfig, appender::Start},
 };
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -37,21 +37,21 @@ impl<T: Record> Records<T> {
         );
     };
 
-    /// Back to back, with nothing between them. [`Config::record_bytes`] is ignored.
+    /// Back to back, with nothing between them. [`StoreConfig::record_bytes`] is ignored.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new).
-    pub fn plain(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+    pub fn plain(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
         let () = Self::FITS;
         let framing = Arc::new(Plain(NonZeroUsize::new(size_of::<T>())));
         Records::new(sink, framing, Self::LONGEST, 0, config, Start::default())
     }
 
-    /// In numbered blocks with check sums. [`Config::record_bytes`] is ignored.
+    /// In numbered blocks with check sums. [`StoreConfig::record_bytes`] is ignored.
     ///
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new), or the buffers are a GiB or larger.
-    pub fn in_blocks(sink: Box<dyn Sink>, config: &Config) -> Result<Self> {
+    pub fn in_blocks(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
         Self::blocks(sink, config, None, Start::default())
     }
 
@@ -69,10 +69,10 @@ impl<T: Record> Records<T> {
     pub fn open_append(
         path: &Path,
         file: &FileConfig,
-        config: &Config,
+        config: &StoreConfig,
     ) -> Result<(Self, Recovered)> {
         let () = Self::FITS;
-        Config {
+        StoreConfig {
             record_bytes: Self::LONGEST,
             ..config.clone()
         }
@@ -91,7 +91,7 @@ impl<T: Record> Records<T> {
 
     fn blocks(
         sink: Box<dyn Sink>,
-        config: &Config,
+        config: &StoreConfig,
         file: Option<u64>,
         start: Start,
     ) -> Result<Self> {
@@ -135,8 +135,8 @@ impl<T: Record> Records<T> {
     /// Accepts copies of `records`, in order, and returns how many it accepted; the others were dropped.
     ///
     /// ```
-    /// use forebay::store::{Config, FileConfig, FileSink, Records};
-    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null".as_ref(), &FileConfig::default())?, &Config::default())?;
+    /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records};
+    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null".as_ref(), &FileConfig::default())?, &StoreConfig::default())?;
     /// assert_eq!(numbers.append_all(&[7; 5000])?, 5000);
     /// # Ok::<(), forebay::Error>(())
     /// ```

@@ -32,7 +32,7 @@ pub trait Series: Send {
 /// next.
 ///
 /// ```
-/// use forebay::store::{Appender, Config, FileConfig, FileSink, Files, Framing, Series, Sink, Whole};
+/// use forebay::store::{Appender, StoreConfig, FileConfig, FileSink, Files, Framing, Series, Sink, Whole};
 /// use std::{path::PathBuf, sync::Arc};
 ///
 /// struct Numbered(PathBuf);
@@ -48,7 +48,7 @@ pub trait Series: Send {
 /// let folder = std::env::temp_dir().join(format!("forebay-doc-files-{}", std::process::id()));
 /// std::fs::create_dir_all(&folder).unwrap();
 /// let files = Files::open(Numbered(folder.clone()))?;
-/// let mut store = Appender::new(Box::new(files), Arc::new(Bytes), &Config::default())?;
+/// let mut store = Appender::new(Box::new(files), Arc::new(Bytes), &StoreConfig::default())?;
 /// for part in [b"one", b"two"] {
 ///     let mut slot = store.reserve(3)?.expect("there is room");
 ///     slot.copy_from_slice(part);

@@ -24,7 +24,7 @@ use std::{io, time::Duration};
 /// Implement it to send buffers elsewhere, or to inject faults in a test.
 ///
 /// ```
-/// use forebay::store::{Appender, Config, Framing, Sink, Whole};
+/// use forebay::store::{Appender, StoreConfig, Framing, Sink, Whole};
 /// use std::{io, sync::{Arc, Mutex}};
 ///
 /// struct Memory(Arc<Mutex<Vec<u8>>>);
@@ -44,7 +44,7 @@ use std::{io, time::Duration};
 /// }
 /// let memory = Arc::default();
 /// let sink = Box::new(Memory(Arc::clone(&memory)));
-/// let mut store = Appender::new(sink, Arc::new(Bytes), &Config::default())?;
+/// let mut store = Appender::new(sink, Arc::new(Bytes), &StoreConfig::default())?;
 /// let mut slot = store.reserve(5)?.expect("there is room");
 /// slot.copy_from_slice(b"hello");
 /// slot.commit(5);
