@@ -168,6 +168,25 @@ fn a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last() {
     }
 }
 
+/// The owner has no slot and sleeps until one is returned.
+#[test]
+fn an_owner_that_waits_is_woken_by_the_thread_that_returns_a_slot() {
+    model(|| {
+        let slots = slots();
+        slots.bytes[0].write(1);
+        let other = slots.clone();
+        let thread = thread::spawn(move || assert!(!use_and_return(&other, &[(0, 1)])));
+        let mut home = Vec::new();
+        let woken = slots.returns.wait(None, &mut || {
+            take_all(&slots, &mut home);
+            !home.is_empty()
+        });
+        assert!(woken);
+        slots.bytes[0].write(2);
+        thread.join().unwrap();
+    });
+}
+
 /// Two packets share a slot; the last one writes to it, as the next packet there will.
 #[test]
 fn a_shared_slot_is_given_back_once_when_all_have_read_it() {
@@ -246,6 +265,7 @@ fn planted_bugs_are_found() {
     const CHAIN: &str =
         "models::a_chain_of_two_blocks_comes_home_whole_and_its_slots_can_be_used_again";
     const END: &str = "models::a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last";
+    const WAIT: &str = "models::an_owner_that_waits_is_woken_by_the_thread_that_returns_a_slot";
     const SHARED: &str = "models::a_shared_slot_is_given_back_once_when_all_have_read_it";
     const ALONE: &str = "models::who_finds_itself_alone_may_write";
     const AGREE: &str = "models::those_who_share_at_the_same_time_agree_on_where_the_data_is";
@@ -257,6 +277,9 @@ fn planted_bugs_are_found() {
             ("collect-relaxed", CHAIN),
             ("return-without-cas", THREE),
             ("home-relaxed", END),
+            ("return-without-wake", WAIT),
+            ("park-without-second-look", WAIT),
+            ("bell-arm-without-fence", WAIT),
             ("release-relaxed", SHARED),
             ("alone-relaxed", ALONE),
             ("share-relaxed", AGREE),

@@ -23,7 +23,7 @@ use super::{
     slots::Slots,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
-use std::{fmt, mem};
+use std::{fmt, mem, time::Duration};
 
 const ON: &str = "packet pool";
 
@@ -218,6 +218,49 @@ impl Pool {
         let pool = unsafe { PoolRef::new(&self.shared) };
         // SAFETY: a slot on the stack belongs to the pool alone, and it left the stack.
         Some(unsafe { Packet::fresh(pool, slot) })
+    }
+
+    /// Like [`take`](Pool::take), but if no slot is free, waits until another thread returns one.
+    ///
+    /// It wakes up when a thread returns what it has gathered: after up to 32 drops, in [`return_idle`](super::return_idle), and
+    /// at its end. So a thread that drops packets and then waits for something else should call `return_idle` first. If the
+    /// calling thread itself holds all packets, this waits forever. The wait counts once as [`exhausted`](Counts::exhausted).
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig};
+    /// let mut pool = Pool::new(&PoolConfig { slots: 1, ..PoolConfig::default() })?;
+    /// let packet = pool.take().unwrap();
+    /// std::thread::spawn(move || drop(packet));
+    /// assert!(pool.take_wait().is_empty());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn take_wait(&mut self) -> Packet {
+        loop {
+            if let Some(packet) = self.take().or_else(|| self.wait(None)) {
+                return packet;
+            }
+        }
+    }
+
+    /// Like [`take_wait`](Pool::take_wait), for at most `timeout`; `None` if no slot was returned in that time.
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig};
+    /// use std::time::Duration;
+    /// let mut pool = Pool::new(&PoolConfig { slots: 1, ..PoolConfig::default() })?;
+    /// let _packet = pool.take().unwrap();
+    /// assert!(pool.take_timeout(Duration::from_millis(1)).is_none());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn take_timeout(&mut self, timeout: Duration) -> Option<Packet> {
+        self.take().or_else(|| self.wait(Some(timeout)))
+    }
+
+    #[cold]
+    fn wait(&mut self, limit: Option<Duration>) -> Option<Packet> {
+        let shared = self.shared.clone();
+        let has_slot = shared.returns.wait(limit, &mut || self.refill() > 0);
+        has_slot.then(|| self.take()).flatten()
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@ use std::{
         Ordering::{Acquire, Relaxed, Release},
     },
     thread,
+    time::Duration,
 };
 
 const MANY: u64 = times(20_000, 5_000);
@@ -201,6 +202,62 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
         assert_eq!(pool.refill(), slots as usize);
         assert_eq!(pool.close(), None);
     }
+}
+
+/// The pool has fewer slots than there are packets on the way, so its owner has to wait again and again.
+#[test]
+fn an_owner_that_waits_gets_every_slot_that_others_return() {
+    for (slots, threads) in [(1, 1), (2, 3), (70, 3)] {
+        let mut pool = pool_of(slots);
+        let owners = Owners::new(slots);
+        let (mut producers, mut workers) = (Vec::new(), Vec::new());
+        for _ in 0..threads {
+            let (producer, mut consumer) = spsc::ring::<PacketDesc>(128).unwrap();
+            producers.push(producer);
+            let owners = owners.clone();
+            workers.push(thread::spawn(move || {
+                while let Ok(desc) = consumer.pop_wait(None) {
+                    let mut packet = desc.into_packet();
+                    unstamp(&mut packet);
+                    owners.give(packet.slot());
+                    drop(packet);
+                    if consumer.is_empty() {
+                        return_idle();
+                    }
+                }
+            }));
+        }
+        for number in 0..times(2000, 100) {
+            let mut packet = match number % 2 {
+                0 => pool.take_wait(),
+                _ => pool.take_timeout(Duration::MAX).unwrap(),
+            };
+            owners.take(packet.slot());
+            stamp(&mut packet, number);
+            let way = number as usize % threads;
+            assert!(producers[way].push(packet.into_desc().unwrap()).is_ok());
+        }
+        drop(producers);
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        assert_eq!(pool.refill(), slots as usize);
+    }
+}
+
+#[test]
+fn an_owner_waits_neither_for_slots_that_it_dropped_itself_nor_longer_than_its_limit() {
+    let mut pool = pool_of(256);
+    let mut packets = Vec::new();
+    pool.take_burst(256, &mut packets);
+    assert!(pool.take_timeout(Duration::ZERO).is_none());
+    assert!(pool.take_timeout(Duration::from_millis(1)).is_none());
+    assert_eq!(pool.counts().exhausted, 2);
+    packets.truncate(255); // gathered by this thread
+    let packet = pool.take_wait();
+    assert!(packet.is_empty());
+    thread::spawn(move || drop(packets)); // gathered, and returned at the thread's end
+    pool.take_wait();
 }
 
 /// One packet for several threads at once: each reads it, some go on from a copy, and its slot returns once.

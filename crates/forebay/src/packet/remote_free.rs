@@ -18,6 +18,8 @@
 //! nothing, so there is no ABA. When the pool ends, the top becomes CLOSED for good, and the call that returns the last
 //! slot reports that.
 //!
+//! An owner without free slots can sleep until the next push: `sync::bell` has the protocol, and its edge WAKE.
+//!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
 //! | RETURN | `push`: the CAS on `top` | `take_all`, `close`: the swap | the blocks of the chain and of all below it (each CAS and swap continues the release sequence of those before), and that their holders have finished with the slots' bytes |
@@ -27,7 +29,7 @@
 use crate::{
     memory::{fetch_to_read, fetch_to_write},
     sync::{
-        CachePadded,
+        CachePadded, Park, Wait,
         atomic::{
             AtomicIsize, AtomicU32,
             Ordering::{self, AcqRel, Acquire, Relaxed, Release},
@@ -35,7 +37,7 @@ use crate::{
         planted,
     },
 };
-use std::ptr;
+use std::{ptr, time::Duration};
 
 /// The end of a chain: no slot has this number.
 pub(super) const NONE: u32 = u32::MAX;
@@ -126,6 +128,8 @@ pub(super) struct Returns {
     /// Slots of an ended pool that are not back yet; below 0 until the owner has counted them. Written once by the owner, and by all
     /// threads that return slots after that.
     out: CachePadded<AtomicIsize>,
+    /// Where the owner waits for slots. Loaded by all threads that return slots.
+    waits: CachePadded<Park>,
     /// One for each slot.
     blocks: Box<[Block]>,
 }
@@ -135,6 +139,7 @@ impl Returns {
         Returns {
             top: CachePadded(AtomicU32::new(NONE)),
             out: CachePadded(AtomicIsize::new(0)),
+            waits: CachePadded(Park::default()),
             blocks: (0..slots).map(|_| Block::new()).collect(),
         }
     }
@@ -182,7 +187,7 @@ impl Returns {
     }
 
     /// Returns a chain to the pool. True if the pool has ended and these were its last slots: its memory is then the caller's
-    /// to free. Otherwise it may be gone as soon as this returns.
+    /// to free. Otherwise the memory may be freed as soon as this returns, unless the caller keeps it. Wakes the owner if it waits.
     #[must_use]
     pub(super) fn push(&self, chain: Chain) -> bool {
         if chain.len() == 0 {
@@ -209,10 +214,20 @@ impl Returns {
             };
             // RETURN; Relaxed on failure: as the load above.
             match (self.top).compare_exchange_weak(top, chain.newest, success, Relaxed) {
-                Ok(_) => return false,
+                Ok(_) => break,
                 Err(now) => top = now,
             }
         }
+        if !planted("return-without-wake") {
+            self.waits.wake(); // WAKE
+        }
+        false
+    }
+
+    /// The owner waits until `has_slot` returns true, or until `limit` expires (`None`: never). `has_slot` is called again after
+    /// every push. Returns its last result.
+    pub(super) fn wait(&self, limit: Option<Duration>, has_slot: &mut dyn FnMut() -> bool) -> bool {
+        self.waits.wait(limit, has_slot)
     }
 
     /// The owner takes all returned slots, in one step. Returns the slot of the first block, which is prefetched, or NONE.
@@ -223,7 +238,7 @@ impl Returns {
         } else {
             Acquire
         };
-        // Relaxed: saves the swap if nothing has returned; the next call finds what this one misses.
+        // Relaxed: saves the swap if nothing has returned; the next call finds what this one misses. After WAKE it misses nothing.
         if self.top.load(Relaxed) == NONE {
             return NONE;
         }
