@@ -1,4 +1,5 @@
-//! Bytes between programs: a large buffer between inputs and outputs, and downloads.
+#![doc = include_str!("../README.md")]
+//! # Overview
 //!
 //! ```text
 //!  file, FIFO, TCP ──▶ pipe: two threads and a forebay::stream ──▶ files, FIFOs, TCP

@@ -1,4 +1,5 @@
-//! Ports, capture formats, and capture sessions in which every packet is accounted for.
+#![doc = include_str!("../README.md")]
+//! # Overview
 //!
 //! ```text
 //!  open ──▶ port: sim · af_packet ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe

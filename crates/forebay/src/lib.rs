@@ -1,4 +1,5 @@
-//! Bounded, zero-copy buffers for data that cannot wait.
+#![doc = include_str!("../README.md")]
+//! # Overview
 //!
 //! ```text
 //!  producer ──▶ ring::spsc ──▶ consumer        any T, exact capacity, a burst is ONE slice

@@ -1,6 +1,6 @@
 //! A large buffer in a pipe, with one library call: inputs → stream → outputs → summary.
 //!
-//! One thread reads into the memory of a [`stream`], another writes from it, and the caller's thread supervises both. From a
+//! One thread reads into the memory of a [`stream`](forebay::stream), another writes from it, and the caller's thread supervises both. From a
 //! kernel pipe to a kernel pipe, pages can bypass the stream through intermediate pipes (`relay`). `place` describes inputs and
 //! outputs. This module knows nothing of packets.
 //!
