@@ -14,7 +14,7 @@ use forebay::{
 };
 use forebay_net::{
     format::Format,
-    keep::{Keep, frame_of},
+    packets::{as_frame, copy_frame},
     port::{Port, Wake},
     sim::{Sim, Spec},
 };
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     loop {
         let mut burst = card.receive(BURST)?;
         while let Some(frame) = burst.next_frame() {
-            match pool.keep(&frame) {
+            match copy_frame(&mut pool, &frame) {
                 Ok(packet) => packets.push(packet),
                 Err(_) => {
                     burst.put_back();
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
         for mut packet in packets.drain(..) {
             tag(&mut packet, vlan)
                 .map_err(|refused| Error::new("forward", format!("tagging a frame: {refused}")))?;
-            let frame = frame_of(&packet, now).expect("a slot holds the longest frame of the card");
+            let frame = as_frame(&packet, now).expect("a slot holds the longest frame of the card");
             record.resize(Format::Pcapng.frame_len(&frame, SNAPLEN), 0);
             Format::Pcapng.put_frame(&mut record, &frame, &described, SNAPLEN);
             file.write_all(&record).map_err(failed)?;

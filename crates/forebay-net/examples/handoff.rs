@@ -3,7 +3,7 @@
 //! without).
 //!
 //! ```text
-//!  sim ──▶ keep: a slot of the pool ──▶ PacketDesc, 16 bytes, in bursts ──▶ flows, counted
+//!  sim ──▶ copied: a slot of the pool ──▶ PacketDesc, 16 bytes, in bursts ──▶ flows, counted
 //!                 ▲                                                            │ dropped
 //!                 └────────────── chains of 32 slots ◀─────────────────────────┘
 //! ```
@@ -15,7 +15,7 @@ use forebay::{
     time::Clock,
 };
 use forebay_net::{
-    keep::Keep,
+    packets::copy_frame,
     port::{Port, Wake},
     sim::{Sim, Spec},
 };
@@ -75,7 +75,7 @@ fn receive(
         let mut burst = card.receive(BURST.min(producer.vacant()))?;
         let mut descs = Vec::with_capacity(BURST);
         while let Some(frame) = burst.next_frame() {
-            let Ok(packet) = pool.keep(&frame) else {
+            let Ok(packet) = copy_frame(pool, &frame) else {
                 // No slot: the card keeps the frame, or drops and counts it.
                 burst.put_back();
                 break;

@@ -16,11 +16,11 @@ pub mod file;
 pub mod filter;
 pub mod format;
 pub mod info;
-pub mod keep;
 pub mod ledger;
 #[cfg(feature = "live")]
 pub mod link;
 pub mod open;
+pub mod packets;
 pub mod port;
 pub mod repair;
 pub mod session;

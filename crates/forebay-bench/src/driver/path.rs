@@ -8,7 +8,7 @@ use forebay::{
     ring::spsc::{self, Consumer, Producer},
     sync::{Park, Spin, Wait},
 };
-use forebay_net::{keep::Keep, port::Frame};
+use forebay_net::{packets::copy_frame, port::Frame};
 use std::time::Duration;
 
 /// Packets that a path holds, as many as the text's ring.
@@ -107,7 +107,7 @@ impl Path for Pooled {
 
 impl Sender for FromPool {
     fn send(&mut self, frame: &Frame<'_>) -> bool {
-        let Ok(packet) = self.pool.keep(frame) else {
+        let Ok(packet) = copy_frame(&mut self.pool, frame) else {
             return false;
         };
         let Ok(desc) = packet.into_desc() else {
@@ -203,7 +203,7 @@ impl<W: Wait> Sender for Gathering<W> {
         if self.batch.len() == self.to.producer.vacant() {
             return false;
         }
-        let kept = self.to.pool.keep(frame).ok();
+        let kept = copy_frame(&mut self.to.pool, frame).ok();
         let desc = kept.and_then(|packet| packet.into_desc().ok());
         self.batch.extend(desc);
         true
