@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use forebay_io::{
-    http::{Answer, Config, Event, Head, Output, Shown, Stop, Url, get},
+    http::{Answer, Event, Head, HttpConfig, Output, Shown, Stop, Url, get},
     pipe::Progress,
 };
 use std::{
@@ -89,8 +89,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(answer.head.is_failure())))
 }
 
-fn config(flags: &Flags) -> Config {
-    Config {
+fn config(flags: &Flags) -> HttpConfig {
+    HttpConfig {
         shown: match (flags.raw, flags.include) {
             (true, _) => Shown::Raw,
             (false, true) => Shown::HeadAndBody,
@@ -102,7 +102,7 @@ fn config(flags: &Flags) -> Config {
         connect_limit: flags.connect,
         silence_limit: flags.silence,
         roots: flags.cacert.clone(),
-        ..Config::default()
+        ..HttpConfig::default()
     }
 }
 

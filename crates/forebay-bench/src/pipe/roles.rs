@@ -6,7 +6,7 @@
 use super::READS;
 use crate::method::process::tell;
 use anyhow::{Context, Result, bail};
-use forebay_io::pipe::{Config, Control, Existing, Input, Output, Pipe, Place};
+use forebay_io::pipe::{Control, Existing, Input, Output, Pipe, PipeConfig, Place};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{Errno, read, write},
@@ -151,9 +151,9 @@ fn bursts(count: usize, bytes: usize, every: Duration, into_memory: bool) -> Res
 fn forebay(splice: bool) -> Result<()> {
     let input = Input::open(&Place::Standard, &mut |_| {})?;
     let output = Output::open(&Place::Standard, Existing::Refuse, &mut |_| {})?;
-    let config = Config {
+    let config = PipeConfig {
         splice,
-        ..Config::default()
+        ..PipeConfig::default()
     };
     let pipe = Pipe::open(vec![input], vec![output], config, Control::new()?)?;
     let summary = pipe.run(&mut |_| {});

@@ -6,7 +6,7 @@ use crate::{
     usage::{Usage, refuse},
 };
 use anyhow::Result;
-use forebay_io::pipe::{self, Config, Existing, Output, Place};
+use forebay_io::pipe::{self, Existing, Output, PipeConfig, Place};
 use forebay_net::units;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Request {
     inputs: Vec<Place>,
     outputs: Vec<Place>,
     existing: Existing,
-    config: Config,
+    config: PipeConfig,
 }
 
 /// Fields of the display.
@@ -95,7 +95,7 @@ impl Request {
                 return refuse(format!("{flag} can be given only once"));
             }
         }
-        let config = Config {
+        let config = PipeConfig {
             capacity_bytes: flags.memory,
             block_bytes: flags.block_size,
             start_writing: flags.start_writing,
@@ -149,8 +149,8 @@ impl Request {
         self.outputs.iter().map(open).collect()
     }
 
-    pub fn config(&self, is_shown: bool) -> Config {
-        Config {
+    pub fn config(&self, is_shown: bool) -> PipeConfig {
+        PipeConfig {
             progress_every: is_shown.then_some(self.interval),
             ..self.config.clone()
         }

@@ -1,7 +1,7 @@
 //! A connection to the server of a URL, plain or over TLS, with time limits. It sends the request; `incoming` receives.
 
 use super::{
-    Config, Url,
+    HttpConfig, Url,
     tls::{Secured, Tls},
     tls_error::in_words,
 };
@@ -12,9 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Opens connections according to a [`Config`].
+/// Opens connections according to a [`HttpConfig`].
 pub(super) struct Dialer<'a> {
-    config: &'a Config,
+    config: &'a HttpConfig,
     /// Created for the first https address; created at once if the roots come from a file, which may be unreadable.
     tls: Option<Tls>,
 }
@@ -26,7 +26,7 @@ pub(super) enum Connection {
 }
 
 impl<'a> Dialer<'a> {
-    pub fn new(config: &'a Config) -> Result<Self> {
+    pub fn new(config: &'a HttpConfig) -> Result<Self> {
         let roots = config.roots.as_deref();
         let tls = roots.map(|_| Tls::new(roots)).transpose()?;
         Ok(Dialer { config, tls })

@@ -4,7 +4,7 @@
 //! then popped. The receiver thread is in `incoming`.
 
 use super::{
-    Config, Fault, Head, Shown, Stop, Url,
+    Fault, Head, HttpConfig, Shown, Stop, Url,
     connection::{Dialer, broken},
     incoming::Incoming,
     redirect::Trail,
@@ -52,7 +52,7 @@ pub struct Answer {
 /// Fetches `url` and writes to `output` what `config` selects. Reports events to `events`; `stop` ends the fetch early.
 ///
 /// ```
-/// use forebay_io::http::{Config, Stop, get};
+/// use forebay_io::http::{HttpConfig, Stop, get};
 /// use std::{io::{Read, Write}, net::TcpListener};
 /// let server = TcpListener::bind("127.0.0.1:0").unwrap();
 /// let url = format!("http://{}/", server.local_addr().unwrap()).parse()?;
@@ -62,7 +62,7 @@ pub struct Answer {
 ///     client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
 /// });
 /// let mut body = Vec::new();
-/// let answer = get(&url, &Config::default(), &mut body, &mut |_| {}, &Stop::default())?;
+/// let answer = get(&url, &HttpConfig::default(), &mut body, &mut |_| {}, &Stop::default())?;
 /// assert_eq!((answer.head.status, body.as_slice()), (200, &b"hello"[..]));
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -76,7 +76,7 @@ pub struct Answer {
 /// The message contains the number of bytes written.
 pub fn get(
     url: &Url,
-    config: &Config,
+    config: &HttpConfig,
     output: &mut dyn Write,
     events: &mut dyn FnMut(Event<'_>),
     stop: &Stop,
@@ -116,7 +116,7 @@ pub fn get(
 }
 
 /// Connects to the server of `url`, sends the request, and starts to receive.
-fn ask(url: &Url, config: &Config, dialer: &mut Dialer<'_>, stop: &Stop) -> Result<Incoming> {
+fn ask(url: &Url, config: &HttpConfig, dialer: &mut Dialer<'_>, stop: &Stop) -> Result<Incoming> {
     let mut connection = dialer.dial(url, |socket| stop.watch(socket))?;
     let sent = connection.ask(url);
     sent.map_err(|e| broken(url, "sending the request", e, config.silence_limit))?;
@@ -128,7 +128,7 @@ struct Exchange<'a> {
     incoming: Incoming,
     reply: Reply,
     url: Url,
-    config: &'a Config,
+    config: &'a HttpConfig,
     output: &'a mut dyn Write,
     stop: &'a Stop,
     written_bytes: u64,

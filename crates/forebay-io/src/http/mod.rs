@@ -56,11 +56,11 @@ pub enum Shown {
 /// Settings of a fetch.
 ///
 /// ```
-/// let config = forebay_io::http::Config { max_redirects: 0, ..Default::default() };
+/// let config = forebay_io::http::HttpConfig { max_redirects: 0, ..Default::default() };
 /// assert!(config.validate().is_ok());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct HttpConfig {
     /// Which bytes to write; default: the body.
     pub shown: Shown,
     /// Also write the body of a response with an error status (400 and above); default: no.
@@ -76,13 +76,13 @@ pub struct Config {
     /// A PEM file with the only trusted certificates: roots, or the exact certificate of a server. By default the roots of
     /// Mozilla's programme, compiled in.
     pub roots: Option<PathBuf>,
-    /// Capacity of the stream: at least [`Config::LEAST_BUFFER_BYTES`]; 1 MiB by default.
+    /// Capacity of the stream: at least [`HttpConfig::LEAST_BUFFER_BYTES`]; 1 MiB by default.
     pub buffer_bytes: usize,
 }
 
-impl Default for Config {
+impl Default for HttpConfig {
     fn default() -> Self {
-        Config {
+        HttpConfig {
             shown: Shown::Body,
             failed_bodies: false,
             max_redirects: 10,
@@ -95,7 +95,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl HttpConfig {
     /// The smallest stream: it must hold a whole head, with room to receive more after it.
     pub const LEAST_BUFFER_BYTES: usize = 2 * head::LIMIT_BYTES;
 

@@ -1,6 +1,6 @@
 //! Decides whether to follow a redirect: limits their number, and rejects loops and silent downgrades from TLS. Pure.
 
-use super::{Config, Head, Url};
+use super::{Head, HttpConfig, Url};
 use forebay::{Error, Result};
 
 /// The addresses requested so far, ending with the current one.
@@ -12,7 +12,7 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    pub fn new(first: Url, config: &Config) -> Self {
+    pub fn new(first: Url, config: &HttpConfig) -> Self {
         Trail {
             visited: vec![first],
             max_redirects: config.max_redirects,

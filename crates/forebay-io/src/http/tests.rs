@@ -1,7 +1,7 @@
 //! Responses in any cut, invalid responses, and redirects.
 
 use super::{
-    Config, Fault, Head, Url,
+    Fault, Head, HttpConfig, Url,
     framing::Framing,
     head::{LIMIT_BYTES, LIMIT_FIELDS},
     redirect::Trail,
@@ -313,7 +313,7 @@ fn sent_to(location: &str) -> Head {
 
 #[test]
 fn redirects_lead_where_their_location_says() {
-    let mut trail = Trail::new(url("http://a:81/b/c?d"), &Config::default());
+    let mut trail = Trail::new(url("http://a:81/b/c?d"), &HttpConfig::default());
     let steps = [
         ("e", "http://a:81/b/e"),
         ("/f?g#h", "http://a:81/f?g"),
@@ -330,11 +330,11 @@ fn redirects_lead_where_their_location_says() {
 
 #[test]
 fn some_redirects_are_refused() {
-    let refused = |from: &str, location: &str, config: &Config| {
+    let refused = |from: &str, location: &str, config: &HttpConfig| {
         let mut trail = Trail::new(url(from), config);
         trail.follow(&sent_to(location)).unwrap_err().to_string()
     };
-    let config = Config::default();
+    let config = HttpConfig::default();
     let circle = refused("http://a/b", "/b#c", &config);
     assert!(
         circle.contains("in a loop, to http://a/b again"),
@@ -344,7 +344,7 @@ fn some_redirects_are_refused() {
     assert!(down.contains("redirected from https"), "{down}");
     assert!(refused("http://a/", "ftp://a/", &config).contains("unsupported scheme 'ftp'"));
     assert!(refused("http://a/", "http://u:p@a/", &config).contains("a user name or password"));
-    let none = Config {
+    let none = HttpConfig {
         max_redirects: 0,
         ..config.clone()
     };
@@ -352,7 +352,7 @@ fn some_redirects_are_refused() {
     let mut trail = Trail::new(url("http://a/"), &config);
     let nowhere = Head::parse(b"HTTP/1.1 301 x\r\n\r\n").unwrap();
     assert!(trail.follow(&nowhere).is_err());
-    let allowed = Config {
+    let allowed = HttpConfig {
         allow_downgrade: true,
         ..config
     };

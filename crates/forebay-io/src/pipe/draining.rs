@@ -10,7 +10,7 @@
 //! Pages that bypass the stream precede its content: see `relay`.
 
 use super::{
-    Config, Control, Counts, Output,
+    Control, Counts, Output, PipeConfig,
     digest::Hasher,
     limiter::{Allowed, Limiter},
     relay::Outlet,
@@ -69,7 +69,7 @@ impl<'a> Draining<'a> {
         reader: Reader<Eventfd>,
         relay: Option<Outlet>,
         outputs: Vec<Output>,
-        config: &Config,
+        config: &PipeConfig,
         clock: Clock,
         control: &'a Control,
         counts: &'a Counts,

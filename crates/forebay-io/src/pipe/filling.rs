@@ -10,7 +10,7 @@
 //! earlier populates the pages it needs. If bytes bypass the buffer, populating starts when they first cannot.
 
 use super::{
-    Config, Control, Counts, Input, LARGE,
+    Control, Counts, Input, LARGE, PipeConfig,
     control::Flag,
     input::Waited,
     limiter::{Allowed, Limiter},
@@ -62,7 +62,7 @@ impl<'a> Filling<'a> {
     pub fn new(
         writer: Writer<Eventfd>,
         relay: Option<Intake>,
-        config: &Config,
+        config: &PipeConfig,
         clock: Clock,
         control: &'a Control,
         counts: &'a Counts,

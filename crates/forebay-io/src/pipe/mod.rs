@@ -57,7 +57,7 @@ use supervisor::Supervisor;
 
 /// Settings of a pipe's buffer.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct PipeConfig {
     /// Size of the buffer in bytes: 1 or more.
     pub capacity_bytes: usize,
     /// Read at most this many bytes at once, and write exactly this many except at the end: 1 to the capacity. `None`: any size
@@ -88,9 +88,9 @@ pub struct Config {
     pub splice: bool,
 }
 
-impl Default for Config {
+impl Default for PipeConfig {
     fn default() -> Self {
-        Config {
+        PipeConfig {
             capacity_bytes: 64 << 20,
             block_bytes: None,
             start_writing: 0,
@@ -106,7 +106,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl PipeConfig {
     /// Checks the ranges that the fields document.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Config {
 /// A pipe that is ready to run: inputs and outputs are open, the buffer exists.
 ///
 /// ```
-/// use forebay_io::pipe::{Config, Control, Input, Output, Pipe};
+/// use forebay_io::pipe::{PipeConfig, Control, Input, Output, Pipe};
 /// use std::{fs::File, io::{Read, Write}, os::fd::OwnedFd};
 ///
 /// let file = |end: OwnedFd| File::from(end);
@@ -149,7 +149,7 @@ impl Config {
 /// let (mut consumer, target) = std::io::pipe().unwrap();
 /// let inputs = vec![Input::new(file(source.into()), "source")?];
 /// let outputs = vec![Output::new(file(target.into()), "target")?];
-/// let pipe = Pipe::open(inputs, outputs, Config::default(), Control::new()?)?;
+/// let pipe = Pipe::open(inputs, outputs, PipeConfig::default(), Control::new()?)?;
 /// let thread = std::thread::spawn(move || pipe.run(&mut |_| {}));
 /// producer.write_all(b"through a large buffer").unwrap();
 /// drop(producer);
@@ -168,7 +168,7 @@ pub struct Pipe {
     reader: Reader<Eventfd>,
     /// The bypass of the buffer.
     relay: Option<(Intake, Outlet)>,
-    config: Config,
+    config: PipeConfig,
     clock: Clock,
     control: Control,
     counts: Counts,
@@ -198,7 +198,7 @@ impl Pipe {
     pub fn open(
         mut inputs: Vec<Input>,
         mut outputs: Vec<Output>,
-        config: Config,
+        config: PipeConfig,
         control: Control,
     ) -> Result<Self> {
         config.validate()?;
@@ -351,7 +351,7 @@ fn is_large(pipe: impl AsFd) -> bool {
 /// The pipe belongs to other programs as well, and its size is part of a contract: a producer that lends memory with
 /// `vmsplice(2)` knows that the memory is free again after it has written as many bytes as the pipe holds. In a larger pipe it
 /// would overwrite bytes that are not read yet. Therefore a pipe is enlarged only if its pages are spliced and held in other
-/// pipes, which breaks that contract anyway ([`Config::splice`] documents this). If bytes are copied, no pipe is resized.
+/// pipes, which breaks that contract anyway ([`PipeConfig::splice`] documents this). If bytes are copied, no pipe is resized.
 fn enlarge(pipe: impl AsFd) -> bool {
     is_large(&pipe) || rustix::pipe::fcntl_setpipe_size(&pipe, LARGE).is_ok()
 }

@@ -21,14 +21,14 @@
 //! limit, watermark or block size. Pages in a pipe normally have no other owner, so moving them on is not observable. Pages of a
 //! file do: a write to the file would change bytes in transit. Writing to a file may also block, which would delay all other
 //! events. There are exceptions to the rule that cannot be detected here: pages that the producer lent to the pipe (`vmsplice`)
-//! or spliced into it from a file, and then overwrites. For those there is [`Config::splice`].
+//! or spliced into it from a file, and then overwrites. For those there is [`PipeConfig::splice`].
 //!
 //! **Capacity.** As much as the buffer, at most 64 MiB. If full pages hold as much as the buffer would, the buffer is for pages
 //! with few bytes, which fill the pipes too early. The kernel counts the pages that all processes of a user have in pipes. Beyond
 //! a limit, unprivileged processes get only small pipes. Without privilege, the intermediate pipes therefore take a quarter of
 //! that limit, or a quarter of the buffer if that is less, and the buffer takes the rest.
 
-use super::{Config, Input, LARGE, Output, control::Flag};
+use super::{Input, LARGE, Output, PipeConfig, control::Flag};
 use forebay::{
     ring::spsc::{Consumer, Producer, RingConfig, ring, ring_with},
     sync::Park,
@@ -100,7 +100,7 @@ pub(super) struct Outlet {
 pub(super) fn relay(
     inputs: &[Input],
     outputs: &[Output],
-    config: &Config,
+    config: &PipeConfig,
     bytes: usize,
 ) -> Option<(Intake, Outlet)> {
     let passes_as_it_comes = config.splice

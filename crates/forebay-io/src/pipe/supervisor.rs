@@ -4,7 +4,7 @@
 //!   poll(reports, filled, drained) until the next report or the watchdog ─▶ observe, abandon ─▶ both ended? return
 //! ```
 
-use super::{Config, Control, Counts, Progress, until};
+use super::{Control, Counts, PipeConfig, Progress, until};
 use forebay::time::Clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::{os::fd::AsFd, sync::atomic::Ordering::Relaxed, time::Duration};
@@ -26,7 +26,7 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     pub fn new(
-        config: &Config,
+        config: &PipeConfig,
         clock: &'a Clock,
         control: &'a Control,
         counts: &'a Counts,
@@ -135,9 +135,9 @@ mod tests {
             filled: Flag::new().unwrap(),
             drained: Flag::new().unwrap(),
         };
-        let config = Config {
+        let config = PipeConfig {
             watchdog: Some(Duration::from_secs(100)),
-            ..Config::default()
+            ..PipeConfig::default()
         };
         let mut supervisor = Supervisor::new(&config, &clock, &control, &counts);
         clock.sleep(Duration::from_secs(1));

@@ -20,12 +20,12 @@ struct Lab {
     running: JoinHandle<Summary>,
 }
 
-fn lab(config: Config, outputs: usize) -> Lab {
+fn lab(config: PipeConfig, outputs: usize) -> Lab {
     lab_beside(config, outputs, None)
 }
 
 /// Like [`lab`], with intermediate pipes of this many bytes, independent of the user's privileges.
-fn lab_beside(config: Config, outputs: usize, bytes: Option<usize>) -> Lab {
+fn lab_beside(config: PipeConfig, outputs: usize, bytes: Option<usize>) -> Lab {
     let file = |end: OwnedFd| File::from(end);
     let (source, producer) = pipe().unwrap();
     let inputs = vec![Input::new(file(source.into()), "source").unwrap()];
@@ -50,10 +50,10 @@ fn lab_beside(config: Config, outputs: usize, bytes: Option<usize>) -> Lab {
     }
 }
 
-fn config(capacity_bytes: usize) -> Config {
-    Config {
+fn config(capacity_bytes: usize) -> PipeConfig {
+    PipeConfig {
         capacity_bytes,
-        ..Config::default()
+        ..PipeConfig::default()
     }
 }
 
@@ -85,7 +85,7 @@ fn every_byte_comes_out_in_order_whatever_the_buffer_and_the_watermarks() {
     for capacity_bytes in [1 << 12, 100_003, 1 << 20, 16 << 20] {
         for block_bytes in [None, Some(1), Some(1000), Some(4096)] {
             for (start_writing, start_reading) in [(0, 100), (100, 0), (50, 50), (80, 20)] {
-                let config = Config {
+                let config = PipeConfig {
                     block_bytes,
                     start_writing,
                     start_reading,
@@ -136,7 +136,7 @@ fn several_outputs_get_the_same_bytes_and_a_slow_one_holds_nobody_up_before_the_
 
 #[test]
 fn nothing_is_written_below_the_watermark_and_everything_behind_it() {
-    let config = Config {
+    let config = PipeConfig {
         start_writing: 50,
         ..config(100_000)
     };
@@ -168,7 +168,7 @@ fn nothing_is_written_below_the_watermark_and_everything_behind_it() {
 
 #[test]
 fn a_full_buffer_stops_reading_until_it_is_drained_to_the_watermark() {
-    let config = Config {
+    let config = PipeConfig {
         start_reading: 25,
         ..config(1 << 20)
     };
@@ -239,7 +239,7 @@ fn a_stop_writes_what_was_read_and_a_second_one_gives_it_up() {
 
 #[test]
 fn the_watchdog_ends_what_stands_still() {
-    let config = Config {
+    let config = PipeConfig {
         watchdog: Some(Duration::from_millis(50)),
         ..config(1 << 16)
     };
@@ -251,7 +251,7 @@ fn the_watchdog_ends_what_stands_still() {
 
 #[test]
 fn the_check_sum_is_that_of_what_came_out() {
-    let config = Config {
+    let config = PipeConfig {
         hash: Some(Hash::Sha256),
         ..config(10_000)
     };
@@ -272,7 +272,7 @@ fn reports_come_when_asked_for_and_at_the_end_of_each_interval() {
     let null = File::options().write(true).open("/dev/null").unwrap();
     let outputs = vec![Output::new(null, "null").unwrap()];
     let control = Control::new().unwrap();
-    let config = Config {
+    let config = PipeConfig {
         progress_every: Some(Duration::from_millis(1)),
         ..config(1 << 16)
     };
@@ -293,7 +293,7 @@ fn reports_come_when_asked_for_and_at_the_end_of_each_interval() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let bad = |change: &dyn Fn(&mut Config)| {
+    let bad = |change: &dyn Fn(&mut PipeConfig)| {
         let mut config = config(1000);
         change(&mut config);
         config.validate().unwrap_err().to_string()

@@ -4,8 +4,8 @@ use super::*;
 use rustix::pipe::fcntl_setpipe_size;
 
 /// A configuration that sends every byte through the buffer, and otherwise behaves as without it.
-fn through_the_buffer(capacity_bytes: usize) -> Config {
-    Config {
+fn through_the_buffer(capacity_bytes: usize) -> PipeConfig {
+    PipeConfig {
         read_rate: Some(u64::MAX >> 8),
         ..config(capacity_bytes)
     }
@@ -15,7 +15,7 @@ fn through_the_buffer(capacity_bytes: usize) -> Config {
 fn between(
     source: impl Into<OwnedFd>,
     target: impl Into<OwnedFd>,
-    config: Config,
+    config: PipeConfig,
     control: &Control,
     tell: Option<mpsc::Sender<Progress>>,
 ) -> JoinHandle<Summary> {
@@ -97,7 +97,7 @@ fn no_more_is_held_than_the_buffer_and_pipes_as_large() {
     let (consumer, target) = pipe().unwrap();
     let control = Control::new().unwrap();
     let (tell, told) = mpsc::channel();
-    let config = Config {
+    let config = PipeConfig {
         progress_every: Some(Duration::from_millis(1)),
         ..config(1 << 20)
     };
@@ -170,7 +170,7 @@ fn order_and_counts_hold_however_the_neighbours_stall() {
 
 #[test]
 fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
-    let closed: [&dyn Fn(&mut Config); 7] = [
+    let closed: [&dyn Fn(&mut PipeConfig); 7] = [
         &|config| config.splice = false,
         &|config| config.hash = Some(Hash::Crc32),
         &|config| config.block_bytes = Some(4096),
@@ -179,7 +179,7 @@ fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
         &|config| config.read_rate = Some(1 << 40),
         &|config| config.write_rate = Some(1 << 40),
     ];
-    let passed = |config: Config, outputs| {
+    let passed = |config: PipeConfig, outputs| {
         let lab = lab(config, outputs);
         let producing = produce(lab.producer, noise(100_000));
         // The second input's pipe holds all of its bytes while the first one is read.
