@@ -4,8 +4,7 @@
 
 use crate::{
     args::Get as Flags,
-    output::{self, say},
-    pipe::{Fields, Layout},
+    output::{self, Fields, Layout},
     signals,
     usage::Usage,
 };
@@ -69,11 +68,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if answer.head.is_failure() {
-        say(&format!(
-            "forebay: {}: {}",
-            answer.url,
-            status(&answer.head)
-        ));
+        output::error(format_args!("{}: {}", answer.url, status(&answer.head)));
     }
     let is_written = !answer.head.is_failure() || flags.content_on_error || flags.raw;
     if answer.head.status == 204 && !flags.raw && file.is_some() {
@@ -178,7 +173,7 @@ impl Screen {
 
     fn redirected(&self, head: &Head, to: &Url) {
         if !self.quiet {
-            say(&format!("forebay: {}, on to {to}", status(head)));
+            output::note(format_args!("{}, on to {to}", status(head)));
         }
     }
 
@@ -212,8 +207,8 @@ impl Screen {
     /// `forebay: 1048576 bytes, 0.12 s, http://host/path`.
     fn ends(&self, answer: &Answer) {
         if !self.quiet {
-            say(&format!(
-                "forebay: {} bytes, {:.2} s, {}",
+            output::note(format_args!(
+                "{} bytes, {:.2} s, {}",
                 answer.written_bytes,
                 self.began.elapsed().as_secs_f64(),
                 answer.url

@@ -2,7 +2,7 @@
 
 use crate::{
     args::Info as Flags,
-    output::{self, answer, plain, say},
+    output::{self, answer, plain},
 };
 use anyhow::Result;
 use forebay_net::{
@@ -24,16 +24,16 @@ const SCHEMA: u32 = 1;
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut has_failed = false;
     for (number, path) in flags.files.iter().enumerate() {
-        let told = Info::of(path);
-        let error = match &told {
+        let info = Info::of(path);
+        let error = match &info {
             Ok(info) => info.error.as_ref(),
             Err(error) => Some(error),
         };
         if let Some(error) = error {
-            say(&format!("forebay: error: {error}"));
+            output::error(error);
             has_failed = true;
         }
-        match told {
+        match info {
             Ok(info) if flags.json => answer(&(output::json(&as_json(path, &info)) + "\n"))?,
             Err(error) if flags.json => {
                 let (file, error) = (path.display().to_string(), error.to_string());
@@ -156,12 +156,12 @@ fn as_text(path: &Path, info: &Info) -> String {
     lines.put("In order of time", order);
     lines.put_some("SHA-256", info.sha256.map(|sum| hexadecimal(&sum)));
     for section in &info.sections {
-        let told = [
+        let texts = [
             ("Hardware", &section.hardware),
             ("Operating system", &section.os),
             ("Application", &section.application),
         ];
-        for (label, text) in told.into_iter().filter(|(_, text)| !text.is_empty()) {
+        for (label, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
             lines.put(label, text);
         }
     }

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let code = match ready.and_then(|()| run(args.command)) {
         Ok(code) => code,
         Err(error) => {
-            output::say(&format!("forebay: {}", output::told(&error)));
+            output::error(output::causes(&error));
             ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
         }
     };

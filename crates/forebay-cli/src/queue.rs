@@ -11,7 +11,7 @@
 
 use crate::{
     args::{Queue as Flags, QueueCommand, Recv, Send, Stat},
-    output::{self, answer, say},
+    output::{self, answer},
 };
 use anyhow::{Context, Result, bail};
 use forebay::queue::{
@@ -68,7 +68,7 @@ fn attach(name: &str, creates: bool) -> Result<Shared> {
         Err(error) if is(&error, ErrorKind::AlreadyExists) => Ok(shared::attach(name)?),
         answer => {
             let queue = answer?;
-            say(&format!("forebay: made the queue `{name}`"));
+            output::note(format_args!("made the queue `{name}`"));
             Ok(queue)
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
-    output::{self, answer, plain, say, told},
+    output::{self, answer, plain},
 };
 use anyhow::{Context, Result};
 use forebay::standard;
@@ -50,8 +50,8 @@ fn check(flags: &Check) -> Result<bool> {
         let found = open(path).and_then(|reader| reader.finish().with_context(unread(path)));
         match found {
             Err(error) => {
-                let error = told(&error);
-                say(&format!("forebay: error: {}", plain(&error)));
+                let error = output::causes(&error);
+                output::error(&error);
                 are_whole = false;
                 if flags.json {
                     let file = path.display().to_string();
@@ -165,7 +165,7 @@ fn dump(flags: &Dump) -> Result<bool> {
             "{file}: {bytes} bytes from byte {at} on are left out: {}",
             cut.fault
         );
-        say(&format!("forebay: {}", plain(&text)));
+        output::note(text);
     }
     Ok(found.cut.is_none())
 }

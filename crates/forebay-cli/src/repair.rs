@@ -4,7 +4,7 @@
 
 use crate::{
     args::Repair as Flags,
-    output::{self, answer, plain, say},
+    output::{self, answer, plain},
 };
 use anyhow::Result;
 use forebay_net::repair::Examined;
@@ -26,9 +26,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         let done = repair(path, flags.dry_run);
         are_whole &= done.as_ref().is_ok_and(|done| done.is_whole);
         if let Err(error) = &done {
-            say(&format!("forebay: error: {}", plain(&error.to_string())));
+            output::error(error);
         }
-        let told = match (&done, flags.json) {
+        let text = match (&done, flags.json) {
             (Ok(done), false) => as_text(done),
             (Ok(done), true) => output::json(&as_json(done)),
             (Err(error), true) => {
@@ -37,7 +37,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             }
             (Err(_), false) => continue,
         };
-        answer(&format!("{told}\n"))?;
+        answer(&format!("{text}\n"))?;
     }
     Ok(ExitCode::from(u8::from(!are_whole)))
 }

@@ -27,7 +27,9 @@ pub fn print() {
     let command = Args::command().styles(Styles::plain());
     if let Err(error) = command.try_get_matches() {
         let text = error.render().ansi().to_string();
-        text.trim_end().lines().for_each(say);
+        format!("forebay: {}", text.trim_end())
+            .lines()
+            .for_each(say);
     }
     let words = std::env::args_os().skip(1);
     let words: Vec<_> = words

@@ -369,7 +369,7 @@ fn a_server_that_is_not_there_is_told_once() {
         .unwrap();
     let ran = get(&[&http(address, "/")]);
     let says = format!(
-        "forebay: http://{address}/: connecting to {address}: connection refused (os error 111)\n"
+        "forebay: error: http://{address}/: connecting to {address}: connection refused (os error 111)\n"
     );
     assert_eq!(
         (ran.status.code(), text(&ran.stderr)),

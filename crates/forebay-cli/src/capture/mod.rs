@@ -49,7 +49,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let screen = Screen::new(&request);
     screen.start(&session);
     if let Some(warning) = session.warning() {
-        screen.warn(warning);
+        output::warning(warning);
     }
     let mut reports = Reports::new(&request);
     let summary = session.run(&mut |event| match event {

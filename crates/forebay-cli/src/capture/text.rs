@@ -3,7 +3,7 @@
 
 use super::{request::Request, rotation};
 use crate::{
-    output::{self, Stream, say},
+    output::{self, Line, Stream, say},
     signals,
 };
 use forebay::{memory::HugePages, store::Totals};
@@ -29,7 +29,7 @@ pub struct Screen {
     series: Option<String>,
     /// When the capture ended and only the output was left.
     finishing_since: Cell<Option<Instant>>,
-    finishing_told: Cell<bool>,
+    finishing_reported: Cell<bool>,
     outage_lines: Cell<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Screen {
             snaplen: request.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
             finishing_since: Cell::new(None),
-            finishing_told: Cell::new(false),
+            finishing_reported: Cell::new(false),
             outage_lines: Cell::new(0),
         }
     }
@@ -68,7 +68,7 @@ impl Screen {
             say(&listening(source, self.snaplen));
         }
         let Some(store) = store else {
-            say("forebay: no -w: packets are only counted");
+            output::note("no -w: packets are only counted");
             return;
         };
         let writes = match (store.direct, store.thread) {
@@ -87,19 +87,14 @@ impl Screen {
             ),
             false => String::new(),
         };
-        say(&format!(
-            "forebay: buffers {}{limit} in {} blocks, {huge}, {writes}, adaptive polling",
+        output::note(format_args!(
+            "buffers {}{limit} in {} blocks, {huge}, {writes}, adaptive polling",
             units::binary(store.bytes as u64),
             units::binary(store.buffer_bytes as u64),
         ));
         if let Some(series) = &self.series {
-            say(&format!("forebay: {series}"));
+            output::note(series);
         }
-    }
-
-    /// Prints a warning about the request, also with `-q`.
-    pub fn warn(&self, what: &str) {
-        say(&format!("forebay: warning: {}", what));
     }
 
     pub fn progress(&self, progress: &Progress) {
@@ -125,7 +120,7 @@ impl Screen {
                 outages.last.as_secs_f64()
             ),
         };
-        say(&format!("forebay: {source}: {text}"));
+        output::note(format_args!("{source}: {text}"));
     }
 
     /// Nothing more is captured; reports how much is left to write or to sync. A short end is not reported.
@@ -139,9 +134,9 @@ impl Screen {
             (pending, _) => format!("writing what is left, {}", size(pending)),
         };
         let has_waited = since.elapsed() >= Duration::from_millis(400);
-        if !self.quiet && has_waited && !self.finishing_told.replace(true) {
+        if !self.quiet && has_waited && !self.finishing_reported.replace(true) {
             let again = if signals::stops() > 0 { " again" } else { "" };
-            say(&format!("forebay: {doing}; interrupt{again} to give up"));
+            output::note(format_args!("{doing}; interrupt{again} to give up"));
         }
         if self.draws {
             output::show(|_| doing);
@@ -151,8 +146,8 @@ impl Screen {
     /// Everything is captured, and some files are not compressed yet.
     pub fn compressing(&self, files: usize) {
         if !self.quiet {
-            say(&format!(
-                "forebay: compressing finished files, {}; interrupt to leave them as they are",
+            output::note(format_args!(
+                "compressing finished files, {}; interrupt to leave them as they are",
                 some_files(files as u64)
             ));
         }
@@ -169,8 +164,8 @@ impl Screen {
             Some(room) => format!("in about {:.1} s", room.as_secs_f64()),
             None => "if it goes on".into(),
         };
-        say(&format!(
-            "forebay: warning: buffer {:.0} % full (writer {}B/s too slow); when it is full, packets wait in the source, and drops will follow {when}",
+        output::warning(format_args!(
+            "buffer {:.0} % full (writer {}B/s too slow); when it is full, packets wait in the source, and drops will follow {when}",
             behind.fill * 100.0,
             units::scaled(behind.bytes_per_second),
         ));
@@ -179,33 +174,33 @@ impl Screen {
     pub fn end(&self, summary: &Summary, unprinted: u64) {
         output::hide();
         if let Some(error) = &summary.port_error {
-            say(&format!("forebay: error: {error}"));
+            output::error(error);
         }
         match &summary.store_error {
-            Some(_) if summary.reader_left() => say("forebay: the reader of the output has left"),
-            Some(error) => say(&format!("forebay: error: {error}")),
+            Some(_) if summary.reader_left() => output::note("the reader of the output has left"),
+            Some(error) => output::error(error),
             None => {}
         }
         if summary.abandoned {
             let lost = summary.ledger.unread + summary.ledger.dropped.writer;
-            say(&format!(
-                "forebay: gave up: {} not written",
+            output::note(format_args!(
+                "gave up: {} not written",
                 counted(lost, "packet was", "packets were")
             ));
         }
         if summary.sync_abandoned {
-            say(
-                "forebay: gave up: everything is written, but a power cut may still destroy what is not durable",
+            output::note(
+                "gave up: everything is written, but a power cut may still destroy what is not durable",
             );
         }
         if let Some(error) = &summary.files.compressed.error {
-            say(&format!("forebay: error: {error}"));
+            output::error(error);
         }
         closing_lines(summary).iter().for_each(|line| say(line));
         if unprinted > 0 {
             let reports = counted(unprinted, "report was", "reports were");
-            say(&format!(
-                "forebay: {reports} not printed: nobody read the earlier ones"
+            output::note(format_args!(
+                "{reports} not printed: nobody read the earlier ones"
             ));
         }
         odd_lines(&summary.odd).iter().for_each(|line| say(line));
@@ -215,7 +210,7 @@ impl Screen {
             say(&left);
         }
         if let Err(violation) = summary.ledger.check() {
-            say(&format!("forebay: error: {violation}"));
+            output::error(violation);
         }
     }
 }
@@ -307,36 +302,21 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
         None => "lost ?".into(),
     };
     let taken = units::scaled(progress.taken as f64);
-    // Each field has a rank: the least important ones are left out first.
-    let mut parts = vec![
-        (3, format!("{:02}:{:02}", seconds / 60, seconds % 60)),
-        (1, format!("{} packets", taken.trim_end())),
-        (2, rate(progress.packets_per_second, "pps")),
-        (5, rate(progress.bits_per_second, "b/s")),
-        (0, lost),
-    ];
+    let mut line = Line::default();
+    line.put(3, format!("{:02}:{:02}", seconds / 60, seconds % 60));
+    line.put(1, format!("{} packets", taken.trim_end()));
+    line.put(2, rate(progress.packets_per_second, "pps"));
+    line.put(5, rate(progress.bits_per_second, "b/s"));
+    line.put(0, lost);
     if writes {
         let written = units::scaled(progress.written_bytes as f64);
-        parts.push((4, format!("buffer {:.0} %", progress.fill * 100.0)));
-        parts.push((6, format!("{written}B written")));
+        line.put(4, format!("buffer {:.0} %", progress.fill * 100.0));
+        line.put(6, format!("{written}B written"));
         if progress.file > 0 {
-            parts.push((7, format!("file {}", progress.file)));
+            line.put(7, format!("file {}", progress.file));
         }
     }
-    fitted(parts, columns)
-}
-
-/// Joins the parts to a line of this many columns, leaving out those of the highest ranks.
-fn fitted(mut parts: Vec<(u32, String)>, columns: usize) -> String {
-    loop {
-        let texts: Vec<_> = parts.iter().map(|(_, text)| text.as_str()).collect();
-        let line = texts.join("  ");
-        let last = (0..parts.len()).max_by_key(|&at| parts[at].0);
-        match last {
-            Some(last) if line.len() > columns && parts.len() > 1 => parts.remove(last),
-            _ => return line,
-        };
-    }
+    line.fit("  ", columns)
 }
 
 fn closing_lines(summary: &Summary) -> Vec<String> {
@@ -520,7 +500,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_failed_sync_nobody_is_told_that_the_file_is_whole() {
+    fn after_a_failed_sync_the_file_is_not_called_whole() {
         let totals = Totals {
             written_bytes: 5_000_000,
             durable_bytes: 2_000_000,
@@ -531,8 +511,8 @@ mod tests {
             failed_syncs: 1,
             ..totals
         };
-        let said = whole(false, &failed);
-        assert!(!said.contains("whole"), "{said}");
-        assert!(said.contains("only the first 2 MB"), "{said}");
+        let text = whole(false, &failed);
+        assert!(!text.contains("whole"), "{text}");
+        assert!(text.contains("only the first 2 MB"), "{text}");
     }
 }

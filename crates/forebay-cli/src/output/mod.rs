@@ -5,14 +5,16 @@
 
 mod escape;
 mod printer;
+mod progress;
 mod terminal;
 
 pub use escape::{json, plain};
 pub use printer::{finish, hide, keep, report, say, show, start, summary};
+pub use progress::{Fields, Layout, Line, clock};
 
 use anyhow::{Context, Result};
 use forebay::standard;
-use std::{io, io::Write};
+use std::{fmt::Display, io, io::Write};
 
 /// The stream for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +38,23 @@ pub fn answer(text: &str) -> Result<()> {
     }
 }
 
+/// Prints `forebay: TEXT` on standard error.
+pub fn note(text: impl Display) {
+    say(&format!("forebay: {text}"));
+}
+
+/// Prints `forebay: warning: TEXT` on standard error.
+pub fn warning(text: impl Display) {
+    note(format_args!("warning: {text}"));
+}
+
+/// Prints `forebay: error: TEXT` on standard error.
+pub fn error(text: impl Display) {
+    note(format_args!("error: {text}"));
+}
+
 /// An error with its causes, in one line. An error of the library already contains its causes.
-pub fn told(error: &anyhow::Error) -> String {
+pub fn causes(error: &anyhow::Error) -> String {
     let mut texts = Vec::new();
     for cause in error.chain() {
         texts.push(cause.to_string());

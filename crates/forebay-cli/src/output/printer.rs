@@ -340,15 +340,13 @@ pub fn finish() -> bool {
     let interrupts = signals::stops();
     let mut is_printed = printers.output.finish(interrupts);
     if !is_printed {
-        say("forebay: error: the summary was not printed: nobody reads standard output");
+        super::error("the summary was not printed: nobody reads standard output");
     }
     is_printed &= printers.error.finish(interrupts);
     for printer in [&printers.output, &printers.error] {
         let failed = printer.state().failed.take();
         if let Some(error) = failed.filter(|error| error.kind() != ErrorKind::BrokenPipe) {
-            say(&format!(
-                "forebay: error: the summary cannot be printed: {error}"
-            ));
+            super::error(format_args!("the summary cannot be printed: {error}"));
             printers.error.finish(interrupts);
             is_printed = false;
         }

@@ -1,6 +1,5 @@
 //! `forebay pipe`: turns flags into a pipe, and its summary into text and an exit code.
 
-mod line;
 mod request;
 mod screen;
 
@@ -11,8 +10,6 @@ use crate::{
 };
 use anyhow::Result;
 use forebay_io::pipe::{Control, Pipe};
-pub use line::Layout;
-pub use request::Fields;
 use request::Request;
 use screen::Screen;
 use std::process::ExitCode;

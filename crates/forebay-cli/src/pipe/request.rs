@@ -3,6 +3,7 @@
 use super::screen::Screen;
 use crate::{
     args::{Input, Pipe as Flags},
+    output::Fields,
     usage::{Usage, refuse},
 };
 use anyhow::Result;
@@ -27,47 +28,20 @@ pub struct Request {
     config: PipeConfig,
 }
 
-/// Fields of the display.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fields {
-    pub bytes: bool,
-    pub timer: bool,
-    pub rate: bool,
-    pub average: bool,
-    pub buffer: bool,
-    pub bar: bool,
-    pub eta: bool,
-}
-
-impl Fields {
-    /// The fields that were requested; without any, all but the average.
-    fn from_flags(flags: &Flags) -> Self {
-        let asked = Fields {
-            bytes: flags.bytes,
-            timer: flags.timer,
-            rate: flags.rate,
-            average: flags.average_rate,
-            buffer: flags.buffer_percent,
-            bar: flags.progress,
-            eta: flags.eta,
-        };
-        if asked != Fields::default() || flags.numeric {
-            return asked;
-        }
-        Fields::usual()
-    }
-
-    /// The default fields.
-    pub fn usual() -> Self {
-        Fields {
-            bytes: true,
-            timer: true,
-            rate: true,
-            average: false,
-            buffer: true,
-            bar: true,
-            eta: true,
-        }
+/// The fields that were requested; without any, all but the average.
+fn fields(flags: &Flags) -> Fields {
+    let requested = Fields {
+        bytes: flags.bytes,
+        timer: flags.timer,
+        rate: flags.rate,
+        average: flags.average_rate,
+        buffer: flags.buffer_percent,
+        bar: flags.progress,
+        eta: flags.eta,
+    };
+    match requested == Fields::default() && !flags.numeric {
+        true => Fields::usual(),
+        false => requested,
     }
 }
 
@@ -114,7 +88,7 @@ impl Request {
         Ok(Request {
             size: flags.size,
             name: flags.name.clone(),
-            fields: Fields::from_flags(flags),
+            fields: fields(flags),
             numeric: flags.numeric,
             quiet: flags.quiet,
             force: flags.force,

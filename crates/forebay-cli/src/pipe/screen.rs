@@ -1,10 +1,7 @@
 //! Text output of `pipe` while it runs and at its end. All of it goes to standard error.
 
-use super::{
-    line::{Layout, clock},
-    request::Request,
-};
-use crate::output::{self, Stream, say};
+use super::request::Request;
+use crate::output::{self, Layout, Stream, clock, say};
 use forebay_io::pipe::{Progress, Summary};
 use forebay_net::units;
 use std::{
@@ -49,8 +46,8 @@ impl Screen {
             && said < known
             && self.is_shown
         {
-            say(&format!(
-                "forebay: -s expects {said} bytes, but the inputs have {known}: progress is shown for these. mbuffer's -s is --block-size here"
+            output::note(format_args!(
+                "-s expects {said} bytes, but the inputs have {known}: progress is shown for these. mbuffer's -s is --block-size here"
             ));
         }
     }
@@ -58,7 +55,7 @@ impl Screen {
     /// Waiting for a peer.
     pub fn listening(&self, address: SocketAddr) {
         if self.is_shown {
-            say(&format!("forebay: waiting for a connection to {address}"));
+            output::note(format_args!("waiting for a connection to {address}"));
         }
     }
 
@@ -81,27 +78,27 @@ impl Screen {
     pub fn end(&mut self, summary: &Summary) {
         output::keep();
         if let Some(error) = &summary.input_error {
-            say(&format!("forebay: error: {error}"));
+            output::error(error);
         }
         for output in &summary.outputs {
             if let Some(error) = &output.error {
-                say(&format!("forebay: error: {error}"));
+                output::error(error);
             }
             if output.reader_left && self.is_shown {
                 let name = &output.name;
-                say(&format!(
-                    "forebay: the reader of {name} left after {} bytes",
+                output::note(format_args!(
+                    "the reader of {name} left after {} bytes",
                     output.bytes
                 ));
             }
         }
         if summary.stalled {
-            say("forebay: error: no byte has moved for as long as --watchdog allows");
+            output::error("no byte has moved for as long as --watchdog allows");
         }
         if summary.abandoned {
             let lost = summary.bytes_read - summary.bytes_written;
-            say(&format!(
-                "forebay: gave up: {lost} bytes were read and not written"
+            output::note(format_args!(
+                "gave up: {lost} bytes were read and not written"
             ));
         }
         if self.is_shown {

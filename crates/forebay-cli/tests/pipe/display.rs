@@ -53,7 +53,7 @@ fn a_terminal_shows_a_line_and_a_summary_and_nothing_else_does() {
     let forced = pipe(&[&file, "-o", "/dev/null", "-fp"]).output().unwrap();
     let forced = text(&forced.stderr);
     assert!(
-        forced.starts_with("\r [=") && forced.contains("=] 100 %\nsummary: "),
+        forced.starts_with("\r[=") && forced.contains("=] 100 %\nsummary: "),
         "{forced:?}"
     );
     let numbers = pipe(&[&file, "-o", "/dev/null", "-n", "-s", "4000000"])

@@ -1,15 +1,93 @@
-//! pv's progress line, with mbuffer's fill level in it.
+//! Progress lines: fields side by side, of which the least important are left out if the terminal is too narrow.
 //!
 //! ```text
-//!  name: 3.42 GiB 0:00:31 [ 118 MiB/s] buffer 64 % [======>        ] 42 % ETA 0:00:43
+//!  capture    00:31  46 M packets  1.488 Mpps  0.95 Gb/s  lost 0  buffer 64 %
+//!  pipe, get  name: 3.42 GiB 0:00:31 [ 118 MiB/s] buffer 64 % [======>        ] 42 % ETA 0:00:43
 //! ```
 
-use super::request::Fields;
 use forebay_io::pipe::Progress;
 use forebay_net::units;
 use std::time::Duration;
 
-/// Settings of a line, besides the counts.
+/// A line of fields.
+#[derive(Default)]
+pub struct Line(Vec<(u32, Field)>);
+
+enum Field {
+    Text(String),
+    /// A bar that fills what is left of the line: the share that is done, and ticks that move it if that is unknown.
+    Bar(Option<f64>, u64),
+}
+
+/// The narrowest and the widest bar.
+const MIN_CELLS: usize = 8;
+const MAX_CELLS: usize = 200;
+
+impl Field {
+    fn min_width(&self) -> usize {
+        match self {
+            Field::Text(text) => text.chars().count(),
+            Field::Bar(..) => MIN_CELLS + 2,
+        }
+    }
+}
+
+impl Line {
+    /// Adds a field. Those of the highest rank are left out first, those of rank 0 never.
+    pub fn put(&mut self, rank: u32, text: String) {
+        self.0.push((rank, Field::Text(text)));
+    }
+
+    /// The line in this many columns, with `gap` between fields.
+    pub fn fit(mut self, gap: &str, columns: usize) -> String {
+        let width = loop {
+            let widths = self
+                .0
+                .iter()
+                .map(|(_, field)| field.min_width() + gap.len());
+            let width = widths.sum::<usize>().saturating_sub(gap.len());
+            match self.0.iter().map(|(rank, _)| *rank).max() {
+                Some(last @ 1..) if width > columns => self.0.retain(|(rank, _)| *rank < last),
+                _ => break width,
+            }
+        };
+        let cells = (MIN_CELLS + columns.saturating_sub(width)).min(MAX_CELLS);
+        let texts = self.0.into_iter().map(|(_, field)| match field {
+            Field::Text(text) => text,
+            Field::Bar(done, ticks) => format!("[{}]", bar(done, cells, ticks)),
+        });
+        texts.collect::<Vec<_>>().join(gap)
+    }
+}
+
+/// Fields of a transfer's line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    pub bytes: bool,
+    pub timer: bool,
+    pub rate: bool,
+    pub average: bool,
+    pub buffer: bool,
+    pub bar: bool,
+    pub eta: bool,
+}
+
+impl Fields {
+    /// The default fields.
+    pub fn usual() -> Self {
+        Fields {
+            bytes: true,
+            timer: true,
+            rate: true,
+            average: false,
+            buffer: true,
+            bar: true,
+            eta: true,
+        }
+    }
+}
+
+/// Settings of a transfer's line, which is pv's, with mbuffer's fill level in it.
 #[derive(Debug, Default)]
 pub struct Layout {
     pub fields: Fields,
@@ -33,7 +111,7 @@ fn average(progress: &Progress) -> f64 {
     progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9)
 }
 
-/// 0 to 1; `None` if the size is unknown or was too small, so that nobody knows how much is left.
+/// 0 to 1; `None` if the size is unknown or was too small, so that the rest is unknown.
 fn done(progress: &Progress, size: Option<u64>) -> Option<f64> {
     let size = size.filter(|&size| size > 0 && progress.bytes_written <= size)?;
     Some(progress.bytes_written as f64 / size as f64)
@@ -42,59 +120,37 @@ fn done(progress: &Progress, size: Option<u64>) -> Option<f64> {
 impl Layout {
     /// The line in at most `columns` columns, without fields that do not fit; `ticks` moves the bar if the size is unknown.
     pub fn line(&self, progress: &Progress, ticks: u64, columns: usize) -> String {
-        let mut fields = self.fields;
-        // The least important fields are left out first.
-        let least: [fn(&mut Fields) -> &mut bool; 6] = [
-            |fields| &mut fields.bar,
-            |fields| &mut fields.average,
-            |fields| &mut fields.buffer,
-            |fields| &mut fields.timer,
-            |fields| &mut fields.eta,
-            |fields| &mut fields.rate,
-        ];
-        let mut least = least.into_iter();
-        loop {
-            let line = self.line_of(&fields, progress, ticks, columns);
-            match least.next() {
-                Some(field) if line.chars().count() > columns => *field(&mut fields) = false,
-                _ => return line,
-            }
-        }
-    }
-
-    fn line_of(&self, fields: &Fields, progress: &Progress, ticks: u64, columns: usize) -> String {
-        let mut parts = Vec::new();
-        let mut put = |is_shown: bool, part: String| parts.extend(is_shown.then_some(part));
+        let fields = self.fields;
         let rate = |value| format!("[{:>7}B/s]", units::scaled_binary(value));
+        let mut line = Line::default();
+        let mut put = |is_shown: bool, rank, text| {
+            if is_shown {
+                line.put(rank, text);
+            }
+        };
+        if let Some(name) = &self.name {
+            put(true, 0, format!("{name}:"));
+        }
         let bytes = units::scaled_binary(progress.bytes_written as f64);
-        put(fields.bytes, format!("{bytes:>7}B"));
-        put(fields.timer, clock(progress.elapsed));
-        put(fields.rate, rate(progress.bytes_per_second));
-        put(fields.average, rate(average(progress)));
-        put(
-            fields.buffer,
-            format!("buffer {:3.0} %", progress.fill * 100.0),
-        );
+        put(fields.bytes, 0, format!("{bytes:>7}B"));
+        put(fields.timer, 3, clock(progress.elapsed));
+        put(fields.rate, 1, rate(progress.bytes_per_second));
+        put(fields.average, 5, rate(average(progress)));
+        let fill = progress.fill * 100.0;
+        put(fields.buffer, 4, format!("buffer {fill:3.0} %"));
         let done = done(progress, self.size);
-        let mut behind = String::new();
+        if fields.bar {
+            line.0.push((6, Field::Bar(done, ticks)));
+        }
         if let Some(done) = done {
             if fields.bar {
-                behind += &format!(" {:3.0} %", (done * 100.0).floor());
+                line.put(6, format!("{:3.0} %", (done * 100.0).floor()));
             }
             if fields.eta && done < 1.0 {
-                behind += &format!(" ETA {}", self.left(progress));
+                line.put(2, format!("ETA {}", self.left(progress)));
             }
         }
-        let mut line = match &self.name {
-            Some(name) => format!("{name}: {}", parts.join(" ")),
-            None => parts.join(" "),
-        };
-        if fields.bar {
-            let taken = line.chars().count() + behind.len() + 3;
-            let cells = columns.saturating_sub(taken).clamp(8, 200);
-            line += &format!(" [{}]", bar(done, cells, ticks));
-        }
-        line + &behind
+        line.fit(" ", columns)
     }
 
     /// `0:00:43`, or dashes while the time left is unknown.
@@ -173,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_the_one_that_was_promised() {
+    fn the_line_has_the_documented_form() {
         let line = layout("btrTpe", Some(7_344_394_240)).line(&progress(), 0, 79);
         assert_eq!(
             line,
@@ -194,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_asked_for_is_shown() {
+    fn only_the_requested_fields_are_shown() {
         assert_eq!(layout("b", None).line(&progress(), 0, 79), "3.42 GiB");
         assert_eq!(layout("t", None).line(&progress(), 0, 79), "0:00:31");
         assert_eq!(layout("r", None).line(&progress(), 0, 79), "[ 118 MiB/s]");
@@ -206,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_wide_as_they_say_wherever_they_stand() {
+    fn bars_are_as_wide_as_requested_at_every_step() {
         for cells in [8, 9, 33] {
             for step in 0..200_u32 {
                 let known = bar(Some(f64::from(step) / 199.0), cells, 0);
@@ -240,9 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_tell_how_long_nothing_takes() {
+    fn the_time_left_is_unknown_before_the_first_byte() {
         let nothing = Progress::default();
         let line = layout("e", Some(100)).line(&nothing, 0, 79);
-        assert_eq!(line, " ETA -:--:--");
+        assert_eq!(line, "ETA -:--:--");
     }
 }
