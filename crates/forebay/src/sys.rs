@@ -46,6 +46,9 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
+/// The protection of memory that this process reads and writes.
+pub(crate) const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
 /// The processor on which this thread runs; the scheduler may move the thread at any time.
 #[cfg(not(any(loom, miri)))]
 pub(crate) fn current_cpu() -> u32 {
@@ -96,7 +99,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Zeroed private memory: `len` bytes (whole pages) aligned to `align` (a power of two, at least a page).
     pub(crate) fn anonymous(len: usize, align: usize) -> io::Result<Mapping> {
-        Mapping::aligned(len, align, libc::PROT_READ | libc::PROT_WRITE)
+        Mapping::aligned(len, align, READ_WRITE)
     }
 
     /// `len` bytes (whole pages) of zeroed memory mapped twice, back to back: `2 * len` bytes, two mappings.
@@ -108,10 +111,10 @@ impl Mapping {
         Mapping::mirrored_file(&file, 0, len, align)
     }
 
-    /// `len` bytes of `file` from byte `from` on (whole pages, both) mapped twice, back to back.
-    fn mirrored_file(
+    /// `len` bytes of `file` from byte `from` on (whole pages, both) mapped twice, back to back, readable and writable.
+    pub(crate) fn mirrored_file(
         file: &impl AsRawFd,
-        from: u64,
+        from: usize,
         len: usize,
         align: usize,
     ) -> io::Result<Mapping> {
@@ -120,24 +123,20 @@ impl Mapping {
         for view in [0, len] {
             // The pointer stays inside the reservation, since view + len <= 2 * len.
             let at = mapping.start.as_ptr().wrapping_add(view);
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_FIXED;
             // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and which are not in use yet.
-            let got = unsafe {
-                libc::mmap(
-                    at.cast(),
-                    len,
-                    protection,
-                    flags,
-                    file.as_raw_fd(),
-                    from as i64,
-                )
-            };
-            if got == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
+            unsafe { map(at, len, READ_WRITE, flags, file.as_raw_fd(), from) }?;
         }
         Ok(mapping)
+    }
+
+    /// The first `len` bytes of `file` (whole pages), shared with all processes that map them.
+    #[cfg_attr(loom, allow(dead_code))] // a model is one process
+    pub(crate) fn of_file(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
+        let (anywhere, flags) = (ptr::null_mut(), libc::MAP_SHARED);
+        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
+        let start = unsafe { map(anywhere, len, protection, flags, file.as_raw_fd(), 0) }?;
+        Ok(Mapping { start, len })
     }
 
     /// Maps more than needed, then unmaps the parts before and after the aligned range: one mapping remains.
@@ -146,14 +145,8 @@ impl Mapping {
         let whole = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
-        let start = unsafe { libc::mmap(ptr::null_mut(), whole, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let mut mapping = Mapping {
-            start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            len: whole,
-        };
+        let start = unsafe { map(ptr::null_mut(), whole, protection, flags, -1, 0) }?;
+        let mut mapping = Mapping { start, len: whole };
         let before = mapping.start.as_ptr().align_offset(align).min(slack);
         mapping.trim(before, len)?;
         Ok(mapping)
@@ -247,9 +240,29 @@ impl Drop for Mapping {
     }
 }
 
-/// Unmaps addresses; does nothing if `len` is 0.
+/// Maps `len` bytes, and returns the address of the first one.
 ///
-/// By libc, like all mapping here, instead of rustix's own system calls: sanitizers intercept libc's functions.
+/// By libc, like `unmap`, instead of rustix's own system calls: sanitizers intercept libc's functions.
+///
+/// # Safety
+/// With `MAP_FIXED`, the range consists of whole pages of one of our mappings that are not in use.
+unsafe fn map(
+    at: *mut u8,
+    len: usize,
+    protection: i32,
+    flags: i32,
+    file: i32,
+    from: usize,
+) -> io::Result<NonNull<u8>> {
+    // SAFETY: the caller's promise.
+    let start = unsafe { libc::mmap(at.cast(), len, protection, flags, file, from as i64) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory.into())
+}
+
+/// Unmaps addresses; does nothing if `len` is 0.
 ///
 /// # Safety
 /// The range consists of whole pages of one of our mappings that are no longer in use.
@@ -347,22 +360,36 @@ fn read_word(path: &Path) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Sleeps while `word` holds `expected`, until [`futex_wake`] or the time limit; false only after the time limit.
-///
-/// It may also return early without a reason, so the caller must check again.
 #[cfg_attr(loom, allow(dead_code))] // models have their own sleep
-pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
-    // A limit beyond the kernel's range means no limit.
-    let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
-    let answer = futex::wait(word, futex::Flags::PRIVATE, expected, limit.as_ref());
-    answer != Err(rustix::io::Errno::TIMEDOUT)
+fn futex_flags(between_processes: bool) -> futex::Flags {
+    match between_processes {
+        true => futex::Flags::empty(),
+        false => futex::Flags::PRIVATE,
+    }
 }
 
-/// Wakes one sleeper of `word`.
-#[cfg_attr(loom, allow(dead_code))] // models have their own sleep
-pub(crate) fn futex_wake(word: &AtomicU32) {
+/// Sleeps while `word` holds `expected`, until [`futex_wake`] or the time limit; false only after the time limit.
+/// `between_processes`: whether threads of other processes may wake it.
+///
+/// It may also return early without a reason, so the caller must check again.
+#[cfg_attr(loom, allow(dead_code))] // as above
+pub(crate) fn futex_wait(
+    word: &AtomicU32,
+    expected: u32,
+    limit: Option<Duration>,
+    between_processes: bool,
+) -> bool {
+    // A limit beyond the kernel's range means no limit.
+    let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
+    let flags = futex_flags(between_processes);
+    futex::wait(word, flags, expected, limit.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
+}
+
+/// Wakes one sleeper of `word`, which sleeps with the same `between_processes`.
+#[cfg_attr(loom, allow(dead_code))] // as above
+pub(crate) fn futex_wake(word: &AtomicU32, between_processes: bool) {
     // It fails only for a bad address, which a reference never is.
-    let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+    let _ = futex::wake(word, futex_flags(between_processes), 1);
 }
 
 #[cfg(test)]

@@ -20,20 +20,6 @@ impl Core {
         })
     }
 
-    /// Whether the next message is still longer than `fits`. If so, also requests a wake-up when another receiver takes it.
-    pub(super) fn wants_pass(&self, fits: usize, deadline: &Deadline) -> Answer<bool> {
-        let head = &self.control.head;
-        let _held = self.hold_head(deadline)?;
-        let position = head.position.load(Relaxed); // LOCK
-        let is_ready = self.at_head(position) == Some(Kind::Ready);
-        // Relaxed: RESERVE.
-        let is_long = is_ready && self.header(position).len.load(Relaxed) as usize > fits;
-        if is_long {
-            self.control.rare.passed.wait_for();
-        }
-        Ok(is_long)
-    }
-
     /// Whether a send call would return at once: there is room for `len` bytes, or the queue is closed.
     pub(super) fn has_room(&self, len: usize, deadline: &Deadline) -> Answer<bool> {
         let _held = self.hold_tail(deadline)?;

@@ -3,10 +3,7 @@
 //! Each side's words are adjacent: one lock guards them, and one cache line holds them. `core` defines which thread writes
 //! which word at what time.
 
-use super::{
-    event::{Event, Passing},
-    lock::Lock,
-};
+use super::{event::Event, lock::Lock};
 use crate::sync::{
     CachePadded,
     mortal::{AtomicU32, AtomicU64},
@@ -79,8 +76,6 @@ pub(super) struct Rare {
     /// 1 while a sender has repeatedly waited for room in vain: all other senders then queue up after it. Written by the
     /// holder of the turn.
     pub(super) starving: AtomicU32,
-    /// Receivers whose buffer is too short for the next message wait here until another receiver takes it.
-    pub(super) passed: Passing,
     /// Number of processes that have ever joined; each takes its own number from it.
     pub(super) joined: AtomicU32,
 }

@@ -485,9 +485,6 @@ impl Core {
         add_one(count);
         let order = unless_planted("queue-pass-relaxed", Release);
         self.control.head.position.store(beyond, order); // PASS
-        if self.control.rare.passed.has_waiters() {
-            self.control.rare.passed.tell();
-        }
     }
 
     /// Moves the head over a frame that is not to be received.

@@ -17,8 +17,8 @@
 //! |---|---|---|---|
 //! | RING | `join` and `sleep`: adding to `sleepers`, quieting `signal`, SeqCst fence, then a check | `ring`: after the publishing store, SeqCst fence, load of both | At least one of the two sees the other: the ringer sees a sleeper and no signal, or the check sees what was published |
 
-use super::futex::Futex;
 use crate::sync::{
+    SharedFutex,
     atomic::{
         Ordering::{Relaxed, SeqCst},
         fence,
@@ -37,7 +37,7 @@ pub(super) struct Event {
     /// How many may be asleep. Written by threads that join and leave, read by ringers.
     sleepers: AtomicU32,
     /// Set to 1 by ringers and to 0 by the woken thread, read by the kernel: no thread falls asleep while it is 1.
-    signal: Futex,
+    signal: SharedFutex,
 }
 
 impl Event {
@@ -83,39 +83,6 @@ impl Event {
         if self.signal.load(Relaxed) == QUIET && self.signal.swap(SIGNALLED, Relaxed) == QUIET {
             self.signal.wake_one();
         }
-    }
-}
-
-/// The event that the head has passed a message. It is rare, so all waiting threads are woken at once. It needs no count of
-/// sleepers: the head's lock orders both sides.
-#[derive(Debug, Default)]
-pub(super) struct Passing {
-    /// 1 while a thread waits. Written under the head's lock, read by the kernel.
-    word: Futex,
-}
-
-impl Passing {
-    /// Announces that this thread waits. The caller holds the head's lock, and sleeps after releasing it.
-    pub(super) fn wait_for(&self) {
-        self.word.store(1, Relaxed); // Relaxed: the head's lock orders it
-    }
-
-    /// Sleeps until woken, or for up to `limit`; it may return early.
-    pub(super) fn sleep(&self, limit: Option<Duration>) {
-        self.word.sleep(1, limit);
-    }
-
-    /// Whether any thread waits; the caller holds the head's lock.
-    #[inline(always)]
-    pub(super) fn has_waiters(&self) -> bool {
-        self.word.load(Relaxed) == 1 // Relaxed: the head's lock orders it
-    }
-
-    /// Wakes all waiting threads; the caller holds the head's lock.
-    #[cold]
-    pub(super) fn tell(&self) {
-        self.word.store(0, Relaxed); // Relaxed: the head's lock orders it
-        self.word.wake_all();
     }
 }
 

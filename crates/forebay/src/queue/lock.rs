@@ -13,11 +13,11 @@
 //! | LOCK | `release`: the swap to 0; `hand_back`: the swap to the dead owner | `acquire`: the CAS from 0; the CAS from the dead owner | everything done under the lock before |
 //! | INHERIT | death: the kernel drops the byte lock after the last store | `is_dead`: asks the kernel, before the CAS | everything the dead owner did |
 
-use super::{frame::Owner, futex::Futex, peers::Peers};
+use super::{frame::Owner, peers::Peers};
 use crate::sync::{
-    Deadline,
+    Deadline, SharedFutex,
     atomic::Ordering::{Acquire, Relaxed, Release},
-    hint, planted, thread,
+    planted, spin_then_yield,
 };
 use std::time::Duration;
 
@@ -28,10 +28,9 @@ const WAITED: u32 = 2;
 const BITS: u32 = 2;
 const _: () = assert!(BITS + Owner::BITS <= u32::BITS);
 
-/// Checks before the first sleep. The first ones pause in between: the locks of a queue are held for some tens of nanoseconds.
-/// The later ones yield the processor: a holder that takes longer has been preempted, and may continue on this processor.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
-const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
+/// Yields before the first sleep. The locks of a queue are held for some tens of nanoseconds: a holder that takes longer has
+/// been preempted, and may continue on this processor.
+const YIELDS: u32 = 8;
 
 /// How long a sleep may last before the waiter checks whether the owner is alive, if owners may die.
 const SLICE: Duration = Duration::from_millis(2);
@@ -49,7 +48,7 @@ pub(super) enum Acquired {
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     /// Written by threads that take, wait for or release the lock, and read by the kernel.
-    word: Futex,
+    word: SharedFutex,
 }
 
 impl Lock {
@@ -68,22 +67,14 @@ impl Lock {
     #[cold]
     fn contend(&self, mine: u32, peers: &Peers, deadline: &Deadline) -> Option<Acquired> {
         let moment = deadline.for_lock();
-        for look in 0..LOOKS + YIELDS {
-            if look < LOOKS {
-                hint::spin_loop();
-            } else if moment.is_over() {
-                break; // the thread that got the processor may have kept it for long
-            } else {
-                thread::yield_now();
-            }
+        let taken = spin_then_yield(YIELDS, &moment, || {
             // Relaxed: a check that saves the CAS, which is the LOCK edge.
-            if self.word.load(Relaxed) == FREE
-                && (self.word)
-                    .compare_exchange(FREE, mine, Acquire, Relaxed)
-                    .is_ok()
-            {
-                return Some(Acquired::Free);
-            }
+            let is_free = self.word.load(Relaxed) == FREE;
+            let take = || self.word.compare_exchange(FREE, mine, Acquire, Relaxed);
+            (is_free && take().is_ok()).then_some(Acquired::Free)
+        });
+        if taken.is_some() {
+            return taken;
         }
         loop {
             // Relaxed: a guess, which each CAS checks.

@@ -66,7 +66,6 @@ mod copy;
 mod core;
 mod event;
 mod frame;
-mod futex;
 mod handles;
 pub mod lanes;
 mod lock;

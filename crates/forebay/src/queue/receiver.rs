@@ -113,56 +113,6 @@ impl Receiver {
         Ok(message.copy_to(buffer))
     }
 
-    /// Copies the next message that fits into `buffer`, and waits for one. While the next message is longer, it waits until
-    /// another receiver has taken that one.
-    ///
-    /// # Errors
-    /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
-    ///
-    /// ```
-    /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send("a long one").unwrap();
-    /// sender.send("short").unwrap();
-    /// let modest = receiver.clone();
-    /// let thread = std::thread::spawn(move || modest.recv_fitting(&mut [0; 5]));
-    /// assert_eq!(receiver.recv(&mut [0; 10]).unwrap().sequence, 0);
-    /// assert_eq!(thread.join().unwrap().unwrap().sequence, 1);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn recv_fitting(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_fitting_until(buffer, &Deadline::never())
-    }
-
-    /// Like [`recv_fitting`](Receiver::recv_fitting), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `recv_fitting`, and [`TimedOut`](RecvError::TimedOut).
-    pub fn recv_fitting_timeout(
-        &self,
-        buffer: &mut [u8],
-        timeout: Duration,
-    ) -> Result<Received, RecvError> {
-        self.recv_fitting_until(buffer, &Deadline::after(timeout))
-    }
-
-    fn recv_fitting_until(
-        &self,
-        buffer: &mut [u8],
-        deadline: &Deadline,
-    ) -> Result<Received, RecvError> {
-        loop {
-            match self.recv_until(buffer, deadline) {
-                Err(RecvError::TooSmall { .. }) if deadline.is_over() => {
-                    return Err(RecvError::TimedOut);
-                }
-                Err(RecvError::TooSmall { .. }) => (self.handles.core)
-                    .let_others_take(buffer.len(), deadline)
-                    .map_err(|error| RecvError::new(error, true))?,
-                answer => return answer,
-            }
-        }
-    }
-
     /// Takes the next message without copying it, waiting for one if the queue is empty.
     ///
     /// # Errors

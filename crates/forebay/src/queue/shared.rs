@@ -68,7 +68,7 @@ use std::{
 /// The directory of the named queues: a file system in memory.
 const FOLDER: &str = "/dev/shm";
 const MAGIC: [u8; 8] = *b"forebayQ";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Offset of the shared words in the file.
 const CONTROL_AT: usize = 128;
 /// Advice for a file that is not a queue, or no longer one.
@@ -160,7 +160,7 @@ pub fn create(name: &str, config: &SharedQueueConfig) -> Result<Shared> {
 /// There is not enough memory.
 pub fn create_nameless(config: &SharedQueueConfig) -> Result<Shared> {
     const ON: &str = "queue";
-    Shared::join(make(ON, config, sys::shared::nameless_file)?, ON)
+    Shared::join(make(ON, config, sys::sealed::nameless_file)?, ON)
 }
 
 /// Attaches to the queue with this name.
@@ -351,8 +351,9 @@ impl Shared {
         let capacity = preamble.capacity as usize;
 
         let mapped = |error| memory::refused(on, capacity, error);
-        let front = Mapping::of_file(&file, front()).map_err(mapped)?;
-        let frames = Mapping::mirror_of_file(&file, front.len(), capacity).map_err(mapped)?;
+        let front = Mapping::of_file(&file, front(), sys::READ_WRITE).map_err(mapped)?;
+        let frames = Mapping::mirrored_file(&file, front.len(), capacity, sys::page_size())
+            .map_err(mapped)?;
         for mapping in [&front, &frames] {
             let all = 0..mapping.len();
             mapping

@@ -115,7 +115,7 @@ fn many_senders_and_receivers_lose_nothing_and_keep_each_senders_order() {
                         2 => (receiver.take_burst(5))
                             .map(|burst| burst.iter().for_each(|(number, text)| see(number, text)))
                             .err(),
-                        _ => (receiver.recv_fitting_timeout(&mut buffer[..300], SOON))
+                        _ => (receiver.recv_timeout(&mut buffer, SOON))
                             .map(|received| see(received.sequence, &buffer[..received.len]))
                             .err(),
                     };
@@ -385,35 +385,8 @@ fn a_message_that_is_too_long_stays_for_whoever_has_room_for_it() {
     let no = Err(RecvError::TooSmall { needed: 100 });
     assert_eq!(receiver.recv(&mut small), no);
     assert_eq!(receiver.try_recv(&mut small), no);
-    assert_eq!(
-        receiver.recv_fitting_timeout(&mut small, SOON),
-        Err(RecvError::TimedOut)
-    );
     assert_eq!(receiver.take().unwrap().len(), 100);
-    assert_eq!(
-        receiver.recv_fitting_timeout(&mut small, SOON).unwrap().len,
-        10
-    );
-}
-
-#[test]
-fn all_receivers_too_small_for_a_message_get_the_next_ones_once_it_is_taken() {
-    let (sender, receiver) = page(WhenFull::Wait);
-    sender.send(&[0; 100]).unwrap();
-    thread::scope(|scope| {
-        let small: Vec<_> = (0..4)
-            .map(|_| {
-                let receiver = receiver.clone();
-                scope.spawn(move || receiver.recv_fitting(&mut [0; 50]).unwrap().sequence)
-            })
-            .collect();
-        for _ in 0..4 {
-            sender.send(&[0; 50]).unwrap();
-        }
-        assert_eq!(receiver.recv(&mut [0; 100]).unwrap().sequence, 0);
-        let got: BTreeSet<_> = small.into_iter().map(|one| one.join().unwrap()).collect();
-        assert_eq!(got, BTreeSet::from([1, 2, 3, 4]));
-    });
+    assert_eq!(receiver.recv(&mut small).unwrap().len, 10);
 }
 
 #[test]

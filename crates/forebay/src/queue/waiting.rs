@@ -17,14 +17,12 @@ use super::{
     event::Event,
     lock::Acquired,
 };
-use crate::sync::{Deadline, atomic::Ordering::Relaxed, hint, planted, thread};
+use crate::sync::{Deadline, atomic::Ordering::Relaxed, planted, spin_then_yield};
 use std::{iter, time::Duration};
 
-/// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor. If there are more
-/// threads than processors, the threads without a processor are the ones that make room or messages. With one yield they can
-/// do so for all sleepers, which saves a system call for each of them.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 40 };
-const YIELDS: u32 = if cfg!(loom) { 0 } else { 16 };
+/// Yields before the first sleep. If there are more threads than processors, the threads without a processor are the ones that
+/// make room or messages. With one yield they can do so for all sleepers, which saves a system call for each of them.
+const YIELDS: u32 = 16;
 
 /// The longest sleep if peers may die, since a dead peer rings no more.
 const SLICE: Duration = Duration::from_millis(50);
@@ -115,7 +113,9 @@ impl Core {
         }
         // Relaxed: as above.
         let may_overtake = || self.control.rare.starving.load(Relaxed) == 0;
-        if let Some(answer) = look_a_while(deadline, may_overtake, &mut attempt) {
+        if let Some(answer) = spin_then_yield(YIELDS, deadline, || {
+            may_overtake().then(&mut attempt).flatten()
+        }) {
             return answer;
         }
         match self.control.turn.acquire(&self.peers, deadline) {
@@ -218,8 +218,9 @@ impl Core {
             answer => Some(answer),
         };
         let worth_it = || self.has_frames() || self.is_closed();
-        let found = look_a_while(deadline, worth_it, &mut attempt);
-        if let Some(answer) = found {
+        if let Some(answer) =
+            spin_then_yield(YIELDS, deadline, || worth_it().then(&mut attempt).flatten())
+        {
             return answer;
         }
         let answer = self.sleep_until(&self.control.arrived, deadline, &mut attempt);
@@ -266,41 +267,4 @@ impl Core {
             self.ring_arrived();
         }
     }
-
-    /// Sleeps while the next message is longer than `fits`, until a receiver has taken it or `deadline` expires.
-    pub(super) fn let_others_take(&self, fits: usize, deadline: &Deadline) -> Answer<()> {
-        while self.wants_pass(fits, deadline)? && !deadline.is_over() {
-            let left = deadline.left();
-            self.control
-                .rare
-                .passed
-                .sleep(self.peers.at_most(SLICE, left));
-            self.bury_now_and_then(deadline);
-        }
-        Ok(())
-    }
-}
-
-/// Calls `look` for about a microsecond with pauses in between, then a few times with yields, unless `deadline` expires.
-/// `worth_it` is cheaper than `look`.
-fn look_a_while<T>(
-    deadline: &Deadline,
-    worth_it: impl Fn() -> bool,
-    mut look: impl FnMut() -> Option<T>,
-) -> Option<T> {
-    for round in 0..LOOKS + YIELDS {
-        if round < LOOKS {
-            hint::spin_loop();
-        } else if deadline.is_over() {
-            return None; // the thread that got the processor may have kept it for long
-        } else {
-            thread::yield_now();
-        }
-        if worth_it()
-            && let Some(found) = look()
-        {
-            return Some(found);
-        }
-    }
-    None
 }

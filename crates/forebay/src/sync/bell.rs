@@ -1,6 +1,6 @@
 //! A bell that a sleeper arms and another thread rings: the only protocol by which this crate sleeps.
 //!
-//! The sleeper sleeps on a futex word, through `sys`.
+//! The sleeper sleeps on a [`Futex`](super::futex::Futex).
 //!
 //! ```text
 //!   sleeper:  arm ─▶ (fence) ─▶ check again ─▶ sleep while armed
@@ -25,7 +25,7 @@ use super::atomic::{
     Ordering::{AcqRel, Relaxed, SeqCst},
     fence,
 };
-use super::planted;
+use super::{OwnFutex, planted};
 #[cfg(not(any(loom, miri)))]
 use crate::sys::membarrier;
 use std::{sync::atomic::compiler_fence, time::Duration};
@@ -47,7 +47,7 @@ const BOTH_FENCE: bool = cfg!(any(loom, miri));
 #[derive(Debug)]
 pub(crate) struct Bell {
     /// Armed by the sleeper, disarmed by both, loaded by both and by the kernel: `idle`, with or without `ARMED`.
-    word: AtomicU32,
+    word: OwnFutex,
     /// The word while no thread sleeps: `QUIET` or `RINGERS_FENCE`.
     idle: u32,
     /// The processor of the ringer that last woke the sleeper, or `NOWHERE`. Written by ringers, read by the sleeper.
@@ -75,7 +75,7 @@ impl Default for Bell {
 impl Bell {
     fn idling(idle: u32) -> Bell {
         Bell {
-            word: AtomicU32::new(idle),
+            word: OwnFutex::new(idle),
             idle,
             #[cfg(not(any(loom, miri)))]
             ringer_cpu: AtomicU32::new(NOWHERE),
@@ -119,17 +119,10 @@ impl Bell {
 
     /// Sleeps until the bell rings or `limit` expires; false if it expired. May return early: check the condition again.
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
-        #[cfg(not(loom))]
-        return crate::sys::futex_wait(&self.word, self.idle | ARMED, limit);
-        #[cfg(loom)]
-        {
-            // A model has no clock: every limit expires at once. A sleeper that is never woken stays in this loop, and loom
-            // reports that the model does not end.
-            while limit.is_none() && self.word.load(Relaxed) != self.idle {
-                super::thread::yield_now();
-            }
-            limit.is_none()
+        if cfg!(loom) && limit.is_some() {
+            return false; // a model has no clock: every limit expires at once, before other threads have a turn
         }
+        self.word.sleep(self.idle | ARMED, limit)
     }
 
     /// Wakes the sleeper if there is one. Call it after publishing.
@@ -165,10 +158,9 @@ impl Bell {
         }
     }
 
-    /// Wakes the thread in [`sleep`](Bell::sleep); a model's sleeper sees the disarmed bell instead.
+    /// Wakes the thread in [`sleep`](Bell::sleep).
     pub(crate) fn wake(&self) {
-        #[cfg(not(loom))]
-        crate::sys::futex_wake(&self.word);
+        self.word.wake_one();
     }
 }
 

@@ -12,6 +12,7 @@
 mod bell;
 mod deadline;
 mod eventfd;
+mod futex;
 pub(crate) mod mortal;
 mod task;
 mod wait;
@@ -19,7 +20,9 @@ mod wait;
 pub(crate) use bell::Bell;
 pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
+pub(crate) use futex::{OwnFutex, SharedFutex};
 pub use task::Task;
+pub(crate) use wait::spin_then_yield;
 pub use wait::{Park, Spin, Wait};
 
 use std::{

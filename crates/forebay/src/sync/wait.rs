@@ -159,6 +159,32 @@ pub(super) fn wait_asleep(
     }
 }
 
+/// Calls `look` until it returns something: 40 times with a pause before each call, which takes about a microsecond, then
+/// `yields` times after yielding the processor, unless `deadline` passes. For locks and queues, whose other threads may need
+/// this processor, before the first sleep.
+pub(crate) fn spin_then_yield<T>(
+    yields: u32,
+    deadline: &Deadline,
+    mut look: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    const SPINS: u32 = 40;
+    let rounds = if cfg!(loom) { 0 } else { SPINS + yields };
+    for round in 0..rounds {
+        if round < SPINS {
+            hint::spin_loop();
+        } else if deadline.is_over() {
+            return None; // the thread that got the processor may have kept it for long
+        } else {
+            thread::yield_now();
+        }
+        let found = look();
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use super::*;

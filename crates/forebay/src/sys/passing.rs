@@ -127,11 +127,11 @@ pub(crate) struct Happening {
 
 /// A set of descriptors to wait for together, until one is readable.
 #[derive(Debug)]
-pub(crate) struct Watch(OwnedFd);
+pub(crate) struct Epoll(OwnedFd);
 
-impl Watch {
-    pub(crate) fn new() -> io::Result<Watch> {
-        Ok(Watch(epoll::create(CreateFlags::CLOEXEC)?))
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Epoll> {
+        Ok(Epoll(epoll::create(CreateFlags::CLOEXEC)?))
     }
 
     /// Adds a descriptor; its events carry `number`.
@@ -163,7 +163,7 @@ impl Watch {
     }
 }
 
-impl AsFd for Watch {
+impl AsFd for Epoll {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

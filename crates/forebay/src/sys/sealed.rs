@@ -22,9 +22,10 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fmt, io,
+    fmt,
+    fs::File,
+    io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    ptr::{self, NonNull},
 };
 
 /// From linux/magic.h. Huge-page memory also has seals, but its pages come from a pool; if that is empty, access is `SIGBUS`.
@@ -45,13 +46,23 @@ pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     Ok(file?)
 }
 
+/// Makes a memory file of `len` bytes without a name, whose length is sealed. Its pages therefore cannot be removed under a
+/// process that has mapped it, which would be `SIGBUS`.
+pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
+    let file = create("forebay")?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
+}
+
 /// Makes `len` bytes (whole pages) of zeroed memory that only the returned mapping can ever write.
 pub(crate) fn make(len: usize) -> io::Result<(OwnedFd, Mapping)> {
     let file = create("forebay-lane")?;
     rustix::fs::ftruncate(&file, len as u64)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
     fill(&file, len)?;
-    let mapping = Mapping::shared(&file, len, libc::PROT_READ | libc::PROT_WRITE)?;
+    let mapping = Mapping::of_file(&file, len, super::READ_WRITE)?;
     rustix::fs::fcntl_add_seals(&file, SEALS)?;
     Ok((file, mapping))
 }
@@ -135,27 +146,14 @@ pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), DoesNotFit> {
 
 /// Maps `len` bytes of memory that was [checked](check), read-only.
 pub(crate) fn map(file: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
-    Mapping::shared(file, len, libc::PROT_READ)
-}
-
-impl Mapping {
-    fn shared(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
-        let (anywhere, flags) = (ptr::null_mut(), libc::MAP_SHARED);
-        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
-        let start = unsafe { libc::mmap(anywhere, len, protection, flags, file.as_raw_fd(), 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { start, len })
-    }
+    Mapping::of_file(file, len, libc::PROT_READ)
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create};
-    use std::{fs::File, os::unix::fs::FileExt};
+    use std::os::unix::fs::FileExt;
 
     const LEN: usize = 1 << 16;
 
@@ -168,7 +166,7 @@ mod tests {
         unsafe { mine.start().as_ptr().write_volatile(7) };
         // SAFETY: the same byte, mapped read-only.
         assert_eq!(unsafe { theirs.start().as_ptr().read_volatile() }, 7);
-        assert!(Mapping::shared(&file, LEN, libc::PROT_READ | libc::PROT_WRITE).is_err());
+        assert!(Mapping::of_file(&file, LEN, crate::sys::READ_WRITE).is_err());
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         assert_eq!(
             rustix::fs::fallocate(&file, punch, 0, LEN as u64),

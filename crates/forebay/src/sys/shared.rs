@@ -1,63 +1,15 @@
-//! System calls for memory shared between processes: mapping a file, sleeping on its words, and locks that end with a process.
+//! System calls for memory shared between processes: making its file, and locks that end with a process.
 #![allow(unsafe_code)]
-#![cfg_attr(loom, allow(dead_code))] // a model is one process, and has its own sleep
+#![cfg_attr(loom, allow(dead_code))] // a model is one process
 
-use super::Mapping;
-#[cfg(not(loom))]
-use rustix::fs::SealFlags;
-use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags},
-    thread::futex,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use std::{
     fmt,
     fs::File,
     io,
     os::fd::{AsFd, AsRawFd},
     path::Path,
-    ptr::{self, NonNull},
-    sync::atomic::AtomicU32,
-    time::Duration,
 };
-
-impl Mapping {
-    /// Maps the first `len` bytes of `file` (whole pages).
-    pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Mapping> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len,
-                protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { start, len })
-    }
-
-    /// Maps `len` bytes of `file` from byte `from` on (whole pages, both) twice, back to back.
-    pub(crate) fn mirror_of_file(file: &File, from: usize, len: usize) -> io::Result<Mapping> {
-        Mapping::mirrored_file(file, from as u64, len, super::page_size())
-    }
-}
-
-/// Makes a memory file of `len` bytes without a name, whose length is sealed. Its pages therefore cannot be removed under a
-/// process that has mapped it, which would be `SIGBUS`.
-#[cfg(not(loom))]
-pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
-    let file = super::sealed::create("forebay")?;
-    rustix::fs::ftruncate(&file, len as u64)?;
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&file, seals)?;
-    Ok(file.into())
-}
 
 /// Why a file is not accessible to this user only.
 #[derive(Debug)]
@@ -151,22 +103,4 @@ pub(crate) fn is_byte_locked(file: &File, at: u32) -> bool {
     // SAFETY: the structure lives as long as the call, which may write to it.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut asked) };
     answer != 0 || asked.l_type != libc::F_UNLCK as i16
-}
-
-/// Sleeps while `word` holds `expected`, until woken from any process, or for up to `limit`; it may return early.
-pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
-    // A limit beyond the kernel's range means no limit.
-    let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
-    let _ = futex::wait(word, futex::Flags::empty(), expected, limit.as_ref());
-}
-
-/// Wakes one sleeper of `word`, in any process.
-pub(crate) fn futex_wake(word: &AtomicU32) {
-    // It fails only for a bad address, which a reference never is.
-    let _ = futex::wake(word, futex::Flags::empty(), 1);
-}
-
-/// Wakes all sleepers of `word`, in all processes.
-pub(crate) fn futex_wake_all(word: &AtomicU32) {
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32); // as above
 }

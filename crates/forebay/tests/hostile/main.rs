@@ -259,7 +259,7 @@ fn use_shared(queue: &Shared) -> BTreeMap<String, u64> {
             }
             Err(error) => count(format!("receive: {error}")),
         }
-        let _ = promptly(|| receiver.recv_fitting_timeout(&mut [0; 10], SOON));
+        let _ = promptly(|| receiver.recv_timeout(&mut [0; 10], SOON));
         let _ = promptly(|| receiver.stats_timeout(SOON));
     }
     eprintln!("{bytes} bytes; {seen:?}");

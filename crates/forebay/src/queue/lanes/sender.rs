@@ -1,16 +1,17 @@
 //! The sending end of a lane: the public interface, and waiting.
 
 use super::{Ending, Fault, SendError, handshake, lane::Outlet, link::Link};
-use crate::{Error, sync::Deadline};
+use crate::{
+    Error,
+    sync::{Deadline, spin_then_yield},
+};
 use std::{
     os::unix::net::UnixStream,
-    thread,
     time::{Duration, Instant},
 };
 
-/// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor.
-const LOOKS: u32 = 40;
-const YIELDS: u32 = 4;
+/// Yields before the first sleep.
+pub(super) const YIELDS: u32 = 4;
 
 /// Sends messages through its own lane to a [`Hub`](super::Hub), without trusting it.
 ///
@@ -166,14 +167,13 @@ impl Sender {
     #[cold]
     fn wait_for_room(&mut self, len: usize, deadline: &Deadline) -> Result<(), SendError> {
         let waits = deadline.may_wait();
-        for look in 0..LOOKS + YIELDS {
-            if !waits || self.has_room(len)? {
-                break;
-            }
-            match look < LOOKS {
-                true => std::hint::spin_loop(),
-                false => thread::yield_now(),
-            }
+        if waits
+            && let Some(answer) = spin_then_yield(YIELDS, deadline, || match self.has_room(len) {
+                Ok(false) => None,
+                answer => Some(answer.map(drop)),
+            })
+        {
+            return answer;
         }
         let answer = loop {
             // Taking rings also detects the end. A call that does not wait checks for that, and requests no ring.

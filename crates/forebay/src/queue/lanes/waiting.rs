@@ -9,17 +9,17 @@
 //! then arms and checks again. A leader that resigns lets the next thread lead, which does the same. Invariant: if there is
 //! something to take and a thread waits, then one thread is awake.
 
-use super::{Hub, Peer, RecvError, hub::Received, lane, link::Link};
+use super::{Hub, Peer, RecvError, hub::Received, lane, link::Link, sender::YIELDS};
 use crate::{
     Error,
-    sync::{Deadline, held},
+    sync::{Deadline, held, spin_then_yield},
     sys::{
         eventfd::Signal,
-        passing::{Happening, Watch},
+        passing::{Epoll, Happening},
     },
 };
 use std::{
-    hint, io,
+    io,
     os::fd::{AsFd, BorrowedFd},
     sync::{
         Condvar, Mutex, PoisonError,
@@ -28,22 +28,17 @@ use std::{
             Ordering::{Acquire, Release},
         },
     },
-    thread,
     time::Duration,
 };
 
-/// Attempts before the first sleep: the first ones pause in between, the later ones yield the processor.
-const LOOKS: u32 = 40;
-const YIELDS: u32 = 4;
-
-/// A number in [`Watch`] that no peer has.
+/// A number in [`Epoll`] that no peer has.
 const NUDGE: u64 = u64::MAX;
 
 /// What the threads of a hub wait on.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// Watches all sockets, and `nudge`.
-    watch: Watch,
+    epoll: Epoll,
     /// Raised permanently when the hub closes.
     nudge: Signal,
     is_closed: AtomicBool,
@@ -55,13 +50,13 @@ impl Waiting {
     pub(super) fn new() -> crate::Result<Waiting> {
         let make = || -> io::Result<Waiting> {
             let waiting = Waiting {
-                watch: Watch::new()?,
+                epoll: Epoll::new()?,
                 nudge: Signal::new()?,
                 is_closed: AtomicBool::new(false),
                 is_led: Mutex::new(false),
                 resigned: Condvar::new(),
             };
-            waiting.watch.add(&waiting.nudge, NUDGE)?;
+            waiting.epoll.add(&waiting.nudge, NUDGE)?;
             Ok(waiting)
         };
         make().map_err(|error| {
@@ -72,11 +67,11 @@ impl Waiting {
     }
 
     pub(super) fn watch(&self, link: &Link, peer: Peer) -> io::Result<()> {
-        self.watch.add(link, peer.0)
+        self.epoll.add(link, peer.0)
     }
 
     pub(super) fn unwatch(&self, link: &Link) {
-        self.watch.remove(link);
+        self.epoll.remove(link);
     }
 
     pub(super) fn close(&self) {
@@ -116,7 +111,7 @@ impl Waiting {
 
 impl AsFd for Waiting {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watch.as_fd()
+        self.epoll.as_fd()
     }
 }
 
@@ -141,7 +136,7 @@ impl Leader<'_> {
 
     /// Waits for up to `limit` until a peer rings or is gone, and handles it.
     fn listen(&self, limit: Option<Duration>) {
-        for happening in self.hub.waiting.watch.wait(limit) {
+        for happening in self.hub.waiting.epoll.wait(limit) {
             self.see_to(happening);
         }
     }
@@ -191,17 +186,14 @@ impl Hub {
         deadline: &Deadline,
     ) -> Result<Received, RecvError> {
         let waits = deadline.may_wait();
-        for look in 0..LOOKS + YIELDS {
-            if !waits || self.waiting.is_closed() {
-                break;
-            }
-            match look < LOOKS {
-                true => hint::spin_loop(),
-                false => thread::yield_now(),
-            }
-            if let Some(answer) = self.look(buffer) {
-                return answer;
-            }
+        if waits
+            && let Some(answer) =
+                spin_then_yield(YIELDS, deadline, || match self.waiting.is_closed() {
+                    true => None,
+                    false => self.look(buffer),
+                })
+        {
+            return answer;
         }
         let mut leader = self.waiting.lead(self, deadline);
         loop {
