@@ -14,10 +14,11 @@ pub(crate) mod eventfd;
 pub(crate) mod file;
 #[cfg(not(any(loom, miri)))] // models fence on both sides
 pub(crate) mod membarrier;
-#[cfg(not(loom))] // a model is one process
+#[cfg(all(feature = "shared", not(loom)))] // a model is one process
 pub(crate) mod passing;
-#[cfg(not(loom))]
+#[cfg(all(feature = "shared", not(loom)))]
 pub(crate) mod sealed;
+#[cfg(all(feature = "shared", not(loom)))]
 pub(crate) mod shared;
 pub(crate) mod standard;
 
@@ -74,7 +75,7 @@ pub(crate) enum Advice {
     /// Make every page present and writable now, and return an error if there is not enough memory.
     Populate,
     /// Map every page that is present now for reading: for read-only mappings.
-    #[cfg_attr(loom, allow(dead_code))] // in models, no memory is handed over
+    #[cfg_attr(any(loom, not(feature = "shared")), allow(dead_code))]
     PopulateRead,
     /// Exclude it from children made by fork.
     DontFork,
@@ -131,7 +132,7 @@ impl Mapping {
     }
 
     /// The first `len` bytes of `file` (whole pages), shared with all processes that map them.
-    #[cfg_attr(loom, allow(dead_code))] // a model is one process
+    #[cfg_attr(any(loom, not(feature = "shared")), allow(dead_code))]
     pub(crate) fn of_file(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
         let (anywhere, flags) = (ptr::null_mut(), libc::MAP_SHARED);
         // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.

@@ -213,7 +213,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     let (sender, mut sent) = (queue.sender(), 0);
     for round in 0..rounds() {
         for _ in 0..dice.below(1000) {
-            sender.send_timeout(&message(0, sent), LIMIT).unwrap();
+            sender.send_timeout(message(0, sent), LIMIT).unwrap();
             sent += 1;
         }
         drop(children.swap_remove(dice.below(3)));

@@ -82,7 +82,7 @@ fn a_burst_that_panics_takes_nothing_from_other_senders() {
     thread::scope(|scope| {
         scope.spawn(move || {
             for number in 0..SENT {
-                sending.send_timeout(&number.to_ne_bytes(), LATER).unwrap();
+                sending.send_timeout(number.to_ne_bytes(), LATER).unwrap();
             }
         });
         scope.spawn(|| {

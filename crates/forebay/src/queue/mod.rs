@@ -6,6 +6,8 @@
 //! - [`shared`]: between processes that trust each other.
 //! - [`lanes`]: between processes that do not trust each other.
 //!
+//! The cargo feature `shared`, on by default, has the last two.
+//!
 //! Poll loops can wait for a queue with a [`Watch`]. The protocol is documented in `core`.
 //!
 //! ```text
@@ -59,33 +61,38 @@
 
 mod answers;
 mod asking;
+#[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod bytes;
+#[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod control;
+#[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod control_memory;
 mod copy;
 mod core;
 mod event;
 mod frame;
+#[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod handles;
+#[cfg(feature = "shared")]
 pub mod lanes;
 mod lock;
 mod peers;
 mod receiver;
 mod recover;
 mod sender;
-#[cfg(not(loom))]
+#[cfg(all(feature = "shared", not(loom)))]
 pub mod shared;
 pub mod spsc;
 mod waiting;
 mod watch;
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, feature = "shared", not(any(loom, miri))))]
 mod misuse_tests;
 #[cfg(test)]
 mod models;
 #[cfg(all(test, loom))]
 mod recovery_models;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, feature = "shared", not(loom)))]
 mod shared_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -128,7 +135,7 @@ impl WhenFull {
 ///     ..QueueConfig::default()
 /// })?;
 /// for number in 0..1000_u64 {
-///     sender.send(&number.to_ne_bytes()).unwrap(); // 24 bytes of the 4096 each
+///     sender.send(number.to_ne_bytes()).unwrap(); // 24 bytes of the 4096 each
 /// }
 /// assert_eq!(receiver.take().unwrap().sequence(), 830);
 /// assert_eq!(receiver.stats().unwrap().dropped, 830);

@@ -15,7 +15,7 @@ fn room_for(messages: usize) -> (Sender, Receiver) {
 }
 
 fn send(sender: &Sender, number: u64) {
-    sender.send(&number.to_ne_bytes()).unwrap();
+    sender.send(number.to_ne_bytes()).unwrap();
 }
 
 fn number(message: &[u8]) -> u64 {
@@ -92,7 +92,7 @@ fn dropping_the_oldest_and_taking_it_is_one_or_the_other() {
         .unwrap();
         send(&sender, 1);
         let thread = thread::spawn(move || {
-            let _ = sender.try_send(&2_u64.to_ne_bytes());
+            let _ = sender.try_send(2_u64.to_ne_bytes());
             sender.stats().unwrap()
         });
         let got = receiver.take().map(|message| number(&message)).unwrap();
@@ -127,7 +127,7 @@ fn whoever_polls_is_told_of_the_message_and_of_the_end() {
 fn whoever_polls_is_told_of_room() {
     model_of(2, || {
         let (sender, receiver) = room_for(1);
-        while sender.try_send(&[0; 8]).is_ok() {}
+        while sender.try_send([0; 8]).is_ok() {}
         let thread = thread::spawn(move || {
             drop(receiver.try_take().unwrap());
             receiver
@@ -136,7 +136,7 @@ fn whoever_polls_is_told_of_room() {
         while watch.arm() {
             watch.poll();
         }
-        assert_eq!(sender.try_send(&[1; 8]), Ok(()));
+        assert_eq!(sender.try_send([1; 8]), Ok(()));
         drop(thread.join().unwrap());
     });
 }

@@ -11,72 +11,39 @@
 //! ```
 
 use super::frame::Owner;
-use crate::sys;
-#[cfg(not(loom))]
-use crate::{
-    Error, Result,
-    sync::{atomic::Ordering::Relaxed, mortal::AtomicU32},
-};
-use std::{fs::File, time::Duration};
+use process::Process;
+use std::time::Duration;
 
-/// This process among the peers.
+/// The users of a queue.
 #[derive(Debug)]
-#[cfg_attr(loom, allow(dead_code))] // a model has one process
 pub(super) enum Peers {
     /// All peers are threads of this process.
     Threads,
     /// This process is one of several.
-    Processes {
-        me: Owner,
-        /// This process's own open file description, with its byte locked.
-        file: File,
-    },
-    /// The processes of a model are threads, and this stands for the kernel's knowledge of them.
-    #[cfg(loom)]
-    Modelled(modelled::Deaths),
+    #[cfg_attr(not(any(feature = "shared", loom)), allow(dead_code))]
+    Processes(Process),
 }
 
 impl Peers {
-    /// Joins the other processes. `file` is an open file description of this process only, and `joined` counts all processes
-    /// that ever joined.
-    #[cfg(not(loom))]
-    pub(super) fn join(file: File, joined: &AtomicU32, on: &str) -> Result<Peers> {
-        // Relaxed: only the number matters, and no other process gets the same one.
-        let me = Owner::new(joined.fetch_add(1, Relaxed) + 1);
-        let answer = sys::shared::lock_byte(&file, me.bits());
-        let failed = || Error::new(on, "locking this process's byte of the queue's file");
-        match answer {
-            Ok(true) => Ok(Peers::Processes { me, file }),
-            Ok(false) => Err(failed().advise("Try again: a very old peer has the same number")),
-            Err(error) => Err(failed().because(error).advise("Check `cat /proc/locks`")),
-        }
-    }
-
     #[inline(always)]
     pub(super) fn me(&self) -> Owner {
         match self {
             Peers::Threads => Owner::NOBODY,
-            Peers::Processes { me, .. } => *me,
-            #[cfg(loom)]
-            Peers::Modelled(_) => modelled::me(),
+            Peers::Processes(process) => process.me(),
         }
     }
 
     /// Whether peers may die alone.
     #[inline(always)]
     pub(super) fn may_die(&self) -> bool {
-        !matches!(self, Peers::Threads)
+        matches!(self, Peers::Processes(_))
     }
 
     /// Whether `owner` is dead, so that it will not touch the queue again.
     pub(super) fn is_dead(&self, owner: Owner) -> bool {
         match self {
             Peers::Threads => false,
-            Peers::Processes { me, file } => {
-                owner != *me && !sys::shared::is_byte_locked(file, owner.bits())
-            }
-            #[cfg(loom)]
-            Peers::Modelled(deaths) => owner != modelled::me() && deaths.has(owner),
+            Peers::Processes(process) => owner != process.me() && process.finds_dead(owner),
         }
     }
 
@@ -90,8 +57,73 @@ impl Peers {
     }
 }
 
+#[cfg(all(feature = "shared", not(loom)))]
+mod process {
+    use super::{Owner, Peers};
+    use crate::{
+        Error, Result,
+        sync::{atomic::Ordering::Relaxed, mortal::AtomicU32},
+        sys,
+    };
+    use std::fs::File;
+
+    /// This process among the peers.
+    #[derive(Debug)]
+    pub(in super::super) struct Process {
+        me: Owner,
+        /// This process's own open file description, with its byte locked.
+        file: File,
+    }
+
+    impl Process {
+        pub(super) fn me(&self) -> Owner {
+            self.me
+        }
+
+        pub(super) fn finds_dead(&self, owner: Owner) -> bool {
+            !sys::shared::is_byte_locked(&self.file, owner.bits())
+        }
+    }
+
+    impl Peers {
+        /// Joins the other processes. `file` is an open file description of this process only, and `joined` counts all
+        /// processes that ever joined.
+        pub(in super::super) fn join(file: File, joined: &AtomicU32, on: &str) -> Result<Peers> {
+            // Relaxed: only the number matters, and no other process gets the same one.
+            let me = Owner::new(joined.fetch_add(1, Relaxed) + 1);
+            let answer = sys::shared::lock_byte(&file, me.bits());
+            let failed = || Error::new(on, "locking this process's byte of the queue's file");
+            match answer {
+                Ok(true) => Ok(Peers::Processes(Process { me, file })),
+                Ok(false) => Err(failed().advise("Try again: a very old peer has the same number")),
+                Err(error) => Err(failed().because(error).advise("Check `cat /proc/locks`")),
+            }
+        }
+    }
+}
+
+/// Without the feature `shared`, no queue has other processes.
+#[cfg(not(any(feature = "shared", loom)))]
+mod process {
+    use super::Owner;
+
+    #[derive(Debug)]
+    pub(in super::super) enum Process {}
+
+    impl Process {
+        pub(super) fn me(&self) -> Owner {
+            match *self {}
+        }
+
+        pub(super) fn finds_dead(&self, _: Owner) -> bool {
+            match *self {}
+        }
+    }
+}
+
+/// The processes of a model are threads, and this stands for the kernel's knowledge of them.
 #[cfg(loom)]
-pub(super) mod modelled {
+pub(super) mod process {
     use super::Owner;
     use crate::sync::{
         atomic::{
@@ -111,21 +143,21 @@ pub(super) mod modelled {
         ME.with(|me| me.set(number));
     }
 
-    pub(super) fn me() -> Owner {
-        Owner::new(ME.with(Cell::get))
-    }
-
     /// Which of four processes have died.
     #[derive(Debug, Default)]
-    pub(crate) struct Deaths([AtomicBool; 4]);
+    pub(crate) struct Process([AtomicBool; 4]);
 
-    impl Deaths {
+    impl Process {
         /// Records the death of the `number`th process, ordered after everything that it did.
-        pub(crate) fn tell(&self, number: u32) {
+        pub(crate) fn record_death(&self, number: u32) {
             self.0[number as usize].store(true, Release); // INHERIT
         }
 
-        pub(super) fn has(&self, owner: Owner) -> bool {
+        pub(super) fn me(&self) -> Owner {
+            Owner::new(ME.with(Cell::get))
+        }
+
+        pub(super) fn finds_dead(&self, owner: Owner) -> bool {
             let order = match planted("queue-inherit-relaxed") {
                 true => Relaxed,
                 false => Acquire,

@@ -1,13 +1,13 @@
 //! Models of recovery, in every interleaving of a few steps: one process dies before its first, second, … store, and others
 //! continue.
 //!
-//! The processes are threads of a model ([`mortal`](crate::sync::mortal)). A word (`peers::modelled`) stands for the kernel's
+//! The processes are threads of a model ([`mortal`](crate::sync::mortal)). A word (`peers::process`) stands for the kernel's
 //! list of the dead. A dying process forgets all local values; everything that it stored stays.
 
 use super::{
     core::{Core, TryError},
     frame::span,
-    peers::{Peers, modelled::be},
+    peers::{Peers, process::be},
 };
 use crate::{
     memory::MapConfig,
@@ -28,7 +28,7 @@ fn core(redelivers: bool) -> Arc<Core> {
         huge_pages: false,
     };
     let mut core = Core::new(3 * span(1) as usize, &config).unwrap();
-    core.peers = Peers::Modelled(Default::default());
+    core.peers = Peers::Processes(Default::default());
     core.redelivers = redelivers;
     Arc::new(core)
 }
@@ -38,8 +38,8 @@ fn at_once() -> Deadline {
 }
 
 fn tell_of_death(core: &Core, number: u32) {
-    if let Peers::Modelled(deaths) = &core.peers {
-        deaths.tell(number);
+    if let Peers::Processes(deaths) = &core.peers {
+        deaths.record_death(number);
     }
 }
 

@@ -116,7 +116,7 @@ fn locks_of_the_dead_are_taken_over() {
         );
     });
     let (sender, receiver) = (queue.sender(), queue.receiver());
-    sender.try_send(&vec![1; sender.largest()]).unwrap();
+    sender.try_send(vec![1; sender.largest()]).unwrap();
     assert_eq!(sender.send_timeout(b"", SOON), Err(SendError::TimedOut));
     receiver.try_take().unwrap();
     sender.send_timeout(b"", LATER).unwrap();
@@ -305,4 +305,11 @@ fn a_process_that_attaches_gets_first_what_the_dead_held() {
         assert_eq!(&*message, expected.as_bytes());
         assert_eq!(message.is_redelivered(), expected != "4");
     }
+}
+
+#[test]
+fn a_queue_between_processes_says_that_it_cannot_be_watched() {
+    let queue = create_nameless(&SharedQueueConfig::default()).unwrap();
+    let error = queue.receiver().watch().unwrap_err().to_string();
+    assert!(error.contains("between processes"), "{error}");
 }

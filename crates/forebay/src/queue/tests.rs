@@ -274,7 +274,7 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
     for step in steps {
         match step {
             Step::Send(len) => {
-                let sent = sender.try_send(&text(oracle.next, len));
+                let sent = sender.try_send(text(oracle.next, len));
                 let expected = oracle.send(len, State::Ready, drops);
                 assert_eq!(sent, expected.map(drop).ok_or(SendError::Full));
             }
@@ -379,8 +379,8 @@ proptest! {
 #[test]
 fn a_message_that_is_too_long_stays_for_whoever_has_room_for_it() {
     let (sender, receiver) = page(WhenFull::Wait);
-    sender.send(&[1; 100]).unwrap();
-    sender.send(&[2; 10]).unwrap();
+    sender.send([1; 100]).unwrap();
+    sender.send([2; 10]).unwrap();
     let mut small = [0; 50];
     let no = Err(RecvError::TooSmall { needed: 100 });
     assert_eq!(receiver.recv(&mut small), no);
@@ -399,7 +399,7 @@ fn closing_lets_nothing_in_and_lets_everything_out_and_wakes_everybody() {
             .collect();
         let rest = sender.reserve(sender.largest() - 100).unwrap();
         let blocked: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| sender.send(&[0; 200])))
+            .map(|_| scope.spawn(|| sender.send([0; 200])))
             .collect();
         sender.close();
         for one in blocked {
@@ -436,7 +436,7 @@ fn the_oldest_are_dropped_but_never_what_is_being_read_or_filled() {
     let long = vec![0; half];
     sender.send(&long).unwrap();
     let held = receiver.take().unwrap();
-    sender.send(&[1]).unwrap();
+    sender.send([1]).unwrap();
     assert_eq!(sender.send_timeout(&long, SOON), Err(SendError::TimedOut));
     assert_eq!(
         sender.stats().unwrap().dropped,
@@ -448,7 +448,7 @@ fn the_oldest_are_dropped_but_never_what_is_being_read_or_filled() {
     assert_eq!(receiver.take().unwrap().sequence(), 1);
     assert_eq!(sender.try_send(&long), Err(SendError::Full));
     filling.commit();
-    sender.send_timeout(&vec![0; 2 * half], SOON).unwrap();
+    sender.send_timeout(vec![0; 2 * half], SOON).unwrap();
     assert_eq!(
         (
             sender.stats().unwrap().dropped,
@@ -465,7 +465,7 @@ fn a_long_message_gets_its_turn_among_short_ones() {
     thread::scope(|scope| {
         for _ in 0..2 {
             let sender = sender.clone();
-            scope.spawn(move || while sender.send(&[0; 8]).is_ok() {});
+            scope.spawn(move || while sender.send([0; 8]).is_ok() {});
         }
         scope.spawn(|| sender.send(&long).unwrap());
         while receiver.take().unwrap().len() != long.len() {}
@@ -521,31 +521,31 @@ fn one_sender_and_one_receiver_get_the_same_answers() {
     assert_eq!(receiver.try_recv(&mut []), Err(RecvError::Empty));
     assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::TimedOut));
     assert_eq!(
-        sender.send(&[0; 57]),
+        sender.send([0; 57]),
         Err(SendError::TooLong { largest: 56 })
     );
-    assert_eq!(sender.try_send(&[7; 56]), Ok(()));
-    assert_eq!(sender.try_send(&[]), Err(SendError::Full));
-    assert_eq!(sender.send_timeout(&[], SOON), Err(SendError::TimedOut));
+    assert_eq!(sender.try_send([7; 56]), Ok(()));
+    assert_eq!(sender.try_send([]), Err(SendError::Full));
+    assert_eq!(sender.send_timeout([], SOON), Err(SendError::TimedOut));
     assert_eq!(
         receiver.recv(&mut [0; 9]),
         Err(RecvError::TooSmall { needed: 56 })
     );
     drop(receiver);
-    assert_eq!(sender.send(&[]), Err(SendError::Closed));
+    assert_eq!(sender.send([]), Err(SendError::Closed));
 }
 
 #[test]
 fn an_empty_queue_has_no_bytes_in_use() {
     let (sender, receiver) = page(WhenFull::Wait);
     for _ in 0..50 {
-        sender.send(&[7; 100]).unwrap();
+        sender.send([7; 100]).unwrap();
         receiver.take().unwrap();
         assert_eq!(sender.stats().unwrap().used_bytes, 0);
     }
-    sender.send(&[7; 8]).unwrap();
+    sender.send([7; 8]).unwrap();
     let kept = receiver.take().unwrap();
-    sender.send(&[7; 8]).unwrap();
+    sender.send([7; 8]).unwrap();
     drop(receiver.take().unwrap());
     // Room of messages that were read after the one still being read cannot be reused yet.
     assert_eq!(sender.stats().unwrap().used_bytes, 48);
@@ -561,7 +561,7 @@ fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
     for number in 0..102_u64 {
         let burst = 1 + number % 3;
         for i in 0..burst {
-            sender.try_send(&[i as u8; 5]).unwrap();
+            sender.try_send([i as u8; 5]).unwrap();
         }
         for i in 0..burst {
             let message = receiver.take().unwrap();
@@ -572,12 +572,12 @@ fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
         assert_eq!(receiver.try_take().err(), Some(RecvError::Empty));
     }
     // Unless the receiver finds the queue empty, the room is released with the next message that is dropped.
-    sender.try_send(&[1; 20]).unwrap();
-    sender.try_send(&[2; 20]).unwrap();
+    sender.try_send([1; 20]).unwrap();
+    sender.try_send([2; 20]).unwrap();
     std::mem::forget(receiver.take().unwrap());
-    assert_eq!(sender.try_send(&[3; 56]), Err(SendError::Full));
+    assert_eq!(sender.try_send([3; 56]), Err(SendError::Full));
     drop(receiver.take().unwrap());
-    sender.try_send(&[3; 56]).unwrap();
+    sender.try_send([3; 56]).unwrap();
     std::mem::forget(receiver.take().unwrap());
     drop(sender);
     assert_eq!(receiver.take().err(), Some(RecvError::Closed));

@@ -1,6 +1,5 @@
 //! System calls for memory shared between processes: making its file, and locks that end with a process.
 #![allow(unsafe_code)]
-#![cfg_attr(loom, allow(dead_code))] // a model is one process
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use std::{

@@ -121,7 +121,7 @@ impl ChildOf {
                 sender: self.number,
                 number,
             };
-            match sender.send_timeout(&message.bytes(), Duration::from_millis(50)) {
+            match sender.send_timeout(message.bytes(), Duration::from_millis(50)) {
                 Ok(()) => number += 1,
                 Err(SendError::TimedOut) => {}
                 Err(error) => panic!("{error}"),

@@ -148,8 +148,8 @@ fn a_message_longer_than_the_buffer_stays_and_lets_others_pass() {
     let hub = hub();
     let (mut long, first, _) = join(&hub, 1);
     let (mut short, second, _) = join(&hub, 1);
-    long.try_send(&[7; 100]).unwrap();
-    short.try_send(&[8; 10]).unwrap();
+    long.try_send([7; 100]).unwrap();
+    short.try_send([8; 10]).unwrap();
     let too_small = Err(RecvError::TooSmall {
         peer: first,
         needed: 100,
@@ -169,7 +169,7 @@ fn a_message_longer_than_the_buffer_stays_and_lets_others_pass() {
     );
     let largest = short.largest();
     assert_eq!(
-        short.try_send(&vec![0; largest + 1]),
+        short.try_send(vec![0; largest + 1]),
         Err(SendError::TooLong { largest })
     );
 }
