@@ -1,4 +1,4 @@
-//! Tells the program which compiler made it, for which processor, and which versions of the others are in it.
+//! Passes to the program the compiler's version, the target processor, and the versions of the crates that it compares with.
 
 use std::{env, fs, process::Command};
 

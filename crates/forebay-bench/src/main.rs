@@ -1,7 +1,7 @@
-//! `forebay-bench`: the texts' textbook versions and rivals beside forebay, in one run, side by side.
+//! `forebay-bench`: measures forebay, other crates and programs, and the code of five source texts (docs/background.md) side by
+//! side in one run.
 //!
-//! A room of the library is a module here; each gives tables. How things are measured is in [`method`]. Start with
-//! `pool`, the shortest.
+//! Each module returns the tables of one subject. [`method`] has how things are measured.
 
 mod append;
 mod descriptor;
@@ -13,7 +13,6 @@ mod pipe;
 mod poll;
 mod pool;
 mod queue;
-mod report;
 mod ring;
 mod stream;
 mod wire;
@@ -27,11 +26,10 @@ use std::{
     ffi::OsString,
     fmt::Display,
     io::{self, ErrorKind, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
-/// Measure forebay beside what else there is: medians of samples taken in turn, ratios from one run.
+/// Measure forebay and its rivals in one run: alternating samples, medians and ratios.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
@@ -39,27 +37,23 @@ struct Args {
     #[arg(value_enum, required = true)]
     rooms: Vec<Room>,
 
-    /// Samples a side
+    /// Samples of each side
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
 
-    /// A tenth of the work in each sample, and smaller memory: to see that it works, not to quote
+    /// A tenth of the work in each sample, and less memory: to check that it runs, not for figures
     #[arg(long)]
     quick: bool,
 
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
-
-    /// Also write one HTML page, with charts, into this folder
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Room {
-    /// A textbook's network driver, and each step away from it
+    /// A textbook's network driver, improved step by step
     Driver,
     /// Numbers of eight bytes from thread to thread
     Ring,
@@ -67,7 +61,7 @@ enum Room {
     Pool,
     /// A header added to packets and removed
     Header,
-    /// Seven layouts of a packet descriptor and one by columns, read and written
+    /// Seven layouts of a packet descriptor, and one by columns
     Descriptor,
     /// Streams of bytes in one thread and in two
     Stream,
@@ -75,13 +69,13 @@ enum Room {
     Append,
     /// Queues of messages between threads and between processes
     Queue,
-    /// Messages through a circular buffer, also where they straddle its end
+    /// Messages through a circular buffer, also across its end
     Mirror,
-    /// Adaptive polling beside interrupts and spinning, by load, and wake-ups
+    /// Adaptive polling, interrupts and spinning at several loads; wake-ups
     Poll,
-    /// Bytes from one process to the next through a program between them
+    /// Bytes from process to process through a program in between
     Pipe,
-    /// Packets from an interface to a file, beside other tools
+    /// Packets from an interface to a file, and other tools
     Wire,
     /// Everything
     All,
@@ -117,12 +111,12 @@ impl Room {
             Room::Poll => poll::run(effort),
             Room::Pipe => Ok(pipe::run(effort)),
             Room::Wire => wire::run(effort),
-            Room::All => unreachable!("it stands for the others"),
+            Room::All => unreachable!("replaced by its members"),
         }
     }
 }
 
-/// Everything said in one run.
+/// The results of one run.
 #[derive(Serialize)]
 struct Report {
     schema: u32,
@@ -132,10 +126,10 @@ struct Report {
     rooms: BTreeMap<Room, Vec<Table>>,
 }
 
-/// Some rooms need processes of ours: this program again, told which room's and what it is there.
+/// Some subjects need processes of ours: this program again, with the subject and the role as arguments.
 fn play(told: impl Iterator<Item = OsString>) -> Result<()> {
     let told: Result<Vec<_>, _> = told.map(OsString::into_string).collect();
-    let told = told.map_err(|told| anyhow!("a role that is no text: {told:?}"))?;
+    let told = told.map_err(|told| anyhow!("a role that is not UTF-8: {told:?}"))?;
     match &told[..] {
         [room, role] if room == "pipe" => pipe::play(role),
         [room, role] if room == "wire" => wire::play(role),
@@ -158,7 +152,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The standard output, and whether anybody reads it: who has read enough, as `head` does, is no failure.
+/// The standard output, and whether it is still open: a reader that closes it early, such as `head`, is not a failure.
 struct Reader {
     reads: bool,
 }
@@ -199,8 +193,8 @@ fn measure(args: Args) -> Result<()> {
         rooms: BTreeMap::new(),
     };
     for room in rooms {
-        if !reader.reads && args.report.is_none() {
-            return Ok(()); // nobody wants the rest
+        if !reader.reads {
+            return Ok(());
         }
         let tables = room.run(effort)?;
         if !args.json {
@@ -210,21 +204,6 @@ fn measure(args: Args) -> Result<()> {
     }
     if args.json {
         reader.tell(serde_json::to_string(&report)?)?;
-    }
-    if let Some(folder) = args.report {
-        let name = |room: &Room| room.to_possible_value().map(|it| it.get_name().to_owned());
-        let rooms = Room::EACH.iter().filter_map(|room| {
-            let tables = report.rooms.get(room)?;
-            Some((name(room)?, &tables[..]))
-        });
-        let run = report::Run {
-            machine: &report.machine,
-            rounds: report.rounds,
-            quick: report.quick,
-            rooms: rooms.collect(),
-        };
-        let path = report::write(&folder, &run)?;
-        eprintln!("forebay-bench: the report is in {}", path.display());
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Text 002's experiment: a hundred thousand entries of 28 or of 32 bytes, appended to a buffer that is flushed when it is
-//! full, and what else does that.
+//! The experiment of *A Tale of Two Copies*: 100,000 entries of 28 or 32 bytes, appended to a buffer that is flushed when full,
+//! with the text's code, other crates and forebay.
 //!
 //! ```text
 //!  caller's stack ── by value ──▶ callee's copy ── 16 + 16 bytes, overlapping ──▶ buffer     the text's: read back too early
 //!  fields ── in place ──▶ buffer                                                             ours
 //! ```
-//! `entry` has the entries, `textbook` the text's buffer, `others` what the standard library offers, `target` where all of it
+//! `entry` has the entries, `textbook` the source text's buffer, `others` what the standard library offers, `target` where all of it
 //! goes. A file is written over from its beginning again for each hundred thousand, as in the text, by every side.
 
 mod entry;
@@ -30,7 +30,7 @@ use textbook::Textbook;
 /// Entries an iteration, as in the text.
 const ENTRIES: u64 = 100_000;
 
-/// What appends so many entries, and says how many.
+/// Appends this number of entries, and returns the number.
 type Work = Box<dyn FnMut() -> u64>;
 
 /// One of those compared, before it is measured.
@@ -40,10 +40,10 @@ struct Way {
     flushes: Flushes,
 }
 
-/// Three targets for each size of entry with the text's buffer, then larger buffers.
+/// Three targets for each size of entry with the source text's buffer, then larger buffers.
 ///
 /// # Errors
-/// A file cannot be made, or no memory be had.
+/// A file cannot be made, or there is no memory.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for target in Target::ALL {
@@ -113,7 +113,7 @@ fn compare<T: Entry>(target: Target, buffer_bytes: usize, effort: Effort) -> Res
     Ok(table)
 }
 
-/// A loop around `append`, `iterations` times a hundred thousand entries with `flush` behind each.
+/// A loop around `append`, `iterations` times a hundred thousand entries with `flush` after each.
 fn rounds<S>(
     iterations: u64,
     mut state: S,

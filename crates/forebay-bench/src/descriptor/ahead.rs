@@ -1,4 +1,4 @@
-//! The loops piece by piece, each piece behind a demand for the one that comes so much later.
+//! The loops piece by piece. Before each piece, its counterpart [`AHEAD_BYTES`] further on is prefetched.
 #![allow(unsafe_code)]
 
 use super::{
@@ -6,16 +6,16 @@ use super::{
     layouts::{Fields, loops},
 };
 
-/// Descriptors of a piece: enough to be worth a loop, few enough that what is asked for at once is on its way at once.
+/// Descriptors of a piece: enough to be worth a loop, few enough that the processor can fetch their lines at the same time.
 const PIECE: usize = 32;
 
-/// Asks for the lines that lie so much behind those of `piece`.
+/// Prefetches the lines `AHEAD_BYTES` after those of `piece`.
 #[inline(always)]
 fn ask<D>(piece: &[D]) {
     let first = piece.as_ptr().cast::<u8>().wrapping_add(AHEAD_BYTES);
     for _line in (0..size_of_val(piece)).step_by(64) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: prefetching changes nothing and faults nowhere, whatever the address.
+        // SAFETY: prefetching changes nothing and never faults, at any address.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
                 first.wrapping_add(_line).cast(),

@@ -1,7 +1,7 @@
-//! Text 004's loops over its six layouts of a descriptor and over ours, in memory far beyond the caches.
+//! The loops of *The one with shrinking structure, part II* over its six layouts of a descriptor and ours, in memory far larger than the caches.
 //!
-//! Each layout also with lines asked for ahead, so that nobody waits where the processor does not guess what comes; and ours
-//! by columns, where a loop brings only the fields that it looks at. `ahead` and `by_column` have those loops.
+//! Each layout is also measured with prefetching (`ahead`), and ours also by columns (`by_column`), where a loop loads only the
+//! fields that it uses.
 
 mod ahead;
 mod by_column;
@@ -33,11 +33,11 @@ impl Loop {
         match self {
             Loop::Trivial => "descriptor/trivial: the sum of all sizes",
             Loop::Read => {
-                "descriptor/read (RX): sizes of the sound ones, and how many came in at port 3"
+                "descriptor/read (RX): sizes of the valid ones, and the number that arrived at port 3"
             }
-            Loop::Write => "descriptor/write (TX): time, port and soundness set",
+            Loop::Write => "descriptor/write (TX): time, port and validity set",
             Loop::Anywhere => {
-                "descriptor/anywhere: size, port, time and soundness of one here and one there"
+                "descriptor/anywhere: size, port, time and validity of scattered descriptors"
             }
         }
     }
@@ -46,7 +46,7 @@ impl Loop {
 /// One table a loop.
 ///
 /// # Errors
-/// A value that a layout has no room for; no memory.
+/// A value does not fit a layout; no memory.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let bytes: usize = if effort.quick { 32 << 20 } else { 512 << 20 };
     // One layout is in memory at a time, so that eight of them do not need eight times as much.
@@ -69,8 +69,8 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                 "million a second",
                 "cycles",
                 "best of six = 1",
-                "asked for ahead",
-                "best of six so = 1",
+                "prefetched",
+                "best of six prefetched = 1",
             ],
         );
         let others = measured[..OTHERS].iter();
@@ -92,16 +92,16 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
             table.row(layout.name, cells);
         }
         table.note(
-            "only the loops over one layout took turns: the layouts were measured one after another, not in the same \
-             minute of the machine",
+            "only the loops over one layout took turns: the layouts were measured one after another, so the machine may \
+             have changed in between",
         );
         table.note(format!(
-            "asked for ahead: the same loop, which asks for lines {AHEAD_BYTES} bytes before it gets there (512 to 8192 were \
-             tried): what runs through memory in order is guessed by the processor, which needs no asking",
+            "prefetched: the same loop with prefetches {AHEAD_BYTES} bytes ahead; the processor itself prefetches loops that go \
+             through memory in order",
         ));
         table.note(
-            "by columns: the same facts, a column a field (packet::Columns): a loop over a few fields brings these only, and who \
-             wants one packet's looks in several places (descriptor/anywhere)",
+            "by columns: the same values in a column for each field (packet::Columns): a loop over a few fields loads only these, but \
+             one packet's fields are in several places (descriptor/anywhere)",
         );
         table
     });
@@ -111,7 +111,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
 /// Layouts that are not ours.
 const OTHERS: usize = 6;
 
-/// How far ahead lines are asked for: beyond the end of a page, at which the processor's own guessing stops.
+/// Distance of the prefetches: beyond the end of a page, where the processor's own prefetching stops.
 const AHEAD_BYTES: usize = 4096;
 
 /// Millions a second.
@@ -122,12 +122,12 @@ fn rate(times: &Times) -> Summary {
 struct Measured {
     name: &'static str,
     bytes: usize,
-    /// Of each loop, and then of each that asks ahead, where that was measured.
+    /// Of each loop, and then of each loop with prefetches, where that was measured.
     times: Vec<Times>,
 }
 
 impl Measured {
-    /// Of a loop that asks ahead.
+    /// Of a loop with prefetches.
     fn ahead(&self, number: usize) -> Option<&Times> {
         self.times.get(Loop::ALL.len() + number)
     }
@@ -214,7 +214,7 @@ fn each<D: Fields>(
     })
 }
 
-/// Places here and there among so many.
+/// Scattered indices below `count`.
 fn visits(count: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
     // Fibonacci hashing: a 32-bit number times 2³² over the golden ratio, and then the upper bits of that times the count.
     let place = move |number: u32| {
@@ -224,7 +224,7 @@ fn visits(count: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
     (0..(count / 32) as u32).map(place)
 }
 
-/// Ours by columns, as many packets as others have in so many bytes of descriptions.
+/// Ours by columns: the packets whose descriptions take `bytes` bytes.
 fn columns(bytes: usize, effort: Effort) -> Result<Measured> {
     const BYTES: usize = 21;
     let count = bytes / BYTES;
@@ -267,7 +267,7 @@ fn columns(bytes: usize, effort: Effort) -> Result<Measured> {
     })
 }
 
-/// Sizes of 60 to 1514, every eighth not sound, four ports.
+/// Sizes of 60 to 1514.
 fn size(number: u64) -> u32 {
     60 + (number.wrapping_mul(0x9E37_79B9) >> 7) as u32 % 1455
 }

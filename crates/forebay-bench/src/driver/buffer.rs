@@ -1,4 +1,4 @@
-//! The text's buffers: 2048 bytes from malloc, freed by whoever processed them, with a place for the next one in a list.
+//! The buffers of *Device Driver Queues*: 2048 bytes from malloc, freed by the thread that processed them, with a link for a list.
 #![allow(unsafe_code)]
 
 use forebay_net::port::Frame;
@@ -10,7 +10,7 @@ use std::{
 /// Bytes of a buffer.
 pub const BUFFER_BYTES: usize = 2048;
 
-/// As the text has it: malloc clears nothing.
+/// As in the source text: malloc clears nothing.
 pub struct RxBuffer {
     data: [MaybeUninit<u8>; BUFFER_BYTES],
     len: usize,
@@ -48,7 +48,7 @@ impl Buffer {
         // SAFETY: ours, and whole since it was made.
         let buffer = unsafe { self.0.as_ref() };
         let frame = ptr::from_ref(&buffer.data[..buffer.len]) as *const [u8];
-        // SAFETY: so many bytes were written when it was made, and nobody writes them again.
+        // SAFETY: these bytes were written when it was made, and are not written again.
         unsafe { &*frame }
     }
 

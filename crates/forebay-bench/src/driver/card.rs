@@ -30,10 +30,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The text's interrupt: 1000 cycles at 1.2 GHz.
+/// The source text's interrupt: 1000 cycles at 1.2 GHz.
 pub const INTERRUPT: Duration = Duration::from_nanos(833);
 
-/// The text's wire: 1.488 million frames of 64 bytes a second.
+/// The source text's wire: 1.488 million frames of 64 bytes a second.
 pub const LINE_RATE: u64 = 1_000_000_000;
 
 /// Packets that a poll may take.
@@ -81,7 +81,7 @@ pub struct Sample {
     pub busy: Duration,
     /// Of it, what interrupts cost.
     pub interrupts: Duration,
-    /// How often who attends the card went to sleep.
+    /// Times that the thread that attends the card went to sleep.
     pub sleeps: u64,
     /// The longest that one of the threads was kept from its work.
     pub away: Duration,
@@ -111,7 +111,7 @@ pub fn sample<P: Path>(attendance: Attendance, load: Load) -> Result<Sample> {
             let pinned = pin(first);
             ready.wait();
             let attended = pinned.and_then(|()| attend(attendance, sender, load));
-            over.store(true, Release); // what was sent before is seen by who sees this
+            over.store(true, Release); // publishes everything sent before
             attended
         });
         let attended = attending.join().expect("it does not panic");
@@ -164,7 +164,7 @@ pub fn on_processor() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Spins until `then`; says when that was over.
+/// Spins until `then`; returns the time afterwards.
 fn spin_until(then: Instant) -> Instant {
     loop {
         let now = Instant::now();
@@ -174,7 +174,7 @@ fn spin_until(then: Instant) -> Instant {
     }
 }
 
-/// The card, and whoever fetches from it.
+/// The card, and the thread that fetches from it.
 struct Attendant<S> {
     card: Sim,
     sender: S,
@@ -248,7 +248,7 @@ impl<S: Sender> Attendant<S> {
             let handled = Instant::now();
             let mut done = handled;
             if fetched > 0 {
-                // It is spent behind the packet that it is for: the same in all, and then it is known that there is one.
+                // It is spent after its packet arrived: the total is the same, and the packet is known to exist.
                 done = spin_until(handled + INTERRUPT);
                 self.account.interrupts += done - handled;
             } else {
@@ -322,7 +322,7 @@ impl<S: Sender> Source for Attendant<S> {
     }
 }
 
-/// Processes what comes until it is over and nothing is left.
+/// Processes packets until the sender has ended and none is left.
 fn process<R: Receiver>(receiver: &mut R, over: &AtomicBool) -> Account {
     let misses = Misses::begin();
     let had = on_processor();
@@ -349,7 +349,7 @@ fn process<R: Receiver>(receiver: &mut R, over: &AtomicBool) -> Account {
             hint::spin_loop();
         }
         let now = Instant::now();
-        // Who sleeps is meant to be away, and its waiting costs nothing that is not its own.
+        // A sleeping thread should not run, and its waiting counts as its own time only.
         if found > 0 || !R::SLEEPS {
             account.away = account.away.max(now - seen);
         }
@@ -364,7 +364,7 @@ fn process<R: Receiver>(receiver: &mut R, over: &AtomicBool) -> Account {
     account
 }
 
-/// What is done with a packet: its IPv4 header is added up, as whoever checks it does.
+/// What is done with a packet: its IPv4 header is summed, as a receiver does to check it.
 fn header_sum(frame: &[u8]) -> u64 {
     let header = frame.get(14..34).unwrap_or_default();
     let words = header.chunks_exact(2);

@@ -1,13 +1,13 @@
-//! Text 003's experiment: a driver as in a textbook, and what each step away from it brings.
+//! The experiment of *Device Driver Queues*: a textbook's driver, and the effect of each step away from it.
 //!
 //! ```text
 //!  wire, 1 Gb/s ──▶ card's ring, 1024 ──▶ one thread: interrupt, or poll ──▶ path ──▶ another thread: process
 //!                        └─ overruns: lost                                    ▲
 //!                                                       list · ring · ring and pool · batches
 //! ```
-//! The card is the simulated one, without a host behind it, so what nobody fetches in 688 µs is lost. An interrupt costs
-//! the text's 1000 cycles of 1.2 GHz, spent spinning. `path` is how packets get from one thread to the other, `textbook`
-//! the text's own way, `buffer` its memory, `card` how the card is attended; here samples are taken and told.
+//! The card is the simulated one, so a packet that is not fetched within 688 µs is lost. An interrupt costs the text's 1000
+//! cycles of 1.2 GHz, spent spinning. `path` has the ways from one thread to the other, `textbook` the text's own way,
+//! `buffer` its memory, `card` the thread that attends the card. This file takes the samples.
 
 mod buffer;
 mod card;
@@ -101,7 +101,7 @@ impl Taken {
     }
 }
 
-/// Takes `rounds` samples of each step, in turn.
+/// Takes `rounds` samples of each step; the steps alternate.
 ///
 /// # Errors
 /// Those of a sample.
@@ -139,7 +139,7 @@ pub struct Figures {
     /// Nanoseconds a packet, of both threads, without interrupts.
     work_ns: Summary,
     misses: Option<Summary>,
-    /// How often a second who attends the card went to sleep.
+    /// Sleeps a second of the thread that attends the card.
     pub sleeps: Summary,
 }
 

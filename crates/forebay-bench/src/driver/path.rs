@@ -11,7 +11,7 @@ use forebay::{
 use forebay_net::{packets::copy_frame, port::Frame};
 use std::time::Duration;
 
-/// Packets that a path holds, as many as the text's ring.
+/// Packets that a path holds, as in the source text's ring.
 pub const HELD: usize = 1024;
 
 /// Packets that are processed together.
@@ -169,7 +169,7 @@ impl Path for Gathered {
     }
 }
 
-/// The same, and who processes sleeps while nothing comes.
+/// The same, and the processing thread sleeps while there are no packets.
 pub struct Asleep;
 
 /// The end that processes 32 at a time, and sleeps until there are some.
@@ -193,7 +193,7 @@ impl Receiver for Sleeping {
 
     fn idle(&mut self) {
         return_idle();
-        // Not for ever: the end of it all is told elsewhere.
+        // With a limit: the end of the run is signalled elsewhere.
         self.0.wait_filled(Some(Duration::from_millis(5)));
     }
 }

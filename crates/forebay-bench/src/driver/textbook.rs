@@ -1,4 +1,4 @@
-//! The textbook's way: a linked list behind a spinlock. It has no bound.
+//! The textbook's way: a linked list under a spinlock, without a bound.
 //!
 //! ```text
 //!   head ─▶ │ buffer │ next ─▶ │ buffer │ next ─▶ │ buffer │ null ◀─ tail
@@ -23,10 +23,10 @@ use std::{
     },
 };
 
-/// The path of text 003's first driver.
+/// The path of the first driver of *Device Driver Queues*.
 pub struct Listed;
 
-/// The list. Whoever has set `locked` owns `ends` and every `next`.
+/// The list. The thread that has set `locked` owns `ends` and every `next`.
 struct Queue {
     locked: AtomicBool,
     ends: UnsafeCell<Ends>,
@@ -37,7 +37,7 @@ struct Ends {
     tail: *mut RxBuffer,
 }
 
-// SAFETY: the buffers belong to no thread, and only who holds the lock touches them while they are listed.
+// SAFETY: the buffers belong to no thread, and only the holder of the lock touches them while they are in the list.
 unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
@@ -90,7 +90,7 @@ impl Drop for Queue {
     }
 }
 
-/// Either end: the text's queue does not tell them apart.
+/// Either end: in the source text both are the same queue.
 pub struct End(Arc<Queue>);
 
 impl Path for Listed {

@@ -1,4 +1,4 @@
-//! What the processor counts of this thread, where the machine lets it be read: many guests do not.
+//! Hardware counters of this thread. Many virtual machines have none.
 
 use perf_event::{
     Builder, Counter,
@@ -9,8 +9,8 @@ use std::fs;
 /// Counts cache misses of the thread that began it.
 pub struct Misses(Option<Counter>);
 
-/// Counts loads of the thread that began it whose bytes lay in stores that were still on their way, and could not be had from
-/// there: the load waits until all of them have arrived. Store-forwarding, blocked, as text 002 has it.
+/// Counts blocked store-forwards of the thread that began it: loads of bytes that are in pending stores and cannot be forwarded
+/// from them, so the load waits until all of these stores have completed. See *A Tale of Two Copies*.
 pub struct Blocked(Option<Counter>);
 
 /// The maker of a processor, and its event: Intel's `ld_blocks.store_forward`, AMD's bad status 2 on Zen.
@@ -32,7 +32,7 @@ impl Misses {
         Misses(begin(Hardware::CACHE_MISSES))
     }
 
-    /// How many there were; `None` where this machine does not tell.
+    /// The count; `None` if this machine has no such counter.
     pub fn end(self) -> Option<u64> {
         end(self.0)
     }
@@ -46,7 +46,7 @@ impl Blocked {
         Blocked(event.and_then(|&(_, event)| begin(Raw::new(event))))
     }
 
-    /// How many there were; `None` where this machine does not tell.
+    /// The count; `None` if this machine has no such counter.
     pub fn end(self) -> Option<u64> {
         end(self.0)
     }

@@ -1,8 +1,8 @@
-//! The speed of this core now, so that times can be told in cycles where there is no counter to read.
+//! The speed of this core now, to convert times to cycles without a hardware counter.
 //!
-//! A guest rarely has hardware counters, and the time-stamp counter ticks at a speed of its own. A chain of 64-bit
+//! A guest rarely has hardware counters, and the time-stamp counter ticks at a constant rate. A chain of 64-bit
 //! multiplications that each need the result of the one before takes exactly three cycles a step on Intel's large cores
-//! since 2011 and on every Zen (their makers' optimisation manuals), so its time tells the speed. On other cores, such as
+//! since 2011 and on every Zen (their makers' optimisation manuals), so its time gives the speed. On other cores, such as
 //! AMD's before Zen, where a step takes up to six, all cycles come out too few by that factor.
 #![allow(unsafe_code)]
 

@@ -97,7 +97,7 @@ pub fn round_trip(one: usize, other: usize) -> Result<f64> {
     let there = CachePadded(AtomicU32::new(0));
     let back = CachePadded(AtomicU32::new(0));
     let (ready, pinned) = (Barrier::new(2), AtomicU32::new(0));
-    // Whoever cannot be pinned says so before the other one waits for it.
+    // A thread that cannot be pinned reports that before the other one waits for it.
     let together = |cpu| {
         let done = pin(cpu).map(|()| pinned.fetch_add(1, Release));
         ready.wait();

@@ -1,4 +1,4 @@
-//! How everything is measured: on pinned threads, sides in turn, in samples of which the median and the spread are told.
+//! How everything is measured: on pinned threads, with alternating sides; results are medians and spreads of samples.
 //!
 //! ```text
 //!  round 1:  A B C     a sample = clock speed, side, clock speed

@@ -1,6 +1,6 @@
-//! Rivals in C and C++: small programs, compiled when they are wanted, that take samples when told to.
+//! Rivals in C and C++: small programs that are compiled when needed and take samples on request.
 //!
-//! They are processes of their own, since some of them take a process over (DPDK pins threads and reserves memory).
+//! They are separate processes, since some of them take over a process (DPDK pins threads and reserves memory).
 //!
 //! ```text
 //!   us ◀── "ready\n" ── rival
@@ -25,9 +25,9 @@ pub struct Native {
 
 /// How to make one.
 pub struct Recipe<'a> {
-    /// What its file is called, with .c or .cpp behind.
+    /// Its file name with .c or .cpp.
     pub file: &'a str,
-    /// Its text, behind that of `native.h`: the time, and where a thread runs.
+    /// Its source, without `native.h`, which has the time and the pinning.
     pub source: &'a str,
     /// The package that pkg-config must know.
     pub pkg_config: Option<&'a str>,
@@ -112,10 +112,10 @@ impl Native {
         Ok(rival)
     }
 
-    /// Has it do `what` so many times; the nanoseconds that took.
+    /// Runs `what` this number of times; returns the nanoseconds.
     ///
     /// # Errors
-    /// It ended, or said something else.
+    /// It ended, or printed something else.
     pub fn sample(&mut self, what: &str, operations: u64) -> Result<f64> {
         writeln!(self.say, "{what} {operations}")
             .and_then(|()| self.say.flush())

@@ -4,8 +4,8 @@
 //!   start ─▶ on the processors it is given ─▶ wait: exit code, processor time, what it said
 //!               └─ it lasts too long, we are through with it, or we die: asked to end (SIGTERM); if it does not, and we live: killed
 //! ```
-//! Asked first, because what a program shares with processes of its own (`buffer`: memory and semaphores) outlives one that is killed.
-//! What it says goes to a file in memory: nobody has to read while it runs, and no full pipe can hold it up.
+//! It is asked first because shared memory and semaphores (`buffer` has them) outlive a killed program. Its output goes to a file in
+//! memory, so that it need not be read while the program runs, and no full pipe can block it.
 #![allow(unsafe_code)]
 
 use super::machine::{keep_on, processors};
@@ -34,7 +34,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What tells this program that it is to play a role, and which follows.
+/// The argument that makes this program play the role that follows.
 pub const ROLE: &str = "--role";
 
 /// Where programs are looked for that only administrators have in their path.
@@ -50,7 +50,7 @@ pub fn in_role(room: &str, role: &impl Serialize) -> Result<Command> {
     Ok(command)
 }
 
-/// What a role has found out, for whoever waits for it.
+/// Prints a role's result for the program that waits for it.
 ///
 /// # Errors
 /// It cannot be written as JSON.
@@ -122,10 +122,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// What it told last.
+    /// Its last result.
     ///
     /// # Errors
-    /// It told nothing such.
+    /// It printed no such result.
     pub fn told<T: DeserializeOwned>(&self) -> Result<T> {
         let last = self.said.lines().last().unwrap_or_default();
         serde_json::from_str(last).with_context(|| format!("a process said {:?}", self.said))
@@ -172,7 +172,7 @@ impl Running {
         let ends = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(ends) => ends,
             Err(error) => {
-                let _ = child.kill().and_then(|()| child.wait()); // what is told is why
+                let _ = child.kill().and_then(|()| child.wait()); // the first error is reported
                 return Err(error).with_context(starting);
             }
         };

@@ -1,4 +1,4 @@
-//! Contests: several sides do the same, in turn, and each gets a median and a spread.
+//! Contests: several sides do the same thing in alternation, and each gets a median and a spread.
 
 use super::cycles;
 use anyhow::Result;
@@ -55,7 +55,7 @@ impl Summary {
     }
 }
 
-/// One side's time: nanoseconds an operation, and cycles where they can be told.
+/// One side's time: nanoseconds an operation, and cycles where they are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// Nanoseconds an operation.
@@ -64,7 +64,7 @@ pub struct Times {
     pub cycles: Option<Summary>,
 }
 
-/// What a side does in one sample; says how many nanoseconds so many operations took.
+/// One sample of a side; returns the nanoseconds and the number of operations.
 pub type Work<'a> = Box<dyn FnMut() -> Result<(f64, u64)> + 'a>;
 
 /// One of those compared.
@@ -133,8 +133,8 @@ pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
         .collect())
 }
 
-/// Takes `rounds` samples of each of `sides` sides in turn, each round beginning with the next one; `sample` is told which side's.
-/// One that fails gets no more turns, and its error stands for it: other programs fail for reasons of their own.
+/// Takes `rounds` samples of each of `sides` sides in alternation, each round beginning with the next side; `sample` gets the
+/// side's number. A side that fails gets no more turns, and its error is its result: other programs may fail.
 pub fn in_turn<T>(
     sides: usize,
     rounds: usize,

@@ -1,15 +1,15 @@
-//! Tables: what a room says, as text and as JSON.
+//! Tables, printed as text and as JSON.
 
 use super::samples::Summary;
 use serde::Serialize;
 use std::fmt;
 
-/// Rows under named columns, with what has to be said about them.
+/// Rows under named columns, with notes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
     /// What was compared, and how.
     pub title: String,
-    /// The columns behind the rows' names.
+    /// The columns after the rows' names.
     pub columns: Vec<String>,
     /// One for each side.
     pub rows: Vec<Row>,
@@ -30,7 +30,7 @@ pub struct Row {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// A median with its spread, shown with so many decimals.
+    /// A median with its spread.
     Spread {
         /// The figure.
         #[serde(flatten)]
@@ -43,11 +43,11 @@ pub enum Cell {
     Number(Figure),
     /// Words.
     Text(String),
-    /// This machine cannot tell.
+    /// Unknown on this machine.
     Unknown,
 }
 
-/// A number, shown with so many decimals.
+/// A number, and the decimals to show.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Figure {
@@ -56,15 +56,8 @@ pub struct Figure {
     decimals: usize,
 }
 
-impl Figure {
-    /// The number itself.
-    pub fn value(self) -> f64 {
-        self.value
-    }
-}
-
 impl Cell {
-    /// One number, shown with so many decimals.
+    /// One number, shown with this number of decimals.
     pub fn number(value: f64, decimals: usize) -> Cell {
         Cell::Number(Figure { value, decimals })
     }
@@ -137,7 +130,7 @@ impl fmt::Display for Table {
             .collect();
         let name_width = self.rows.iter().map(|row| row.name.chars().count()).max();
         let name_width = name_width.unwrap_or(0);
-        // Whoever has one cell under many columns says why there are no figures: it needs no column.
+        // A single cell under many columns is a reason for missing figures: it needs no column.
         let width_of = |column: usize| {
             let cells = shown
                 .iter()

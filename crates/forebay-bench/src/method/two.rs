@@ -1,4 +1,4 @@
-//! Contests between pairs of threads: a sample counts where the two processors were as far apart behind it as before it.
+//! Contests between pairs of threads: a sample counts if the two processors were equally far apart before and after it.
 
 use super::{
     Effort,
@@ -17,7 +17,7 @@ pub struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// A pair whose `work` says how many nanoseconds so many operations took, by [`run_pair`].
+    /// A pair whose `work` returns nanoseconds and a number of operations, by [`run_pair`].
     pub fn new(name: impl Into<String>, work: impl FnMut() -> Result<(f64, u64)> + 'a) -> Pair<'a> {
         Pair {
             name: name.into(),
@@ -41,8 +41,8 @@ pub fn contest(
     })
 }
 
-/// As [`contest`], of `sides` sides whose samples grow until they last as long as they should: `work` is told which side's
-/// turn it is and how many operations, a multiple of 32, and says how many nanoseconds they took.
+/// As [`contest`], of `sides` sides whose samples grow until they last as long as they should: `work` gets the
+/// side's number and the number of operations, a multiple of 32, and returns the nanoseconds.
 ///
 /// # Errors
 /// Those of `work`.
@@ -91,7 +91,7 @@ pub fn near_and_far<T>(samples: &[Samples<T>]) -> String {
     )
 }
 
-/// Takes samples of `sides` sides in turn, as [`contest`] does; `sample` is told which side's.
+/// Takes samples of `sides` sides in alternation, as [`contest`] does; `sample` gets the side's number.
 ///
 /// # Errors
 /// Those of `sample`.
@@ -125,8 +125,8 @@ pub fn in_turn<T>(
     Ok(results)
 }
 
-/// Runs both halves at once, each on its processor; the nanoseconds until both are done. What they give back is dropped behind
-/// that: what it takes to end something is not counted.
+/// Runs both halves at once, each on its processor; the nanoseconds until both are done. What they return is dropped
+/// after that, so the time to end something is not counted.
 ///
 /// # Errors
 /// A thread may not run there.
@@ -150,7 +150,7 @@ pub fn run_pair<A: Send, B: Send>(
 /// One half, on its processor: when it began and was done, and what it gave back.
 fn half<T>(cpu: usize, ready: &Barrier, work: impl FnOnce() -> T) -> Result<(Instant, Instant, T)> {
     let pinned = pin(cpu);
-    // Whoever cannot be pinned works all the same: the other half may wait for it.
+    // A half that cannot be pinned still works: the other half may wait for it.
     ready.wait();
     let begun = Instant::now();
     let kept = work();

@@ -1,5 +1,5 @@
-//! Text 000's circular buffer: a message put in and got out by one thread, by every way the text tells, by others, and by
-//! ours, beside the bare copies.
+//! The circular buffer of *Using black magic to make a fast circular buffer*: one thread puts a message in and gets it out, with
+//! every version of the text, with other crates, with ours, and as bare copies.
 //!
 //! ```text
 //!  one view:   │ ge.. . . . . mess│        a message across the end is two pieces
@@ -38,8 +38,8 @@ trait Ring: Sized {
     fn new() -> Result<Self>;
     /// Puts a whole message in; false if there is no room for it.
     fn put(&mut self, message: &[u8]) -> bool;
-    /// Gets a whole message out into `target`, or only to where it lies, if the ring is one that shows it; false if there
-    /// are not so many bytes.
+    /// Gets a whole message out into `target`, or borrows it in place, if the ring can; false if there are
+    /// fewer bytes.
     fn get(&mut self, target: &mut [u8]) -> bool;
 }
 
@@ -115,7 +115,7 @@ fn side<'a, R: Ring>(name: &str, size: usize, messages: u64) -> Side<'a> {
     Side::timed(name, move || go::<R>(size, messages))
 }
 
-/// Makes a ring, goes round in it some times, and then takes the time of so many messages.
+/// Makes a ring, goes round in it some times, and then takes the time of this number of messages.
 #[inline(never)]
 fn go<R: Ring>(size: usize, messages: u64) -> Result<(f64, u64)> {
     let mut ring = R::new()?;

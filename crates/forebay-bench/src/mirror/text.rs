@@ -1,4 +1,4 @@
-//! The text's rings, each with its own way of going round the end, and the one that people write who know better.
+//! The source text's rings, each with another way of wrapping at the end, and the ring that experienced programmers write.
 //!
 //! ```text
 //!   head ─▶ bytes_avail ─▶ tail = (head + bytes_avail) mod size
@@ -9,10 +9,10 @@ use super::{CAPACITY, Ring, plain};
 use anyhow::Result;
 use forebay::memory::{MapConfig, Mirror, Region};
 
-/// The text's structure.
+/// The source text's structure.
 struct Queue {
     buffer: Region,
-    /// As the text has it, known only when it runs.
+    /// As in the source text, known only at run time.
     size: usize,
     head: usize,
     tail: usize,
@@ -91,7 +91,7 @@ impl Ring for ByteByByte {
     }
 }
 
-/// What lies before the end and what lies behind it are copied, each time, and a division goes round.
+/// The parts before and after the end are copied each time, and a division wraps.
 pub struct TwoCopies(Queue);
 
 impl Ring for TwoCopies {
@@ -191,7 +191,7 @@ impl Ring for Mirrored {
             return false;
         }
         let to = self.buffer.base().as_ptr().wrapping_add(self.tail);
-        // SAFETY: the head is below `size` and the message ends at most `size` behind it, so these bytes lie in the two views,
+        // SAFETY: the head is below `size` and the message ends at most `size` after it, so these bytes lie in the two views,
         // which are ours; the message is not in them, since this ring lends none of its bytes.
         unsafe { to.copy_from_nonoverlapping(message.as_ptr(), message.len()) };
         self.tail += message.len();

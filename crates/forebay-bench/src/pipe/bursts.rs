@@ -23,7 +23,7 @@ const LIMIT: &str = "limit: written to a file in memory";
 /// What all samples of a side say.
 struct Kept {
     ms: Summary,
-    /// 99 of 100 took at most so long.
+    /// 99 of 100 took at most this time.
     late_ms: f64,
     longest_ms: f64,
     /// Seconds of the one between, for a GB.
@@ -70,7 +70,7 @@ pub fn run(effort: Effort) -> Table {
     let best = least(is_rival);
     let limit = least(|side| side.name == LIMIT);
     let title = format!(
-        "pipe/bursts: {} MiB each {} ms into a sink of {} GB/s, until the producer is rid of one",
+        "pipe/bursts: {} MiB each {} ms into a sink of {} GB/s, until the producer has handed off one",
         BYTES >> 20,
         EVERY.as_millis(),
         SINK_BYTES_PER_SECOND as f64 / 1e9

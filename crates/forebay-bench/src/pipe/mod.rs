@@ -1,7 +1,7 @@
-//! Bytes from one process to the next through a program between them: `forebay pipe`, what else there is, and the kernel's limits.
+//! Bytes from one process to the next through a program between them: `forebay pipe`, other programs, and the kernel's limits.
 //!
-//! `through` is how fast they go, `bursts` how soon a producer is rid of them. `sides` has who stands between, `roles` the processes
-//! of ours: the ends of each pipeline, `forebay pipe` as `forebay_net` has it, and the limits.
+//! `through` measures throughput, `bursts` the time until a producer has handed off a burst. `sides` lists the programs, `roles` our
+//! processes: the ends of each pipeline, `forebay pipe` as `forebay_io` has it, and the limits.
 //!
 //! ```text
 //!   through   producer ── 8 or 128 KiB a write ──▶ X ──▶ consumer           GB/s from start to end, processor time of X alone

@@ -1,6 +1,6 @@
-//! What the processes of ours do: produce, consume, be `forebay pipe`, and show what the kernel allows for.
+//! The roles of our processes: produce, consume, `forebay pipe`, and the kernel's limits.
 //!
-//! A role is told as JSON on the command line of this program, and tells what it found out as JSON on standard error.
+//! A role is given as JSON on the command line of this program, and prints its result as JSON on standard error.
 #![allow(unsafe_code)]
 
 use super::READS;
@@ -28,16 +28,16 @@ const LARGE: usize = 1 << 20;
 /// What a process of ours is in a pipeline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
-    /// Writes so many bytes, `block` at a time; `large`: into a pipe of 1 MiB.
+    /// Writes `bytes` bytes, `block` at a time; `large`: into a pipe of 1 MiB.
     Produce {
         bytes: u64,
         block: usize,
         large: bool,
     },
-    /// Reads to the end, at most `rate` bytes in any second, and tells how many there were.
+    /// Reads to the end, at most `rate` bytes in any second, and reports their number.
     Consume { rate: Option<u64> },
-    /// Writes `count` bursts of so many bytes, one `every` so often, and tells how many milliseconds each took; into a file in
-    /// memory of its own, if `into_memory`.
+    /// Writes `count` bursts of `bytes` bytes at the interval `every`, and reports the milliseconds of each; into a file in
+    /// memory, if `into_memory`.
     Bursts {
         count: usize,
         bytes: usize,
@@ -46,11 +46,11 @@ pub enum Role {
     },
     /// `forebay pipe -q -m 64M`, and without `splice` `-C`.
     Forebay { splice: bool },
-    /// Reads and writes so many bytes at a time, in pipes of 1 MiB.
+    /// Reads and writes this number of bytes at a time, in pipes of 1 MiB.
     Copy { block: usize },
-    /// Lends the pipe so many bytes, the same ones over and over.
+    /// Lends the pipe this number of bytes, the same ones over and over.
     Lend { bytes: u64 },
-    /// Drops pages unseen, and tells how many bytes there were.
+    /// Drops pages unseen, and reports the number of bytes.
     Discard,
 }
 
@@ -100,7 +100,7 @@ fn produce(bytes: u64, block: usize, large: bool) -> Result<()> {
     Ok(())
 }
 
-/// How far a consumer may be behind its rate and make up for it: it oversleeps. What it did not get in a pause is gone.
+/// The lag that a consumer may make up for, because it oversleeps. Bytes that it missed in a longer pause are not made up for.
 const BEHIND: Duration = Duration::from_millis(2);
 
 fn consume(rate: Option<u64>) -> Result<()> {

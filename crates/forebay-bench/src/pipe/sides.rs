@@ -1,4 +1,4 @@
-//! Who stands between the two ends, and the pipeline that is run.
+//! The programs between the two ends, and the pipeline that is run.
 
 use super::{READS, roles::Role};
 use crate::method::{
@@ -37,7 +37,7 @@ pub enum Between {
 pub struct Side {
     pub name: &'static str,
     pub between: Between,
-    /// Who produces, and who consumes.
+    /// The producer, and the consumer.
     pub ends: (Role, Role),
 }
 

@@ -1,4 +1,4 @@
-//! How fast bytes go through, and what that costs whoever is between.
+//! Throughput, and the processor time of the program in between.
 
 use super::{
     READS, figures, is_rival, note_versions,
@@ -26,7 +26,7 @@ struct Passed {
     cpu: Option<Summary>,
 }
 
-/// The table of producers that write so many bytes at once.
+/// The table of producers that write `block` bytes at once.
 pub fn run(block: usize, effort: Effort) -> Table {
     let bytes = effort.scaled(BYTES).next_multiple_of(1 << 20);
     let produce = Role::Produce {

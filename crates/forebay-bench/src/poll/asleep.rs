@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Percent of a processor that `a_second` sleeps a second take, each until its time has come; another thread spins beside it,
-/// as who processes does.
+/// as the processing thread does.
 ///
 /// # Errors
 /// A thread may not run where it should.

@@ -1,5 +1,5 @@
-//! Polling that sleeps while nothing comes, beside an interrupt for each packet and beside polling that never ends, at
-//! several loads; and how fast whoever sleeps is woken.
+//! Polling that sleeps while idle, an interrupt for each packet, and endless polling, at several loads; and how fast a
+//! sleeping thread is woken.
 //!
 //! ```text
 //!   load:      1 % ───────────── 10 % ───────────── 100 %
@@ -7,8 +7,8 @@
 //!   spinning:    all of a processor, always
 //!   adaptive:    cheap ──────────────────────── no losses
 //! ```
-//! The card, the ways packets take and how samples are taken are text 003's experiment: `driver`. `asleep` has what sleeping
-//! costs by itself, `wake` the wake-ups.
+//! The card, the paths of packets and the sampling are those of `driver`. `asleep` measures what sleeping itself costs, `wake`
+//! the wake-ups.
 
 mod asleep;
 mod wake;
@@ -31,11 +31,10 @@ use std::time::Duration;
 /// Parts of the line rate, in percent.
 const LOADS: [u64; 3] = [100, 10, 1];
 
-/// The poller by itself: what who processes spends on waiting is not counted.
-const POLLER: Step =
-    Step::of::<Gathered>("forebay's poller, who processes spins", Attendance::Polling);
+/// The poller by itself: the waiting of the processing thread is not counted.
+const POLLER: Step = Step::of::<Gathered>("forebay's poller, worker spins", Attendance::Polling);
 
-/// How the card is attended, and how who processes waits. The first is what the others are told beside.
+/// How the card is attended, and how the processing thread waits. The others are compared with the first.
 const WAYS: [Step; 6] = [
     Step::of::<Listed>(
         "the text's: an interrupt a packet, list and spinlock",
@@ -47,8 +46,8 @@ const WAYS: [Step; 6] = [
     ),
     Step::of::<Gathered>("spinning at both ends", Attendance::Spinning),
     POLLER,
-    Step::of::<Gathered>("the same, resting where few come", Attendance::Resting),
-    Step::of::<Asleep>("forebay's poller, who processes parks", Attendance::Polling),
+    Step::of::<Gathered>("the same, resting at low load", Attendance::Resting),
+    Step::of::<Asleep>("forebay's poller, worker parks", Attendance::Polling),
 ];
 
 /// One table a load, and the wake-ups.

@@ -87,7 +87,7 @@ pub fn run(effort: Effort, cpus: (usize, usize)) -> Result<Table> {
     Ok(table)
 }
 
-/// The median of so many wake-ups, in nanoseconds. `sleep` comes back once for each `wake`.
+/// The median of this number of wake-ups, in nanoseconds. `sleep` returns once for each `wake`.
 fn sample(
     cpus: (usize, usize),
     wakes: usize,

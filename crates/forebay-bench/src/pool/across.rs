@@ -29,7 +29,7 @@ const SPREAD: usize = 2112;
 /// Two processors.
 type Cpus = (usize, usize);
 
-/// Sends so many buffers; the nanoseconds.
+/// Sends this number of buffers; returns the nanoseconds.
 type Work<'a> = Box<dyn FnMut(Cpus, u64) -> Result<f64> + 'a>;
 
 /// A side: one by one, if it can, and in bursts.
@@ -70,7 +70,7 @@ pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Re
             "forebay, the same in slots of 2112 bytes, by the block",
         ),
         side::<Glibc>("malloc and free (glibc)"),
-        side::<FreeRing>("a ring of free buffers (text 003)"),
+        side::<FreeRing>("a ring of free buffers (Device Driver Queues)"),
     ];
     let mut missing = Vec::new();
     for (name, program) in natives {
@@ -147,7 +147,7 @@ fn in_bursts<A: Across>(cpus: Cpus, buffers: u64) -> Result<f64> {
     )
 }
 
-// Never inlined, so that each side has loops of its own to read; what they work with is first moved into local variables.
+// Never inlined, so that each side's loops are separate; see docs/performance-notes.md.
 
 #[inline(never)]
 fn taking<T: TakesOne>(taker: T, sender: Sender<T::Item>, buffers: u64) {
@@ -167,7 +167,7 @@ fn taking_bursts<T: Takes>(taker: T, sender: Sender<T::Item>, buffers: u64) {
     }
 }
 
-// Whether they came right is told at the end: the other thread would wait for one that panicked.
+// Checked at the end: the other thread would wait for one that panicked.
 
 #[inline(never)]
 fn returning<R: Returns>(returner: R, receiver: Receiver<R::Item>, buffers: u64) {
@@ -204,7 +204,7 @@ mod tests {
             [first, second, ..] => (first, second),
             _ => return eprintln!("skipped: needs two processors"),
         };
-        // Whoever returns a buffer looks whether it is the one that was sent.
+        // The returning thread checks that the buffer is the one that was sent.
         for (_, one, many) in [
             side::<Packets<BYTES>>("packets"),
             side_in_bursts::<ByTheBlock<BYTES>>("blocks"),

@@ -1,4 +1,4 @@
-//! Who takes buffers in one thread, and who returns them in another: ours, the C library's heap, a ring of free ones.
+//! Both ends of each pool: one thread takes buffers, another returns them. Ours, the C library's heap, and a ring of free buffers.
 #![allow(unsafe_code)]
 
 use super::{
@@ -65,7 +65,7 @@ pub trait Across {
     fn new() -> Result<(Self::Taker, Self::Returner)>;
 }
 
-/// Ours: packets in slots of so many bytes, whose descriptions travel.
+/// Ours: packets in slots of this size, whose descriptions travel.
 pub struct Packets<const SLOT_BYTES: usize>;
 
 /// Drops packets.
@@ -130,7 +130,7 @@ impl Returns for Dropping {
     }
 }
 
-/// Ours: free slots of so many bytes by the block, which are nobody's packets.
+/// Ours: free slots of this size by the block, not packets.
 pub struct ByTheBlock<const SLOT_BYTES: usize>;
 
 /// Takes blocks.
@@ -158,9 +158,9 @@ impl Takes for BlockTaker {
 
     #[inline(always)]
     fn take_burst(&mut self, first: u64, target: &mut Vec<Slots>) {
-        let mut slots = self.0.take_slots(BURST); // fewer would be told by who looks at them
+        let mut slots = self.0.take_slots(BURST); // the other end would report fewer
         for (index, number) in (0..slots.len()).zip(first..) {
-            let slot = slots.bytes_mut(index).expect("there are so many");
+            let slot = slots.bytes_mut(index).expect("the slot exists");
             write_line(&mut slot[..64], number);
         }
         target.push(slots);
@@ -183,7 +183,7 @@ impl Returns for BlockDropper {
 /// An address that is its owner's alone.
 pub struct Loan(NonNull<u8>);
 
-// SAFETY: a buffer belongs to whoever has its address, and to no thread.
+// SAFETY: a buffer belongs to the holder of its address, not to a thread.
 unsafe impl Send for Loan {}
 
 impl Travels for Loan {}

@@ -153,7 +153,7 @@ impl<T: Travels> Receiver<T> {
         }
     }
 
-    /// The next item, of which there is one: only after `wait`, and no more than that saw.
+    /// The next item. Call it at most once for each item that `wait` returned.
     #[inline(always)]
     fn take_out(&mut self) -> T {
         debug_assert!(self.head < self.cached_tail);
@@ -170,7 +170,7 @@ mod tests {
 
     impl Travels for Box<usize> {}
 
-    /// Of which there are 8 places.
+    /// Of the 8 places.
     struct Block(usize);
 
     impl Travels for Block {

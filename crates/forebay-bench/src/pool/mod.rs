@@ -1,8 +1,8 @@
-//! Buffers taken and returned, by one thread and by two: ours, three heaps, a ring of free ones as in text 003, and DPDK's.
+//! Buffers taken and returned, by one thread and by two: ours, three heaps, the ring of free buffers of *Device Driver Queues*, and
+//! DPDK's pool.
 //!
-//! Here are the tables of one thread, `rivals` has those in Rust behind one trait; `across` has the table of two threads, `ends`
-//! what takes and returns there, `link` the way between. Those in C are programs of their own: `harness.h` does there what is
-//! done here.
+//! This file has the tables of one thread, and `rivals` the pools in Rust with one trait. `across` has the table of two threads,
+//! `ends` their pools, `link` the way between. Those in C are separate programs: `harness.h` does there what is done here.
 
 mod across;
 mod ends;
@@ -37,7 +37,7 @@ enum Shape {
 impl Shape {
     const ALL: [Shape; 3] = [Shape::Untouched, Shape::Touched, Shape::Bursts];
 
-    /// As the program in C is told.
+    /// As an argument of the program in C.
     fn word(self) -> &'static str {
         match self {
             Shape::Untouched => "untouched",
@@ -132,7 +132,7 @@ fn compare(
         Side::new("malloc and free (glibc)", || {
             go(&mut glibc, shape, operations)
         }),
-        Side::new("a ring of free buffers (text 003)", || {
+        Side::new("a ring of free buffers (Device Driver Queues)", || {
             go(&mut ring, shape, operations)
         }),
     ];
@@ -176,7 +176,7 @@ fn cells(time: &Times, ours: &Times) -> Vec<Cell> {
     ]
 }
 
-/// Never inlined, so that each side has a loop of its own to read.
+/// Never inlined, so that each side's loop is separate.
 #[inline(never)]
 fn go<B: Buffers>(buffers: &mut B, shape: Shape, operations: u64) -> u64 {
     match shape {

@@ -18,7 +18,7 @@ pub const BYTES: usize = 2048;
 /// Buffers of a pool.
 const BUFFERS: usize = 2048;
 
-/// Whoever hands out buffers. They never run out here: at most 32 are away.
+/// A pool of buffers. It never runs out here: at most 32 are taken.
 pub trait Buffers {
     /// A buffer, owned.
     type Buffer;
@@ -39,8 +39,8 @@ pub trait Buffers {
     }
 }
 
-/// Writes a line, and lets the compiler believe that somebody reads it: as `touch` in `harness.h`, with no other store, which
-/// would wait behind it for a line that is still at another core.
+/// Writes a line, and lets the compiler believe that somebody reads it: as `touch` in `harness.h`. It makes no other store,
+/// which would have to wait while the line is still at another core.
 #[inline(always)]
 pub fn write_line(line: &mut [u8], number: u64) {
     let line: &mut [u8; 64] = line.try_into().expect("64 bytes were asked for");
@@ -57,7 +57,7 @@ pub struct PutBack(Pool);
 /// Our pool, whose packets are dropped, as any thread may.
 pub struct Dropped(Pool);
 
-/// One of ours, with slots of so many bytes.
+/// One of ours, with slots of this size.
 pub fn pool(slot_bytes: usize) -> Result<Pool> {
     Ok(Pool::new(&PoolConfig {
         slots: BUFFERS as u32,
@@ -163,7 +163,7 @@ impl Buffers for Blocks {
     #[inline(always)]
     fn touch(slots: &mut Slots, number: u64) {
         for index in 0..slots.len() {
-            let slot = slots.bytes_mut(index).expect("there are so many");
+            let slot = slots.bytes_mut(index).expect("the slot exists");
             write_line(&mut slot[..64], number);
         }
     }
@@ -201,13 +201,13 @@ impl Buffers for Glibc {
     }
 }
 
-/// Text 003's pool: the free buffers' addresses in its ring, with the same loads and stores. Its ring of 1024 slots
+/// The pool of *Device Driver Queues*: the free buffers' addresses in its ring, with the same loads and stores. Its ring of 1024 slots
 /// loses 1025 of 2048 buffers; this one has room for all. One thread takes, one returns; they may be the same.
 pub struct FreeRing {
     slots: Box<[AtomicPtr<u8>]>,
-    /// Written by whoever takes, read by whoever returns: below the length.
+    /// Written by the taking thread, read by the returning thread: below the length.
     head: AtomicUsize,
-    /// Written by whoever returns, read by whoever takes: below the length.
+    /// Written by the returning thread, read by the taking thread: below the length.
     tail: AtomicUsize,
     _buffers: Box<[u8]>,
 }

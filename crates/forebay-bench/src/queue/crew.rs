@@ -46,7 +46,7 @@ unsafe impl Send for Board {}
 unsafe impl Sync for Board {}
 
 impl Board {
-    /// So many words.
+    /// This number of words.
     ///
     /// # Errors
     /// No memory for them.
@@ -66,7 +66,7 @@ impl Board {
 impl Deref for Board {
     type Target = [AtomicU64];
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: so many are mapped while we are there; any bytes are one.
+        // SAFETY: they are mapped as long as we exist; any bytes are valid words.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -142,7 +142,7 @@ impl Meeting<'_> {
     }
 }
 
-/// Runs `members` of a kind, each on the processors that `place` says; `work` is told which one it is, and calls
+/// Runs `members` of a kind, each on the processors that `place` says; `work` gets the member's number, and calls
 /// [`Meeting::begin`] when it is ready and [`Meeting::end`] when it is done. Returns the nanoseconds from the first begin
 /// to the last end.
 ///

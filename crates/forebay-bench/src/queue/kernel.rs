@@ -98,7 +98,7 @@ impl Rival for Posix {
             let error = Err(io::Error::last_os_error());
             return error.with_context(|| format!("making a queue {limits} of {}", shape.len));
         }
-        // SAFETY: the name is a C string. Who has the queue open keeps it.
+        // SAFETY: the name is a C string. A queue that is open stays usable.
         unsafe { libc::mq_unlink(name.as_ptr()) };
         // SAFETY: on Linux it is a descriptor, which was just opened and belongs to nobody else.
         let queue = unsafe { OwnedFd::from_raw_fd(queue) };
@@ -121,7 +121,7 @@ impl Rival for Posix {
 impl Sends for PosixEnd<'_> {
     fn send(&mut self, message: &[u8]) {
         let (queue, start) = (self.0.descriptor.as_raw_fd(), message.as_ptr().cast());
-        // SAFETY: so many bytes are there to read.
+        // SAFETY: the slice has these bytes.
         let sent = unsafe { libc::mq_send(queue, start, message.len(), 0) };
         assert_eq!(sent, 0, "{}", io::Error::last_os_error());
     }
@@ -131,7 +131,7 @@ impl Receives for PosixEnd<'_> {
     fn receive<T>(&mut self, see: impl FnOnce(&[u8]) -> T) -> T {
         let queue = self.0.descriptor.as_raw_fd();
         let (start, len) = (self.0.buffer.as_mut_ptr().cast(), self.0.buffer.len());
-        // SAFETY: so many bytes are there to write; nobody asks for the priority.
+        // SAFETY: the slice has these bytes; the priority is not requested.
         let received = unsafe { libc::mq_receive(queue, start, len, std::ptr::null_mut()) };
         let len = usize::try_from(received);
         see(&self.0.buffer[..len.expect("the queue is open")])

@@ -1,6 +1,7 @@
-//! Queues of messages between threads and between processes: text 000's, channels, what the system has, and ours.
+//! Queues of messages between threads and between processes: that of *Using black magic to make a fast circular buffer*, channels,
+//! the kernel's, and ours.
 //!
-//! `rivals` has the trait and those in Rust, `text` text 000's queue, `kernel` sockets and POSIX queues, `iceoryx`
+//! `rivals` has the trait and those in Rust, `text` the text's queue, `kernel` sockets and POSIX queues, `iceoryx`
 //! iceoryx2's services (with `--features iceoryx2`); `crew` runs members as threads or processes, `trips` times single
 //! messages there and back.
 //!
@@ -51,7 +52,7 @@ const ICEORYX2: &str = "\
 /// Two processors.
 type Cpus = (usize, usize);
 
-/// Sends so many messages; the nanoseconds, and how many it were.
+/// Sends this number of messages; returns the nanoseconds, and the number sent.
 type Sample = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
 
 /// One of those compared.
@@ -88,11 +89,11 @@ impl Entrant {
                 if ends == (1, 1) {
                     all.push(Entrant::new::<Spsc>("forebay, queue::spsc", 1));
                 }
-                all.push(Entrant::new::<Text>("text 000's queue", 10));
+                all.push(Entrant::new::<Text>("the queue of \"black magic\"", 10));
                 all.push(Entrant::new::<Std>(
                     match ends.1 {
                         1 => "std's channel, boxed",
-                        _ => "std's channel, boxed, receiver behind a mutex",
+                        _ => "std's channel, boxed, receiver in a mutex",
                     },
                     10,
                 ));
@@ -217,7 +218,7 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
     Ok(table)
 }
 
-/// Where member `number` of `senders` and others runs: one of each has a processor of its own, more share both.
+/// Where member `number` of `senders` and others runs: one of each has its own processor, more share both.
 fn place(number: usize, shape: &Shape, cpus: Cpus) -> Vec<usize> {
     match (shape.senders, shape.receivers, number) {
         (1, 1, 0) => vec![cpus.0],
@@ -226,7 +227,7 @@ fn place(number: usize, shape: &Shape, cpus: Cpus) -> Vec<usize> {
     }
 }
 
-/// Passes about so many messages from all senders to all receivers, each its share; the time, and how many.
+/// Passes about this number of messages from all senders to all receivers, each its share; returns the time and the number.
 fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Result<(f64, u64)> {
     let rival = R::new(shape)?;
     let shares = (shape.senders * shape.receivers) as u64;

@@ -1,14 +1,14 @@
-//! What else carries messages, and ours, all behind one trait.
+//! Our queue and its rivals, all with one trait.
 //!
-//! `text` has text 000's queue, `kernel` what the system has; here are channels of the standard library and of crossbeam,
-//! which carry what they are given, so each message is put into a box of its own; and ours.
+//! `text` has the source text's queue, `kernel` the kernel's; this file has channels of the standard library and of crossbeam, which
+//! move values, so each message is boxed; and ours.
 
 use anyhow::{Context, Result, bail};
 use crossbeam_channel as crossbeam;
 use forebay::queue::{self, shared, spsc};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
-/// Who sends how much to whom, through how much memory.
+/// Senders, receivers, sizes and memory of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Ends that send.
@@ -61,7 +61,7 @@ pub trait Rival: Sync + Sized {
     /// One for this shape.
     ///
     /// # Errors
-    /// It is not to be had here.
+    /// It is not available here.
     fn new(shape: &Shape) -> Result<Self>;
     /// Another sending end.
     ///
@@ -81,7 +81,7 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 const OPEN: &str = "the other ends are open";
 
-/// The standard library's bounded channel. It has one receiver: several share it behind a mutex.
+/// The standard library's bounded channel. It has one receiver: several share it in a mutex.
 pub struct Std {
     sender: mpsc::SyncSender<Box<[u8]>>,
     receiver: Mutex<mpsc::Receiver<Box<[u8]>>>,

@@ -1,9 +1,9 @@
-//! Text 000's queue as written: a mirror, indices that are reset when the reader leaves the first view, one mutex, two
-//! conditions, and behind every message a signal, whether anybody waits or not.
+//! The queue of *Using black magic to make a fast circular buffer* as written: a mirror, indices that are reset when the reader
+//! leaves the first view, one mutex, two condition variables, and a signal after every message, even without a waiter.
 //!
-//! It is written anew from the text and from what the text says of its full version: messages of any size behind a
-//! header of length and number, a reader whose buffer is too small waiting until another takes the message. It uses
-//! the C library's mutex and conditions, as the text does.
+//! It is a reimplementation from the text and its description of the full version: messages of any size after a header of
+//! length and number; a reader whose buffer is too small waits until another takes the message. It uses the C library's
+//! mutex and condition variables, as the text does.
 //!
 //! ```text
 //!  put: lock ─▶ wait while full ──▶ copy header and message to the tail ─▶ signal readable ──▶ unlock
@@ -58,7 +58,7 @@ impl Held<'_> {
     /// What the lock guards.
     #[inline(always)]
     fn at(&mut self) -> &mut At {
-        // SAFETY: whoever holds the lock is alone with it, and borrows itself for that.
+        // SAFETY: the holder of the lock has exclusive access, and borrows itself for that.
         unsafe { &mut *self.0.at.get() }
     }
 
@@ -74,7 +74,7 @@ impl Held<'_> {
         unsafe { libc::pthread_cond_signal(condition.get()) };
     }
 
-    /// `len` bytes from index `at` on, which lies in the first view or up to one message behind it.
+    /// `len` bytes from index `at` on, which lies in the first view or up to one message after it.
     #[inline(always)]
     fn bytes(&mut self, at: usize, len: usize) -> &mut [u8] {
         let start = self.0.buffer.wrapping_add(at);

@@ -21,7 +21,7 @@ const SHAPE: Shape = Shape {
     len: 8,
 };
 
-/// What is told of all trips: the part that took at most so long.
+/// The reported quantiles: this part of all trips took at most that time.
 const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// The table of a kind.
@@ -60,7 +60,7 @@ pub fn compare(kind: Kind, effort: Effort, cpus: Cpus) -> Result<Table> {
     Ok(table)
 }
 
-/// Nanoseconds of each of so many trips.
+/// Nanoseconds of each of this number of trips.
 ///
 /// # Errors
 /// No queue, or no process.

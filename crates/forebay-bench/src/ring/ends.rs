@@ -8,7 +8,7 @@ pub trait Pushes: Send {
     /// Puts one in; says whether there was room.
     fn push(&mut self, number: u64) -> bool;
 
-    /// Puts in as many as there is room for; returns how many. Who has no bursts does it one by one.
+    /// Puts in as many as there is room for; returns the number. A ring without bursts does it one by one.
     #[inline(always)]
     fn push_burst(&mut self, numbers: &[u64]) -> usize {
         let is_full = |&number: &u64| !self.push(number);
@@ -21,7 +21,7 @@ pub trait Pops: Send {
     /// Takes the oldest out, if there is one.
     fn pop(&mut self) -> Option<u64>;
 
-    /// Takes out as many as there are and `numbers` has room for; returns how many. Who has no bursts does it one by one.
+    /// Takes out as many as there are and `numbers` has room for; returns the number. A ring without bursts does it one by one.
     #[inline(always)]
     fn pop_burst(&mut self, numbers: &mut [u64]) -> usize {
         for (taken, place) in numbers.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ pub trait Pops: Send {
     }
 }
 
-/// A ring, or a queue, with room for so many numbers of eight bytes.
+/// A ring, or a queue, with room for `capacity` numbers of eight bytes.
 pub trait Ring {
     /// Its producer.
     type Producer: Pushes;

@@ -46,7 +46,7 @@ fn fetch(_line: &Line) {
     }
 }
 
-/// Hands over so many numbers and a few, through as many lines as `capacity` numbers of eight bytes have, a power of two, in
+/// Hands over this number of numbers and a few, through as many lines as `capacity` numbers of eight bytes have, a power of two, in
 /// `PARTS` parts; the nanoseconds.
 ///
 /// # Errors

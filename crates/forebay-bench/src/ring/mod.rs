@@ -1,7 +1,8 @@
-//! Rings between two threads, eight bytes a number: text 003's list and ring, those of Rust, C and C++, ours, and the limit.
+//! Rings between two threads, eight bytes a number: the list and ring of *Device Driver Queues*, those of Rust, C and C++, ours, and
+//! the limit.
 //!
-//! `ends` has the trait and ours, `text` and `rivals` the others in Rust, `lines` the limit, `runs` what is done with a
-//! ring. Those in C++ are programs of their own: `harness.hpp` does there what `runs` does here.
+//! `ends` has the trait and ours, `text` and `rivals` the others in Rust, `lines` the limit, `runs` the tasks. Those in C++ are
+//! separate programs: `harness.hpp` does there what `runs` does here.
 //!
 //! ```text
 //!   pass    one processor ── 0 1 2 3 … ──▶ the other          1 Ki and 64 Ki slots, one by one and in bursts of 32
@@ -37,7 +38,7 @@ const CAPACITIES: [usize; 2] = [1 << 10, 1 << 16];
 /// Two processors.
 type Cpus = (usize, usize);
 
-/// Does a task with so many numbers, trying again with pauses or without; the nanoseconds.
+/// Does a task with this number of numbers, retrying with pauses or without; returns the nanoseconds.
 type Work = Box<dyn FnMut(Task, bool, Cpus, u64) -> Result<f64>>;
 
 /// One of those compared.
@@ -70,7 +71,7 @@ impl Entrant {
     }
 
     fn limit() -> Entrant {
-        // Each side is tried in two ways, of which the better counts: others with pauses or without, this in small parts or in
+        // Each side is tried in two ways, and the better counts: others with pauses or without, this in small parts or in
         // large ones.
         let work = |task, small, cpus: Cpus, numbers| match task {
             Task::Pass { works: true, .. } => bail!("the limit does no work"),
@@ -126,13 +127,13 @@ fn recipes() -> [(&'static str, Recipe<'static>); 3] {
     ]
 }
 
-/// All of them, ours first, and those that are not to be had here, with the reason.
+/// All of them, ours first, and the unavailable ones with the reason.
 fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
     let mut here = vec![
         Entrant::new::<Forebay<false>>("forebay"),
         Entrant::new::<Forebay<true>>("forebay, latency: true"),
-        Entrant::new::<Listed>("a list and a spinlock (text 003)"),
-        Entrant::new::<Textbook>("a ring (text 003)"),
+        Entrant::new::<Listed>("a list and a spinlock (Device Driver Queues)"),
+        Entrant::new::<Textbook>("a ring (Device Driver Queues)"),
         Entrant::new::<Rigtorp>("rigtorp's SPSCQueue"),
         Entrant::new::<Rtrb>("rtrb"),
         Entrant::new::<Ringbuf>("ringbuf"),
@@ -316,7 +317,7 @@ mod tests {
                 }
                 for task in tasks {
                     for pauses in [false, true] {
-                        // Whoever carries them looks at their sum.
+                        // The carrying thread checks their sum.
                         let ns = work(task, pauses, cpus, 3200).unwrap();
                         assert!(ns > 0.0, "{name} {task:?}");
                     }

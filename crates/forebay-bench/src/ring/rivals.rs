@@ -1,4 +1,4 @@
-//! Rings and channels of the Rust world, behind our trait; and rigtorp's ring, which is published in C++.
+//! Rings and channels of Rust crates, with our trait; and rigtorp's ring, which is published in C++.
 
 use super::ends::{Pops, Pushes, Ring};
 use anyhow::Result;
@@ -169,7 +169,7 @@ impl Pops for kanal::Receiver<u64> {
 }
 
 /// rigtorp's `SPSCQueue`, as he describes it: positions below the number of slots, one slot more than the capacity, each
-/// end's copy of the other's position on a line of its own. It has no bursts.
+/// end's copy of the other's position on a separate line. It has no bursts.
 pub struct Rigtorp;
 
 /// The producer, and its copy of where the consumer is.

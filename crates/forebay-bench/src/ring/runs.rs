@@ -1,7 +1,7 @@
 //! What is done with a ring: numbers from one thread to another, one there and one back, and both in one thread.
 //!
-//! Whoever finds no room, or nothing, tries again, with a pause instruction before that (`PAUSES`) or without: some rings
-//! are faster so, some otherwise, and what is reported is the better.
+//! An end that finds no room, or nothing, retries, with a pause instruction before that (`PAUSES`) or without. Some rings are faster
+//! with pauses, some without; the better one is reported.
 
 use super::ends::{Pops, Pushes, Ring};
 use crate::method::two::run_pair;
@@ -19,7 +19,7 @@ pub const BURST: usize = 32;
 struct Burst([u64; BURST]);
 
 impl Burst {
-    /// So many numbers from `first` on.
+    /// This number of numbers from `first` on.
     #[inline(always)]
     fn from(first: u64) -> Burst {
         Burst(std::array::from_fn(|place| first + place as u64))
@@ -77,7 +77,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// As a program in C++ is told: what, the capacity, how many at once.
+    /// Arguments of a program in C++: the task, the capacity, the burst size.
     pub fn words(self) -> String {
         let (what, capacity, in_bursts) = match self {
             Task::Pass {
@@ -92,7 +92,7 @@ impl Task {
     }
 }
 
-/// Does `task` with so many numbers, a multiple of [`BURST`]; the nanoseconds.
+/// Does `task` with this number of numbers, a multiple of [`BURST`]; returns the nanoseconds.
 ///
 /// # Errors
 /// No memory for a ring; a thread may not run there.
@@ -182,8 +182,7 @@ fn push<const PAUSES: bool>(producer: &mut impl Pushes, number: u64) {
     }
 }
 
-// The loops are never inlined, so that each ring has some of its own to read, and each first moves its ends into local
-// variables: behind a pointer, as arguments of that size are, no compiler keeps them in registers.
+// Never inlined, and each loop first moves its ends into local variables: see docs/performance-notes.md.
 
 /// The number that is passed: the `count`th, or the generator's next.
 #[inline(always)]
@@ -274,7 +273,7 @@ fn answer<const PAUSES: bool>(away: impl Pops, back: impl Pushes, numbers: u64) 
     }
 }
 
-/// The sum tells that all went through; a compiler cannot see that it would without.
+/// The sum shows that all went through, and keeps the compiler from removing the loop.
 #[inline(never)]
 fn both(producer: impl Pushes, consumer: impl Pops, numbers: u64) -> u64 {
     let (mut producer, mut consumer) = (producer, consumer);

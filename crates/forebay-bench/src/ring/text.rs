@@ -1,10 +1,10 @@
-//! Text 003's queues, with the same loads and stores: its list behind a spinlock, and its ring.
+//! The queues of *Device Driver Queues*, with the same loads and stores: its list under a spinlock, and its ring.
 //!
-//! Its list has no bound; here it holds as many as it has nodes, which are used in turn, each on a line of its own as its
-//! buffers are.
+//! Its list has no bound; here it holds as many as it has nodes. The nodes are used in rotation, each on a separate line, as the
+//! text's buffers are.
 //!
 //! ```text
-//!   list:  first ─▶ │ number, next │ ─▶ │ number, next │ ◀─ last      whoever has the lock moves both
+//!   list:  first ─▶ │ number, next │ ─▶ │ number, next │ ◀─ last      the holder of the lock moves both
 //!   ring:  │ . . │ numbers │ . . │   head: the consumer's, tail: the producer's; one slot stays empty
 //! ```
 
@@ -22,10 +22,10 @@ use std::{
     },
 };
 
-/// The list behind a spinlock.
+/// The list under a spinlock.
 pub struct Listed;
 
-/// Who has set `locked` owns everything else, which is therefore loaded and stored `Relaxed`.
+/// The thread that has set `locked` owns everything else, which is therefore loaded and stored `Relaxed`.
 struct List {
     locked: AtomicBool,
     first: AtomicUsize,
@@ -125,7 +125,7 @@ impl Pops for ListConsumer {
 /// The ring, whose positions lie on one line as the text has them.
 pub struct Textbook;
 
-/// Either end of the ring: the text's does not tell them apart.
+/// Either end of the ring: in the source text both are the same.
 pub struct TextbookEnd(Arc<TextbookRing>);
 
 struct TextbookRing {

@@ -103,7 +103,9 @@ fn waiting(second: Duration, wait: impl FnOnce() + Send, end: impl FnOnce()) -> 
             thread::sleep(left);
         }
         end();
-        let used = waiting.join().map_err(|_| anyhow!("who waited panicked"))?;
+        let used = waiting
+            .join()
+            .map_err(|_| anyhow!("the waiting thread panicked"))?;
         Ok(Duration::try_from(used)?)
     })
 }

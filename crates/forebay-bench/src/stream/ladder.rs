@@ -1,4 +1,4 @@
-//! Text 001's versions, each faster than the one before it.
+//! The versions of *CS 144 Checkpoint 0 – Byte Stream*, each faster than the one before it.
 
 use super::{CAPACITY, Stream};
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
-//! Streams of bytes in one thread and in two: text 001's ladder, what else there is, and ours, with the machine's own
-//! limit for copying.
+//! Streams of bytes in one thread and in two: the versions of *CS 144 Checkpoint 0 – Byte Stream*, other crates, ours, and the
+//! machine's own limit for copying.
 //!
-//! `ladder` has the text's versions, `others` the crates and the system's pipe, both behind the trait below. `one` reads
-//! where bytes lie or copies them, `filling` only copies in, `course` is the text's own test, `two` has two threads, and
-//! `idle` threads that wait.
+//! `ladder` has the text's versions, `others` the crates and the kernel's pipe, both with the trait below. `one` reads bytes in
+//! place or copies them, `filling` only copies in, `course` is the text's own test, `two` has two threads, and `idle`
+//! waiting threads.
 
 mod course;
 mod filling;

@@ -111,7 +111,7 @@ fn side<'a, S: Stream, T: Target>(name: &str, bytes: u64, make: impl Fn() -> S +
     Side::timed(name, move || Ok(go::<S, T>(&make, bytes / WRITE as u64)))
 }
 
-/// Makes a stream, has it go round some times, and then takes the time of so many `writes`.
+/// Makes a stream, goes round in it some times, and then takes the time of this number of `writes`.
 #[inline(never)]
 fn go<S: Stream, T: Target>(make: impl Fn() -> S, writes: u64) -> (f64, u64) {
     let mut stream = make();

@@ -118,7 +118,7 @@ impl Stream for Rtrb {
     }
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
         let n = n.min(self.1.slots());
-        let chunk = self.1.read_chunk(n).expect("so many are there");
+        let chunk = self.1.read_chunk(n).expect("the bytes are there");
         let (front, back) = chunk.as_slices();
         in_two(front, back, n, show);
         chunk.commit_all();

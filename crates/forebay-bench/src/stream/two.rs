@@ -27,7 +27,7 @@ const READ: usize = 64 << 10;
 /// Bytes a write.
 const WRITES: [usize; 3] = [64, 1500, 64 << 10];
 
-/// Passes so many writes of so many bytes between two processors; the nanoseconds.
+/// Passes `writes` writes of `size` bytes between two processors; returns the nanoseconds.
 type Passes = fn((usize, usize), usize, u64) -> Result<f64>;
 
 const SIDES: [(&str, Passes); 4] = [

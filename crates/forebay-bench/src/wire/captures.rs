@@ -1,7 +1,7 @@
 //! Captures of the same load, side by side: processor time in the steady state, and what is missing in the file.
 //!
-//! A sample is a capture from its start to its end. What counts of its time is what it takes behind a warm-up: what starting costs,
-//! mostly the kernel clearing the ring, is the greater part of a capture of a few seconds, and about the same for all.
+//! A sample is a capture from its start to its end. Only the time after a warm-up counts: starting, mostly the
+//! kernel clearing the ring, takes most of a capture of a few seconds, and is about the same for all.
 
 use super::{
     folders::{Folders, file_system},
@@ -24,7 +24,7 @@ use std::{fs, path::Path, process::Stdio, thread, time::Duration};
 /// How long a process may take for anything.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Two processors: the sender's, and that of who captures.
+/// Two processors: the sender's, and the capturing program's.
 type Cpus = (usize, usize);
 
 /// What is sent in a sample, and where it is to go.
@@ -37,7 +37,7 @@ struct Load {
     rate: u64,
     warm_up: u64,
     frames: u64,
-    /// What whoever captures gets to catch up, longer than the kernel keeps a block that is not full.
+    /// Time that the capturing program gets to catch up: longer than the kernel keeps a block that is not full.
     pause: Duration,
 }
 

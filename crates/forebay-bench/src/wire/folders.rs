@@ -4,7 +4,7 @@
 //!   this program ── standard input ──▶ the keeper:  makes the folders ─▶ "ready" ─▶ waits
 //!        └─ ends, however that happens: standard input ends ─▶ the keeper removes them and ends
 //! ```
-//! The keeper is in a process group of its own, so that Ctrl-C reaches all others and not who cleans up behind them.
+//! The keeper is in a separate process group, so that Ctrl-C reaches all others, but not the process that cleans up.
 
 use super::roles::{Role, wait_for_end_of_input};
 use crate::method::{
@@ -45,7 +45,7 @@ impl Folders {
         let mut command = in_role("wire", &Role::Keep { folders })?;
         command.stdin(Stdio::piped());
         let (cpus, fate) = (processors()?, Fate::CleansUp);
-        let mut keeper = Running::start("who makes folders", command, None, &cpus, fate)?;
+        let mut keeper = Running::start("the keeper of folders", command, None, &cpus, fate)?;
         keeper.hear("ready", LIMIT)?;
         Ok(Folders {
             memory,
@@ -72,7 +72,7 @@ pub fn keep(folders: &[PathBuf]) -> Result<()> {
         wait_for_end_of_input();
     }
     for folder in made {
-        let _ = fs::remove_dir_all(folder); // nobody is there any more who could be told
+        let _ = fs::remove_dir_all(folder); // no process is left that could report it
     }
     all
 }

@@ -1,4 +1,4 @@
-//! A network of its own with a pair of interfaces, and no other: nothing real is ever captured from or sent to.
+//! A separate network namespace with one pair of interfaces: no real interface is ever captured from or sent to.
 //!
 //! ```text
 //!   this program ── standard input ──▶ the holder:  unshare ─▶ ip link … ─▶ "ready" ─▶ waits
@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-/// Who frames are for: nobody has this address, and all that comes in is seen.
+/// The frames' destination: no interface has this address, and all frames that arrive are captured.
 pub const STATION: &str = "10.9.0.2";
 
 /// How long making it may take.
@@ -47,7 +47,7 @@ impl Lab {
     /// Makes it.
     ///
     /// # Errors
-    /// Neither root nor a user namespace is to be had, or `ip` is not there.
+    /// Neither root nor a user namespace is available, or `ip` is missing.
     pub fn new() -> Result<Lab> {
         program("ip", "iproute2")?;
         let mut command = in_role("wire", &Role::Hold)?;

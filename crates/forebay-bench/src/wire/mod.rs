@@ -1,12 +1,12 @@
 //! Packets from an interface to a file: forebay, other tools and a bare reader on the same load; and our own path at its limit.
 //!
-//! `captures` sets them side by side, `limits` has the simulated card, which needs no rights. `lab` is the network they are in,
-//! `folders` where files go, `sides` who captures; `roles` lists the processes of ours: `send` sends, `walk` reads and drops, `session` is the whole capture.
+//! `captures` compares them, `limits` has the simulated card, which needs no rights. `lab` is their network, `folders` their files,
+//! `sides` the capturing programs. `roles` lists our processes: `send` sends, `walk` reads and drops, `session` is the whole capture.
 //!
 //! ```text
-//!   a network namespace of its own, which ends with this program, however that ends
+//!   a separate network namespace, which ends with this program
 //!
-//!   send, first processor ─▶ va ◀── veth ──▶ vb ─▶ the kernel's ring ─▶ who captures, second processor ─▶ file
+//!   send, first processor ─▶ va ◀── veth ──▶ vb ─▶ the kernel's ring ─▶ capture, second processor ─▶ file
 //!                                                  64 MiB each                 │
 //!      warm-up ─▶ pause ─▶ [ time on a processor ─▶ frames ─▶ pause ─▶ time on a processor ] ─▶ end ─▶ packets in the file
 //! ```

@@ -1,4 +1,4 @@
-//! What the processes of ours are: told as JSON on the command line of this program. They end with their standard input.
+//! The roles of our processes, given as JSON on the command line of this program. They end with their standard input.
 
 use super::{folders, lab, send, session, walk};
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ pub enum Role {
     Keep { folders: Vec<PathBuf> },
     /// Holds the network.
     Hold,
-    /// Sends so many frames at a rate a second.
+    /// Sends `frames` frames at a rate a second.
     Send {
         frames: u64,
         frame_bytes: usize,
@@ -24,7 +24,7 @@ pub enum Role {
     },
     /// Walks the kernel's ring, and drops all.
     Walk,
-    /// Captures from a port until it has so many, or is told to end; to a file, or only counts.
+    /// Captures from a port until it has `count` packets or its input ends; to a file, or only counts.
     Capture {
         port: String,
         file: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub fn play(told: &str) -> Result<()> {
     }
 }
 
-/// Comes back when the standard input ends: we are asked to end, or whoever started us is gone.
+/// Returns when the standard input ends: we are asked to end, or the process that started us has ended.
 pub fn wait_for_end_of_input() {
     let mut rest = Vec::new();
     // Where it cannot be read it has ended.

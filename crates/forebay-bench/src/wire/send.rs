@@ -32,12 +32,12 @@ pub struct Sent {
     pub latest: Duration,
 }
 
-/// Frames that are sent at once, of so many bytes without their check sequence.
+/// Frames that are sent at once, of this size without their check sequence.
 pub fn batch(frame_bytes: usize) -> usize {
     DATAGRAMS.min(SEND_BYTES / (frame_bytes - HEADERS))
 }
 
-/// Sends so many frames of so many bytes, whole batches, `rate` a second, and tells what became of that.
+/// Sends this number of frames of this size, whole batches, `rate` a second, and reports the result.
 ///
 /// # Errors
 /// No socket, or it does not take them.
@@ -71,7 +71,7 @@ fn cut_into(socket: &UdpSocket, payload: usize) -> io::Result<()> {
     let payload = payload as libc::c_int;
     let (value, len) = ((&raw const payload).cast(), mem::size_of_val(&payload));
     let socket = socket.as_raw_fd();
-    // SAFETY: so many bytes are there to read.
+    // SAFETY: the buffer has these bytes.
     let set =
         unsafe { libc::setsockopt(socket, libc::SOL_UDP, libc::UDP_SEGMENT, value, len as u32) };
     match set {

@@ -1,4 +1,4 @@
-//! `forebay capture` as `forebay_net` has it, in a process of its own.
+//! `forebay capture` as `forebay_net` has it, in a separate process.
 
 use super::{RING_BYTES, roles::wait_for_end_of_input};
 use crate::method::process::tell;
@@ -23,10 +23,10 @@ pub struct Captured {
     pub cpu_seconds: f64,
 }
 
-/// Captures from a port until it has `count` packets or its standard input ends, and tells what became of that.
+/// Captures from a port until it has `count` packets or its standard input ends, and reports the result.
 ///
 /// # Errors
-/// The port or the file cannot be had, or a packet is not accounted for.
+/// The port or the file is not available, or a packet is not accounted for.
 pub fn capture(port: &str, file: Option<PathBuf>, count: Option<u64>) -> Result<()> {
     let names = [port.parse()?];
     let clock = open::clock(&names)?;

@@ -1,4 +1,4 @@
-//! Who captures: how each is started, when it listens, how it is ended, and what it kept.
+//! The capturing programs: how each is started, when it listens, how it is ended, and what it kept.
 
 use super::{CAPTURED, RING_BYTES, roles::Role};
 use crate::method::process::{Running, in_role, program};

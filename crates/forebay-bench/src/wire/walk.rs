@@ -34,7 +34,7 @@ const LOOK_EVERY: Timespec = Timespec {
     tv_nsec: 20_000_000,
 };
 
-/// Walks until the standard input ends, and tells how many frames there were.
+/// Walks until the standard input ends, and reports the number of frames.
 ///
 /// # Errors
 /// No socket, or no ring.
@@ -81,7 +81,7 @@ pub fn walk() -> Result<()> {
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     let (value, len) = ((&raw const *value).cast(), mem::size_of::<T>());
     let socket = socket.as_raw_fd();
-    // SAFETY: so many bytes are there to read.
+    // SAFETY: the buffer has these bytes.
     let set = unsafe { libc::setsockopt(socket, libc::SOL_PACKET, option, value, len as u32) };
     match set {
         0 => Ok(()),
@@ -99,7 +99,7 @@ fn bind(socket: &OwnedFd) -> Result<()> {
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index as i32;
     let (start, len) = ((&raw const address).cast(), mem::size_of_val(&address));
-    // SAFETY: so many bytes are there to read.
+    // SAFETY: the buffer has these bytes.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), start, len as u32) };
     ensure!(
         bound == 0,
@@ -126,7 +126,7 @@ fn map(socket: &OwnedFd) -> Result<NonNull<u8>> {
 /// Walks a block of the ring, if the kernel has closed it, and gives it back; how many frames were in it.
 fn drain(ring: NonNull<u8>, which: usize) -> Option<u64> {
     assert!(which < BLOCKS);
-    // SAFETY: so many blocks are mapped.
+    // SAFETY: these blocks are mapped.
     let block = unsafe { ring.add(which * BLOCK) }.cast::<libc::tpacket_block_desc>();
     // SAFETY: a block begins with its description; its address is only taken.
     let status = unsafe { &raw mut (*block.as_ptr()).hdr.bh1.block_status };
