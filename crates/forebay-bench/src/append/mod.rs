@@ -149,19 +149,25 @@ fn textbook_ways<T: Entry>(
         });
         Ok(())
     };
-    way("the text's, entry hoisted, by value", |n, book| {
+    way("the source text's, entry hoisted, by value", |n, book| {
         let entry = black_box(T::new(7));
         let append = move |book: &mut Textbook<T>, _| book.append(entry).expect(FAILED);
         Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
     })?;
-    way("the text's, built in the loop, by value", |n, book| {
-        let append = |book: &mut Textbook<T>, i| book.append(T::new(i)).expect(FAILED);
-        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
-    })?;
-    way("the text's, built in the loop, inlined", |n, book| {
-        let append = |book: &mut Textbook<T>, i| book.append_inlined(T::new(i)).expect(FAILED);
-        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
-    })?;
+    way(
+        "the source text's, built in the loop, by value",
+        |n, book| {
+            let append = |book: &mut Textbook<T>, i| book.append(T::new(i)).expect(FAILED);
+            Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+        },
+    )?;
+    way(
+        "the source text's, built in the loop, inlined",
+        |n, book| {
+            let append = |book: &mut Textbook<T>, i| book.append_inlined(T::new(i)).expect(FAILED);
+            Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+        },
+    )?;
     Ok(ways)
 }
 

@@ -34,9 +34,9 @@ pub fn run(effort: Effort) -> Result<Table> {
     };
     let mut mirror = Mirror::new(BUFFER, &MapConfig::default())?;
     let mut sides = [
-        of_text("the text's, byte by byte", byte_by_byte),
-        of_text("the text's slow one: two copies", two_copies),
-        of_text("the text's fast one: one copy", one_copy),
+        of_text("the source text's, byte by byte", byte_by_byte),
+        of_text("the source text's slow one: two copies", two_copies),
+        of_text("the source text's fast one: one copy", one_copy),
         Side::new("forebay's mirror, one copy", move || {
             mirrored(&mut mirror, &[7; MESSAGE], writes);
             writes
@@ -57,7 +57,7 @@ pub fn run(effort: Effort) -> Result<Table> {
         ];
         table.row(&side.name, cells);
     }
-    table.note("the text's fast one writes to plain memory: it shows what a mirror would save, without one");
+    table.note("the source text's fast one writes to plain memory: it shows what a mirror would save, without one");
     Ok(table)
 }
 

@@ -68,13 +68,13 @@ fn compare(size: usize, effort: Effort) -> Result<Table> {
     // A sample takes some milliseconds, whatever the size.
     let messages = effort.scaled(20_000_000 / (16 + size as u64 / 16));
     let mut sides = [
-        side::<ByteByByte>("the text's, byte by byte, %", size, messages / 10),
-        side::<TwoCopies>("the text's, two copies, %", size, messages),
+        side::<ByteByByte>("the source text's, byte by byte, %", size, messages / 10),
+        side::<TwoCopies>("the source text's, two copies, %", size, messages),
         side::<Masked>("two copies, mask and branch", size, messages),
         side::<Deque>("VecDeque", size, messages),
         side::<Ringbuf>("ringbuf", size, messages),
         side::<Rtrb>("rtrb", size, messages),
-        side::<Mirrored>("the text's mirror", size, messages),
+        side::<Mirrored>("the source text's mirror", size, messages),
         side::<Copied<OurFifo>>("forebay, a Fifo, copied", size, messages),
         side::<Copied<OurRing>>("forebay, a ring, copied", size, messages),
         side::<Copied<OurStream>>("forebay, a stream, copied", size, messages),
@@ -107,7 +107,7 @@ fn compare(size: usize, effort: Effort) -> Result<Table> {
     table.note("the last two columns: how many times as fast; two copies: the text's, with mask and branch, VecDeque, ringbuf, rtrb");
     table.note("the length is known when it runs, not when it is compiled; the ring holds one message at a time. What is for one thread: \
                 the text's, the one with mask and branch, VecDeque, Fifo; the others could have their ends in two");
-    table.note("the text's mirror wraps where its head reaches the end, not where it has passed it, as the text has it");
+    table.note("the source text's mirror wraps where its head reaches the end, not where it has passed it, as the text has it");
     Ok(table)
 }
 

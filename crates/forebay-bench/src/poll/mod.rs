@@ -37,7 +37,7 @@ const POLLER: Step = Step::of::<Gathered>("forebay's poller, worker spins", Atte
 /// How the card is attended, and how the processing thread waits. The others are compared with the first.
 const WAYS: [Step; 6] = [
     Step::of::<Listed>(
-        "the text's: an interrupt a packet, list and spinlock",
+        "the source text's: an interrupt a packet, list and spinlock",
         Attendance::Interrupts,
     ),
     Step::of::<Gathered>(
@@ -80,7 +80,7 @@ fn at(percent: u64, effort: Effort, cpus: (usize, usize)) -> Result<Table> {
     let columns = [
         "lost %",
         "million/s",
-        "the text's = 1",
+        "the source text's = 1",
         "CPU %",
         "of the text's",
         "samples",

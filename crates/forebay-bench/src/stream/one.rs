@@ -1,7 +1,6 @@
-//! One thread, the text's sizes, a hot source: what is read is looked at where it lies, or copied.
+//! One thread, the source text's sizes, a hot source: bytes are read in place, or copied.
 //!
-//! Every stream is a local variable of the loop that is timed, as in the text's own test, so that whatever can live in
-//! registers does.
+//! Every stream is a local variable of the timed loop, as in the text's own test: see docs/performance-notes.md.
 
 use super::{Aligned, CAPACITY, READ, Stream, WRITE, compared, ladder, others};
 use crate::method::{Effort, samples::Side, table::Table};

@@ -372,7 +372,7 @@ impl Ring {
     /// the space reserved with `PACKET_RESERVE`. The header changes with the frame, so a frame that was put back is not tagged
     /// twice.
     #[cold]
-    #[inline(never)] // otherwise the whole header is on the stack for every untagged frame
+    #[inline(never)] // see docs/performance-notes.md
     fn restore_tag(&mut self, at: usize) {
         let Some(mut header) = self.header(at) else {
             return;

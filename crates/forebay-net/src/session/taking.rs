@@ -57,7 +57,7 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
         },
         _ => Took::default(),
     };
-    // Separate from `took`: a reference to `took` would keep its counts out of registers.
+    // Separate from `took`: see docs/performance-notes.md.
     let mut odd = Odd::default();
     let stop = loop {
         if took.packets >= most {

@@ -10,7 +10,7 @@
 //!
 //! Elements of 8 bytes or more whose size divides a line are moved line by line, in bursts of up to 1 KiB. If the compiler can
 //! move a line with one instruction (`-C target-cpu=native` on a processor with AVX-512), all other copies up to a page are
-//! moved that way too. That is at least as fast as `memcpy`, and without a call a loop keeps its values in registers.
+//! moved that way too. That is at least as fast as `memcpy`.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;

@@ -45,7 +45,7 @@ pub struct Fifo {
     head: usize,
     /// Bytes of content, 0 to the capacity.
     len: usize,
-    /// Boxed; see the performance notes on `Fifo`.
+    /// Boxed: see docs/performance-notes.md.
     _mirror: Box<Mirror>,
 }
 
@@ -72,7 +72,7 @@ impl Fifo {
     }
 
     /// Puts all of `bytes` in, or nothing if they do not fit; returns whether they did.
-    #[inline(always)] // otherwise its numbers go through memory
+    #[inline(always)] // see docs/performance-notes.md
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.vacant();
         if fits {
@@ -86,7 +86,7 @@ impl Fifo {
     }
 
     /// Fills `target` from the front of the content, or takes nothing if there is less; returns whether there was enough.
-    #[inline(always)] // as above
+    #[inline(always)]
     pub fn get(&mut self, target: &mut [u8]) -> bool {
         let has_all = target.len() <= self.len;
         if has_all {

@@ -115,7 +115,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Where a packet's data is: the fields of [`Packet`] of these names, packed in pairs so that they are returned in registers.
+/// Where a packet's data is: the fields of [`Packet`] of these names, packed in pairs.
 #[derive(Clone, Copy)]
 struct Extent {
     /// `data`, and `tail` in the upper half.
@@ -209,7 +209,7 @@ impl Packet {
     ///
     /// # Safety
     /// The caller owns the descriptor's slots, in `pool`, and hands them over to the packet.
-    #[inline(always)] // otherwise it goes through memory, twice
+    #[inline(always)] // see docs/performance-notes.md
     pub(super) unsafe fn adopted(pool: PoolRef, desc: Desc) -> Packet {
         let slot = desc.slot();
         let start = pool.start(slot);
@@ -648,7 +648,7 @@ pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
     local_cache::give(pool, slot);
 }
 
-/// Releases a packet's slots. Takes numbers, not the packet, so that a packet in a loop can live in registers.
+/// Releases a packet's slots. Takes numbers, not the packet: see docs/performance-notes.md.
 #[inline(never)]
 fn let_go(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
     match next {

@@ -48,7 +48,7 @@ pub struct PacketDesc(Desc);
 
 impl PacketDesc {
     /// The packet that it describes.
-    #[inline(always)] // otherwise the packet goes through memory
+    #[inline(always)] // see docs/performance-notes.md
     pub fn into_packet(self) -> Packet {
         let desc = self.0;
         mem::forget(self);

@@ -11,9 +11,7 @@
 //!            arrived ──▶ │ block │ ──▶ │ block │ ◀── all that came home, in one swap, whenever there is none left
 //! ```
 //!
-//! The top of the stack is a separate field, `last`. A slot that is taken and put back at once therefore does not change the
-//! stack's height. Otherwise each step would wait for the store of the height by the step before, which is most of the
-//! cost of taking and returning.
+//! The top of the stack is a separate field, `last`: see docs/performance-notes.md.
 #![allow(unsafe_code)]
 
 use super::{
@@ -208,7 +206,7 @@ impl Pool {
     }
 
     /// An empty packet with the pool's headroom; `None` if no slot is free, which is counted.
-    #[inline(always)] // otherwise the packet goes through memory
+    #[inline(always)] // see docs/performance-notes.md
     pub fn take(&mut self) -> Option<Packet> {
         let slot = match mem::replace(&mut self.last, NONE) {
             NONE => self.pop()?,
@@ -401,7 +399,7 @@ impl Pool {
     ///
     /// # Errors
     /// The packet is of another pool; it is returned.
-    #[inline(always)] // otherwise the packet goes through memory
+    #[inline(always)] // see docs/performance-notes.md
     pub fn put_back(&mut self, mut packet: Packet) -> std::result::Result<(), WrongPool<Packet>> {
         if !packet.pool.is(&self.shared) {
             return Err(WrongPool(packet));

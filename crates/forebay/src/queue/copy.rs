@@ -2,8 +2,7 @@
 
 const WORD: usize = 8;
 
-/// Copies all of `from` into `to`, which has the same length. Up to two words are copied here, through registers: a call of
-/// the C library's function takes as long as all the rest of sending a word.
+/// Copies all of `from` into `to`, which has the same length. Up to two words are copied without a call.
 ///
 /// # Panics
 /// If the lengths differ.

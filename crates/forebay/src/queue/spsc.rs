@@ -442,7 +442,7 @@ impl Receiver {
     ///
     /// # Errors
     /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
-    #[inline(always)] // returning the message through memory would take half as long again
+    #[inline(always)] // see docs/performance-notes.md
     pub fn take(&mut self) -> Result<Message<'_>, RecvError> {
         let len = self.next_len(Deadline::never)?;
         Ok(self.message(len))
@@ -452,7 +452,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of `take`, and [`Empty`](RecvError::Empty).
-    #[inline(always)] // as above
+    #[inline(always)]
     pub fn try_take(&mut self) -> Result<Message<'_>, RecvError> {
         let len = self.next_len(Deadline::now)?;
         Ok(self.message(len))
@@ -462,7 +462,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline(always)] // as above
+    #[inline(always)]
     pub fn take_timeout(&mut self, timeout: Duration) -> Result<Message<'_>, RecvError> {
         let len = self.next_len(|| Deadline::after(timeout))?;
         Ok(self.message(len))
@@ -472,7 +472,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline(always)] // as above
+    #[inline(always)]
     pub fn take_deadline(&mut self, deadline: Instant) -> Result<Message<'_>, RecvError> {
         let len = self.next_len(|| Deadline::at(deadline))?;
         Ok(self.message(len))

@@ -55,7 +55,7 @@ impl Core {
 
     /// Reserves a frame for one message, waiting within `deadline`.
     ///
-    /// Separate from [`reserve_within`](Core::reserve_within), so that the frame stays in registers if there is room.
+    /// Separate from [`reserve_within`](Core::reserve_within): see docs/performance-notes.md.
     #[inline]
     pub(super) fn reserve_one(
         &self,

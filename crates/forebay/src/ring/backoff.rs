@@ -1,7 +1,7 @@
 //! Decides how long to pause before loading the other side's position.
 //!
 //! A load ("look") transfers a cache line between two cores, so after a look that found little it is worth waiting for more.
-//! Each end holds its [`Pauses`], two numbers that stay in registers while the end is used in a loop. What the end has learned is
+//! Each end holds its [`Pauses`], two numbers. What the end has learned is
 //! kept in a separate [`Backoff`], which is called only after looks that are worth learning from.
 //!
 //! ```text
@@ -25,7 +25,7 @@ pub(super) struct Pauses {
 impl Pauses {
     #[inline(always)]
     pub(super) fn pause(self) {
-        /// Takes a number instead of a reference, so that an end in a loop can stay in registers.
+        /// Takes a number instead of a reference: see docs/performance-notes.md.
         #[cold]
         #[inline(never)]
         fn spin(pauses: u32) {

@@ -94,7 +94,7 @@ impl LineFlush {
 
     /// Performs the step that is due after `come` elements. All elements before `stand` were read.
     ///
-    /// It cannot panic: an end used in a loop that may unwind cannot stay in registers.
+    /// It cannot panic: see docs/performance-notes.md.
     #[cold]
     #[inline(never)]
     pub(super) fn reached(&mut self, come: usize, stand: Stand) {

@@ -293,7 +293,7 @@ impl<T> Place<T> {
     }
 }
 
-/// The address of an end as numbers: a value, so that an end in a loop can stay in registers.
+/// The address of an end as numbers: a value, see docs/performance-notes.md.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stand {
     at: usize,

@@ -225,8 +225,7 @@ struct Shared<T, W> {
     head: CachePadded<Side<W>>,
     /// Written by an end that ends the ring, read by the other: edge END.
     state: CachePadded<State>,
-    /// What the producer has learned from its looks; used by the producer only. It is kept here so that an end is small enough
-    /// to stay in registers.
+    /// What the producer has learned from its looks; used by the producer only. It is kept here so that an end is small.
     producers: CachePadded<UnsafeCell<Backoff>>,
     /// What the consumer has learned; used by the consumer only.
     consumers: CachePadded<UnsafeCell<Learned>>,
@@ -257,8 +256,7 @@ impl Learned {
 
 /// The last step of an end whose bit is `gone` and whose place is at `offset`.
 ///
-/// A separate function that takes values: an end whose address is never passed to a function can stay in registers, even in
-/// a loop.
+/// A separate function that takes values: see docs/performance-notes.md.
 #[inline(never)]
 fn leave<T, W: Wait>(shared: Arc<Shared<T, W>>, gone: u32, offset: usize) {
     let side = match gone {
