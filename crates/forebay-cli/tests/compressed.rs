@@ -1,4 +1,4 @@
-//! Finished files that are compressed while the capture goes on: nothing is lost by it, whatever comes between.
+//! Finished files that are compressed while the capture goes on: nothing is lost, also when that is interrupted.
 
 use serde_json::Value;
 use std::{
@@ -67,17 +67,17 @@ fn every_finished_file_becomes_a_small_one_that_holds_the_same() {
                 .map(|about| about.len())
                 .sum()
         };
-        let told = &json["compressed"];
-        assert_eq!(count(&told["files"]), 20);
-        assert_eq!(count(&told["bytes_before"]), lens(&plain, &whole));
-        assert_eq!(count(&told["bytes"]), lens(&small, &packed));
+        let message = &json["compressed"];
+        assert_eq!(count(&message["files"]), 20);
+        assert_eq!(count(&message["bytes_before"]), lens(&plain, &whole));
+        assert_eq!(count(&message["bytes"]), lens(&small, &packed));
         assert_eq!(
-            (&told["left"], &told["failed"]),
+            (&message["left"], &message["failed"]),
             (&Value::from(0), &Value::from(0))
         );
         assert_eq!(json["files"][15], small.path(packed.last().unwrap()));
         assert!(text(&output.stderr).contains("20 files, 20 compressed to"));
-        // What is there by now is told by others, too.
+        // Other tools report what is there by now, too.
         let output = subcommand("info", &[&small.path(&packed[3])])
             .output()
             .unwrap();
@@ -114,7 +114,7 @@ fn a_ring_holds_the_newest_files_whatever_their_state() {
 }
 
 #[test]
-fn a_file_that_cannot_be_compressed_stays_and_is_told() {
+fn a_file_that_cannot_be_compressed_stays_and_is_reported() {
     let folder = Folder::new();
     fs::create_dir(folder.path("a.pcapng2.zst.part")).unwrap();
     let output = capture(
@@ -122,10 +122,10 @@ fn a_file_that_cannot_be_compressed_stays_and_is_told() {
         "a.pcapng",
         &["-C", "20kB", "-c", "1000", "--compress", "zstd"],
     );
-    let (said, json) = (text(&output.stderr), summary(&output.stdout));
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("a.pcapng2: compressing it: "), "{said}");
-    assert!(said.contains("not compressed, and whole: 1 file"), "{said}");
+    let (log, json) = (text(&output.stderr), summary(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(log.contains("a.pcapng2: compressing it: "), "{log}");
+    assert!(log.contains("not compressed, and whole: 1 file"), "{log}");
     assert_eq!(
         (&json["compressed"]["failed"], &json["written"]),
         (&Value::from(1), &Value::from(1000))
@@ -163,7 +163,7 @@ fn more_files_than_can_wait_stay_as_they_are() {
 }
 
 #[test]
-fn whoever_will_not_wait_for_it_keeps_plain_files() {
+fn a_capture_that_does_not_wait_for_compression_keeps_plain_files() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
     let mut args = vec!["-i", VIRTUAL, "-w", &name, "--json", "-b", "filesize:1000"];
@@ -174,18 +174,18 @@ fn whoever_will_not_wait_for_it_keeps_plain_files() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("compressing finished files") {
         line.clear();
         assert!(
-            said.read_line(&mut line).unwrap() > 0,
+            log.read_line(&mut line).unwrap() > 0,
             "it said nothing of it"
         );
     }
     interrupt(&child, "-INT");
     let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    log.read_to_string(&mut rest).unwrap();
     let output = child.wait_with_output().unwrap();
     let json = fine(&output);
     let left = names(&folder);

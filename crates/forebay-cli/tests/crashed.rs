@@ -1,8 +1,8 @@
 //! Captures that are killed with `kill -9`, and captures whose disk is full, each at random moments: what was reported is
-//! there, what is there is whole, and what is missing is told.
+//! there, what is there is whole, and what is missing is reported.
 //!
-//! `FOREBAY_MOMENTS` says how many moments of each kind to try; a few, if nobody says. For the full disk this program runs
-//! itself again, as the child that has a small disk of its own.
+//! `FOREBAY_MOMENTS` says how many moments of each kind to try; a few by default. For the full disk this program runs
+//! itself again, as the child that has a small disk.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -61,7 +61,7 @@ fn by_tshark(path: &str) -> u64 {
     text(&output.stdout).lines().count() as u64
 }
 
-/// What a reader finds that is not ours; only the unpacking is.
+/// The packets that an independent reader finds; only the decompression is ours.
 fn found_in(path: &str) -> Found {
     if !path.ends_with(".zst") {
         return read(File::open(path).unwrap());
@@ -99,7 +99,7 @@ fn in_order(paths: &[String]) -> u64 {
 
 /// What a capture said last before it was killed, of what was read by then and what was not; the line that it was
 /// saying just then is none.
-fn last_said(before: &str, stdout: impl BufRead) -> Option<Value> {
+fn last_summary(before: &str, stdout: impl BufRead) -> Option<Value> {
     let lines = [before.to_owned()].into_iter();
     let lines = lines.chain(stdout.lines().map_while(Result::ok));
     lines
@@ -108,7 +108,7 @@ fn last_said(before: &str, stdout: impl BufRead) -> Option<Value> {
 }
 
 #[test]
-fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
+fn kill_9_loses_nothing_that_was_reported_written_and_at_most_the_buffers() {
     let mut dice = Dice(0xC0FF_EE11);
     let (mut torn, mut silent, mut most_files, mut lost) = (0, 0, 0, 0);
     for moment in 0..moments(8) * POLICIES.len() as u64 {
@@ -144,23 +144,22 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
         let line = at_some_moment(&mut stdout, &mut dice);
         drop(child);
-        let Some(said) = last_said(&line, stdout) else {
+        let Some(log) = last_summary(&line, stdout) else {
             silent += 1; // it was not under way yet
             continue;
         };
-        let [taken, written, durable] =
-            ["taken", "written", "durable"].map(|key| count(&said[key]));
+        let [taken, written, durable] = ["taken", "written", "durable"].map(|key| count(&log[key]));
         let paths = without_doubles(files(folder.path("").as_ref(), "a"), &mut dice);
         most_files = most_files.max(paths.len());
         let packets = in_order(&paths);
-        let what = format!("{policy}, {args:?}: {said}, {packets} in {paths:?}");
+        let what = format!("{policy}, {args:?}: {log}, {packets} in {paths:?}");
         assert!(durable <= written && written <= packets, "{what}");
         // A packet of 60 bytes takes 92, and one may run over the end of a buffer.
         let most_lost = BUFFERS * (buffer_bytes / 92 + 1);
         assert!(taken <= packets + most_lost, "{what}");
         lost += taken.saturating_sub(packets);
         if is_series {
-            assert_eq!(count(&said["file"]).min(1), 1, "{what}");
+            assert_eq!(count(&log["file"]).min(1), 1, "{what}");
         }
         let (last, complete) = paths.split_last().unwrap();
         assert!(
@@ -182,7 +181,7 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         }
     }
     println!(
-        "{torn} of the files were torn, {silent} captures said nothing; up to {most_files} files; \
+        "{torn} of the files were torn, {silent} captures log nothing; up to {most_files} files; \
          {lost} packets were taken, reported as such, and not written"
     );
 }
@@ -194,7 +193,7 @@ fn at_some_moment(stdout: &mut impl BufRead, dice: &mut Dice) -> String {
     for _ in 0..dice.below(80) {
         line.clear();
         stdout.read_line(&mut line).unwrap();
-        assert!(begun.elapsed() < LIMIT, "it stands still");
+        assert!(begun.elapsed() < LIMIT, "it does not move");
     }
     for _ in 0..dice.below(300_000) {
         std::hint::spin_loop();
@@ -242,14 +241,14 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
             let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
             let line = at_some_moment(&mut stdout, &mut dice);
             drop(child);
-            let Some(said) = last_said(&line, stdout) else {
+            let Some(log) = last_summary(&line, stdout) else {
                 silent += 1;
                 continue;
             };
             let [taken, written, durable] =
-                ["taken", "written", "durable"].map(|key| count(&said[key]));
+                ["taken", "written", "durable"].map(|key| count(&log[key]));
             let packets = in_order(std::slice::from_ref(&path));
-            let what = format!("{policy}, {args:?}: {said}, {packets}");
+            let what = format!("{policy}, {args:?}: {log}, {packets}");
             assert!(durable <= written && written <= packets, "{what}");
             let most_lost = BUFFERS * (buffer_bytes / 92 + 1);
             assert!(taken <= packets + most_lost, "{what}");
@@ -267,12 +266,12 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
         }
         println!(
             "{moments} kills: {all} packets found, all that were reported written among them; {torn} files were torn, \
-             {silent} captures said nothing; {lost} packets were taken, reported as such, and not written"
+             {silent} captures log nothing; {lost} packets were taken, reported as such, and not written"
         );
     });
 }
 
-/// Has a file repaired that holds so many whole packets; whether anything was cut off.
+/// Repairs a file with this many whole packets. Returns whether anything was cut off.
 fn repaired(path: &str, packets: u64) -> bool {
     let before = len(path);
     if before == 0 {
@@ -281,27 +280,27 @@ fn repaired(path: &str, packets: u64) -> bool {
     }
     let output = subcommand("repair", &["--json", path]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = summary(&output.stdout);
-    assert_eq!(count(&said["packets"]), packets, "{said}");
-    let (whole, rest) = (count(&said["whole_bytes"]), &said["rest"]);
-    assert_eq!((count(&said["bytes"]), whole), (before, len(path)));
+    let log = summary(&output.stdout);
+    assert_eq!(count(&log["packets"]), packets, "{log}");
+    let (whole, rest) = (count(&log["whole_bytes"]), &log["rest"]);
+    assert_eq!((count(&log["bytes"]), whole), (before, len(path)));
     let cut = rest.as_str().map_or(0, len);
-    assert_eq!(whole + cut, before, "what was cut off is beside it");
+    assert_eq!(whole + cut, before, "what was cut off is in the other file");
     cut > 0
 }
 
 /// What a full disk left.
 fn check_full(output: &Output, mount: &Path, flags: &[&str], dice: &mut Dice) {
-    let (said, json) = (text(&output.stderr), summary(&output.stdout));
-    let what = format!("{flags:?}: {json}\n{said}");
+    let (log, json) = (text(&output.stderr), summary(&output.stdout));
+    let what = format!("{flags:?}: {json}\n{log}");
     assert_eq!(output.status.code(), Some(1), "{what}");
-    assert!(said.contains("no space left on device"), "{what}");
-    assert!(said.contains(mount.join("a").to_str().unwrap()), "{what}");
+    assert!(log.contains("no space left on device"), "{what}");
+    assert!(log.contains(mount.join("a").to_str().unwrap()), "{what}");
     assert_eq!(json["law_holds"], true, "{what}");
     let [written, bytes] = ["written", "bytes"].map(|key| count(&json[key]));
     assert!(count(&json["dropped"]["disk"]) > 0, "{what}");
     assert!(
-        said.contains(&format!("received = {written} written")),
+        log.contains(&format!("received = {written} written")),
         "{what}"
     );
     let mut paths = files(mount, "a");
@@ -333,7 +332,7 @@ fn check_full(output: &Output, mount: &Path, flags: &[&str], dice: &mut Dice) {
 }
 
 #[test]
-#[ignore = "it is what another test runs as a child, with a small disk of its own"]
+#[ignore = "another test runs this as a child with a small disk"]
 fn filler() {
     let Some(mount) = env::var_os(FOLDER) else {
         return;

@@ -63,16 +63,13 @@ fn evil_capture() -> Vec<u8> {
 #[track_caller]
 fn is_plain(ran: &Output, shows: bool) {
     for bytes in [&ran.stdout, &ran.stderr] {
-        let said = String::from_utf8_lossy(bytes);
+        let log = String::from_utf8_lossy(bytes);
         let is_evil = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
-        assert!(!said.contains(is_evil), "{said:?}");
+        assert!(!log.contains(is_evil), "{log:?}");
     }
     let both = [&ran.stdout[..], &ran.stderr].concat();
     let both = String::from_utf8_lossy(&both);
-    assert!(
-        !shows || both.contains("[31m"),
-        "it was to be shown: {both}"
-    );
+    assert!(!shows || both.contains("[31m"), "it must be shown: {both}");
 }
 
 fn ran(args: &[&str]) -> Output {

@@ -1,4 +1,4 @@
-//! `forebay get` as its users run it, beside servers that the test starts on loopback: good ones, slow ones, liars.
+//! `forebay get` as users run it, with servers that the test starts on loopback: correct, slow and lying ones.
 
 use fetch::{fails, get, http, is_fine, with_length};
 use server::{Client, serve, serve_bytes, serve_on};
@@ -28,7 +28,7 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn bodies_come_whole_however_their_end_is_told() {
+fn bodies_are_whole_with_every_kind_of_framing() {
     // More than the stream holds at once.
     let body = noise(5_000_000);
     let close = [b"HTTP/1.0 200 OK\r\n\r\n", body.as_slice()].concat();
@@ -40,7 +40,7 @@ fn bodies_come_whole_however_their_end_is_told() {
 }
 
 #[test]
-fn bodies_come_whole_byte_by_byte() {
+fn bodies_that_arrive_byte_by_byte_are_whole() {
     let body = noise(300);
     for answer in [with_length(&body), chunked(&body, 7)] {
         let server = serve(move |client| answer.iter().for_each(|&byte| client.send([byte])));
@@ -75,7 +75,7 @@ fn an_answer_without_content_is_empty_and_makes_no_file() {
     is_fine(&get(&[&http(server, "/")]), b"");
     let ran = get(&["-o", &path, &http(server, "/")]);
     fails(&ran, 1, "no content (status 204): no file was written");
-    for (status, says) in [
+    for (status, expected) in [
         (
             "205 Reset Content",
             "the server sends no content (status 205)",
@@ -83,8 +83,8 @@ fn an_answer_without_content_is_empty_and_makes_no_file() {
         ("304 Not Modified", "nothing has changed (status 304)"),
     ] {
         let server = serve_status(status);
-        fails(&get(&[&http(server, "/")]), 1, says);
-        fails(&get(&["-o", &path, &http(server, "/")]), 1, says);
+        fails(&get(&[&http(server, "/")]), 1, expected);
+        fails(&get(&["-o", &path, &http(server, "/")]), 1, expected);
         let raw = get(&["--raw", &http(server, "/")]);
         assert_eq!(raw.status.code(), Some(0));
         assert!(support::text(&raw.stdout).contains(status));
@@ -93,7 +93,7 @@ fn an_answer_without_content_is_empty_and_makes_no_file() {
 }
 
 #[test]
-fn only_text_reaches_a_terminal_unless_it_was_asked_for() {
+fn only_text_is_written_to_a_terminal_except_on_request() {
     if !support::has("script") {
         return;
     }
@@ -105,23 +105,20 @@ fn only_text_reaches_a_terminal_unless_it_was_asked_for() {
             .stdin(std::process::Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), said)
+        let log = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), log)
     };
     let text = "Gr\u{fc}\u{df}e\tand\nlines\n";
-    let (code, said) = shown("", text.as_bytes());
-    assert_eq!((code, said.replace('\r', "").as_str()), (Some(0), text));
+    let (code, log) = shown("", text.as_bytes());
+    assert_eq!((code, log.replace('\r', "").as_str()), (Some(0), text));
     for binary in [&b"a\0b"[..], b"\x1b]0;title\x07", b"\x7fELF"] {
-        let (code, said) = shown("", binary);
-        assert_eq!(code, Some(1), "{said:?}");
-        assert!(said.contains("it is not text, and standard output is a terminal"));
-        assert!(
-            said.contains("0 bytes") && !said.contains('\x1b'),
-            "{said:?}"
-        );
+        let (code, log) = shown("", binary);
+        assert_eq!(code, Some(1), "{log:?}");
+        assert!(log.contains("it is not text, and standard output is a terminal"));
+        assert!(log.contains("0 bytes") && !log.contains('\x1b'), "{log:?}");
     }
-    let (code, said) = shown("-o -", b"a\x1b[0mb");
-    assert_eq!((code, said.as_str()), (Some(0), "a\x1b[0mb"));
+    let (code, log) = shown("-o -", b"a\x1b[0mb");
+    assert_eq!((code, log.as_str()), (Some(0), "a\x1b[0mb"));
 }
 
 #[test]
@@ -132,7 +129,7 @@ fn interim_answers_are_passed_over() {
 }
 
 #[test]
-fn the_request_says_what_is_wanted_and_no_more() {
+fn the_request_has_the_needed_fields_and_no_more() {
     let server = serve(|client| {
         let request = client.request.clone();
         client.send(with_length(request.as_bytes()));
@@ -201,9 +198,9 @@ fn an_answer_that_ends_early_is_an_error_that_counts() {
         ),
         ("", "without a response", ""),
     ];
-    for (answer, says, came) in cases {
+    for (answer, expected, came) in cases {
         let ran = get(&[&http(serve_bytes(answer), "/")]);
-        fails(&ran, 1, says);
+        fails(&ran, 1, expected);
         assert_eq!(text(&ran.stdout), came);
         assert!(text(&ran.stderr).contains(&format!("{} bytes", came.len())));
     }
@@ -267,9 +264,9 @@ fn answers_that_make_no_sense_are_refused() {
             "switches protocols",
         ),
     ];
-    for (answer, says) in cases {
+    for (answer, expected) in cases {
         let ran = get(&[&http(serve_bytes(answer), "/")]);
-        fails(&ran, 1, says);
+        fails(&ran, 1, expected);
         assert_eq!(text(&ran.stdout), "");
     }
 }
@@ -278,7 +275,7 @@ fn answers_that_make_no_sense_are_refused() {
 fn a_head_without_end_is_not_read_without_end() {
     let server = serve(|client| {
         client.send("HTTP/1.1 200 OK\r\n");
-        // Until the client has had enough.
+        // Until the client leaves.
         while client.try_send("A: b\r\n") {}
     });
     fails(
@@ -289,7 +286,7 @@ fn a_head_without_end_is_not_read_without_end() {
 }
 
 #[test]
-fn redirects_are_followed_and_told() {
+fn redirects_are_followed_and_reported() {
     let server = serve(|client| {
         let location = match client.path() {
             "/a/b" => "c",
@@ -303,8 +300,12 @@ fn redirects_are_followed_and_told() {
     });
     let ran = get(&[&http(server, "/a/b")]);
     is_fine(&ran, b"here");
-    let told = format!("forebay: 302 Found, on to http://{server}/d?e\n");
-    assert!(text(&ran.stderr).contains(&told), "{}", text(&ran.stderr));
+    let message = format!("forebay: 302 Found, on to http://{server}/d?e\n");
+    assert!(
+        text(&ran.stderr).contains(&message),
+        "{}",
+        text(&ran.stderr)
+    );
     let ran = get(&["-q", "--max-redirects", "2", &http(server, "/a/b")]);
     fails(&ran, 1, "after 2 redirects");
 }
@@ -322,14 +323,14 @@ fn redirects_that_lead_nowhere_are_refused() {
             "HTTP/1.1 301 Moved\r\n{location}Content-Length: 0\r\n\r\n"
         ));
     });
-    for (path, says) in [
+    for (path, expected) in [
         ("/c", "in a loop"),
         ("/f", "unsupported scheme 'file'"),
         ("/u", "a user name or password"),
         ("/0", "without exactly one Location"),
     ] {
         let ran = get(&[&http(server, path)]);
-        fails(&ran, 1, says);
+        fails(&ran, 1, expected);
         assert!(!text(&ran.stderr).contains("secret"));
     }
     let endless = serve(|client| {
@@ -341,7 +342,7 @@ fn redirects_that_lead_nowhere_are_refused() {
 
 #[test]
 fn requests_that_make_no_sense_are_refused_before_anything_is_sent() {
-    for (args, says) in [
+    for (args, expected) in [
         (vec!["host/path"], "such as http://host/path"),
         (vec!["ftp://host/"], "unsupported scheme 'ftp'"),
         (vec!["http://me:secret@host/"], "user name or password"),
@@ -356,24 +357,24 @@ fn requests_that_make_no_sense_are_refused_before_anything_is_sent() {
         (vec![], "required"),
     ] {
         let ran = get(&args);
-        fails(&ran, 2, says);
+        fails(&ran, 2, expected);
         assert!(!text(&ran.stderr).contains("secret"));
     }
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_once() {
+fn an_unreachable_server_is_reported_once() {
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
     let ran = get(&[&http(address, "/")]);
-    let says = format!(
+    let expected = format!(
         "forebay: error: http://{address}/: connecting to {address}: connection refused (os error 111)\n"
     );
     assert_eq!(
         (ran.status.code(), text(&ran.stderr)),
-        (Some(1), says.as_str())
+        (Some(1), expected.as_str())
     );
 }
 

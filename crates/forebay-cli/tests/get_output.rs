@@ -73,7 +73,7 @@ fn a_file_appears_when_it_is_complete_and_nothing_else_is_left() {
 }
 
 #[test]
-fn nobody_can_prepare_the_file_that_grows() {
+fn another_user_cannot_prepare_the_growing_file() {
     let folder = Folder::new();
     let (path, victim) = (folder.path("file"), folder.path("victim"));
     fs::write(&victim, "precious").unwrap();
@@ -97,7 +97,7 @@ fn two_fetches_of_one_name_do_not_mix() {
     let path = folder.path("file");
     let (go, gone) = std::sync::mpsc::channel::<()>();
     let gone = std::sync::Mutex::new(gone);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, message) = std::sync::mpsc::channel();
     let slow = serve(move |client| {
         client.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
         tell.send(()).unwrap();
@@ -108,7 +108,7 @@ fn two_fetches_of_one_name_do_not_mix() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    told.recv().unwrap();
+    message.recv().unwrap();
     let quick = serve_bytes(with_length(b"another body"));
     is_fine(&get(&["-o", &path, &http(quick, "/")]), b"");
     assert_eq!(fs::read(&path).unwrap(), b"another body");
@@ -119,7 +119,7 @@ fn two_fetches_of_one_name_do_not_mix() {
 }
 
 #[test]
-fn a_kill_leaves_nothing_behind() {
+fn a_kill_leaves_no_files() {
     let folder = Folder::new();
     let path = folder.path("file");
     let server = serve(|client| {
@@ -216,18 +216,18 @@ fn what_another_user_put_into_a_shared_folder_is_not_written_to() {
 #[test]
 fn a_full_disk_is_an_error_that_counts() {
     let server = serve_bytes(with_length(&noise(3_000_000)));
-    let says = "no space left on device (os error 28). 0 bytes of 3000000 were written";
-    fails(&get(&["-o", "/dev/full", &http(server, "/")]), 1, says);
+    let expected = "no space left on device (os error 28). 0 bytes of 3000000 were written";
+    fails(&get(&["-o", "/dev/full", &http(server, "/")]), 1, expected);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let ran = command(&[&http(server, "/")])
         .stdout(full)
         .output()
         .unwrap();
-    fails(&ran, 1, says);
+    fails(&ran, 1, expected);
 }
 
 #[test]
-fn a_reader_that_goes_away_has_read_what_it_wanted() {
+fn a_reader_that_leaves_early_is_not_an_error() {
     let server = serve_bytes(with_length(&noise(20_000_000)));
     let mut child = command(&[&http(server, "/")])
         .stdout(Stdio::piped())
@@ -267,7 +267,7 @@ fn a_signal_ends_it_and_the_bytes_are_counted() {
 }
 
 #[test]
-fn a_second_signal_ends_it_though_nobody_reads() {
+fn a_second_signal_ends_it_although_its_output_is_not_read() {
     let server = serve_bytes(with_length(&noise(20_000_000)));
     let mut child = command(&[&http(server, "/")])
         .stdout(Stdio::piped())

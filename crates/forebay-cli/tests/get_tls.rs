@@ -1,4 +1,4 @@
-//! `forebay get` behind TLS: whom it trusts, and what it takes for the end of an answer.
+//! `forebay get` over TLS: which certificates it trusts, and what it accepts as the end of an answer.
 
 use fetch::{fails, get, is_fine, with_length};
 use server::{serve_bytes, serve_self_signed, serve_tls};
@@ -100,7 +100,7 @@ fn a_self_signed_certificate_that_was_named_still_has_dates_and_names() {
 }
 
 #[test]
-fn a_server_without_tls_is_told_from_one_with_it() {
+fn a_server_without_tls_is_distinguished_from_one_with_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -117,7 +117,7 @@ fn a_server_without_tls_is_told_from_one_with_it() {
 }
 
 #[test]
-fn behind_tls_a_body_up_to_the_close_needs_a_proper_one() {
+fn over_tls_a_body_that_ends_with_the_connection_needs_a_proper_close() {
     let (server, root) = serve_tls("127.0.0.1", |client| {
         client.send("HTTP/1.1 200 OK\r\n\r\nhello");
         if client.path() == "/cut" {

@@ -1,4 +1,4 @@
-//! What somebody types first: a capture without the subcommand, manual pages, completions.
+//! First steps: a capture without the subcommand, manual pages, completions.
 
 mod support;
 

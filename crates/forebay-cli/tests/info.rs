@@ -1,4 +1,4 @@
-//! `forebay info` as its users run it, beside capinfos and sha256sum.
+//! `forebay info` as users run it, compared with capinfos and sha256sum.
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
@@ -19,7 +19,7 @@ fn recorded(folder: &Folder, name: &str, port: &str) -> String {
     path
 }
 
-/// What capinfos says behind `label`, in its machine-readable form.
+/// The value that capinfos prints after `label` in its machine-readable form.
 fn capinfos(path: &str, label: &str) -> String {
     let output = Command::new("capinfos")
         .args(["-M", path])
@@ -75,7 +75,7 @@ fn it_counts_what_capinfos_counts() {
 }
 
 #[test]
-fn losses_that_the_file_tells_of_are_told() {
+fn losses_recorded_in_the_file_are_reported() {
     let folder = Folder::new();
     let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=50000";
     let path = recorded(&folder, "lossy.pcapng", port);
@@ -91,70 +91,73 @@ fn losses_that_the_file_tells_of_are_told() {
     assert_eq!(number(&recorded["received"]), 50_000);
     assert_eq!(number(&recorded["delivered"]) + dropped, 50_000);
     assert_eq!(interface["name"], "sim");
-    let said = info(&[&path]);
-    let said = text(&said.stdout);
+    let log = info(&[&path]);
+    let log = text(&log.stdout);
     assert!(
-        said.contains(&format!("Dropped by kernel:   {dropped}\n")),
-        "{said}"
+        log.contains(&format!("Dropped by kernel:   {dropped}\n")),
+        "{log}"
     );
 }
 
 #[test]
-fn packed_files_and_several_are_told_of() {
+fn compressed_and_several_files_are_reported() {
     let folder = Folder::new();
     let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
     assert!(Command::new("gzip").arg(&path).status().unwrap().success());
     let path = path + ".gz";
     let sum = Command::new("sha256sum").arg(&path).output().unwrap();
-    let said = info(&[&path, &path]);
-    let said = text(&said.stdout);
-    assert_eq!(said.matches("pcapng (gzip)\n").count(), 2);
-    assert_eq!(said.matches("Packets:               1000\n").count(), 2);
-    assert!(said.contains(&text(&sum.stdout)[..64]), "{said}");
+    let log = info(&[&path, &path]);
+    let log = text(&log.stdout);
+    assert_eq!(log.matches("pcapng (gzip)\n").count(), 2);
+    assert_eq!(log.matches("Packets:               1000\n").count(), 2);
+    assert!(log.contains(&text(&sum.stdout)[..64]), "{log}");
     let lines = info(&["--json", &path, &path]);
     assert_eq!(text(&lines.stdout).lines().count(), 2);
 }
 
 #[test]
-fn what_cannot_be_read_fails_and_the_rest_is_told_all_the_same() {
+fn an_unreadable_file_is_an_error_and_the_others_are_reported() {
     let folder = Folder::new();
     let whole = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
     let torn = folder.path("torn.pcapng");
     std::fs::write(&torn, &std::fs::read(&whole).unwrap()[..50_000]).unwrap();
     let ran = info(&["--json", &folder.path("none"), &torn, &whole]);
     assert_eq!(ran.status.code(), Some(1));
-    let said = text(&ran.stderr);
+    let log = text(&ran.stderr);
     assert!(
-        said.contains("none: ") && said.contains("ends in the middle of a block"),
-        "{said}"
+        log.contains("none: ") && log.contains("ends in the middle of a block"),
+        "{log}"
     );
     let lines = text(&ran.stdout)
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let told: Vec<_> = lines
+    let message: Vec<_> = lines
         .map(|json| (json["packets"].clone(), json["error"].is_null()))
         .collect();
-    assert!(told[0].0.is_null() && !told[0].1, "{told:?}");
-    assert!(told[1].0.as_u64().unwrap() > 500 && !told[1].1, "{told:?}");
-    assert_eq!(told[2], (1000.into(), true));
+    assert!(message[0].0.is_null() && !message[0].1, "{message:?}");
+    assert!(
+        message[1].0.as_u64().unwrap() > 500 && !message[1].1,
+        "{message:?}"
+    );
+    assert_eq!(message[2], (1000.into(), true));
 }
 
 #[test]
-fn what_a_file_says_is_shown_and_not_obeyed() {
+fn names_in_a_file_are_shown_and_not_obeyed() {
     let folder = Folder::new();
     let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=10");
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.windows(5).position(|five| five == b"1 Gb/").unwrap();
     bytes[at..at + 5].copy_from_slice(b"\x1b[2J\n");
     std::fs::write(&path, bytes).unwrap();
-    let said = info(&[&path]);
-    let said = text(&said.stdout);
-    assert!(said.contains("\\u{1b}[2J\\n"), "{said}");
-    assert!(!said.contains('\x1b'), "{said}");
+    let log = info(&[&path]);
+    let log = text(&log.stdout);
+    assert!(log.contains("\\u{1b}[2J\\n"), "{log}");
+    assert!(!log.contains('\x1b'), "{log}");
 }
 
 #[test]
-fn a_pipe_that_ended_is_told_of_and_a_full_disk_is_an_error() {
+fn a_pipe_that_ended_is_reported_and_a_full_disk_is_an_error() {
     let folder = Folder::new();
     let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=10");
     let pipe = folder.path("pipe");
@@ -177,7 +180,7 @@ fn a_pipe_that_ended_is_told_of_and_a_full_disk_is_an_error() {
 }
 
 #[test]
-fn standard_input_is_told_of_too() {
+fn standard_input_is_reported_too() {
     let folder = Folder::new();
     let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
     let ran = Command::new(env!("CARGO_BIN_EXE_forebay"))

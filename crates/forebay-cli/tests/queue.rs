@@ -56,7 +56,7 @@ fn end(child: Child) -> Output {
 }
 
 #[test]
-fn lines_go_from_one_shell_to_the_other_whoever_comes_first() {
+fn lines_go_from_one_shell_to_the_other_whichever_starts_first() {
     let name = Name::new("lines");
     let receiver = name.command("recv", &["--create"]).spawn().unwrap();
     assert!(name.run("send", &[], b"1\n2\n").status.success());
@@ -75,30 +75,30 @@ fn lines_go_from_one_shell_to_the_other_whoever_comes_first() {
 }
 
 #[test]
-fn records_behind_their_length_carry_any_bytes() {
+fn framed_records_carry_any_bytes() {
     let name = Name::new("framed");
     let records = b"\0\0\0\x03a\nb\0\0\0\0\0\0\0\x01\0";
     assert!(name.run("send", &["--framed"], records).status.success());
     let got = name.run("recv", &["--framed", "-c", "3"], b"");
     assert_eq!(got.stdout, records);
-    for (torn, says) in [
+    for (torn, expected) in [
         (&b"\0\0\0\x03ab"[..], "the last record is incomplete"),
         (b"\0\0", "the last record's length is incomplete"),
         (b"\xff\0\0\0", "this queue holds messages of up to"),
     ] {
         let refused = name.run("send", &["--framed"], torn);
         assert_eq!(refused.status.code(), Some(1));
-        assert!(text(&refused.stderr).contains(says), "{refused:?}");
+        assert!(text(&refused.stderr).contains(expected), "{refused:?}");
     }
 }
 
 #[test]
-fn counts_are_told_and_a_removed_queue_is_gone() {
+fn counts_are_printed_and_a_removed_queue_is_gone() {
     let name = Name::new("stat");
     assert!(name.run("send", &[], b"a\nb\nc\n").status.success());
     assert_eq!(text(&name.run("recv", &["-c", "1"], b"").stdout), "a\n");
-    let told = name.run("stat", &[], b"");
-    let lines = text(&told.stdout);
+    let message = name.run("stat", &[], b"");
+    let lines = text(&message.stdout);
     assert!(
         lines.starts_with("reserved:    3\nreceived:    1\nqueued:      2\n"),
         "{lines}"
@@ -117,7 +117,7 @@ fn counts_are_told_and_a_removed_queue_is_gone() {
 }
 
 #[test]
-fn a_reader_that_goes_away_leaves_its_messages_to_the_next_receiver() {
+fn messages_of_a_reader_that_left_go_to_the_next_receiver() {
     let name = Name::new("left");
     assert!(name.run("send", &["--close"], b"1\n2\n").status.success());
     let mut receiver = name.command("recv", &[]);
@@ -141,7 +141,7 @@ fn a_name_that_no_queue_can_have_is_a_bad_request() {
 }
 
 #[test]
-fn a_mistyped_name_makes_no_queue_but_by_send_which_says_so() {
+fn only_send_makes_a_queue_for_an_unknown_name_and_reports_it() {
     let name = Name::new("typo");
     for what in ["recv", "stat", "remove"] {
         let refused = name.run(what, &[], b"");
@@ -149,13 +149,13 @@ fn a_mistyped_name_makes_no_queue_but_by_send_which_says_so() {
         assert!(!fs::exists(name.path()).unwrap(), "{what}");
     }
     let refused = name.run("recv", &[], b"");
-    let says = text(&refused.stderr);
+    let expected = text(&refused.stderr);
     for part in [
         "there is no queue `cli-typo",
         "forebay queue send",
         "recv --create",
     ] {
-        assert!(says.contains(part), "{says}");
+        assert!(expected.contains(part), "{expected}");
     }
     let made = format!("forebay: made the queue `{}`\n", name.0);
     assert_eq!(text(&name.run("send", &[], b"x\n").stderr), made);
@@ -172,9 +172,9 @@ fn an_empty_queue_uses_no_bytes() {
     assert!(name.run("send", &[], &lines).status.success());
     assert_eq!(end(receiver.unwrap()).stdout, lines);
     let counted = name.run("stat", &[], b"");
-    let told = text(&counted.stdout);
-    assert!(told.contains("queued:      0\n"), "{told}");
-    assert!(told.contains("in use:      0 of"), "{told}");
+    let message = text(&counted.stdout);
+    assert!(message.contains("queued:      0\n"), "{message}");
+    assert!(message.contains("in use:      0 of"), "{message}");
 }
 
 #[test]
@@ -185,13 +185,13 @@ fn counts_of_bad_memory_are_a_failure() {
     let noise: Vec<u8> = (0..1024_u32).map(|at| (at * 37 % 251) as u8).collect();
     file.write_all_at(&noise, 128).unwrap();
     for flags in [&[][..], &["--json"]] {
-        let told = name.run("stat", flags, b"");
-        assert_eq!(told.status.code(), Some(1), "{told:?}");
-        assert_eq!(text(&told.stdout), "");
-        let says = text(&told.stderr);
+        let message = name.run("stat", flags, b"");
+        assert_eq!(message.status.code(), Some(1), "{message:?}");
+        assert_eq!(text(&message.stdout), "");
+        let expected = text(&message.stderr);
         assert!(
-            says.contains("the queue's memory was overwritten"),
-            "{says}"
+            expected.contains("the queue's memory was overwritten"),
+            "{expected}"
         );
     }
 }
@@ -214,8 +214,8 @@ fn a_queue_of_another_user_is_refused_and_gets_nothing() {
     }
     std::os::unix::fs::chown(name.path(), Some(0), None).unwrap();
     let counted = name.run("stat", &[], b"");
-    let told = text(&counted.stdout);
-    assert!(told.starts_with("reserved:    1\n"), "{told}");
+    let message = text(&counted.stdout);
+    assert!(message.starts_with("reserved:    1\n"), "{message}");
 }
 
 #[test]

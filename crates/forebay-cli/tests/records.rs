@@ -50,25 +50,28 @@ fn numbers(folder: &Folder, count: u64) -> String {
 }
 
 #[test]
-fn a_whole_file_is_told_and_dumped() {
+fn a_whole_file_is_reported_and_dumped() {
     let folder = Folder::new();
     let path = numbers(&folder, 1000);
-    let told = checked(&path);
+    let message = checked(&path);
     assert_eq!(
-        (&told["records"], &told["record_bytes"]),
+        (&message["records"], &message["record_bytes"]),
         (&1000.into(), &8.into())
     );
-    assert_eq!((&told["first"], &told["blocks"]), (&0.into(), &10.into()));
-    let len = fs::metadata(&path).unwrap().len();
-    assert_eq!((told["bytes"].as_u64(), len), (Some(len), 10 * 64 + 8000));
-    let output = records(&["check", &path]);
-    let said = text(&output.stdout);
-    assert!(
-        said.contains("Records:         1000 of 8 bytes\n"),
-        "{said}"
+    assert_eq!(
+        (&message["first"], &message["blocks"]),
+        (&0.into(), &10.into())
     );
-    assert!(said.contains("Numbers:         0 to 999\n"), "{said}");
-    assert!(!said.contains("Not to rely on"), "{said}");
+    let len = fs::metadata(&path).unwrap().len();
+    assert_eq!(
+        (message["bytes"].as_u64(), len),
+        (Some(len), 10 * 64 + 8000)
+    );
+    let output = records(&["check", &path]);
+    let log = text(&output.stdout);
+    assert!(log.contains("Records:         1000 of 8 bytes\n"), "{log}");
+    assert!(log.contains("Numbers:         0 to 999\n"), "{log}");
+    assert!(!log.contains("Not to rely on"), "{log}");
 
     let output = records(&["dump", &path]);
     assert!(output.status.success());
@@ -81,33 +84,36 @@ fn a_whole_file_is_told_and_dumped() {
 }
 
 #[test]
-fn a_torn_file_gives_what_is_whole_and_says_what_it_cut() {
+fn a_torn_file_is_dumped_up_to_the_cut_and_the_cut_is_reported() {
     let folder = Folder::new();
     let path = numbers(&folder, 1000);
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..5 * 864 + 300]).unwrap();
-    let told = checked(&path);
+    let message = checked(&path);
     assert_eq!(
-        (told["records"].as_u64(), told["bytes"].as_u64()),
+        (message["records"].as_u64(), message["bytes"].as_u64()),
         (Some(500), Some(5 * 864))
     );
     assert_eq!(
-        (told["cut"]["at"].as_u64(), told["cut"]["bytes"].as_u64()),
+        (
+            message["cut"]["at"].as_u64(),
+            message["cut"]["bytes"].as_u64()
+        ),
         (Some(5 * 864), Some(300))
     );
-    assert_eq!(told["cut"]["fault"], "torn");
+    assert_eq!(message["cut"]["fault"], "torn");
     let output = records(&["dump", &path]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout).lines().count(), 500);
-    let said = text(&output.stderr);
+    let log = text(&output.stderr);
     assert!(
-        said.contains("300 bytes from byte 4320 on are left out: the file ends inside of a block"),
-        "{said}"
+        log.contains("300 bytes from byte 4320 on are left out: the file ends inside of a block"),
+        "{log}"
     );
 }
 
 #[test]
-fn damage_in_the_middle_says_what_lies_behind_it() {
+fn damage_in_the_middle_is_reported_with_what_follows_it() {
     let folder = Folder::new();
     let path = numbers(&folder, 1000);
     let mut bytes = fs::read(&path).unwrap();
@@ -115,20 +121,20 @@ fn damage_in_the_middle_says_what_lies_behind_it() {
     fs::write(&path, bytes).unwrap();
     let output = records(&["check", &path]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stdout);
-    assert!(said.contains("Records:         100 of 8 bytes\n"), "{said}");
+    let log = text(&output.stdout);
+    assert!(log.contains("Records:         100 of 8 bytes\n"), "{log}");
     assert!(
-        said.contains("Because:         a block does not match its check sum\n"),
-        "{said}"
+        log.contains("Because:         a block does not match its check sum\n"),
+        "{log}"
     );
     assert!(
-        said.contains("After it:        8 blocks with 800 records according to their headers\n"),
-        "{said}"
+        log.contains("After it:        8 blocks with 800 records according to their headers\n"),
+        "{log}"
     );
 }
 
 #[test]
-fn records_of_any_length_come_back_behind_theirs() {
+fn framed_records_of_any_length_are_dumped_with_their_length() {
     let folder = Folder::new();
     let path = folder.path("words");
     let sink = FileSink::create(
@@ -154,30 +160,30 @@ fn records_of_any_length_come_back_behind_theirs() {
 }
 
 #[test]
-fn what_is_no_record_file_and_what_is_not_there_are_told() {
+fn files_that_are_not_record_files_or_are_missing_are_reported() {
     let folder = Folder::new();
     let path = folder.path("text");
     fs::write(&path, "x".repeat(1000)).unwrap();
-    let told = checked(&path);
+    let message = checked(&path);
     assert_eq!(
-        (told["records"].as_u64(), &told["cut"]["fault"]),
+        (message["records"].as_u64(), &message["cut"]["fault"]),
         (Some(0), &"no_block".into())
     );
     let missing = folder.path("missing");
     let output = records(&["check", &missing, &path]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("missing cannot be opened"), "{said}");
+    let log = text(&output.stderr);
+    assert!(log.contains("missing cannot be opened"), "{log}");
     assert!(
         text(&output.stdout).contains("are not a block"),
-        "the other one is told"
+        "the other one is reported"
     );
     assert_eq!(records(&["dump", &missing]).status.code(), Some(1));
-    // A folder: the cause is told, once.
+    // A folder: the cause is reported once.
     for command in ["check", "dump"] {
         let output = records(&[command, &folder.path("")]);
-        let said = text(&output.stderr).to_lowercase();
-        assert_eq!(said.matches("is a directory").count(), 1, "{said}");
+        let log = text(&output.stderr).to_lowercase();
+        assert_eq!(log.matches("is a directory").count(), 1, "{log}");
     }
     assert_eq!(
         records(&["dump", "--raw", "--framed", &path]).status.code(),
@@ -204,15 +210,15 @@ fn the_last_number_that_there_is_is_a_number_like_any_other() {
     let output = records(&["dump", &path]);
     assert_eq!(text(&output.stdout), "18446744073709551614 00\n");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&records(&["check", &path]).stdout).to_owned();
+    let log = text(&records(&["check", &path]).stdout).to_owned();
     assert!(
-        said.contains("18446744073709551614 to 18446744073709551614"),
-        "{said}"
+        log.contains("18446744073709551614 to 18446744073709551614"),
+        "{log}"
     );
 }
 
 #[test]
-fn it_reads_standard_input_and_a_reader_who_has_enough_is_no_failure() {
+fn it_reads_standard_input_and_a_reader_that_leaves_is_no_failure() {
     let folder = Folder::new();
     let path = numbers(&folder, 100_000);
     let mut child = subcommand("records", &["dump", "-"])

@@ -24,7 +24,7 @@ fn recorded(folder: &Folder, name: &str) -> (String, Vec<u8>) {
     (path, bytes)
 }
 
-fn told(output: &Output) -> Value {
+fn message(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -51,16 +51,16 @@ fn wherever_a_file_is_cut_all_before_is_saved_and_nothing_is_lost() {
             let dry = repair(&["-n", "--json", &path]);
             let output = repair(&["--json", &path]);
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-            let (dry, said) = (told(&dry), told(&output));
-            assert_eq!(dry["whole_bytes"], said["whole_bytes"]);
-            let whole = said["whole_bytes"].as_u64().unwrap() as usize;
-            let packets = said["packets"].as_u64().unwrap();
+            let (dry, log) = (message(&dry), message(&output));
+            assert_eq!(dry["whole_bytes"], log["whole_bytes"]);
+            let whole = log["whole_bytes"].as_u64().unwrap() as usize;
+            let packets = log["packets"].as_u64().unwrap();
             assert!(packets >= packets_before);
             packets_before = packets;
             // Both parts together are what there was.
             assert_eq!(fs::read(&path).unwrap(), bytes[..whole]);
             if whole < len {
-                assert_eq!(said["rest"], Value::from(rest.clone()));
+                assert_eq!(log["rest"], Value::from(rest.clone()));
                 assert_eq!(fs::read(&rest).unwrap(), bytes[whole..len]);
                 assert!(len - whole < 2000, "more than a packet was cut off");
                 fs::remove_file(&rest).unwrap();
@@ -79,7 +79,7 @@ fn wherever_a_file_is_cut_all_before_is_saved_and_nothing_is_lost() {
 }
 
 #[test]
-fn only_telling_changes_nothing_and_says_so_by_its_exit_code() {
+fn a_dry_run_changes_nothing_and_its_exit_code_reports_the_cut() {
     let folder = Folder::new();
     let (path, bytes) = recorded(&folder, "torn.pcapng");
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
@@ -90,12 +90,12 @@ fn only_telling_changes_nothing_and_says_so_by_its_exit_code() {
     fs::write(&path, &bytes).unwrap();
     let output = repair(&["-n", &path]);
     assert_eq!(output.status.code(), Some(0));
-    let said = format!("{path}: is whole: 1000 packets, {} bytes\n", bytes.len());
-    assert_eq!(text(&output.stdout), said);
+    let log = format!("{path}: is whole: 1000 packets, {} bytes\n", bytes.len());
+    assert_eq!(text(&output.stdout), log);
 }
 
 #[test]
-fn zeros_behind_the_packets_are_no_packets_and_need_not_be_kept() {
+fn zeros_after_the_packets_are_no_packets_and_need_not_be_kept() {
     let folder = Folder::new();
     for name in ["room.pcapng", "room.pcap"] {
         let (path, bytes) = recorded(&folder, name);
@@ -105,10 +105,10 @@ fn zeros_behind_the_packets_are_no_packets_and_need_not_be_kept() {
             fs::write(&path, &longer).unwrap();
             let output = repair(&[&path]);
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-            let said = text(&output.stdout);
+            let log = text(&output.stdout);
             assert!(
-                said.contains(&format!("the {zeros} bytes after it were zeros")),
-                "{said}"
+                log.contains(&format!("the {zeros} bytes after it were zeros")),
+                "{log}"
             );
             assert_eq!(fs::read(&path).unwrap(), bytes);
             assert!(!fs::exists(format!("{path}.cut")).unwrap());
@@ -152,21 +152,21 @@ fn what_is_cut_off_is_durable_before_it_is_cut() {
 }
 
 #[test]
-fn zeros_that_break_off_are_told_as_zeros() {
+fn zeros_that_break_off_are_reported_as_zeros() {
     let folder = Folder::new();
     let (path, mut bytes) = recorded(&folder, "torn.pcap");
     let len = bytes.len();
     bytes.resize(len + 1000, 0); // 62 packets of nothing and a half
     fs::write(&path, &bytes).unwrap();
-    let said = text(&repair(&[&path]).stdout).to_owned();
+    let log = text(&repair(&[&path]).stdout).to_owned();
     let expected = format!(
         "has zeros in place of packets from byte {len} on: read 1000 packets up to there. Cut to 1000 packets"
     );
-    assert!(said.contains(&expected), "{said}");
+    assert!(log.contains(&expected), "{log}");
 }
 
 #[test]
-fn damage_in_the_middle_is_cut_there_and_all_behind_it_kept() {
+fn damage_in_the_middle_is_cut_there_and_all_after_it_is_kept() {
     let folder = Folder::new();
     let (path, bytes) = recorded(&folder, "damaged.pcapng");
     let mut damaged = bytes.clone();
@@ -175,22 +175,22 @@ fn damage_in_the_middle_is_cut_there_and_all_behind_it_kept() {
     fs::write(&path, &damaged).unwrap();
     let output = repair(&["--json", &path]);
     assert_eq!(output.status.code(), Some(0));
-    let whole = told(&output)["whole_bytes"].as_u64().unwrap() as usize;
+    let whole = message(&output)["whole_bytes"].as_u64().unwrap() as usize;
     assert!(whole <= middle && whole > middle - 2000);
     let rest = fs::read(format!("{path}.cut")).unwrap();
     assert_eq!([fs::read(&path).unwrap(), rest].concat(), damaged);
 }
 
 #[test]
-fn what_cannot_be_repaired_is_left_alone_and_told() {
+fn what_cannot_be_repaired_is_left_alone_and_reported() {
     let folder = Folder::new();
     let (path, bytes) = recorded(&folder, "torn.pcapng");
     let half = bytes.len() / 2 + 1;
-    let refused = |path: &str, says: &str| {
+    let refused = |path: &str, expected: &str| {
         let output = repair(&[path]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
-            text(&output.stderr).contains(says),
+            text(&output.stderr).contains(expected),
             "{}",
             text(&output.stderr)
         );
@@ -232,7 +232,7 @@ fn what_cannot_be_repaired_is_left_alone_and_told() {
 }
 
 #[test]
-fn a_file_of_somebody_else_who_may_be_writing_it_is_not_cut() {
+fn a_file_that_another_user_may_be_writing_is_not_cut() {
     let folder = Folder::new();
     let is_root = fs::metadata(folder.path("")).unwrap().uid() == 0;
     if !is_root || !has("setpriv") {
@@ -244,7 +244,7 @@ fn a_file_of_somebody_else_who_may_be_writing_it_is_not_cut() {
     let (path, bytes) = recorded(&folder, "torn.pcapng");
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     fs::set_permissions(&path, all).unwrap();
-    // A copy that nobody can run, and not by ourselves: what a child of another test has open to write cannot be run.
+    // Copied by another program: a file that a child of another test has open for writing cannot be executed.
     let copy = folder.path("forebay");
     let copied = Command::new("cp")
         .args([env!("CARGO_BIN_EXE_forebay"), &copy])
@@ -259,8 +259,8 @@ fn a_file_of_somebody_else_who_may_be_writing_it_is_not_cut() {
     let dry = as_nobody(&["-n", &path]);
     assert!(text(&dry.stdout).contains("would be cut off"));
     let output = as_nobody(&[&path]);
-    let said = text(&output.stderr);
-    assert!(said.contains("is another user's: "), "{said}");
+    let log = text(&output.stderr);
+    assert!(log.contains("is another user's: "), "{log}");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(fs::read(&path).unwrap(), bytes[..bytes.len() / 2]);
 }
@@ -276,18 +276,18 @@ fn a_capture_that_still_runs_is_not_cut_and_one_that_was_killed_is_saved() {
     }
     let output = repair(&[&path]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr).to_owned();
+    let log = text(&output.stderr).to_owned();
     interrupt(&child, "-KILL");
     child.wait().unwrap();
     assert!(
-        said.contains("another process is writing it. Stop that process first"),
-        "{said}"
+        log.contains("another process is writing it. Stop that process first"),
+        "{log}"
     );
     let len = fs::metadata(&path).unwrap().len();
     let output = repair(&["--json", &path]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(told(&output)["whole_bytes"].as_u64().unwrap() <= len);
+    assert!(message(&output)["whole_bytes"].as_u64().unwrap() <= len);
     if let Some(found) = packets_by_tshark(&path) {
-        assert_eq!(Value::from(found), told(&output)["packets"]);
+        assert_eq!(Value::from(found), message(&output)["packets"]);
     }
 }

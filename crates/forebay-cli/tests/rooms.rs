@@ -45,7 +45,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The first names behind each `crate::` in `code`, groups in braces included.
+/// The first names after each `crate::` in `code`, groups in braces included.
 fn imports(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for part in code.split("crate::").skip(1) {

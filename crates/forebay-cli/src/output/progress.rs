@@ -1,4 +1,4 @@
-//! Progress lines: fields side by side, of which the least important are left out if the terminal is too narrow.
+//! Progress lines: fields side by side. If the terminal is too narrow, the least important ones are left out.
 //!
 //! ```text
 //!  capture    00:31  46 M packets  1.488 Mpps  0.95 Gb/s  lost 0  buffer 64 %

@@ -1,4 +1,4 @@
-//! Packets that found no room, in real time: each is counted, and told where it is missing.
+//! Packets that found no room, in real time: each is counted, and marked where it is missing.
 
 use crate::{
     check, started,
@@ -7,7 +7,7 @@ use crate::{
 use std::{fs::File, io::Read, time::Duration};
 
 #[test]
-fn a_slow_reader_of_a_pipe_costs_packets_and_every_one_is_told() {
+fn packets_lost_to_a_slow_reader_of_a_pipe_are_all_counted() {
     for trial in 0..3 {
         let port = format!("sim:rate=4G,seed={trial},host=20000");
         let args = [
@@ -35,7 +35,7 @@ fn a_slow_reader_of_a_pipe_costs_packets_and_every_one_is_told() {
 }
 
 #[test]
-fn a_card_without_a_host_ring_loses_and_tells_in_real_time() {
+fn a_card_without_a_host_ring_loses_and_reports_in_real_time() {
     let folder = Folder::new();
     let file = folder.path("card.pcapng");
     let port = "sim:rate=10G,ring=64,host=none,stall=1ms@20ms";

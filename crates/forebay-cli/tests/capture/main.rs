@@ -1,7 +1,8 @@
 //! `forebay capture` as its users run it: real processes, files, pipes and signals.
 //!
 //! `readers` is about what others find in its files, `losses` about packets that had no room, `signals` about being stopped,
-//! `outputs` about those that take no more, `names` about whose file an output is, and `requests` about what can be asked for. Here is what they share.
+//! `outputs` about outputs that accept no more, `names` about names and owners of output files, and `requests` about flags. This file
+//! holds what they share.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -28,15 +28,15 @@ fn writing(path: &str) -> Child {
 fn stopped(child: Child) -> (Option<i32>, String, String) {
     interrupt(&child, "-INT");
     let output = child.wait_with_output().unwrap();
-    let said = text(&output.stderr).to_owned();
-    (output.status.code(), text(&output.stdout).to_owned(), said)
+    let log = text(&output.stderr).to_owned();
+    (output.status.code(), text(&output.stdout).to_owned(), log)
 }
 
 #[track_caller]
 fn refused(output: &Output) {
-    let said = text(&output.stderr);
-    assert_ne!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("belongs to another user"), "{said}");
+    let log = text(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{log}");
+    assert!(log.contains("belongs to another user"), "{log}");
 }
 
 #[test]
@@ -142,9 +142,9 @@ fn nothing_is_durable_in_memory() {
         let json = fine(&output);
         assert_eq!([count(&json["written"]), count(&json["durable"])], [9, 0]);
         assert_eq!(json["got"]["store"]["in_memory"], true);
-        let said = text(&output.stderr);
-        assert!(!said.contains("durable"), "{said}");
-        assert!(said.contains("a power cut destroys it"), "{said}");
+        let log = text(&output.stderr);
+        assert!(!log.contains("durable"), "{log}");
+        assert!(log.contains("a power cut destroys it"), "{log}");
     }
     fs::remove_file(path).unwrap();
 }
@@ -174,9 +174,9 @@ fn a_file_that_lost_its_name_is_no_success() {
     for (act, words) in cases {
         let child = writing(&path);
         act(&path, &other);
-        let (code, json, said) = stopped(child);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(words) && !said.contains("durable"), "{said}");
+        let (code, json, log) = stopped(child);
+        assert_eq!(code, Some(1), "{log}");
+        assert!(log.contains(words) && !log.contains("durable"), "{log}");
         let json = summary(json.as_bytes());
         assert_eq!(
             (&json["law_holds"], count(&json["durable"])),
@@ -208,9 +208,9 @@ fn a_part_of_a_series_that_lost_its_name_is_no_success() {
     }
     fs::remove_file(&part).unwrap();
     fs::write(&part, "another").unwrap();
-    let (code, _, said) = stopped(child);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("removed or replaced"), "{said}");
+    let (code, _, log) = stopped(child);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("removed or replaced"), "{log}");
     assert_eq!(fs::read(&part).unwrap(), b"another");
 }
 
@@ -220,14 +220,14 @@ fn one_file_is_written_by_one_capture() {
     let path = folder.path("a.pcapng");
     let first = writing(&path);
     let second = run(&["-i", "sim", "-c", "1", "-w", &path]);
-    let said = text(&second.stderr);
-    assert_eq!(second.status.code(), Some(1), "{said}");
+    let log = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{log}");
     assert!(
-        said.contains("a.pcapng: ") && said.contains("Another sink or process writes it"),
-        "{said}"
+        log.contains("a.pcapng: ") && log.contains("Another sink or process writes it"),
+        "{log}"
     );
-    let (code, json, said) = stopped(first);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, json, log) = stopped(first);
+    assert_eq!(code, Some(0), "{log}");
     let found = read(File::open(&path).unwrap());
     let json = summary(json.as_bytes());
     assert_eq!(found.packets.len() as u64, count(&json["written"]));
@@ -239,18 +239,18 @@ fn a_name_that_promises_compression_is_refused() {
     for ending in ["pcap.gz", "pcapng.gz", "pcapng.zst", "pcap.lz4", "pcap.xz"] {
         let path = folder.path(&format!("a.{ending}"));
         let output = run(&["-i", "sim:clock=virtual", "-c", "1", "-w", &path]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{log}");
         assert!(
-            said.contains("gzip") && said.contains("--compress zstd"),
-            "{said}"
+            log.contains("gzip") && log.contains("--compress zstd"),
+            "{log}"
         );
         assert!(!fs::exists(&path).unwrap());
     }
 }
 
 #[test]
-fn repair_waits_for_nobody_and_cuts_nothing_that_is_open_elsewhere() {
+fn repair_does_not_wait_and_cuts_nothing_that_is_open_elsewhere() {
     let folder = Folder::new();
     let path = folder.path("a.pcapng");
     fine(&run(&[

@@ -1,4 +1,4 @@
-//! Outputs that take no more: readers that leave, disks that are full, limits, and a stderr that nobody can read.
+//! Outputs that accept no more: readers that leave, full disks, limits, and an unwritable stderr.
 
 use crate::{
     started,
@@ -17,7 +17,7 @@ fn a_reader_that_has_read_enough_is_no_failure() {
 }
 
 #[test]
-fn a_full_disk_keeps_what_fits_and_says_so() {
+fn a_full_disk_keeps_what_fits_and_reports_it() {
     let folder = Folder::new();
     if let Some(found) = into_full_disk(&folder, "-i sim:rate=max -c 1M") {
         assert!(found.packets.len() > 10_000);
@@ -33,11 +33,11 @@ fn the_file_size_limit_is_an_error_like_a_full_disk() {
         env!("CARGO_BIN_EXE_forebay")
     );
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(
-        said.contains("file too large") && said.contains("ulimit -f"),
-        "{said}"
+        log.contains("file too large") && log.contains("ulimit -f"),
+        "{log}"
     );
     let json = summary(&output.stdout);
     assert_eq!(json["law_holds"], true);
@@ -47,7 +47,7 @@ fn the_file_size_limit_is_an_error_like_a_full_disk() {
 }
 
 #[test]
-fn a_store_that_cannot_be_had_leaves_what_is_there() {
+fn a_store_that_cannot_be_created_leaves_the_existing_file() {
     let folder = Folder::new();
     let path = folder.path("a.pcapng");
     for size in ["2x18446744073709547520", "2x900G"] {
@@ -64,7 +64,7 @@ fn a_store_that_cannot_be_had_leaves_what_is_there() {
 }
 
 #[test]
-fn a_stderr_that_nobody_can_read_stops_nothing() {
+fn an_unwritable_stderr_stops_nothing() {
     let folder = Folder::new();
     let file = folder.path("deaf.pcapng");
     let full = File::options().write(true).open("/dev/full").unwrap();
@@ -101,17 +101,17 @@ fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
         &format!("FOREBAY pipe {file}"),
         "FOREBAY queue stat --json closed",
     ] {
-        let (code, said) = shell(&format!("{writes} >&-"));
-        assert!(matches!(code, Some(1 | 2)), "{writes}: {code:?} {said}");
-        let (_, said) = (code, said);
+        let (code, log) = shell(&format!("{writes} >&-"));
+        assert!(matches!(code, Some(1 | 2)), "{writes}: {code:?} {log}");
+        let (_, log) = (code, log);
         assert!(
-            said.contains("closed") || writes.contains("queue"),
-            "{writes}: {said}"
+            log.contains("closed") || writes.contains("queue"),
+            "{writes}: {log}"
         );
         // As Python's DEVNULL and daemons open it, and as a shell does.
         for null in ["1<>/dev/null", ">/dev/null"] {
-            let (_, said) = shell(&format!("{writes} {null}"));
-            assert!(!said.contains("is closed"), "{writes} {null}: {said}");
+            let (_, log) = shell(&format!("{writes} {null}"));
+            assert!(!log.contains("is closed"), "{writes} {null}: {log}");
         }
     }
     for reads in [
@@ -119,10 +119,10 @@ fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
         "FOREBAY info -",
         "FOREBAY pipe -o /dev/null",
     ] {
-        let (code, said) = shell(&format!("{reads} <&-"));
+        let (code, log) = shell(&format!("{reads} <&-"));
         assert!(
-            code == Some(1) && said.contains("standard input: it is closed"),
-            "{reads}: {said}"
+            code == Some(1) && log.contains("standard input: it is closed"),
+            "{reads}: {log}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What readers that are not ours find in a capture: every packet, whole, and the losses where they were.
+//! Independent readers find every packet of a capture, whole, and the losses where they happened.
 
 use crate::{
     check,
@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// What a foreign reader finds; `None`, said aloud, where it is not installed.
+/// What a foreign reader finds; `None`, with a message, if it is not installed.
 fn foreign(program: &str, args: &[&str]) -> Option<Output> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null());
@@ -29,15 +29,15 @@ fn the_first_minute_works_and_foreign_readers_agree() {
         &file,
         "--json",
     ]);
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let log = text(&output.stderr);
+    assert!(output.status.success(), "{log}");
     assert!(
-        said.contains("listening on sim (1 Gb/s, 64-byte frames, seed 1"),
-        "{said}"
+        log.contains("listening on sim (1 Gb/s, 64-byte frames, seed 1"),
+        "{log}"
     );
     check(
         &summary(&output.stdout),
-        said,
+        log,
         &read(File::open(&file).unwrap()),
     );
     if let Some(info) = foreign("capinfos", &["-M", "-c", &file]) {
@@ -135,15 +135,15 @@ fn the_file_is_private_and_a_name_in_pcap_writes_the_classic_format() {
 }
 
 #[test]
-fn a_classic_file_is_not_said_to_mark_gaps() {
+fn a_classic_file_is_not_reported_to_mark_gaps() {
     let folder = Folder::new();
     let file = folder.path("lossy.pcap");
     let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
     let output = run(&["-i", port, "-w", &file, "--json"]);
-    let said = text(&output.stderr);
+    let log = text(&output.stderr);
     assert!(
-        said.contains("packets were lost") && !said.contains("marked in the file"),
-        "{said}"
+        log.contains("packets were lost") && !log.contains("marked in the file"),
+        "{log}"
     );
     assert_eq!(summary(&output.stdout)["gaps"], 0);
 }

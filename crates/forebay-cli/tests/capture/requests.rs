@@ -1,4 +1,4 @@
-//! What can be asked for: help, counts at intervals, and a clear answer to each wrong request.
+//! Help, counts at intervals, and a clear answer to each wrong request.
 
 use crate::support::{run, text};
 use serde_json::Value;
@@ -79,15 +79,15 @@ fn each_wrong_request_gets_its_own_clear_answer() {
     ];
     for (args, code, expected) in cases {
         let output = run(&args.split_whitespace().collect::<Vec<_>>());
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {log}");
+        assert!(log.contains(expected), "{args:?}: {log}");
         assert!(output.stdout.is_empty());
     }
 }
 
 #[test]
-fn counts_come_at_the_interval_and_json_is_one_object_a_line() {
+fn counts_are_printed_at_the_interval_and_json_is_one_object_a_line() {
     let args = [
         "-i",
         "sim:clock=virtual",
@@ -139,8 +139,8 @@ fn the_limit_of_the_buffers_is_printed_first_and_is_in_the_json_with_what_was_ne
     };
     let store = |arguments: &str| {
         let output = capture(arguments);
-        let said = text(&output.stderr).to_owned();
-        assert_eq!(output.status.code(), Some(0), "{arguments}: {said}");
+        let log = text(&output.stderr).to_owned();
+        assert_eq!(output.status.code(), Some(0), "{arguments}: {log}");
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         let store = summary["got"]["store"].clone();
         let number = |name: &str| store[name].as_u64().unwrap();
@@ -148,25 +148,25 @@ fn the_limit_of_the_buffers_is_printed_first_and_is_in_the_json_with_what_was_ne
             number("bytes"),
             number("limit_bytes"),
             number("high_water_bytes"),
-            said,
+            log,
         )
     };
-    let (bytes, limit, needed, said) = store("");
+    let (bytes, limit, needed, log) = store("");
     assert!(bytes == 64 << 20 && limit >= bytes, "{limit}");
     assert!((1..=bytes).contains(&needed), "{needed}");
-    assert_eq!(limit > bytes, said.contains("growing to"), "{said}");
-    let (bytes, limit, _, said) = store("--store 4x1M");
+    assert_eq!(limit > bytes, log.contains("growing to"), "{log}");
+    let (bytes, limit, _, log) = store("--store 4x1M");
     assert_eq!(
         (bytes, limit),
         (4 << 20, 4 << 20),
         "--store alone is a fixed size"
     );
-    assert!(!said.contains("growing"), "{said}");
-    let (bytes, limit, _, said) = store("--store 4x1M --store-limit 100M");
+    assert!(!log.contains("growing"), "{log}");
+    let (bytes, limit, _, log) = store("--store 4x1M --store-limit 100M");
     assert_eq!((bytes, limit), (4 << 20, 100 << 20));
     assert!(
-        said.contains("buffers 4 MiB growing to 100 MiB if needed"),
-        "{said}"
+        log.contains("buffers 4 MiB growing to 100 MiB if needed"),
+        "{log}"
     );
     assert_eq!(store("--store-limit 0").1, 64 << 20);
     for (wrong, answer) in [
@@ -185,7 +185,7 @@ fn the_limit_of_the_buffers_is_printed_first_and_is_in_the_json_with_what_was_ne
     ] {
         let output = capture(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong}");
-        let said = text(&output.stderr);
-        assert!(said.contains(answer), "{wrong}: {said}");
+        let log = text(&output.stderr);
+        assert!(log.contains(answer), "{wrong}: {log}");
     }
 }

@@ -1,4 +1,4 @@
-//! Signals: the first one ends a capture cleanly, the second one gives up whoever stands still.
+//! Signals: the first one ends a capture cleanly, the second one gives up on a reader or disk that does not move.
 
 use crate::{
     check, started,
@@ -30,11 +30,11 @@ fn signals_finish_cleanly_and_report() {
         interrupt(&child, signal);
         assert!(child.wait().unwrap().success());
         let output = child.wait_with_output().unwrap();
-        let said = text(&output.stderr);
-        assert!(said.contains("pps"), "USR1 reports: {said}");
+        let log = text(&output.stderr);
+        assert!(log.contains("pps"), "USR1 reports: {log}");
         let json = summary(&output.stdout);
         assert_eq!(json["unread"], 0, "a clean stop drains");
-        check(&json, said, &read(File::open(&file).unwrap()));
+        check(&json, log, &read(File::open(&file).unwrap()));
     }
 }
 
@@ -64,27 +64,27 @@ fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
 
 /// Reads lines until one holds `part`; returns all of them.
 fn read_until(from: &mut impl std::io::BufRead, part: &str) -> String {
-    let mut said = String::new();
-    while !said.contains(part) {
-        assert!(from.read_line(&mut said).unwrap() > 0, "{part}: {said}");
+    let mut log = String::new();
+    while !log.contains(part) {
+        assert!(from.read_line(&mut log).unwrap() > 0, "{part}: {log}");
     }
-    said
+    log
 }
 
 #[test]
-fn an_end_that_lasts_says_what_it_waits_for_and_what_was_given_up() {
+fn a_slow_end_reports_what_it_waits_for_and_what_was_given_up() {
     let mut child = started(&["-i", "sim:rate=max", "-w", "-"]);
     let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child, "-INT");
-    let said = read_until(&mut stderr, "interrupt again to give up");
-    assert!(said.contains("writing what is left, "), "{said}");
+    let log = read_until(&mut stderr, "interrupt again to give up");
+    assert!(log.contains("writing what is left, "), "{log}");
     interrupt(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    let said = read_until(&mut stderr, "packets were lost");
-    assert!(said.contains("packets were not written"), "{said}");
-    assert!(said.contains("when an interrupt gave up"), "{said}");
-    assert!(!said.contains("The output stopped"), "{said}");
+    let log = read_until(&mut stderr, "packets were lost");
+    assert!(log.contains("packets were not written"), "{log}");
+    assert!(log.contains("when an interrupt gave up"), "{log}");
+    assert!(!log.contains("The output stopped"), "{log}");
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn a_second_interrupt_discards_nothing_that_can_be_written() {
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_to_end(&mut bytes).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
     let json = summary(&output.stderr);
     assert_eq!(json["unread"], 0, "{json}");
-    check(&json, said, &read(&bytes[..]));
+    check(&json, log, &read(&bytes[..]));
     assert_eq!(json["received"], json["written"], "{json}");
 }
 

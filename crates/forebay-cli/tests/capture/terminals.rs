@@ -1,4 +1,4 @@
-//! Terminals and pipes that nobody reads, and terminals that others print on.
+//! Terminals and pipes that are not read, and terminals that other programs print on.
 
 use crate::support::{
     Folder, count, forebay, interrupt, summary,
@@ -36,7 +36,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn a_terminal_that_nobody_reads_stops_neither_a_capture_nor_its_end() {
+fn an_unread_terminal_stops_neither_a_capture_nor_its_end() {
     let folder = Folder::new();
     let (file, json) = (folder.path("a.pcapng"), folder.path("json"));
     let terminal = Terminal::new(80);
@@ -91,7 +91,7 @@ fn small_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
 }
 
 #[test]
-fn reports_that_nobody_reads_are_dropped_and_counted() {
+fn unread_reports_are_dropped_and_counted() {
     let folder = Folder::new();
     let file = folder.path("a.pcapng");
     let (mut reader, writer) = small_pipe();
@@ -118,17 +118,17 @@ fn reports_that_nobody_reads_are_dropped_and_counted() {
     let json = summary(lines.as_bytes());
     let unprinted = count(&json["reports_unprinted"]);
     assert!(unprinted > 0, "{json}");
-    let mut said = String::new();
+    let mut log = String::new();
     let stderr = child.0.stderr.as_mut().unwrap();
-    stderr.read_to_string(&mut said).unwrap();
+    stderr.read_to_string(&mut log).unwrap();
     assert!(
-        said.contains(&format!("{unprinted} reports were not printed")),
-        "{said}"
+        log.contains(&format!("{unprinted} reports were not printed")),
+        "{log}"
     );
 }
 
 #[test]
-fn a_summary_that_nobody_reads_ends_with_an_error_and_not_never() {
+fn an_unread_summary_ends_with_an_error_and_does_not_hang() {
     let folder = Folder::new();
     let file = folder.path("a.pcapng");
     let (_unread, writer) = small_pipe();
@@ -141,11 +141,11 @@ fn a_summary_that_nobody_reads_ends_with_an_error_and_not_never() {
     }
     interrupt(&child.0, "-INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(1));
-    let mut said = String::new();
+    let mut log = String::new();
     let stderr = child.0.stderr.as_mut().unwrap();
-    stderr.read_to_string(&mut said).unwrap();
-    assert!(said.contains("nobody reads standard output"), "{said}");
-    assert!(said.contains("received ="), "the rest is told: {said}");
+    stderr.read_to_string(&mut log).unwrap();
+    assert!(log.contains("nobody reads standard output"), "{log}");
+    assert!(log.contains("received ="), "the rest is printed: {log}");
 }
 
 /// What `script` shows on a terminal of this width: as rows, and unchanged.
@@ -216,8 +216,8 @@ fn rates_are_those_of_the_whole_interval() {
     for report in reports {
         let (seconds, taken) = (report["seconds"].as_f64().unwrap(), count(&report["taken"]));
         let rate = (taken - last.1) as f64 / (seconds - last.0);
-        let told = report["packets_per_second"].as_f64().unwrap();
-        assert!((told - rate).abs() < 1e-6 * rate, "{told} of {rate}");
+        let message = report["packets_per_second"].as_f64().unwrap();
+        assert!((message - rate).abs() < 1e-6 * rate, "{message} of {rate}");
         last = (seconds, taken);
     }
 }

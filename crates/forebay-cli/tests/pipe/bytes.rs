@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Every byte read is written.
 
 use super::{
     feed, is_silent, run_with, started,
@@ -12,7 +12,7 @@ use std::{
 };
 
 #[test]
-fn what_goes_in_comes_out_whatever_its_size_and_the_buffers() {
+fn bytes_of_any_amount_pass_through_buffers_of_any_size() {
     for len in [0, 1, 4095, 65_537, 3_000_001] {
         for memory in ["1", "5000", "1M", "64M"] {
             if memory == "1" && len > 70_000 {
@@ -43,14 +43,14 @@ fn many_megabytes_come_out_as_they_went_in() {
         }
     }
     feeding.join().unwrap();
-    let said = child.wait_with_output().unwrap();
-    assert!(said.status.success());
+    let log = child.wait_with_output().unwrap();
+    assert!(log.status.success());
     let digest: String = hasher
         .finalize()
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    assert_eq!(text(&said.stderr), format!("sha256: {digest}\n"));
+    assert_eq!(text(&log.stderr), format!("sha256: {digest}\n"));
     let mut expected = Sha256::new();
     (0..48).for_each(|_| expected.update(&piece));
     let expected: String = expected
@@ -102,7 +102,7 @@ fn blocks_are_written_whole_but_for_the_last() {
 }
 
 #[test]
-fn pages_are_handed_on_from_pipe_to_pipe_but_where_copies_are_asked_for_or_the_kernel_does_not() {
+fn pages_are_spliced_from_pipe_to_pipe_except_with_no_splice_or_an_old_kernel() {
     if !has("strace") {
         return;
     }

@@ -42,16 +42,16 @@ fn connections_carry_every_byte_both_ways() {
 /// The port that it says it listens on.
 fn port_of(lines: &mut impl Iterator<Item = String>) -> u16 {
     let line = lines.next().unwrap();
-    let (said, port) = line.rsplit_once(':').unwrap();
+    let (log, port) = line.rsplit_once(':').unwrap();
     assert!(
-        said.starts_with("forebay: waiting for a connection to "),
+        log.starts_with("forebay: waiting for a connection to "),
         "{line}"
     );
     port.parse().unwrap()
 }
 
 #[test]
-fn whoever_connects_is_read_and_written() {
+fn a_listening_pipe_reads_and_writes_the_connection() {
     use std::io::{BufRead, BufReader};
     let sent = noise(300_000);
     for input in [["-i", "tcp-listen:127.0.0.1:0"], ["-I", "127.0.0.1:0"]] {
@@ -89,10 +89,10 @@ fn a_connection_that_breaks_is_an_error_and_a_closed_pipe_is_none() {
     let output = child.wait_with_output().unwrap();
     feeding.join().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
+    let log = text(&output.stderr);
     assert!(
-        said.contains(&format!("forebay: error: {address}: writing: ")),
-        "{said}"
+        log.contains(&format!("forebay: error: {address}: writing: ")),
+        "{log}"
     );
 
     let mut child = started(&[]);

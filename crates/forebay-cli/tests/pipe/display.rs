@@ -1,4 +1,4 @@
-//! What people see, and that nobody else does.
+//! The display: a terminal shows it, other outputs do not.
 
 use super::{
     feed, is_silent, pipe, run_with,
@@ -67,22 +67,22 @@ fn a_bar_is_not_complete_before_the_end_when_the_expected_size_is_too_small() {
     let folder = Folder::new();
     let file = folder.path("file");
     fs::write(&file, noise(1_000_000)).unwrap();
-    // mbuffer's way to say "blocks of 128 KiB, from this file".
+    // mbuffer's flags for "blocks of 128 KiB, from this file".
     let args = ["-f", "-s", "128k", "-i", &file, "-o", "/dev/null"];
-    let said = pipe(&args).output().unwrap();
-    let said = text(&said.stderr);
+    let log = pipe(&args).output().unwrap();
+    let log = text(&log.stderr);
     let note = "-s expects 131072 bytes, but the inputs have 1000000";
-    assert!(said.contains(note), "{said}");
-    assert!(said.contains("=] 100 %\nsummary: "), "{said}");
-    // From a pipe nobody knows the size: beyond what was expected there is no percentage.
+    assert!(log.contains(note), "{log}");
+    assert!(log.contains("=] 100 %\nsummary: "), "{log}");
+    // The size of a pipe is unknown: beyond the expected size there is no percentage.
     let output = run_with(&["-fp", "-s", "128k"], noise(1_000_000));
-    let said = text(&output.stderr);
-    assert!(said.contains("\nsummary: "), "{said:?}");
-    assert!(!said.contains('%'), "{said:?}");
+    let log = text(&output.stderr);
+    assert!(log.contains("\nsummary: "), "{log:?}");
+    assert!(!log.contains('%'), "{log:?}");
 }
 
 #[test]
-fn a_stderr_that_nobody_can_read_stops_nothing() {
+fn an_unwritable_stderr_stops_nothing() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut child = pipe(&["-f"])
         .stdin(Stdio::piped())

@@ -10,7 +10,7 @@ use std::{
 };
 
 #[test]
-fn files_are_read_in_turn_and_every_output_gets_all() {
+fn files_are_read_one_after_another_and_every_output_gets_all() {
     let folder = Folder::new();
     let [a, b, x, y] = ["a", "b", "x", "y"].map(|name| folder.path(name));
     fs::write(&a, noise(100_000)).unwrap();
@@ -25,16 +25,16 @@ fn files_are_read_in_turn_and_every_output_gets_all() {
 }
 
 #[test]
-fn a_file_with_content_is_only_touched_when_that_was_said() {
+fn an_existing_file_is_changed_only_with_truncate_or_append() {
     let folder = Folder::new();
     let file = folder.path("kept");
     fs::write(&file, "old ").unwrap();
     let output = run_with(&["-o", &file], b"new".into());
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
+    let log = text(&output.stderr);
     assert!(
-        said.contains("the file already exists. Choose another name, --truncate or --append"),
-        "{said}"
+        log.contains("the file already exists. Choose another name, --truncate or --append"),
+        "{log}"
     );
     assert_eq!(fs::read(&file).unwrap(), b"old ");
     is_silent(&run_with(
@@ -65,8 +65,8 @@ fn what_another_user_put_into_a_shared_folder_is_not_written_to() {
     ] {
         let output = run_with(&["-o", &shared.path(name), flag], b"secret".into());
         assert_eq!(output.status.code(), Some(1), "{name} {flag}");
-        let said = text(&output.stderr);
-        assert!(said.contains("another user (number 65534)"), "{said}");
+        let log = text(&output.stderr);
+        assert!(log.contains("another user (number 65534)"), "{log}");
     }
     assert_eq!(fs::read(shared.path("file")).unwrap(), b"");
     assert_eq!(fs::read(shared.path("victim")).unwrap(), b"precious");
@@ -89,8 +89,8 @@ fn writes_that_fail_when_the_file_is_closed_are_errors() {
         .unwrap();
     feed(&mut child, b"lost".into()).join().unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = text(&output.stderr);
-    assert!(said.contains("file: closing it: "), "{said}");
+    let log = text(&output.stderr);
+    assert!(log.contains("file: closing it: "), "{log}");
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -111,7 +111,7 @@ fn a_file_is_not_written_while_it_is_read() {
 }
 
 #[test]
-fn a_full_device_is_told_with_what_was_written_and_the_others_go_on() {
+fn a_full_device_is_reported_with_the_bytes_written_and_other_outputs_go_on() {
     let output = run_with(&["-o", "/dev/full"], noise(5000));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
@@ -124,7 +124,7 @@ fn a_full_device_is_told_with_what_was_written_and_the_others_go_on() {
 }
 
 #[test]
-fn a_full_disk_keeps_what_fits_and_says_how_much_that_is() {
+fn a_full_disk_keeps_what_fits_and_reports_how_much() {
     let folder = Folder::new();
     let mount = folder.path("small");
     let kept = folder.path("kept");
@@ -147,15 +147,15 @@ fn a_full_disk_keeps_what_fits_and_says_how_much_that_is() {
         return;
     };
     feeding.join().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
     let there = fs::read(&kept).unwrap();
     assert!(!there.is_empty() && there == noise(3_000_000)[..there.len()]);
     let expected = format!(
         "writing: no space left on device (os error 28). {} bytes were written before",
         there.len()
     );
-    assert!(said.contains(&expected), "{said}");
+    assert!(log.contains(&expected), "{log}");
 }
 
 #[test]
@@ -173,15 +173,15 @@ fn the_file_size_limit_is_an_error_like_a_full_disk() {
     };
     // To the kernel, the buffer is a file.
     let output = under_limit("64M");
-    let said = text(&output.stderr);
-    assert!(said.contains("raise `ulimit -f`"), "{said}");
+    let log = text(&output.stderr);
+    assert!(log.contains("raise `ulimit -f`"), "{log}");
     let output = under_limit("64k");
     let written = fs::metadata(&file).unwrap().len();
-    let said = text(&output.stderr);
+    let log = text(&output.stderr);
     assert!(
-        said.contains(&format!(
+        log.contains(&format!(
             "file too large (os error 27). {written} bytes were written before"
         )),
-        "{said}"
+        "{log}"
     );
 }

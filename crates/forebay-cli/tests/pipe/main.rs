@@ -38,7 +38,7 @@ fn sha256(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes to its standard input from a thread of its own, until nobody reads any more.
+/// Writes to its standard input from a thread, until the reader leaves.
 fn feed(child: &mut Child, bytes: Vec<u8>) -> JoinHandle<()> {
     let mut stdin = child.stdin.take().unwrap();
     std::thread::spawn(move || {

@@ -13,7 +13,7 @@ use std::{
 };
 
 #[test]
-fn a_reader_that_leaves_is_noticed_while_nothing_comes() {
+fn a_reader_that_leaves_is_noticed_while_the_input_is_idle() {
     let mut child = started(&[]);
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
@@ -25,24 +25,24 @@ const WAYS: [&[&str]; 2] = [&["-m", "16M"], &["-m", "16M", "-R", "900G"]];
 /// A summary, and hardly a line before it.
 const SUMMARY: [&str; 3] = ["-f", "-i", "1000"];
 
-/// `cat`, between two pipes of ours or of a neighbour.
+/// `cat`, between two pipes made by the test or by another program.
 fn cat(input: Stdio) -> Child {
     let mut command = Command::new("cat");
     command.stdin(input).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// The bytes that its summary tells of, at the end of its standard error.
+/// The bytes that its summary reports at the end of standard error.
 fn summed_up(child: Child) -> usize {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
-    let said = text(&output.stderr);
-    let (_, count) = said.rsplit_once(" (").unwrap();
+    let log = text(&output.stderr);
+    let (_, count) = log.rsplit_once(" (").unwrap();
     let (count, _) = count.split_once(" bytes) in ").unwrap();
     count.parse().unwrap()
 }
 
 #[test]
-fn all_that_a_producer_wrote_before_it_was_killed_comes_out() {
+fn every_byte_written_before_the_producer_was_killed_comes_out() {
     let folder = Folder::new();
     let file = folder.path("file");
     fs::write(&file, noise(5_000_000)).unwrap();
@@ -61,8 +61,8 @@ fn all_that_a_producer_wrote_before_it_was_killed_comes_out() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = producer.stderr.take().unwrap();
-        said.read_exact(&mut [0]).unwrap();
+        let mut log = producer.stderr.take().unwrap();
+        log.read_exact(&mut [0]).unwrap();
         producer.kill().unwrap();
         producer.wait().unwrap();
         let output = child.wait_with_output().unwrap();
@@ -96,7 +96,7 @@ fn a_producer_killed_in_the_middle_of_a_write_ends_what_came_and_no_more() {
 }
 
 #[test]
-fn a_consumer_that_is_killed_has_had_enough() {
+fn a_killed_consumer_is_a_reader_that_left() {
     let sent = noise(24 << 20);
     for way in WAYS.into_iter().cycle().take(8) {
         let mut child = started(&[way, &SUMMARY].concat());
@@ -119,7 +119,7 @@ fn a_consumer_that_is_killed_has_had_enough() {
 }
 
 #[test]
-fn a_consumer_whose_disk_is_full_is_one_that_leaves() {
+fn a_consumer_with_a_full_disk_is_a_reader_that_left() {
     for way in WAYS {
         let mut child = started(way);
         let full = File::options().write(true).open("/dev/full").unwrap();
@@ -147,7 +147,7 @@ fn a_consumer_that_is_stopped_for_a_while_gets_every_byte() {
         let mut stdout = sink.stdout.take().unwrap();
         stdout.read_exact(&mut received).unwrap();
         interrupt(&sink, "-STOP");
-        // The producer is rid of all it has.
+        // The producer has handed off all its bytes.
         stdin.write_all(&noise(8 << 20)[1_000_000..]).unwrap();
         drop(stdin);
         interrupt(&sink, "-CONT");
@@ -181,14 +181,14 @@ fn a_sink_that_sips_gets_every_byte() {
 fn a_slow_reader_does_not_hold_the_producer_up_where_the_buffer_suffices() {
     let mut child = started(&["-m", "16M"]);
     let mut stdin = child.stdin.take().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (tell, message) = mpsc::channel();
     let producing = std::thread::spawn(move || {
         stdin.write_all(&noise(16 << 20)).unwrap();
         drop(stdin);
         tell.send(()).unwrap();
     });
     // Nobody has read a byte, and all of them are taken.
-    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    message.recv_timeout(Duration::from_secs(60)).unwrap();
     producing.join().unwrap();
     let output = child.wait_with_output().unwrap();
     is_silent(&output);

@@ -127,9 +127,9 @@ fn each_wrong_request_gets_its_own_clear_answer_and_touches_nothing() {
         let args = args.split(' ').chain(["-o", &untouched]);
         let args: Vec<_> = args.collect();
         let output = pipe(&args).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {log}");
+        assert!(log.contains(expected), "{args:?}: {log}");
         assert!(output.stdout.is_empty());
         let has_content = fs::metadata(&untouched).is_ok_and(|meta| meta.len() > 0);
         assert!(!has_content, "{args:?}");

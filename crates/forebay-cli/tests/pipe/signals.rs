@@ -12,7 +12,7 @@ use std::{
 };
 
 #[test]
-fn a_first_signal_writes_what_was_read_and_the_counts_come_when_asked_for() {
+fn the_first_signal_writes_what_was_read_and_usr1_prints_the_counts() {
     use std::io::{BufRead, BufReader};
     for signal in ["-INT", "-TERM", "-HUP"] {
         let mut child = started(&["--hash", "crc32"]);
@@ -73,14 +73,14 @@ fn a_second_signal_gives_up_a_reader_that_stands_still() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let output = child.wait_with_output().unwrap();
     assert!(noise(4 << 20).starts_with(&output.stdout));
-    let said = text(&output.stderr);
+    let log = text(&output.stderr);
     assert!(
-        said.starts_with("forebay: gave up: ") && said.contains("were read and not written"),
-        "{said}"
+        log.starts_with("forebay: gave up: ") && log.contains("were read and not written"),
+        "{log}"
     );
 }
 
-/// Whether the thread of that name is in a `write(2)`; `None` where the kernel does not tell.
+/// Whether the thread of that name is in a `write(2)`; `None` if the kernel does not report it.
 fn is_writing(thread: &str, pid: u32) -> Option<bool> {
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
         let path = task.ok()?.path();
@@ -97,7 +97,7 @@ fn a_third_signal_ends_also_a_write_that_waits() {
     if !has("script") {
         return;
     }
-    // A terminal that nobody reads: `script` is one, and stopped.
+    // A terminal that is not read: `script` provides one, and is stopped.
     let command = format!("exec {} pipe -q /dev/zero", env!("CARGO_BIN_EXE_forebay"));
     let mut terminal = Command::new("script")
         .args(["-qec", &command, "/dev/null"])
@@ -130,11 +130,11 @@ fn a_third_signal_ends_also_a_write_that_waits() {
         kill("-INT");
         kill("-TERM");
         wait_for_the_end_of("filling", pid);
-        assert_eq!(is_writing("draining", pid), Some(true), "it hears nobody");
+        assert_eq!(is_writing("draining", pid), Some(true), "it does not react");
         kill("-INT");
         wait_for_the_end_of("draining", pid);
     } else {
-        println!("skipped: needs a kernel that tells what a thread waits for");
+        println!("skipped: needs a kernel that reports what a thread waits for");
         kill("-KILL");
     }
     interrupt(&terminal, "-CONT");
@@ -148,10 +148,10 @@ fn the_watchdog_gives_up_what_stands_still() {
     let stdin = child.stdin.take().unwrap();
     let output = child.wait_with_output().unwrap();
     drop(stdin); // it was open all the time
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(
-        said.contains("no byte has moved for as long as --watchdog allows"),
-        "{said}"
+        log.contains("no byte has moved for as long as --watchdog allows"),
+        "{log}"
     );
 }

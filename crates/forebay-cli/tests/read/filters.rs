@@ -1,4 +1,4 @@
-//! Filters over files: what passes, what is counted, and where an expression comes from.
+//! Filters over files: matching packets, counts, and the sources of an expression.
 
 use crate::{
     found, law, recorded, sequences,
@@ -25,10 +25,10 @@ fn what_the_filter_rejects_is_counted_exactly() {
     assert_eq!(law(&summary(&ran.stdout)), [10_000, 2_500, 7_500]);
     let every_fourth: Vec<_> = (0..2_500).map(|k| 4 * k + 1).collect();
     assert_eq!(sequences(&found(&output)), every_fourth);
-    let said = text(&ran.stderr);
-    assert!(said.contains("10000 received = 2500 written + 7500 filtered + 0 dropped"));
+    let log = text(&ran.stderr);
+    assert!(log.contains("10000 received = 2500 written + 7500 filtered + 0 dropped"));
     // It is a file: tcpdump's lines about a kernel would make no sense.
-    assert!(!said.contains("kernel"), "{said}");
+    assert!(!log.contains("kernel"), "{log}");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn programs_are_printed_as_tcpdump_prints_them() {
 }
 
 #[test]
-fn losses_that_rejected_packets_told_of_are_told_by_the_next_one_that_passes() {
+fn losses_marked_at_rejected_packets_are_marked_at_the_next_accepted_one() {
     let folder = Folder::new();
     let output = folder.path("out.pcapng");
     let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=50000";
@@ -95,13 +95,15 @@ fn losses_that_rejected_packets_told_of_are_told_by_the_next_one_that_passes() {
         ["received", "written", "filtered"].map(|key| count(&json[key]));
     assert!(kernel > 1000 && written > 100, "{json}");
     let found = found(&output);
-    let told: u64 = found
+    let message: u64 = found
         .packets
         .iter()
         .map(|packet| packet.dropped_before)
         .sum();
-    // What is not told by a packet was lost behind the last one that passed.
-    assert!(told <= kernel && kernel - told < received - found.packets.last().unwrap().sequence);
+    // Losses that no packet marks came after the last accepted packet.
+    assert!(
+        message <= kernel && kernel - message < received - found.packets.last().unwrap().sequence
+    );
     let mut next = 0;
     for packet in &found.packets {
         assert!(packet.dropped_before <= packet.sequence - next);
@@ -155,10 +157,10 @@ fn a_filter_that_no_packet_can_match_is_warned_of_and_gives_an_empty_file() {
     for output in ["out.pcapng", "out.pcap"].map(|name| folder.path(name)) {
         for filter in ["ip and ip6", "1 = 2"] {
             let ran = run(&["-q", "-r", &input, "-w", &output, "--json", filter]);
-            let told = text(&ran.stderr);
-            assert!(ran.status.success(), "{told}");
+            let message = text(&ran.stderr);
+            assert!(ran.status.success(), "{message}");
             let warning = "forebay: warning: no packet of link type EN10MB (Ethernet) can match";
-            assert!(told.contains(warning), "{told}");
+            assert!(message.contains(warning), "{message}");
             assert_eq!(law(&summary(&ran.stdout)), [1, 0, 1]);
             assert!(std::fs::metadata(&output).unwrap().len() >= 24);
         }

@@ -1,4 +1,4 @@
-//! Captures that nobody here made: a copy of one holds what the copy of another tool holds.
+//! Captures made by other programs: a copy holds what another tool's copy holds.
 
 use crate::{
     law, packets,
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// Captures that nobody here made.
+/// Captures made by other programs.
 fn foreign(kind: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let Ok(entries) = std::fs::read_dir(folder.join(kind)) else {

@@ -1,4 +1,4 @@
-//! What can be read: several files, pipes, packed files, files that break off, and files beside a port.
+//! Inputs: several files, pipes, compressed files, torn files, and files together with an interface.
 
 use crate::{
     found, law, packets, recorded,
@@ -24,7 +24,7 @@ fn several_files_are_read_one_after_another() {
         "{}",
         text(&ran.stderr)
     );
-    // 54 bytes end behind the sequence number and before its complement, which `read` looks for.
+    // 54 bytes end after the sequence number and before its complement, which `read` looks for.
     let packets = packets(&output);
     assert!(
         packets
@@ -38,7 +38,7 @@ fn several_files_are_read_one_after_another() {
 }
 
 #[test]
-fn a_torn_file_gives_everything_up_to_its_last_whole_packet() {
+fn a_torn_file_is_read_up_to_its_last_whole_packet() {
     let folder = Folder::new();
     for name in ["whole.pcapng", "whole.pcap"] {
         let whole = recorded(&folder, name, "1000");
@@ -51,18 +51,18 @@ fn a_torn_file_gives_everything_up_to_its_last_whole_packet() {
         assert_eq!(ran.status.code(), Some(1));
         let packets = found(&output).packets.len() as u64;
         assert_eq!(law(&summary(&ran.stdout)), [packets, packets, 0]);
-        let said = text(&ran.stderr);
-        assert!(said.contains("ends in the middle of a"), "{said}");
+        let log = text(&ran.stderr);
+        assert!(log.contains("ends in the middle of a"), "{log}");
         assert!(
-            said.contains(&format!("read {packets} packets up to there")),
-            "{said}"
+            log.contains(&format!("read {packets} packets up to there")),
+            "{log}"
         );
         assert!((540..660).contains(&packets));
     }
 }
 
 #[test]
-fn packed_files_and_pipes_are_read_as_they_come() {
+fn compressed_files_and_pipes_are_read() {
     let folder = Folder::new();
     let input = recorded(&folder, "in.pcapng", "50000");
     let bytes = std::fs::read(&input).unwrap();
@@ -72,7 +72,7 @@ fn packed_files_and_pipes_are_read_as_they_come() {
         .unwrap()
         .stdout;
     assert!(packed.len() < bytes.len() / 2);
-    for (bytes, said) in [(bytes, "read"), (packed, "read, gzip")] {
+    for (bytes, log) in [(bytes, "read"), (packed, "read, gzip")] {
         let mut child = forebay(&["-r", "-", "--json", "less 60"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -88,7 +88,7 @@ fn packed_files_and_pipes_are_read_as_they_come() {
             (count(&json["received"]), count(&json["counted"])),
             (50_000, 50_000)
         );
-        assert_eq!(json["got"]["sources"][0]["copy"], said);
+        assert_eq!(json["got"]["sources"][0]["copy"], log);
     }
 }
 

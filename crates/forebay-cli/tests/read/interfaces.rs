@@ -56,7 +56,7 @@ fn interfaces_may_come_while_the_output_has_no_room() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // 3.5 MB that nobody takes for a while.
+    // 3.5 MB that are not read for a while.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let mut stdout = child.stdout.take().unwrap();
     let output = folder.path("out.pcapng");
@@ -94,14 +94,14 @@ fn each_interface_keeps_its_name_link_type_and_resolution() {
         "{found:?}"
     );
 
-    // The second interface comes when the first packet is written already: then it is too late.
+    // The second interface appears after the first packet is written: too late.
     let output = folder.path("out.pcap");
     let ran = run(&["-r", &input, "-w", &output]);
     assert_eq!(ran.status.code(), Some(1));
-    let said = text(&ran.stderr);
+    let log = text(&ran.stderr);
     assert!(
-        said.contains("different link types. Name it .pcapng"),
-        "{said}"
+        log.contains("different link types. Name it .pcapng"),
+        "{log}"
     );
     assert_eq!(std::fs::read(&output).unwrap().len(), 24 + 16 + 4);
 }

@@ -1,5 +1,5 @@
 //! Files that several threads read, and whose packets are mostly written from where they were read: the same comes out,
-//! wherever it goes, and where it does not all fit the counts say so.
+//! wherever it goes, and if it does not all fit, the counts report that.
 
 use crate::{
     found, law, recorded, sequences,
@@ -25,7 +25,7 @@ fn large(folder: &Folder) -> String {
 }
 
 #[test]
-fn a_large_file_comes_out_the_same_in_memory_on_a_disk_and_through_a_pipe() {
+fn a_large_file_is_copied_alike_in_memory_to_a_disk_and_through_a_pipe() {
     let folder = Folder::new();
     let input = large(&folder);
     let Some(memory) = in_memory("read") else {
@@ -83,9 +83,9 @@ fn a_file_size_limit_met_while_a_large_file_is_read_is_an_error_like_a_full_disk
             env!("CARGO_BIN_EXE_forebay")
         );
         let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("file too large"), "{said}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{log}");
+        assert!(log.contains("file too large"), "{log}");
         let json = summary(&output.stdout);
         assert_eq!(json["law_holds"], true, "{json}");
         let packets = sequences(&found(&file));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// The output of a tool that has to succeed.
-fn told(words: &[&str]) -> String {
+fn message(words: &[&str]) -> String {
     let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
     assert!(
         output.status.success(),
@@ -42,7 +42,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// An ARP packet with these options; `kind` makes filters tell it from others.
+/// An ARP packet with these options; `kind` lets filters distinguish it from others.
 fn packet(interface: u32, number: u32, kind: u8, options: &[u8]) -> Vec<u8> {
     let mut data = [0xff; 60];
     data[12..15].copy_from_slice(&[8, 6, kind]);
@@ -103,11 +103,11 @@ fn everything(many: u32) -> Vec<u8> {
 
 fn copied(input: &str, output: &str, more: &[&str]) -> (Value, String) {
     let ran = run(&[&["-q", "-r", input, "-w", output, "--json"], more].concat());
-    let said = text(&ran.stderr).to_owned();
-    assert!(ran.status.success(), "{said}");
+    let log = text(&ran.stderr).to_owned();
+    assert!(ran.status.success(), "{log}");
     let json = summary(&ran.stdout);
     law(&json);
-    (json, said)
+    (json, log)
 }
 
 /// The blocks of a little-endian pcapng file: kinds and bodies.
@@ -129,7 +129,7 @@ fn info(path: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// All that tshark and capinfos find beside the bytes. To tshark custom blocks are frames, too, but no packets.
+/// Everything that tshark and capinfos find besides the bytes. To tshark custom blocks are frames, too, but no packets.
 fn found_by_others(path: &str) -> [String; 2] {
     let fields = "frame.comment frame.packet_flags frame.packet_id frame.interface_queue frame.interface_name \
         frame.interface_description frame.interface_id frame.time_epoch arp.hw.type";
@@ -137,7 +137,7 @@ fn found_by_others(path: &str) -> [String; 2] {
     let words = ["tshark", "-r", path, "-Y", "arp", "-T", "fields"]
         .into_iter()
         .chain(fields);
-    let about = told(&["capinfos", path]);
+    let about = message(&["capinfos", path]);
     // Its other lines are about bytes, or about custom blocks, which have no time.
     let kept = [
         "File encapsulation",
@@ -154,7 +154,7 @@ fn found_by_others(path: &str) -> [String; 2] {
     };
     let about = about.lines().filter(is_kept);
     let about = about.collect::<Vec<_>>().join("\n");
-    [told(&words.collect::<Vec<_>>()), about]
+    [message(&words.collect::<Vec<_>>()), about]
 }
 
 #[test]
@@ -165,10 +165,10 @@ fn all_that_other_tools_find_in_a_file_they_find_in_its_copy() {
     let folder = Folder::new();
     let (input, output) = (folder.path("in.pcapng"), folder.path("out.pcapng"));
     std::fs::write(&input, everything(10)).unwrap();
-    let (json, said) = copied(&input, &output, &[]);
+    let (json, log) = copied(&input, &output, &[]);
     assert!(
-        said.contains("forebay: 1 option, 1 custom block not copied"),
-        "{said}"
+        log.contains("forebay: 1 option, 1 custom block not copied"),
+        "{log}"
     );
     assert_eq!(count(&json["not_copied"]["custom"]), 1);
     let (before, after) = (found_by_others(&input), found_by_others(&output));
@@ -197,28 +197,28 @@ fn all_that_other_tools_find_in_a_file_they_find_in_its_copy() {
     assert!(has_text("copied from a program") && !has_text("not to be copied"));
     // The copy of a copy is the same.
     let again = folder.path("again.pcapng");
-    let (json, said) = copied(&output, &again, &[]);
-    assert_eq!(json["not_copied"]["options"], 0, "{said}");
+    let (json, log) = copied(&output, &again, &[]);
+    assert_eq!(json["not_copied"]["options"], 0, "{log}");
     assert!(std::fs::read(&again).unwrap() == raw);
 }
 
 #[test]
-fn a_copy_without_metadata_has_none_and_a_classic_one_says_what_it_lacks() {
+fn a_copy_without_metadata_has_none_and_a_classic_one_reports_what_it_lacks() {
     let folder = Folder::new();
     let (input, output) = (folder.path("in.pcapng"), folder.path("out.pcapng"));
     std::fs::write(&input, everything(10)).unwrap();
-    let (json, said) = copied(&input, &output, &["--no-metadata"]);
-    assert!(!said.contains("not copied"), "{said}");
+    let (json, log) = copied(&input, &output, &["--no-metadata"]);
+    assert!(!log.contains("not copied"), "{log}");
     assert_eq!(count(&json["not_copied"]["comments"]), 5);
     let kinds: Vec<_> = blocks(&output).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [&[0x0a0d_0d0a, 1][..], &[6; 12]].concat());
     let raw = std::fs::read(&output).unwrap();
     assert!(!raw.windows(5).any(|window| window == b"about"));
 
-    let (_, said) = copied(&input, &folder.path("out.pcap"), &[]);
+    let (_, log) = copied(&input, &folder.path("out.pcap"), &[]);
     let expected = "forebay: 5 comments, 11 options, 1 name resolution block, 1 decryption secrets block, \
         2 custom blocks not copied";
-    assert!(said.contains(expected), "{said}");
+    assert!(log.contains(expected), "{log}");
 }
 
 /// Several threads read a large file with a filter, and hand on most packets without looking at them.
@@ -234,8 +234,8 @@ fn a_large_file_has_the_same_copy_whichever_way_it_is_read() {
             "cat {input} | {} capture -q -r - -w {piped} '{filter}'",
             env!("CARGO_BIN_EXE_forebay")
         );
-        told(&["sh", "-c", &cat]);
-        // But for padding, which lies where buffers end.
+        message(&["sh", "-c", &cat]);
+        // Except padding, which depends on where buffers end.
         let but_padding = |path: &str| {
             let is_told = |(kind, _): &(u32, Vec<u8>)| *kind != 0x8000_f0b4;
             blocks(path).into_iter().filter(is_told).collect::<Vec<_>>()
@@ -295,7 +295,7 @@ fn every_file_of_a_series_has_the_secrets_and_blocks_may_be_large() {
 }
 
 #[test]
-fn sections_and_files_that_follow_speak_through_their_interfaces() {
+fn later_sections_and_files_use_their_own_interfaces() {
     if !has("tshark") {
         return;
     }
@@ -319,16 +319,16 @@ fn sections_and_files_that_follow_speak_through_their_interfaces() {
         assert_eq!(
             [times(b"a machine"), times(b"computer!")],
             [1, 0],
-            "the interface has a card of its own"
+            "the interface has another card"
         );
         assert_eq!(times(b"about the section"), 2);
         assert_eq!(times(b"about a packet"), 2);
-        let comments = told(&["tshark", "-r", &output, "-Y", "frame.comment"]);
+        let comments = message(&["tshark", "-r", &output, "-Y", "frame.comment"]);
         assert_eq!(comments.lines().count(), 4);
     }
 }
 
-/// With the secrets that editcap puts into a file Wireshark's tools read it; they are still there in a copy of ours.
+/// With the secrets that editcap puts into a file Wireshark's tools read it; a copy made by forebay still has them.
 #[test]
 fn secrets_that_editcap_put_into_a_file_are_found_in_the_copy() {
     if !has("editcap") {
@@ -348,7 +348,7 @@ fn secrets_that_editcap_put_into_a_file_are_found_in_the_copy() {
     assert!(made.status.success());
     let key = format!("CLIENT_RANDOM {} {}\n", "ab".repeat(32), "cd".repeat(48));
     std::fs::write(&keys, &key).unwrap();
-    told(&[
+    message(&[
         "editcap",
         "--discard-all-secrets",
         "--inject-secrets",
@@ -362,8 +362,8 @@ fn secrets_that_editcap_put_into_a_file_are_found_in_the_copy() {
         .find(|(kind, _)| *kind == 10)
         .unwrap();
     assert!(secrets.1.ends_with(key.as_bytes()) || text(&secrets.1[8..]).contains(&key));
-    if told(&["sh", "-c", "editcap --help 2>&1; true"]).contains("--extract-secrets") {
-        told(&["editcap", "--extract-secrets", &output, &kept]);
+    if message(&["sh", "-c", "editcap --help 2>&1; true"]).contains("--extract-secrets") {
+        message(&["editcap", "--extract-secrets", &output, &kept]);
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), key);
     }
 }
@@ -408,7 +408,7 @@ fn a_torn_first_packet_gives_an_output_and_counts() {
 }
 
 #[test]
-fn packets_that_cannot_be_kept_as_they_are_are_counted_and_told() {
+fn packets_that_had_to_be_changed_are_counted_and_reported() {
     let folder = Folder::new();
     let (input, output) = (folder.path("in.pcapng"), folder.path("out.pcapng"));
     let mut file = Built(everything(0));
@@ -420,18 +420,18 @@ fn packets_that_cannot_be_kept_as_they_are_are_counted_and_told() {
     file.block(6, &packet(1, 1, 1, &[]));
     std::fs::write(&input, &file.0).unwrap();
     for (filter, odd) in [("", [2, 1, 1]), ("ether[14] = 7", [0; 3])] {
-        let (json, said) = copied(&input, &output, &[filter]);
+        let (json, log) = copied(&input, &output, &[filter]);
         let found = &json["odd_packets"];
         let kinds = ["raised_lengths", "limited_times", "broken_options"];
         assert_eq!(kinds.map(|kind| count(&found[kind])), odd);
-        let told = "forebay: 2 packets with fewer bytes on the wire than captured";
-        assert_eq!(said.contains(told), odd[0] > 0, "{said}");
+        let message = "forebay: 2 packets with fewer bytes on the wire than captured";
+        assert_eq!(log.contains(message), odd[0] > 0, "{log}");
         assert_eq!(
-            said.contains("forebay: 1 packet with a time before 1970 or after 2554"),
+            log.contains("forebay: 1 packet with a time before 1970 or after 2554"),
             odd[1] > 0
         );
         assert_eq!(
-            said.contains("forebay: 1 block with a broken option"),
+            log.contains("forebay: 1 block with a broken option"),
             odd[2] > 0
         );
     }

@@ -54,7 +54,7 @@ fn nonsense_is_refused_before_anything_is_made() {
     let text_file = folder.path("text");
     std::fs::write(&text_file, "not a capture at all, only some text").unwrap();
     let missing = folder.path("missing");
-    for (code, args, said) in [
+    for (code, args, log) in [
         (
             2,
             &["-r", &input, "tcp prot 80"][..],
@@ -74,7 +74,7 @@ fn nonsense_is_refused_before_anything_is_made() {
         let ran = run(&[args, &["-w", &output]].concat());
         assert_eq!(ran.status.code(), Some(code), "{args:?}");
         assert!(
-            text(&ran.stderr).contains(said),
+            text(&ran.stderr).contains(log),
             "{args:?}: {}",
             text(&ran.stderr)
         );

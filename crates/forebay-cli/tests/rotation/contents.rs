@@ -78,7 +78,7 @@ fn in_real_time_with_a_writer_thread_nothing_is_lost_between_files() {
 #[test]
 fn the_clock_rotates_without_a_packet() {
     let folder = Folder::new();
-    // One frame in 1000 years: nothing comes.
+    // One frame in 1000 years: no packet arrives.
     let flags = ["-b", "duration:50ms", "-a", "duration:1"];
     let json = fine(&series("sim:rate=1,count=1", &folder, "a.pcapng", &flags));
     assert_eq!(json["written"], 0);
@@ -167,14 +167,14 @@ fn a_file_that_is_read_can_be_split() {
     assert_eq!(
         last.statistics,
         open(&old).statistics,
-        "what the file said of itself is told once"
+        "what the file reported of itself is reported once"
     );
     let copied: Vec<_> = found.into_iter().flat_map(|one| one.packets).collect();
     assert_eq!(copied, open(&old).packets);
 }
 
 #[test]
-fn what_is_durable_is_told_for_each_policy() {
+fn what_is_durable_is_reported_for_each_policy() {
     for (policy, durable) in [
         ("none", 0),
         ("file", 1000),

@@ -1,4 +1,4 @@
-//! Files that cannot be had in the middle of a series: the counts stay exact, and what fits is kept.
+//! Files that cannot be created in the middle of a series: the counts stay exact, and what fits is kept.
 
 use crate::{
     VIRTUAL, series,
@@ -12,15 +12,15 @@ use std::{
 };
 
 #[test]
-fn a_second_file_that_cannot_be_had_ends_the_capture_with_exact_counts() {
+fn a_second_file_that_cannot_be_created_ends_the_capture_with_exact_counts() {
     let folder = Folder::new();
     fs::create_dir(folder.path("a.pcapng1")).unwrap();
     let output = series(VIRTUAL, &folder, "a.pcapng", &["-C", "100kB", "-c", "50k"]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(
-        said.contains("a.pcapng1: a series of files can replace only regular files"),
-        "{said}"
+        log.contains("a.pcapng1: a series of files can replace only regular files"),
+        "{log}"
     );
     let json = summary(&output.stdout);
     let first = [folder.path("a.pcapng")];
@@ -28,7 +28,7 @@ fn a_second_file_that_cannot_be_had_ends_the_capture_with_exact_counts() {
     assert_eq!(found[0].packets.len() as u64, count(&json["written"]));
     assert!(count(&json["dropped"]["disk"]) > 0);
 
-    // The folder goes away under a capture that runs.
+    // The folder is removed while the capture runs.
     let folder = Folder::new();
     let inner = folder.path("inner");
     fs::create_dir(&inner).unwrap();
@@ -81,9 +81,9 @@ fn a_disk_that_fills_up_in_the_middle_of_a_series_keeps_all_that_fits() {
         let Some(output) = on_small_disk(&mount, size, &script) else {
             return;
         };
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("no space left on device"), "{said}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{log}");
+        assert!(log.contains("no space left on device"), "{log}");
         let json = summary(&output.stdout);
         assert_eq!(json["law_holds"], true);
         let mut paths: Vec<_> = fs::read_dir(&kept)
@@ -91,7 +91,7 @@ fn a_disk_that_fills_up_in_the_middle_of_a_series_keeps_all_that_fits() {
             .map(|e| e.unwrap().path())
             .collect();
         paths.sort();
-        assert_eq!(count(&json["files_written"]), paths.len() as u64, "{said}");
+        assert_eq!(count(&json["files_written"]), paths.len() as u64, "{log}");
         assert!(paths.len() > 2);
         let packets = paths
             .iter()

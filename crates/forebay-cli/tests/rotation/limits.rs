@@ -40,7 +40,7 @@ fn a_ring_keeps_the_newest_files_and_their_bytes_in_bounds() {
 }
 
 #[test]
-fn a_capture_stops_where_it_was_told_to() {
+fn a_capture_stops_at_the_requested_limit() {
     let stop = |flags: &[&str]| {
         let folder = Folder::new();
         let json = fine(&series(VIRTUAL, &folder, "a.pcapng", flags));
@@ -58,7 +58,7 @@ fn a_capture_stops_where_it_was_told_to() {
     assert!(written > 1000 && json["files_written"] == 1);
     let (written, files, _, json) = stop(&["-b", "packets:100", "-a", "files:4"]);
     assert_eq!((written, files), (400, 4));
-    assert!(count(&json["unread"]) > 0, "what came behind it is told");
+    assert!(count(&json["unread"]) > 0, "what came after it is reported");
     let (written, files, _, _) = stop(&["-G", "10ms", "-W", "3"]);
     assert_eq!((written, files), (44_642, 3));
     // A stream has no name, and still a size.

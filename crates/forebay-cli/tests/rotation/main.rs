@@ -1,7 +1,7 @@
 //! Rotation as its users meet it: whole captures in several files, each readable on its own, nothing lost between them.
 //!
 //! `contents` is about what stands in the files, `naming` about what they are called and replace, `limits` about which are
-//! kept and when a capture ends, `failures` about files that cannot be had, and `requests` about what is refused. Here is
+//! kept and when a capture ends, `failures` about files that cannot be created, and `requests` about what is refused. Here is
 //! what they share.
 
 #[path = "../support/mod.rs"]
@@ -54,7 +54,7 @@ fn open(path: &str) -> Found {
     read(File::open(path).unwrap())
 }
 
-/// Each file on its own, by a reader that is not ours.
+/// Reads each file separately with an independent reader.
 fn whole(paths: &[String], json: &Value) -> Vec<Found> {
     let found: Vec<_> = paths.iter().map(|path| open(path)).collect();
     for (path, found) in paths.iter().zip(&found) {
@@ -63,7 +63,7 @@ fn whole(paths: &[String], json: &Value) -> Vec<Found> {
         assert_eq!(
             found.statistics.len(),
             1,
-            "{path} tells its share, and that alone"
+            "{path} reports its share, and only that"
         );
         assert_eq!(found.statistics[0][2], found.packets.len() as u64, "{path}");
         assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600, "{path}");
@@ -105,7 +105,7 @@ fn complete(paths: &[String], json: &Value) {
             .map(|packet| packet.dropped_before)
             .sum();
         let [received, dropped, delivered] = found.statistics[0];
-        assert_eq!(dropped, marks, "losses are told where their packet is");
+        assert_eq!(dropped, marks, "losses are marked where their packet is");
         assert_eq!(received, delivered + marks);
         marked += marks;
     }

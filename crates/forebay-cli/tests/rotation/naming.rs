@@ -75,9 +75,9 @@ fn a_series_does_not_replace_what_it_reads() {
         symlink(&path, &link).unwrap();
         for read in [&path, &link] {
             let refused = run(&["-r", read, "-w", &output, "-C", "1"]);
-            let said = text(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(2), "{name}: {said}");
-            assert!(said.contains("would overwrite"), "{said}");
+            let log = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(2), "{name}: {log}");
+            assert!(log.contains("would overwrite"), "{log}");
             assert_eq!(fs::read(&path).unwrap(), before);
         }
         fs::remove_file(&link).unwrap();
@@ -113,7 +113,7 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     ];
     let first = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
-    // Packets in it tell that signals are heard by now.
+    // Packets in it show that signals are handled by now.
     let wait_for = |name: &str| {
         let part = format!("{name}.part");
         while !fs::metadata(&part).is_ok_and(|part| part.len() > 1000) {
@@ -132,9 +132,9 @@ fn two_captures_do_not_take_each_others_numbered_files() {
             "a.pcapng",
             &[flags, &["-c", "9"]].concat(),
         );
-        let said = text(&second.stderr);
-        assert_eq!(second.status.code(), Some(1), "{said}");
-        assert!(said.contains("another capture is writing it"), "{said}");
+        let log = text(&second.stderr);
+        assert_eq!(second.status.code(), Some(1), "{log}");
+        assert!(log.contains("another capture is writing it"), "{log}");
     }
     interrupt(&first, "-INT");
     let output = first.wait_with_output().unwrap();
@@ -168,7 +168,7 @@ fn hup_goes_on_to_the_next_file_and_the_one_being_written_has_no_name_yet() {
     ];
     let mut child = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
-    // Packets in it tell that signals are heard by now.
+    // Packets in it show that signals are handled by now.
     let wait_for = |complete: usize| loop {
         let paths = files(&folder);
         let is_part = |path: &&String| path.ends_with(".pcapng.part");
@@ -218,7 +218,7 @@ fn names_of_a_time_replace_nothing_and_links_are_never_followed() {
     assert_eq!(names(&folder), ["b", "b1", "victim"]);
     assert_eq!(open(&folder.path("b1")).packets.len(), 93);
 
-    // A single file: nothing is made behind a link, and what is there is opened through it.
+    // A single file: a link to a missing file is not followed, one to an existing file is.
     let nowhere = folder.path("nowhere");
     symlink(folder.path("missing"), &nowhere).unwrap();
     let output = run(&["-i", VIRTUAL, "-c", "1", "-w", &nowhere]);

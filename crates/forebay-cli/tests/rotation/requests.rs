@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[test]
-fn what_was_understood_is_said_at_the_start() {
+fn the_parsed_rotation_is_printed_at_the_start() {
     let cases = [
         (
             "-b duration:1.5 -b filesize:2000 -b files:24",
@@ -26,8 +26,8 @@ fn what_was_understood_is_said_at_the_start() {
         let name = folder.path("a.pcapng");
         let args = ["-i", VIRTUAL, "-c", "1", "-w", &name].into_iter();
         let output = run(&args.chain(flags.split(' ')).collect::<Vec<_>>());
-        let said = text(&output.stderr);
-        assert!(said.contains(&format!("forebay: {expected}\n")), "{said}");
+        let log = text(&output.stderr);
+        assert!(log.contains(&format!("forebay: {expected}\n")), "{log}");
     }
 }
 
@@ -77,9 +77,9 @@ fn what_contradicts_itself_is_refused_before_anything_is_made() {
             .current_dir(folder.path(""))
             .output()
             .unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
-        assert!(said.contains(expected), "{flags:?}: {said}");
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {log}");
+        assert!(log.contains(expected), "{flags:?}: {log}");
     }
     assert!(names(&folder).is_empty());
 }

@@ -34,7 +34,11 @@ pub fn is_fine(ran: &Output, body: &[u8]) {
 }
 
 #[track_caller]
-pub fn fails(ran: &Output, code: i32, says: &str) {
+pub fn fails(ran: &Output, code: i32, expected: &str) {
     assert_eq!(ran.status.code(), Some(code), "{}", text(&ran.stderr));
-    assert!(text(&ran.stderr).contains(says), "{}", text(&ran.stderr));
+    assert!(
+        text(&ran.stderr).contains(expected),
+        "{}",
+        text(&ran.stderr)
+    );
 }

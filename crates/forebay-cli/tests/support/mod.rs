@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it, a folder for what it writes, and a reader of that which is not ours.
+//! Shared by the tests of the command: running it, a folder for its files, and an independent reader of them.
 
 #![allow(dead_code)] // each test program uses a part
 
@@ -40,7 +40,7 @@ pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// A folder of its own for each test, removed at its end.
+/// A folder for one test, removed at its end.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -64,8 +64,8 @@ impl Drop for Folder {
     }
 }
 
-/// A folder like `/tmp`, into which another user (65534) has put `file`, `fifo`, and a `link` to our `victim`. `None`, said
-/// aloud, where that needs rights.
+/// A folder like `/tmp`, into which another user (65534) has put `file`, `fifo`, and a `link` to our `victim`. `None`,
+/// with a message, if the rights for that are missing.
 pub fn shared_folder() -> Option<Folder> {
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
     let folder = Folder::new();
@@ -86,7 +86,7 @@ pub fn shared_folder() -> Option<Folder> {
     Some(folder)
 }
 
-/// Runs a script of the shell where `folder` is a disk of `size`; `None`, said aloud, where that needs rights.
+/// Runs a script of the shell where `folder` is a disk of `size`; `None`, with a message, if the rights for that are missing.
 pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
     let mut shell = Command::new("sh");
     shell.args(["-c", script]);
@@ -94,8 +94,8 @@ pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
     children::on_small_disk(ran)
 }
 
-/// Captures as these words say, into a disk of 2 MB that fills up: that is told, and what a reader finds is what was counted,
-/// to the last byte. `None`, said aloud, where it needs rights.
+/// Captures with these arguments to a disk of 2 MB that fills up: that is reported, and a reader finds what was counted,
+/// to the last byte. `None`, with a message, if the rights for that are missing.
 #[track_caller]
 pub fn into_full_disk(folder: &Folder, words: &str) -> Option<found::Found> {
     let (mount, kept) = (folder.path("small"), folder.path("kept.pcapng"));
@@ -105,17 +105,17 @@ pub fn into_full_disk(folder: &Folder, words: &str) -> Option<found::Found> {
         env!("CARGO_BIN_EXE_forebay"),
     );
     let output = on_small_disk(&mount, "2M", &script)?;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let told = "full.pcapng: writing: no space left on device";
-    assert!(said.contains(told), "{said}");
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    let message = "full.pcapng: writing: no space left on device";
+    assert!(log.contains(message), "{log}");
     let json = summary(&output.stdout);
     assert_eq!(json["law_holds"], true, "{json}");
     assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
     let found = found::read(File::open(&kept).unwrap());
     assert_eq!(found.packets.len() as u64, count(&json["written"]));
     let bytes = std::fs::metadata(&kept).unwrap().len();
-    assert_eq!(count(&json["bytes"]), bytes, "cut behind the last packet");
+    assert_eq!(count(&json["bytes"]), bytes, "cut after the last packet");
     Some(found)
 }
 
@@ -150,7 +150,7 @@ pub fn count(value: &Value) -> u64 {
     value.as_u64().unwrap()
 }
 
-/// Whether a tool is there. Where the checks run it has to be; elsewhere a test goes without.
+/// Whether a tool is installed. In CI a missing tool is a failure; elsewhere the test is skipped.
 pub fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {

@@ -15,11 +15,11 @@ use std::{
     thread,
 };
 
-/// A connection, plain or behind TLS.
+/// A connection, plain or with TLS.
 pub trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
-/// Somebody who asked for something.
+/// A client that sent a request.
 pub struct Client {
     /// The whole request.
     pub request: String,

@@ -1,4 +1,4 @@
-//! A terminal that the test holds: to read it, to stop it, or to let nobody read it.
+//! A terminal that the test controls: it reads it, stops it, or does not read it.
 
 #![allow(dead_code)] // each test program uses a part
 

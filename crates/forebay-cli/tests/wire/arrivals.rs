@@ -1,4 +1,4 @@
-//! What a real sender sent is there, or it is counted and told at the right packet.
+//! What a real sender sent is there, or it is counted and marked at the right packet.
 
 use crate::{
     Load, check, ended,
@@ -14,11 +14,11 @@ fn a_million_frames_of_a_real_sender_are_all_there() {
         let load = Load::new("1M");
         let file = load.path("got.pcapng");
         let child = listening(&["-w", &file, "-B", "256M"]);
-        let (code, json, said) = load.through(child);
-        assert_eq!(code, 0, "{said}");
+        let (code, json, log) = load.through(child);
+        assert_eq!(code, 0, "{log}");
         let found = read(File::open(&file).unwrap());
         check(&json, &found, 1_000_000);
-        assert_eq!(found.packets.len(), 1_000_000, "{said}");
+        assert_eq!(found.packets.len(), 1_000_000, "{log}");
         // The bytes, not only the numbers: what was sent is a function of the number.
         let (sent, got) = (load.path("sent.pcap"), load.path("got.pcap"));
         let digest = |file: &str| {
@@ -54,8 +54,8 @@ fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
             "--fail-on-drop",
         ];
         let (found, child) = overloaded(&load, &args);
-        let (code, json, said) = ended(child);
-        assert_eq!(code, 3, "{said}");
+        let (code, json, log) = ended(child);
+        assert_eq!(code, 3, "{log}");
         check(&json, &found, 300_000);
         assert!(count(&json["dropped"]["kernel"]) > 100_000, "{json}");
     });
@@ -69,8 +69,8 @@ fn the_first_few_packets_are_all_taken_from_a_small_ring() {
         for (flags, ring) in [(&["-c", "64"][..], 8 << 20), (&["-c", "65"], 64 << 20)] {
             let child = listening(&[&["-w", &file], flags].concat());
             load.send();
-            let (code, json, said) = ended(child);
-            assert_eq!(code, 0, "{said}");
+            let (code, json, log) = ended(child);
+            assert_eq!(code, 0, "{log}");
             assert_eq!(json["got"]["sources"][0]["ring_bytes"], ring, "{json}");
             let wanted: u64 = flags[1].parse().unwrap();
             assert_eq!(
@@ -79,7 +79,7 @@ fn the_first_few_packets_are_all_taken_from_a_small_ring() {
             );
             let found = read(File::open(&file).unwrap());
             let numbers = found.packets.iter().map(|packet| packet.sequence);
-            assert!(numbers.eq(0..wanted), "{said}");
+            assert!(numbers.eq(0..wanted), "{log}");
         }
     });
 }

@@ -14,12 +14,12 @@ fn the_kernel_lets_pass_what_the_filter_keeps() {
         let load = Load::new("10k");
         let file = load.path("got.pcapng");
         let child = listening(&["-w", &file, "udp", "and", "ether[49] & 3 = 1"]);
-        let (code, json, said) = load.through(child);
-        assert_eq!(code, 0, "{said}");
+        let (code, json, log) = load.through(child);
+        assert_eq!(code, 0, "{log}");
         assert_eq!(json["law_holds"], true, "{json}");
         // Nobody counts what the kernel's filter rejects.
         assert!(json["filtered"].is_null(), "{json}");
-        assert!(said.contains("2500 packets received by filter"), "{said}");
+        assert!(log.contains("2500 packets received by filter"), "{log}");
         let found = read(File::open(&file).unwrap());
         assert_eq!(found.statistics, [[2_500, 0, 2_500]]);
         let sequences = found.packets.iter().map(|packet| packet.sequence);
@@ -55,8 +55,8 @@ fn tags_are_filtered_where_the_kernel_keeps_them() {
         ] {
             let file = load.path("got.pcap");
             let child = listening(&["-w", &file, expression]);
-            let (code, _, said) = load.through(child);
-            assert_eq!(code, 0, "{said}");
+            let (code, _, log) = load.through(child);
+            assert_eq!(code, 0, "{log}");
             let got = std::fs::read(&file).unwrap();
             let expected = frames.iter().enumerate();
             let expected: Vec<_> = expected
@@ -71,14 +71,14 @@ fn tags_are_filtered_where_the_kernel_keeps_them() {
 }
 
 #[test]
-fn behind_a_filter_overload_is_counted_and_marked_all_the_same() {
+fn with_a_filter_overload_is_counted_and_marked_as_without() {
     lab(&["tcpreplay"], || {
         let load = Load::new("300k");
         let args = ["-w", "-", "-B", "1M", "--store", "2x64KiB"];
         let filter = ["ether[49] & 1 = 1"];
         let (found, child) = overloaded(&load, &[&args[..], &filter].concat());
-        let (code, json, said) = ended(child);
-        assert_eq!(code, 0, "{said}");
+        let (code, json, log) = ended(child);
+        assert_eq!(code, 0, "{log}");
         let [received, written] = ["received", "written"].map(|key| count(&json[key]));
         let kernel = count(&json["dropped"]["kernel"]);
         assert_eq!(

@@ -21,11 +21,11 @@ fn a_deleted_interface_ends_the_capture_and_with_stop_on_down_so_does_one_that_g
             let child = listening(&[&["-w", &file], flags].concat());
             load.send();
             ip(loss);
-            let (code, json, said) = ended(child);
-            assert_eq!(code, 1, "{said}");
+            let (code, json, log) = ended(child);
+            assert_eq!(code, 1, "{log}");
             assert!(
-                said.contains("vb: the interface ") && said.contains(words),
-                "{said}"
+                log.contains("vb: the interface ") && log.contains(words),
+                "{log}"
             );
             check(&json, &read(File::open(&file).unwrap()), 5000);
         }
@@ -40,32 +40,32 @@ fn a_capture_goes_on_after_its_interface_was_down_and_reports_it() {
         let mut child = listening(&["-w", &file]);
         load.send();
         ip("link set vb down");
-        let mut said = heard(&mut child, "vb: the interface went down");
+        let mut log = heard(&mut child, "vb: the interface went down");
         ip("link set vb up");
-        said += &heard(&mut child, "vb: the interface is up again");
+        log += &heard(&mut child, "vb: the interface is up again");
         carries("va");
         load.send();
-        // Too short for anybody to see it down.
+        // Too short to be noticed.
         ip("link set vb down");
         ip("link set vb up");
         carries("va");
         let (code, json, rest) = load.through(child);
-        said += &rest;
-        assert_eq!(code, 0, "{said}");
+        log += &rest;
+        assert_eq!(code, 0, "{log}");
         assert_eq!(json["law_holds"], true, "{json}");
         let ledger = ["received", "written"].map(|key| count(&json[key]));
-        assert_eq!(ledger, [15_000; 2], "{said}");
+        assert_eq!(ledger, [15_000; 2], "{log}");
         let outages = &json["got"]["sources"][0]["outages"];
         assert_eq!(count(&outages["count"]), 2, "{json}");
         assert!(outages["seconds"].as_f64().unwrap() > 0.0, "{json}");
-        assert!(said.contains("vb was down 2 times"), "{said}");
+        assert!(log.contains("vb was down 2 times"), "{log}");
         let found = read(File::open(&file).unwrap());
         assert_eq!(found.packets.len(), 15_000);
     });
 }
 
 #[test]
-fn what_ends_while_its_interface_is_down_ends_well_and_says_so() {
+fn a_capture_that_ends_while_its_interface_is_down_succeeds_and_reports_it() {
     lab(&["tcpreplay"], || {
         let load = Load::new("5k");
         let file = load.path("got.pcapng");
@@ -74,10 +74,10 @@ fn what_ends_while_its_interface_is_down_ends_well_and_says_so() {
         ip("link set vb down");
         heard(&mut child, "vb: the interface went down");
         interrupt(&child, "-INT");
-        let (code, json, said) = ended(child);
-        assert_eq!(code, 0, "{said}");
+        let (code, json, log) = ended(child);
+        assert_eq!(code, 0, "{log}");
         check(&json, &read(File::open(&file).unwrap()), 5000);
-        assert!(said.contains("vb was down 1 time"), "{said}");
+        assert!(log.contains("vb was down 1 time"), "{log}");
 
         // One that is deleted while it is down.
         ip("link set vb up");
@@ -85,9 +85,9 @@ fn what_ends_while_its_interface_is_down_ends_well_and_says_so() {
         ip("link set vb down");
         heard(&mut child, "vb: the interface went down");
         ip("link del vb");
-        let (code, _, said) = ended(child);
-        assert_eq!(code, 1, "{said}");
-        assert!(said.contains("vb: the interface is gone"), "{said}");
+        let (code, _, log) = ended(child);
+        assert_eq!(code, 1, "{log}");
+        assert!(log.contains("vb: the interface is gone"), "{log}");
     });
 }
 
@@ -95,12 +95,12 @@ fn what_ends_while_its_interface_is_down_ends_well_and_says_so() {
 fn an_interface_that_flaps_all_the_time_does_not_fill_the_screen() {
     lab(&[], || {
         let mut child = listening(&["-w", "/dev/null"]);
-        let mut said = String::new();
+        let mut log = String::new();
         for _ in 0..5 {
             ip("link set vb down");
-            said += &heard(&mut child, "the interface went down");
+            log += &heard(&mut child, "the interface went down");
             ip("link set vb up");
-            said += &heard(&mut child, "the interface is up again");
+            log += &heard(&mut child, "the interface is up again");
         }
         for _ in 0..20 {
             ip("link set vb down");
@@ -108,11 +108,11 @@ fn an_interface_that_flaps_all_the_time_does_not_fill_the_screen() {
         }
         interrupt(&child, "-INT");
         let (code, json, rest) = ended(child);
-        said += &rest;
-        assert_eq!(code, 0, "{said}");
+        log += &rest;
+        assert_eq!(code, 0, "{log}");
         let outages = count(&json["got"]["sources"][0]["outages"]["count"]);
         assert!((6..=25).contains(&outages), "{json}");
-        assert!(said.matches("the interface").count() <= 12, "{said}");
+        assert!(log.matches("the interface").count() <= 12, "{log}");
     });
 }
 
@@ -120,42 +120,42 @@ fn an_interface_that_flaps_all_the_time_does_not_fill_the_screen() {
 fn the_list_shows_what_can_be_captured_from() {
     lab(&[], || {
         let output = forebay(&["-D"]).output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
+        let log = String::from_utf8(output.stdout).unwrap();
         assert!(
-            said.contains("va [Up, Running]") && said.contains("lo [Up, Running, Loopback]"),
-            "{said}"
+            log.contains("va [Up, Running]") && log.contains("lo [Up, Running, Loopback]"),
+            "{log}"
         );
-        assert!(said.contains("\nany ["), "{said}");
+        assert!(log.contains("\nany ["), "{log}");
         let output = forebay(&["-i", "vc"]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
         assert!(
-            said.contains("no interface 'vc'") && said.contains("did you mean va?"),
-            "{said}"
+            log.contains("no interface 'vc'") && log.contains("did you mean va?"),
+            "{log}"
         );
         assert_eq!(output.status.code(), Some(1));
         ip("link set vb down");
         let output = forebay(&["-i", "vb"]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("ip link set vb up"), "{said}");
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(log.contains("ip link set vb up"), "{log}");
     });
 }
 
 #[test]
-fn all_interfaces_at_once_are_told_apart_in_each_file_of_a_series() {
+fn all_interfaces_at_once_are_distinguished_in_each_file_of_a_series() {
     lab(&["tcpreplay"], || {
         let load = Load::new("5k");
         let file = load.path("got.pcapng");
         let child = listening_on("any", &["-w", &file, "-b", "packets:3000"]);
         load.send();
-        // One that comes later, in the middle of a file.
+        // One that appears later, in the middle of a file.
         ip("link add vx type veth peer name vy");
         ip("link set vx up");
         ip("link set vy up");
         load.send_into("vx", 1000);
-        let (code, json, said) = load.through(child);
-        assert_eq!(code, 0, "{said}");
+        let (code, json, log) = load.through(child);
+        assert_eq!(code, 0, "{log}");
         let ledger = ["received", "written"].map(|key| count(&json[key]));
-        assert_eq!(ledger, [22_000; 2], "{said}");
+        assert_eq!(ledger, [22_000; 2], "{log}");
         assert_eq!(json["got"]["sources"][0]["interface"], "any");
         let files: Vec<_> = json["files"].as_array().unwrap().iter().collect();
         assert_eq!(files.len(), 8);
@@ -187,11 +187,11 @@ fn a_quiet_interface_is_slept_on() {
         let child = listening(&["-w", "/dev/null"]);
         std::thread::sleep(Duration::from_secs(2));
         interrupt(&child, "-INT");
-        let (code, json, said) = ended(child);
-        assert_eq!(code, 0, "{said}");
+        let (code, json, log) = ended(child);
+        assert_eq!(code, 0, "{log}");
         let poll = &json["poll"];
         assert!(poll["asleep_seconds"].as_f64().unwrap() > poll["busy_seconds"].as_f64().unwrap());
         assert!(count(&poll["looks"]) < 1000, "{poll}");
-        assert!(said.contains("asleep "), "{said}");
+        assert!(log.contains("asleep "), "{log}");
     });
 }

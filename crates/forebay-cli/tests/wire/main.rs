@@ -1,7 +1,7 @@
 //! `forebay capture` on live interfaces: veth pairs in namespaces that the tests make.
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
-//! going, `rights` about who may capture, and `privileges` about what a capture gives up. Here is what they share.
+//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up. Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -43,30 +43,30 @@ fn listening_on(interface: &str, args: &[&str]) -> Child {
 
 /// What a capture prints on standard error from here on, up to and including these words.
 fn heard(child: &mut Child, words: &str) -> String {
-    let mut said = Vec::new();
+    let mut log = Vec::new();
     let stderr = child.stderr.as_mut().unwrap();
-    while !said.ends_with(words.as_bytes()) {
+    while !log.ends_with(words.as_bytes()) {
         let mut byte = [0];
         let len = stderr.read(&mut byte).unwrap();
-        assert_eq!(len, 1, "{words:?} in {}", String::from_utf8_lossy(&said));
-        said.push(byte[0]);
+        assert_eq!(len, 1, "{words:?} in {}", String::from_utf8_lossy(&log));
+        log.push(byte[0]);
     }
-    String::from_utf8(said).unwrap()
+    String::from_utf8(log).unwrap()
 }
 
-/// Exit code, summary, and what was said.
+/// Exit code, summary, and standard error.
 fn ended(child: Child) -> (i32, Value, String) {
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let lines = String::from_utf8(output.stdout).unwrap() + &said;
+    let log = String::from_utf8(output.stderr).unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap() + &log;
     (
         output.status.code().unwrap(),
         summary(lines.as_bytes()),
-        said,
+        log,
     )
 }
 
-/// Simulated frames in a file that senders can read, and the folder that it lies in.
+/// Simulated frames in a file that senders can read, and its folder.
 struct Load(Folder);
 
 impl Load {
@@ -82,12 +82,12 @@ impl Load {
         self.0.path(name)
     }
 
-    /// Sends it all into `va`, as fast as it goes.
+    /// Sends it all into `va`, as fast as possible.
     fn send(&self) {
         self.send_into("va", 1_000_000);
     }
 
-    /// Sends at most so many frames of it into an interface.
+    /// Sends at most this many frames of it into an interface.
     fn send_into(&self, interface: &str, most: u64) {
         let limit = format!("--limit={most}");
         let sent = tool("tcpreplay")
@@ -105,7 +105,7 @@ impl Load {
         assert!(sent.status.success(), "{}", text(&sent.stderr));
     }
 
-    /// Sends it all to a capture, which is then told to stop; gives what [`ended`] does.
+    /// Sends it all to a capture and then stops that. Returns what [`ended`] returns.
     fn through(&self, child: Child) -> (i32, Value, String) {
         self.send();
         interrupt(&child, "-INT");
@@ -113,8 +113,8 @@ impl Load {
     }
 }
 
-/// What a reader found who stood still while `load` was sent, and then read it all; the capture, which
-/// was told to stop.
+/// What a reader found that paused while `load` was sent, and then read it all; the capture, which
+/// was stopped.
 fn overloaded(load: &Load, args: &[&str]) -> (Found, Child) {
     let mut child = listening(args);
     let mut stdout = child.stdout.take().unwrap();

@@ -19,7 +19,7 @@ const NOBODY: u32 = 65_534;
 const OF_FILES: u64 = 1 << 1 | 1 << 2;
 /// What a thread may do, or could get to do by itself.
 const HELD: [&str; 4] = ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"];
-/// What a program that it starts could get: without CAP_NET_RAW nobody opens a raw socket.
+/// The rights that a program it starts could get: without CAP_NET_RAW it cannot open a raw socket.
 const BOUND: [&str; 1] = ["CapBnd:"];
 
 /// Of every thread of a process: its line for `label`, without blanks.
@@ -45,7 +45,7 @@ fn has_at_most(child: &Child, sets: &[&str], allowed: u64) {
     }
 }
 
-/// Requires that each thread says this, and nothing else, behind `label`.
+/// Requires that each thread has this value after `label`, and no other.
 #[track_caller]
 fn is_everywhere(child: &Child, label: &str, word: &str) {
     for line in of_all_threads(child, label) {
@@ -87,14 +87,14 @@ fn another_user_writes_and_has_no_right_at_all() {
             return;
         }
         let load = Load::new("1000");
-        // A folder of root's is no place for nobody: said before anything is captured.
+        // The user nobody cannot write to root's folder: reported before anything is captured.
         let output = forebay(&["-i", "vb", "-Z", "nobody", "-w", &load.path("out.pcapng")]);
         let output = { output }.output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8(output.stderr).unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
         assert!(
-            said.contains("out.pcapng: ") && said.contains("ermission denied"),
-            "{said}"
+            log.contains("out.pcapng: ") && log.contains("ermission denied"),
+            "{log}"
         );
 
         chown(load.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -112,7 +112,7 @@ fn another_user_writes_and_has_no_right_at_all() {
     });
 }
 
-/// The complete files of a series beside a load, in order.
+/// The complete files of a series captured under load, in order.
 fn complete(load: &Load) -> Vec<PathBuf> {
     let entries = fs::read_dir(load.path("")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -162,8 +162,8 @@ fn what_another_user_may_for_file_one_it_may_for_file_two_and_no_more() {
             has_at_most(&child, &HELD, allowed);
             has_at_most(&child, &BOUND, 0);
             interrupt(&child, "-INT");
-            let (code, json, said) = ended(child);
-            assert_eq!((code, count(&json["written"])), (0, 1000), "{said}");
+            let (code, json, log) = ended(child);
+            assert_eq!((code, count(&json["written"])), (0, 1000), "{log}");
             let paths = complete(&load);
             assert_eq!(paths.len() as u64, count(&json["files_written"]));
             for path in &paths {
@@ -173,20 +173,20 @@ fn what_another_user_may_for_file_one_it_may_for_file_two_and_no_more() {
             }
         }
 
-        // The folder is taken away from it: then there is no file two, and that is said.
+        // The folder is taken away from it: then there is no second file, and that is reported.
         owned_by(NOBODY);
         let file = load.path("taken.pcapng");
         let child = listening(&["-Z", "nobody", "-w", &file, "-C", "20kB", "-U"]);
         owned_by(0);
         load.send();
-        let (code, json, said) = ended(child);
-        assert_eq!(code, 1, "{said}");
+        let (code, json, log) = ended(child);
+        assert_eq!(code, 1, "{log}");
         assert!(
-            said.contains("taken.pcapng") && said.contains("ermission denied"),
-            "{said}"
+            log.contains("taken.pcapng") && log.contains("ermission denied"),
+            "{log}"
         );
         assert_eq!(json["law_holds"], true, "{json}");
-        assert!(said.contains("complete under its temporary name"), "{said}");
+        assert!(log.contains("complete under its temporary name"), "{log}");
         let part = load.path("taken.pcapng.part");
         let found = read(File::open(part).unwrap());
         assert_eq!(found.packets.len() as u64, count(&json["written"]));
@@ -194,15 +194,15 @@ fn what_another_user_may_for_file_one_it_may_for_file_two_and_no_more() {
 }
 
 #[test]
-fn somebody_who_is_not_there_is_refused() {
+fn an_unknown_user_is_refused() {
     let output = forebay(&["-i", "sim", "-Z", "no-such-user"])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("-Z no-such-user: there is no such user"),
-        "{said}"
+        log.contains("-Z no-such-user: there is no such user"),
+        "{log}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Who may capture: nobody without rights, anybody in a namespace of its own, and not by set-user-ID.
+//! The rights that capturing needs: capabilities, also those of a namespace, and never set-user-ID.
 
 use crate::{lab::tool, support::count};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// Runs `script` as nobody, with `$0` a copy of the command that nobody can run.
+/// Runs `script` as the user nobody, with `$0` a copy of the command that this user can run.
 fn as_nobody(script: &str) -> Option<std::process::Output> {
     as_nobody_of(env!("CARGO_BIN_EXE_forebay"), 0o755, script)
 }
@@ -46,23 +46,23 @@ fn as_nobody_of(program: &str, mode: u32, script: &str) -> Option<std::process::
 }
 
 #[test]
-fn without_rights_the_message_says_what_to_do() {
+fn without_rights_the_message_advises_what_to_do() {
     let Some(output) = as_nobody("exec $0 capture -i lo -c 1") else {
         return;
     };
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{log}");
     for part in [
         "lo: opening a packet socket: ",
         "setcap cap_net_raw",
         "unshare -rn",
     ] {
-        assert!(said.contains(part), "{said}");
+        assert!(log.contains(part), "{log}");
     }
 }
 
 #[test]
-fn nobody_is_lent_roots_rights_to_files() {
+fn other_users_do_not_gain_roots_rights_to_files() {
     let Some(output) = as_nobody_of("/usr/bin/id", 0o4755, "$0 -u") else {
         return;
     };
@@ -74,11 +74,11 @@ fn nobody_is_lent_roots_rights_to_files() {
     for command in ["pipe -i /etc/shadow", "capture -r /etc/shadow"] {
         let script = format!("exec $0 {command}");
         let output = as_nobody_of(forebay, 0o4755, &script).unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
         assert!(
-            said.contains("set-user-ID") && said.contains("setcap"),
-            "{said}"
+            log.contains("set-user-ID") && log.contains("setcap"),
+            "{log}"
         );
     }
 }
@@ -87,19 +87,19 @@ fn nobody_is_lent_roots_rights_to_files() {
 fn in_a_namespace_of_its_own_anybody_captures() {
     let script = "unshare -rn true || exit 77
         unshare -rn bash -c 'ip link set lo up
-            $0 capture -i lo -c 2 -w got.pcapng --json udp port 9 2>said & child=$!
-            until grep -q polling said; do kill -0 $child || exit 1; sleep 0.01; done
+            $0 capture -i lo -c 2 -w got.pcapng --json udp port 9 2>log & child=$!
+            until grep -q polling log; do kill -0 $child || exit 1; sleep 0.01; done
             echo x >/dev/udp/127.0.0.1/10; echo y >/dev/udp/127.0.0.1/9; echo z >/dev/udp/127.0.0.1/9
             wait $child' $0";
     let Some(output) = as_nobody(script) else {
         return;
     };
-    let said = String::from_utf8_lossy(&output.stderr);
+    let log = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) {
-        println!("skipped: needs user namespaces: {said}");
+        println!("skipped: needs user namespaces: {log}");
         return;
     }
-    let json: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let json: Value = serde_json::from_slice(&output.stdout).expect(&log);
     assert_eq!(
         (count(&json["written"]), output.status.code()),
         (2, Some(0))

@@ -10,7 +10,7 @@
 //!  socket, TLS ─ read ─▶ reserve │ stream: the bytes as they came │ peek ─▶ Reply: which of them are what?
 //!                         commit └────────────────────────────────┘           head    → redirect? error? report
 //!                                                                  pop ◀────  framing → skip  (with `Shown::Raw`: write)
-//!                                                                  pop ◀────  body    → write, from where it lies
+//!                                                                  pop ◀────  body    → write, without a copy
 //! ```
 
 pub mod chunked;

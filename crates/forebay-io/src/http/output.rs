@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_nameless_files_the_part_has_a_random_name_that_goes() {
+    fn without_nameless_files_the_part_has_a_random_name_that_is_removed() {
         let folder = std::env::temp_dir().join(format!("forebay-part-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let name = folder.join("name");

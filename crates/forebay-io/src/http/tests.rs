@@ -284,7 +284,7 @@ fn heads_are_bounded() {
 }
 
 #[test]
-fn what_is_no_answer_is_told_at_once() {
+fn what_is_not_a_response_is_reported_at_once() {
     let ssh = Fault::NotHttp("SSH-2.0-x".into());
     assert_eq!(fault("SSH-2.0-x\r\nmore"), ssh);
     assert_eq!(

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_slept_for_an_hour_does_not_catch_up() {
+    fn after_an_hour_of_sleep_there_is_no_catching_up() {
         let clock = Clock::virtual_time();
         let mut limiter = Limiter::new(2000, 1, 0);
         clock.sleep(Duration::from_secs(3600));

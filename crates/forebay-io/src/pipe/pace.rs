@@ -47,7 +47,7 @@ mod tests {
     const US: u64 = 1000;
 
     #[test]
-    fn pages_that_come_soon_after_one_another_gather() {
+    fn pages_that_arrive_soon_after_one_another_gather() {
         let mut pace = Pace::default();
         pace.took(PAGE, 10_000 * US);
         assert!(pace.is_ahead(PAGE, 10_003 * US));
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_a_rest_and_what_is_small_goes_at_once() {
+    fn bytes_after_an_idle_time_and_small_amounts_are_read_at_once() {
         let mut pace = Pace::default();
         assert!(!pace.is_ahead(PAGE, 10_000 * US));
         pace.took(PAGE, 10_000 * US);

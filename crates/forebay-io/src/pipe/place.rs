@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_begin_like_addresses_have_to_be_some() {
+    fn names_that_begin_like_addresses_must_be_addresses() {
         let place = |name: &str| Place::parse(name.as_ref());
         for name in [
             "tcp:",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_host_that_may_gets_a_connection() {
+    fn only_the_permitted_host_gets_a_connection() {
         let (tell, told) = std::sync::mpsc::channel();
         let accepting = std::thread::spawn(move || {
             let at = (Some("127.0.0.1"), 0);

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_watchdog_counts_from_the_last_byte_and_not_from_its_own_last_look() {
+    fn the_watchdog_counts_from_the_last_byte_and_not_from_its_own_last_check() {
         let clock = Clock::virtual_time();
         let control = Control::new().unwrap();
         let counts = Counts {

@@ -114,7 +114,7 @@ fn every_byte_comes_out_in_order_whatever_the_buffer_and_the_watermarks() {
 }
 
 #[test]
-fn several_outputs_get_the_same_bytes_and_a_slow_one_holds_nobody_up_before_the_buffer_is_full() {
+fn several_outputs_get_the_same_bytes_and_a_slow_one_blocks_only_when_the_buffer_is_full() {
     let sent = noise(1 << 20);
     let lab = lab(config(4 << 20), 3);
     let producing = produce(lab.producer, sent.clone());
@@ -135,7 +135,7 @@ fn several_outputs_get_the_same_bytes_and_a_slow_one_holds_nobody_up_before_the_
 }
 
 #[test]
-fn nothing_is_written_below_the_watermark_and_everything_behind_it() {
+fn writing_starts_at_the_watermark_and_then_writes_everything() {
     let config = PipeConfig {
         start_writing: 50,
         ..config(100_000)
@@ -189,7 +189,7 @@ fn a_full_buffer_stops_reading_until_it_is_drained_to_the_watermark() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_pipe_even_while_nothing_comes() {
+fn a_reader_that_leaves_ends_the_pipe_even_while_the_input_is_idle() {
     let mut lab = lab(config(1 << 16), 1);
     drop(lab.consumers.remove(0));
     let summary = lab.running.join().unwrap();
@@ -265,7 +265,7 @@ fn the_check_sum_is_that_of_what_came_out() {
 }
 
 #[test]
-fn reports_come_when_asked_for_and_at_the_end_of_each_interval() {
+fn reports_are_made_on_request_and_at_the_end_of_each_interval() {
     let (source, producer) = pipe().unwrap();
     let file = |end: OwnedFd| File::from(end);
     let inputs = vec![Input::new(file(source.into()), "source").unwrap()];

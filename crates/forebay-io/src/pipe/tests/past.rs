@@ -71,7 +71,7 @@ fn pages_with_few_bytes_do_not_keep_the_buffer_from_being_filled() {
 }
 
 #[test]
-fn all_of_the_buffer_is_there_for_who_writes_before_anybody_reads() {
+fn the_whole_buffer_can_be_filled_before_the_output_is_read() {
     // Full pages, and pages that cannot hold a second record; pipes as large as the buffer, and smaller ones.
     for (record, beside) in [(1 << 16, 1 << 20), (3500, 1 << 20), (1 << 16, 1 << 18)] {
         let mut lab = lab_beside(config(1 << 20), 1, Some(beside));
@@ -96,7 +96,7 @@ fn no_more_is_held_than_the_buffer_and_pipes_as_large() {
     let (source, producer) = pipe().unwrap();
     let (consumer, target) = pipe().unwrap();
     let control = Control::new().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (tell, message) = mpsc::channel();
     let config = PipeConfig {
         progress_every: Some(Duration::from_millis(1)),
         ..config(1 << 20)
@@ -105,12 +105,12 @@ fn no_more_is_held_than_the_buffer_and_pipes_as_large() {
     let producing = produce(producer, noise(16 << 20));
     // Nothing is read until all of the input is taken.
     let mut most = 0;
-    for progress in told.iter().take(100) {
+    for progress in message.iter().take(100) {
         most = most.max(progress.bytes_read - progress.bytes_written);
     }
     assert!(all_of(consumer) == noise(16 << 20));
     producing.join().unwrap();
-    assert!(told.iter().all(|progress| progress.fill <= 1.0));
+    assert!(message.iter().all(|progress| progress.fill <= 1.0));
     assert!(most <= 2 << 20, "{most} bytes");
     assert!(running.join().unwrap().is_fine());
 }
