@@ -366,8 +366,27 @@ impl Core {
         deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
+        let held = self.hold_head(deadline)?;
+        let mut passed_over = false;
+        let answer = self.take_held(most, fits, deadline, &mut each, &mut passed_over);
+        drop(held);
+        if passed_over {
+            self.ring_room(); // not under the lock: it may run wakers of tasks
+        }
+        answer
+    }
+
+    /// [`take`](Core::take) under the head's lock. Sets `passed_over` if it frees room without taking a message.
+    #[inline]
+    fn take_held(
+        &self,
+        most: usize,
+        fits: usize,
+        deadline: &Deadline,
+        mut each: impl FnMut(Frame),
+        passed_over: &mut bool,
+    ) -> Answer<()> {
         let head = &self.control.head;
-        let _held = self.hold_head(deadline)?;
         let mut taken = 0;
         // Relaxed: LOCK.
         if self.peers.may_die() && head.returned.load(Relaxed) > 0 {
@@ -389,7 +408,7 @@ impl Core {
                 },
                 Some(kind @ (Kind::Aborted | Kind::Torn)) => {
                     self.pass_over(position, kind)?;
-                    self.ring_room();
+                    *passed_over = true;
                     continue;
                 }
                 Some(Kind::Busy) => TryError::Message,
@@ -512,13 +531,14 @@ impl Core {
     /// Drops the message at the head; returns whether that changed anything.
     pub(super) fn drop_oldest(&self, deadline: &Deadline) -> Answer<bool> {
         let head = &self.control.head;
-        let _held = self.hold_head(deadline)?;
+        let held = self.hold_head(deadline)?;
         let position = head.position.load(Relaxed); // LOCK
         match self.at_head(position) {
             Some(Kind::Ready) => self.pass_over(position, Kind::Dropped)?,
             Some(kind @ (Kind::Aborted | Kind::Torn)) => self.pass_over(position, kind)?,
             _ => return Ok(false),
         }
+        drop(held);
         self.ring_room(); // it may free more than this sender needs
         Ok(true)
     }

@@ -8,7 +8,7 @@
 //!
 //! The cargo feature `shared`, on by default, has the last two.
 //!
-//! Poll loops can wait for a queue with a [`Watch`]. The protocol is documented in `core`.
+//! Poll loops can wait for a queue with a [`Watch`], and tasks with an [`AsyncSender`] or [`AsyncReceiver`]. The protocol is documented in `core`.
 //!
 //! ```text
 //!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
@@ -54,6 +54,7 @@
 //!   held releases its room. No lock is ever poisoned: code of the caller never runs under one.
 //! - **Inconsistent `AsRef`**: each call that sends calls `as_ref` once on each message, before it locks anything.
 //! - **From a `Drop`** or another destructor, all calls work as elsewhere, also while the thread panics.
+//! - **Wakers** of tasks run inside calls of other threads. They may use the queue, but must not wait there.
 //! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock, and a call
 //!   without a time limit would then wait forever. Write to a pipe or an eventfd, and send from a thread that reads it.
 //! - **In a forked child**, the memory of messages is missing: do not use or drop inherited values of this module. The child
@@ -83,6 +84,7 @@ mod sender;
 #[cfg(all(feature = "shared", not(loom)))]
 pub mod shared;
 pub mod spsc;
+mod task;
 mod waiting;
 mod watch;
 
@@ -95,11 +97,14 @@ mod recovery_models;
 #[cfg(all(test, feature = "shared", not(loom)))]
 mod shared_tests;
 #[cfg(all(test, not(loom)))]
+mod task_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use answers::{RecvError, SendError, StatsError};
 pub use receiver::{Burst, Message, Received, Receiver};
 pub use sender::{Reserved, Sender};
+pub use task::{AsyncReceiver, AsyncSender};
 pub use watch::Watch;
 
 use crate::{Error, Result, memory::MapConfig, sync::Arc};

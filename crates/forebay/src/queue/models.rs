@@ -7,7 +7,11 @@
 //! receiver. All models pass with `LOOM_MAX_PREEMPTIONS=3`, which takes a minute.
 
 use super::*;
-use crate::sync::{model_of, thread};
+use crate::sync::{
+    atomic::{AtomicU32, Ordering::AcqRel},
+    model_of, thread,
+};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Room for `messages` messages of 8 bytes. Outside loom it is rounded up to a page.
 fn room_for(messages: usize) -> (Sender, Receiver) {
@@ -141,6 +145,64 @@ fn whoever_polls_is_told_of_room() {
     });
 }
 
+/// Runs a task: polls it, and sleeps until it was woken.
+fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let woken = std::sync::Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    loop {
+        if let Poll::Ready(done) = poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        while woken.0.swap(0, AcqRel) == 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Set by the waker, taken by the task: 0 or 1. Accessed only by swaps, so that loom knows the order of its values.
+#[derive(Default)]
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.swap(1, AcqRel);
+    }
+}
+
+#[test]
+fn a_task_is_woken_by_the_message_and_by_the_end() {
+    model_of(2, || {
+        let (sender, receiver) = room_for(1);
+        let thread = thread::spawn(move || send(&sender, 7));
+        let mut receiver = receiver.into_async().unwrap();
+        let mut next = || {
+            block_on(|context| {
+                receiver
+                    .poll_take(context)
+                    .map_ok(|message| number(&message))
+            })
+        };
+        assert_eq!(next(), Ok(7));
+        assert_eq!(next(), Err(RecvError::Closed));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_is_woken_by_room() {
+    model_of(2, || {
+        let (sender, receiver) = room_for(1);
+        while sender.try_send([0; 8]).is_ok() {}
+        let thread = thread::spawn(move || {
+            drop(receiver.try_take().unwrap());
+            receiver
+        });
+        let mut sender = sender.into_async().unwrap();
+        block_on(|context| sender.poll_reserve(context, 8).map_ok(Reserved::commit)).unwrap();
+        drop(thread.join().unwrap());
+    });
+}
+
 /// The checker of this build finds each planted bug: loom by a failed model, ThreadSanitizer by its report.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
@@ -150,6 +212,7 @@ fn planted_bugs_are_found() {
         "models::two_senders_share_the_room_and_receivers_pass_over_what_is_given_up";
     const RECEIVERS: &str =
         "models::each_message_goes_to_one_of_two_receivers_and_neither_sleeps_on";
+    const TASK: &str = "models::a_task_is_woken_by_room";
     const POLL: &str = "models::whoever_polls_is_told_of_room";
     let mut plants = vec![
         ("queue-reserve-relaxed", THREE),
@@ -162,6 +225,7 @@ fn planted_bugs_are_found() {
         ("queue-signal-not-passed-on", RECEIVERS),
         ("queue-arm-without-second-look", POLL),
         ("queue-ring-without-fence", POLL),
+        ("queue-task-without-second-look", TASK),
     ];
     if cfg!(not(loom)) && std::env::var_os("TSAN_OPTIONS").is_none() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");

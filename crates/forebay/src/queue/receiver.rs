@@ -12,7 +12,8 @@ use super::{
     copy::copy,
     core::{Core, Frame},
     handles::Handles,
-    watch::{For, Watch},
+    task::AsyncReceiver,
+    watch::{For, Watch, check_local},
 };
 use crate::sync::{Arc, Deadline};
 use std::{
@@ -28,7 +29,7 @@ const BURST: usize = 64;
 ///
 /// When the last one is dropped, the queue closes.
 pub struct Receiver {
-    handles: Arc<Handles>,
+    pub(super) handles: Arc<Handles>,
 }
 
 /// Length and number of a message that was copied out.
@@ -285,6 +286,15 @@ impl Receiver {
     /// signal.
     pub fn watch(&self) -> crate::Result<Watch> {
         Watch::new(&self.handles, For::Message)
+    }
+
+    /// Turns it into an end for a task of any async runtime.
+    ///
+    /// # Errors
+    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+    pub fn into_async(self) -> crate::Result<AsyncReceiver> {
+        check_local(&self.handles, "awaiting")?;
+        Ok(AsyncReceiver::new(self))
     }
 
     /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.

@@ -12,7 +12,8 @@ use super::{
     copy::copy,
     core::Frame,
     handles::Handles,
-    watch::{For, Watch},
+    task::AsyncSender,
+    watch::{For, Watch, check_local},
 };
 use crate::sync::{Arc, Deadline};
 use std::{
@@ -25,7 +26,7 @@ use std::{
 ///
 /// When the last one is dropped, the queue closes.
 pub struct Sender {
-    handles: Arc<Handles>,
+    pub(super) handles: Arc<Handles>,
 }
 
 impl Sender {
@@ -245,6 +246,15 @@ impl Sender {
     /// signal.
     pub fn watch(&self, len: usize) -> crate::Result<Watch> {
         Watch::new(&self.handles, For::Room(len))
+    }
+
+    /// Turns it into an end for a task of any async runtime.
+    ///
+    /// # Errors
+    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+    pub fn into_async(self) -> crate::Result<AsyncSender> {
+        check_local(&self.handles, "awaiting")?;
+        Ok(AsyncSender::new(self))
     }
 
     /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.

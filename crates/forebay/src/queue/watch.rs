@@ -15,22 +15,54 @@
 use super::{event::Event, handles::Handles};
 use crate::{
     Error, Result,
-    sync::{Arc, Deadline, Eventfd, Wait, held, planted},
+    sync::{Arc, Deadline, Eventfd, Task, Wait, held, planted},
 };
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, sync::Mutex};
 
-/// The watches of one event of a queue in this process.
+/// Wakes a poll loop or a task.
+#[derive(Clone, Debug)]
+pub(super) enum Alarm {
+    Descriptor(Arc<Eventfd>),
+    Task(Arc<Task>),
+}
+
+impl Alarm {
+    fn take_down(&self) -> bool {
+        match self {
+            Alarm::Descriptor(signal) => signal.take_down(),
+            Alarm::Task(task) => task.take_down(),
+        }
+    }
+
+    fn wake_and(&self, also: impl FnOnce()) {
+        match self {
+            Alarm::Descriptor(signal) => signal.wake_and(also),
+            Alarm::Task(task) => task.wake_and(also),
+        }
+    }
+
+    fn is(&self, other: &Alarm) -> bool {
+        match (self, other) {
+            (Alarm::Descriptor(one), Alarm::Descriptor(other)) => Arc::ptr_eq(one, other),
+            (Alarm::Task(one), Alarm::Task(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// The poll loops and tasks that may wait for one event of a queue in this process.
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<Vec<Arc<Eventfd>>>);
+pub(super) struct Watchers(Mutex<Vec<Alarm>>);
 
 impl Watchers {
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Eventfd>>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<Alarm>)) {
         change(&mut held(&self.0));
     }
 
-    /// Signals all armed watches. `ring` of `event` calls it after its fence.
+    /// Signals all armed watches. `ring` of `event` calls it after its fence. The caller holds no lock of the queue: wakers of
+    /// tasks run any code.
     #[cold]
     pub(super) fn signal(&self, event: &Event) {
         let mut all = Vec::new();
@@ -50,6 +82,64 @@ pub(super) enum For {
     Room(usize),
 }
 
+/// An alarm among the [`Watchers`] of a queue, until dropped.
+pub(super) struct Registration {
+    handles: Arc<Handles>,
+    alarm: Alarm,
+    what: For,
+}
+
+impl Registration {
+    pub(super) fn new(handles: &Arc<Handles>, alarm: Alarm, what: For) -> Registration {
+        let registration = Registration {
+            handles: handles.clone(),
+            alarm: alarm.clone(),
+            what,
+        };
+        registration.watchers().change(|all| all.push(alarm));
+        registration
+    }
+
+    fn watchers(&self) -> &Watchers {
+        match self.what {
+            For::Message => &self.handles.core.arrived_watchers,
+            For::Room(_) => &self.handles.core.room_watchers,
+        }
+    }
+
+    pub(super) fn event(&self) -> &Event {
+        match self.what {
+            For::Message => &self.handles.core.control.arrived,
+            For::Room(_) => &self.handles.core.control.room,
+        }
+    }
+
+    /// Cancels the request for a signal; one may still arrive.
+    pub(super) fn disarm(&self) {
+        if self.alarm.take_down() {
+            self.event().leave();
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.disarm();
+        (self.watchers()).change(|all| all.retain(|one| !one.is(&self.alarm)));
+    }
+}
+
+/// # Errors
+/// The queue is shared with other processes.
+pub(super) fn check_local(handles: &Handles, what: &str) -> Result<()> {
+    match handles.core.peers.may_die() {
+        false => Ok(()),
+        true => Err(Error::new("queue", format!("{what} a queue between processes")).advise(
+            "Wait in a separate thread: the other processes cannot signal a descriptor or task of this one",
+        )),
+    }
+}
+
 /// Wakes a poll loop when a message may be there ([`Receiver::watch`](super::Receiver::watch)), or room for one
 /// ([`Sender::watch`](super::Sender::watch)).
 ///
@@ -67,43 +157,20 @@ pub(super) enum For {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Watch {
-    handles: Arc<Handles>,
     signal: Arc<Eventfd>,
-    what: For,
+    registration: Registration,
 }
 
 impl Watch {
     /// # Errors
     /// No descriptor is left, or the queue is shared with other processes.
     pub(super) fn new(handles: &Arc<Handles>, what: For) -> Result<Watch> {
-        if handles.core.peers.may_die() {
-            let error = Error::new("queue", "watching a queue between processes");
-            return Err(error.advise(
-                "Wait in a separate thread: the other processes have no descriptor to signal",
-            ));
-        }
-        let watch = Watch {
-            handles: handles.clone(),
-            signal: Arc::new(Eventfd::new()?),
-            what,
-        };
-        let signal = watch.signal.clone();
-        watch.watchers().change(|watchers| watchers.push(signal));
-        Ok(watch)
-    }
-
-    fn watchers(&self) -> &Watchers {
-        match self.what {
-            For::Message => &self.handles.core.arrived_watchers,
-            For::Room(_) => &self.handles.core.room_watchers,
-        }
-    }
-
-    fn event(&self) -> &Event {
-        match self.what {
-            For::Message => &self.handles.core.control.arrived,
-            For::Room(_) => &self.handles.core.control.room,
-        }
+        check_local(handles, "watching")?;
+        let signal = Arc::new(Eventfd::new()?);
+        Ok(Watch {
+            registration: Registration::new(handles, Alarm::Descriptor(signal.clone()), what),
+            signal,
+        })
     }
 
     /// Asks for a signal when the message or room may be there, or when the queue is closed.
@@ -128,7 +195,7 @@ impl Watch {
     /// ```
     pub fn arm(&mut self) -> bool {
         self.disarm();
-        self.event().join();
+        self.registration.event().join();
         self.signal.arm();
         if !planted("queue-arm-without-second-look") && self.is_there() {
             self.disarm();
@@ -139,18 +206,16 @@ impl Watch {
 
     /// Cancels the request for a signal; one may still arrive.
     pub fn disarm(&mut self) {
-        if self.signal.take_down() {
-            self.event().leave();
-        }
+        self.registration.disarm();
     }
 
     /// Also true if a lock is not available: the caller then tries the operation, which waits for the lock.
     fn is_there(&self) -> bool {
-        let core = &self.handles.core;
-        let limit = Deadline::now();
-        let answer = match self.what {
-            For::Message => core.has_message(&limit),
-            For::Room(len) => core.has_room(len, &limit),
+        let core = &self.registration.handles.core;
+        let now = Deadline::now();
+        let answer = match self.registration.what {
+            For::Message => core.has_message(&now),
+            For::Room(len) => core.has_room(len, &now),
         };
         answer.unwrap_or(true)
     }
@@ -159,14 +224,6 @@ impl Watch {
     #[cfg(test)]
     pub(super) fn poll(&self) {
         self.signal.sleep();
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.disarm();
-        self.watchers()
-            .change(|watchers| watchers.retain(|one| !Arc::ptr_eq(one, &self.signal)));
     }
 }
 
@@ -181,7 +238,7 @@ impl AsFd for Watch {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch")
-            .field("what", &self.what)
+            .field("what", &self.registration.what)
             .finish_non_exhaustive()
     }
 }
@@ -252,7 +309,7 @@ mod tests {
         let (sender, receiver) = queue(1).unwrap();
         let mut watch = receiver.watch().unwrap();
         assert!(watch.arm());
-        let handles = watch.handles.clone();
+        let handles = watch.registration.handles.clone();
         drop(watch);
         assert!(handles.core.arrived_watchers.0.lock().unwrap().is_empty());
         let _watch = receiver.watch().unwrap();

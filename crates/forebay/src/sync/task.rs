@@ -42,15 +42,37 @@ impl Task {
         if ready() {
             return true;
         }
-        let waker = context.waker().clone();
-        // The replaced waker is dropped after the lock: dropping a waker may run any code.
-        let _replaced = self.replace(Some(waker));
-        self.bell.arm();
+        self.arm(context);
         if !planted("task-without-second-look") && ready() {
             self.bell.disarm();
             return true;
         }
         false
+    }
+
+    /// Requests that the task of `context` is woken at the next publication. The caller checks again.
+    pub(crate) fn arm(&self, context: &Context<'_>) {
+        let waker = context.waker().clone();
+        // The replaced waker is dropped after the lock: dropping a waker may run any code.
+        let _replaced = self.replace(Some(waker));
+        self.bell.arm();
+    }
+
+    /// Cancels the request; returns whether a wake-up was pending, which now will not happen.
+    pub(crate) fn take_down(&self) -> bool {
+        self.bell.take_down()
+    }
+
+    /// Like [`wake`](Wait::wake), and calls `also` if it wakes.
+    #[inline(always)]
+    pub(crate) fn wake_and(&self, also: impl FnOnce()) {
+        self.bell.ring_by(|| {
+            also();
+            self.bell.wake();
+            if let Some(waker) = self.replace(None) {
+                waker.wake();
+            }
+        });
     }
 
     fn replace(&self, waker: Option<Waker>) -> Option<Waker> {
@@ -66,12 +88,7 @@ impl Wait for Task {
 
     #[inline(always)]
     fn wake(&self) {
-        self.bell.ring_by(|| {
-            self.bell.wake();
-            if let Some(waker) = self.replace(None) {
-                waker.wake();
-            }
-        });
+        self.wake_and(|| ());
     }
 
     fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {

@@ -1,0 +1,206 @@
+//! What users of the async ends rely on: every message once, in order, whichever futures are dropped.
+
+use super::*;
+use forebay_testing::dice::times;
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+};
+
+/// Counts how often it wakes.
+#[derive(Default)]
+struct Wakes(AtomicU32);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Polls a future once and drops it; returns its output.
+fn poll_once<F: Future>(future: F, wakes: &Arc<Wakes>) -> Poll<F::Output> {
+    let waker = Waker::from(wakes.clone());
+    pin!(future).poll(&mut Context::from_waker(&waker))
+}
+
+fn wakes(wakes: &Arc<Wakes>) -> u32 {
+    wakes.0.swap(0, Relaxed)
+}
+
+fn ends(capacity_bytes: usize) -> (AsyncSender, AsyncReceiver) {
+    let (sender, receiver) = queue(capacity_bytes).unwrap();
+    (sender.into_async().unwrap(), receiver.into_async().unwrap())
+}
+
+#[test]
+fn tasks_and_threads_pass_every_message_once_and_each_receiver_in_order() {
+    const SENDERS: u64 = 4;
+    let each = times(5000, 300) as u64;
+    let (sender, receiver) = ends(1);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    for me in 0..SENDERS - 1 {
+        let mut sender = sender.clone();
+        runtime.spawn(async move {
+            for number in 0..each {
+                let mut reserved = sender.reserve(100).await.unwrap();
+                reserved[..8].copy_from_slice(&(me * each + number).to_ne_bytes());
+                reserved.commit();
+            }
+        });
+    }
+    let blocking = sender.get_ref().clone();
+    drop(sender);
+    let thread = thread::spawn(move || {
+        for number in 0..each {
+            blocking
+                .send(((SENDERS - 1) * each + number).to_ne_bytes())
+                .unwrap();
+        }
+    });
+    let number = |message: &[u8]| u64::from_ne_bytes(message[..8].try_into().unwrap());
+    let tasks = [receiver.clone(), receiver.clone()].map(|mut receiver| {
+        runtime.spawn(async move {
+            let (mut got, mut buffer, mut last) = (Vec::new(), [0; 100], None);
+            while let Ok(received) = receiver.recv(&mut buffer).await {
+                assert!(last < Some(received.sequence));
+                last = Some(received.sequence);
+                got.push(number(&buffer));
+            }
+            got
+        })
+    });
+    let mut all: Vec<_> = (receiver.get_ref().iter())
+        .map(|message| number(&message))
+        .collect();
+    for task in tasks {
+        all.extend(runtime.block_on(task).unwrap());
+    }
+    thread.join().unwrap();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..SENDERS * each));
+}
+
+#[test]
+fn a_future_that_is_dropped_while_pending_takes_and_sends_nothing() {
+    let (mut sender, mut receiver) = ends(1);
+    let mut other = receiver.clone();
+    let (mine, others) = (Arc::default(), Arc::default());
+    for number in 0..100_u8 {
+        assert!(poll_once(receiver.take(), &mine).is_pending()); // and dropped
+        assert!(poll_once(other.recv(&mut [0; 9]), &others).is_pending());
+        assert!(poll_once(sender.send([number]), &mine).is_ready());
+        // The one whose future is gone was woken, and so was the other: no wake-up is lost with a future.
+        assert_eq!((wakes(&mine), wakes(&others)), (1, 1));
+        let Poll::Ready(Ok(message)) = poll_once(other.take(), &others) else {
+            panic!("no message {number}");
+        };
+        assert_eq!(*message, [number]);
+    }
+    let largest = sender.get_ref().largest();
+    assert!(poll_once(sender.send(vec![1; largest]), &mine).is_ready());
+    for _ in 0..100 {
+        assert!(poll_once(sender.send("lost?"), &mine).is_pending());
+        assert!(poll_once(sender.reserve(10), &mine).is_pending());
+    }
+    assert_eq!(receiver.get_ref().take().unwrap().len(), largest);
+    assert_eq!(wakes(&mine), 1);
+    let Poll::Ready(Ok(reserved)) = poll_once(sender.reserve(1), &mine) else {
+        panic!("there is room");
+    };
+    drop(reserved); // aborted
+    assert!(poll_once(sender.send("last"), &mine).is_ready());
+    let got: Vec<_> = (receiver
+        .get_ref()
+        .try_iter()
+        .map(|message| message.to_vec()))
+    .collect();
+    assert_eq!(got, [b"last"]);
+}
+
+#[test]
+fn a_pending_task_is_woken_by_the_end_and_a_full_queue_refuses_as_configured() {
+    let wakes_of = Arc::default();
+    let (sender, mut receiver) = ends(1);
+    assert!(poll_once(receiver.take(), &wakes_of).is_pending());
+    drop(sender);
+    assert_eq!(wakes(&wakes_of), 1);
+    let end = poll_once(receiver.recv(&mut []), &wakes_of);
+    assert_eq!(end, Poll::Ready(Err(RecvError::Closed)));
+
+    let (mut sender, receiver) = ends(1);
+    let largest = sender.get_ref().largest();
+    assert!(poll_once(sender.send(vec![1; largest]), &wakes_of).is_ready());
+    assert!(poll_once(sender.send(""), &wakes_of).is_pending());
+    drop(receiver);
+    assert_eq!(wakes(&wakes_of), 1);
+    let end = poll_once(sender.send(""), &wakes_of);
+    assert_eq!(end, Poll::Ready(Err(SendError::Closed)));
+    let too_long = poll_once(sender.send(vec![1; largest + 1]), &wakes_of);
+    assert_eq!(too_long, Poll::Ready(Err(SendError::TooLong { largest })));
+
+    let (sender, _receiver) = queue_with(&QueueConfig {
+        capacity_bytes: 1,
+        when_full: WhenFull::Refuse,
+        ..QueueConfig::default()
+    })
+    .unwrap();
+    sender.send(vec![1; largest]).unwrap();
+    let refused = poll_once(sender.into_async().unwrap().send(""), &wakes_of);
+    assert_eq!(refused, Poll::Ready(Err(SendError::Full)));
+}
+
+/// Uses the queue from inside a wake-up.
+struct Nosy(Sender, Receiver, AtomicU32);
+
+impl Wake for Nosy {
+    fn wake(self: Arc<Self>) {
+        self.2.fetch_add(1, Relaxed);
+        let _ = self.0.try_send("from a waker");
+        let _ = self.1.try_take();
+        assert!(self.0.stats().unwrap().adds_up());
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_queue_because_none_runs_under_a_lock() {
+    for when_full in [WhenFull::Wait, WhenFull::DropOldest] {
+        let (sender, receiver) = queue_with(&QueueConfig {
+            capacity_bytes: 1,
+            when_full,
+            ..QueueConfig::default()
+        })
+        .unwrap();
+        let nosy = Nosy(sender.clone(), receiver.clone(), AtomicU32::new(0));
+        let nosy = Arc::new(nosy);
+        let waker = Waker::from(nosy.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut receiving = receiver.clone().into_async().unwrap();
+        let mut sending = sender.clone().into_async().unwrap();
+        assert!(receiving.poll_take(&mut context).is_pending());
+        sender.send("wakes").unwrap();
+        assert_eq!(nosy.2.swap(0, Relaxed), 1);
+        while receiver.try_take().is_ok() {}
+
+        let filling = sender.reserve(sender.largest() - 100).unwrap();
+        assert!(sending.poll_reserve(&mut context, 200).is_pending());
+        match when_full {
+            WhenFull::DropOldest => {
+                filling.commit();
+                sender.send([0; 200]).unwrap(); // drops it
+            }
+            _ => {
+                drop(filling); // aborts it
+                assert_eq!(receiver.try_take().err(), Some(RecvError::Empty)); // passes over it
+            }
+        }
+        assert_eq!(nosy.2.swap(0, Relaxed), 1);
+    }
+}
