@@ -1,6 +1,5 @@
-//! Counts the datagrams of a UDP socket for ten seconds: polls without sleeping under load, sleeps in the kernel otherwise.
+//! Counts the datagrams of a UDP socket for ten seconds: polls under load, and otherwise sleeps in the kernel.
 //! `cargo run --release -p forebay --example poller`, and from another shell `echo hello > /dev/udp/127.0.0.1/7000`
-
 use forebay::{
     poll::{Poller, Source},
     time::Clock,
@@ -31,7 +30,7 @@ fn main() -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.set_read_timeout(Some(Duration::from_millis(100)))?;
     let (mut poller, mut source) = (Poller::new(64, clock.clone()), Datagrams(socket));
-    let (mut datagrams, end) = (0, clock.now() + 10_000_000_000);
+    let (mut datagrams, end) = (0, clock.now() + 10_000_000_000); // ns
     while clock.now() < end {
         datagrams += poller.turn(&mut source)?;
     }
