@@ -36,7 +36,7 @@ pub fn keep_for(command: &Command) -> Result<()> {
         Command::Capture(flags) => {
             let opening = match flags.interfaces.is_empty() {
                 true => Set::empty(),
-                false => Set::NET_RAW | Set::NET_ADMIN,
+                false => Set::NET_RAW,
             };
             match flags.user {
                 None => opening,

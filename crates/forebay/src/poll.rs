@@ -10,12 +10,13 @@
 //!    └────────────── ARMED, asleep in the kernel ◀───────┘
 //! ```
 //!
-//! At low rates, sleeping and waking are the main cost. A poller may therefore [rest](Poller::resting): instead of arming, it
-//! sleeps unarmed for a set time and then checks again. It does so while it expects at least two items, and fewer than a
+//! *Arming* asks the source for a wake-up at the next item; the *budget* is the most items taken in one check. At low rates,
+//! sleeping and waking are the main cost. A poller may therefore [rest](Poller::resting): sleep for a set time without arming,
+//! and then check again. It does so while it expects at least two items, and fewer than a
 //! budget, in that time.
 //!
 //! An item may arrive between the last check and the arming. So **every arming is followed by a second check** before the
-//! poller sleeps. The model below fails if that check is removed.
+//! poller sleeps. A test that tries every order of events (loom) fails if that check is removed.
 //!
 //! The poller knows no descriptors and no threads: a [`Source`] checks, arms and sleeps.
 

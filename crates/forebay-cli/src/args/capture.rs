@@ -8,13 +8,16 @@ use std::{path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
 The simulated card: sim:KEY=VALUE,…
-  rate=1G|2.5G|max  size=64..9018|imix  seed=N
+  rate=BITS|max (such as 10G)  size=64..9018|imix  seed=N
   ring=FRAMES  host=FRAMES|none  count=FRAMES
   stall=LENGTH@PERIOD  clock=real|virtual
-  cost=TIME (a frame, on the virtual clock)
+  cost=TIME per frame, on the virtual clock
 
-Signals: INT, TERM and HUP finish cleanly. A second one skips syncs and writes for one more second; a third \
-one ends that too. USR1 prints the counts, USR2 flushes. With several files, HUP starts the next one.
+Signals: INT and TERM finish cleanly. After a second one, nothing more is synced, and writing stops after \
+one second; a third stops at once. HUP: with several files, start the next; otherwise like TERM. USR1 prints \
+the counts, USR2 writes what waits in buffers.
+
+Units: counts take K, M, G as powers of 1000; sizes take K, M, G as powers of 1024, kB, MB, GB as powers of 1000.
 
 Exit codes: 0 success, 1 failure, 2 bad request, 3 packets lost with --fail-on-drop.
 
@@ -31,7 +34,7 @@ Examples:
   forebay capture -i eth0 -w - | tshark -r -
   # From a file
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
-  # The last 24 hours
+  # The file being written and the 23 before it
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
   # A file a day, named as tcpdump does
@@ -40,7 +43,7 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Capture {
     /// Interface to capture from: eth0, any, or a simulated card: sim, sim:rate=10G; may be repeated
-    #[arg(short = 'i', value_name = "PORT")]
+    #[arg(short = 'i', value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
     /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; - is standard input; may be repeated: files are read
@@ -58,7 +61,7 @@ pub struct Capture {
     #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
     pub count: Option<u64>,
 
-    /// Keep at most SNAPLEN bytes of each packet; 0 means the default
+    /// Keep at most SNAPLEN bytes of each packet; 0 means 262144
     #[arg(short = 's', value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
     pub snaplen: u32,
 
@@ -66,24 +69,24 @@ pub struct Capture {
     #[arg(short = 'C', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1_000_000))]
     pub file_size: Option<u64>,
 
-    /// Start the next file every SECONDS; FILE may contain strftime's % letters; with -C a number follows
+    /// Start the next file every SECONDS; FILE may contain strftime's % letters; with -C, a number is appended
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
-    /// With -C, keep a ring of COUNT files; with -G, stop after COUNT files
+    /// With -C, keep the newest COUNT files, under the same names; with -G, stop after COUNT files
     #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 
     /// When to start the next file (NAME_00001_20261121143000.pcapng, …); may be repeated
     ///
     /// duration:SECONDS, interval:SECONDS (when the clock shows a multiple of it), filesize:KB, packets:COUNT; which files to
-    /// keep: files:COUNT (the newest), total:KB (the newest of that size together)
+    /// keep: files:COUNT (the newest), total:KB (the newest, of this size together); 1 KB is 1000 bytes
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
 
     /// When to stop; may be repeated
     ///
-    /// duration:SECONDS, packets:COUNT, filesize:KB; with several files also files:COUNT
+    /// duration:SECONDS, packets:COUNT, filesize:KB (with -b it starts the next file instead); with several files also files:COUNT
     #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = stop)]
     pub autostop: Vec<Criterion>,
 
@@ -95,16 +98,16 @@ pub struct Capture {
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compress)]
     pub compress: Option<i32>,
 
-    /// Size of the source's ring, in KiB or with a unit (256M) [default: 64M; a simulated card: one second]
+    /// Size of the kernel's receive ring, in KiB or with a unit (256M) [default: 64M; for sim: one second of frames]
     #[arg(short = 'B', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
-    /// Buffers between capturing and writing; without --store-limit their number is fixed [default: 16x4M, for files 4x4M]
+    /// Memory buffers between the kernel's ring and the disk; without --store-limit their number is fixed [default: 16x4M; with -r 4x4M]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
     /// Let the buffers grow while the output is slow, up to a size (2G) or a share of the available memory (50%); 0: never
-    /// [default: 25%; 0 with --store and for files]
+    /// [default: 25%; 0 with --store and with -r]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
     pub store_limit: Option<Limit>,
 
@@ -128,7 +131,7 @@ pub struct Capture {
     #[arg(short = 'q')]
     pub quiet: bool,
 
-    /// Write packets within 10 ms, not once a second
+    /// Write captured packets after at most 10 ms instead of a second
     #[arg(short = 'U')]
     pub unbuffered: bool,
 
@@ -152,11 +155,11 @@ pub struct Capture {
     #[arg(long, value_name = "SECONDS", value_parser = stats_interval)]
     pub stats_interval: Option<Duration>,
 
-    /// Copy packets only, without comments, decryption secrets, names, custom blocks and origin
+    /// With -r, copy no comments, decryption secrets, names, custom blocks and origin of the files
     #[arg(long)]
     pub no_metadata: bool,
 
-    /// Exit with 3 if a packet was lost, also by the interface itself where that is known
+    /// Exit with 3 if a packet was dropped, also by the interface itself where that is known
     #[arg(long)]
     pub fail_on_drop: bool,
 }

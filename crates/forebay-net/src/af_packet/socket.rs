@@ -56,7 +56,7 @@ impl Socket {
             let error = Error::new(&link.name, "opening a packet socket");
             let advice = match cause.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {
-                    "Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). Where user namespaces are allowed, unshare -rn provides a separate network to capture from"
+                    "Run as root, or: sudo setcap cap_net_raw+ep $(command -v forebay). Where user namespaces are allowed, unshare -rn provides a separate network to capture from"
                 }
                 Some(libc::EAFNOSUPPORT) => "This kernel has no packet sockets (CONFIG_PACKET)",
                 _ => "",

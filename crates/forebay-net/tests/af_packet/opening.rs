@@ -77,7 +77,7 @@ fn without_the_right_the_error_says_how_to_get_it() {
         assert_eq!(
             text,
             "lo: opening a packet socket: operation not permitted (os error 1). \
-             Run as root, or: sudo setcap cap_net_raw,cap_net_admin+ep $(command -v forebay). \
+             Run as root, or: sudo setcap cap_net_raw+ep $(command -v forebay). \
              Where user namespaces are allowed, unshare -rn provides a separate network to capture \
              from"
         );
