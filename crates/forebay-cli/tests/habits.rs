@@ -3,7 +3,7 @@
 mod support;
 
 use std::process::{Command, Output};
-use support::{Folder, text};
+use support::{Folder, fails, text};
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay"))
@@ -59,12 +59,7 @@ fn every_subcommand_has_a_manual_page() {
     let page = run(&["man"]);
     assert!(text(&page.stdout).contains(".SH NAME"));
     let missing = run(&["man", &folder.path("missing")]);
-    assert_eq!(missing.status.code(), Some(1));
-    assert!(
-        text(&missing.stderr).contains("missing"),
-        "{}",
-        text(&missing.stderr)
-    );
+    fails(&missing, 1, "missing");
 }
 
 #[test]

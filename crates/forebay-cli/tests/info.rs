@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use support::{Folder, has, run, text};
+use support::{Folder, fails, has, run, text};
 
 mod support;
 
@@ -175,8 +175,7 @@ fn a_pipe_that_ended_is_reported_and_a_full_disk_is_an_error() {
     let full = std::fs::File::create("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     let ran = command.args(["info", &path]).stdout(full).output().unwrap();
-    assert_eq!(ran.status.code(), Some(1));
-    assert!(text(&ran.stderr).contains("standard output cannot be written"));
+    fails(&ran, 1, "standard output cannot be written");
 }
 
 #[test]

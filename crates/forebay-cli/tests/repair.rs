@@ -8,7 +8,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     process::{Command, Output, Stdio},
 };
-use support::{Folder, forebay, has, interrupt, run, subcommand, text};
+use support::{Folder, fails, forebay, has, interrupt, run, subcommand, text};
 
 fn repair(args: &[&str]) -> Output {
     subcommand("repair", args).output().unwrap()
@@ -188,12 +188,7 @@ fn what_cannot_be_repaired_is_left_alone_and_reported() {
     let half = bytes.len() / 2 + 1;
     let refused = |path: &str, expected: &str| {
         let output = repair(&[path]);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(
-            text(&output.stderr).contains(expected),
-            "{}",
-            text(&output.stderr)
-        );
+        fails(&output, 1, expected);
     };
     // The name of the rest is taken.
     fs::write(&path, &bytes[..half]).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::{
     check, started,
-    support::{Folder, count, found::read, run, summary, text},
+    support::{Folder, count, found::read, run, summary, text, words},
 };
 use std::{fs::File, io::Read, time::Duration};
 
@@ -39,16 +39,8 @@ fn a_card_without_a_host_ring_loses_and_reports_in_real_time() {
     let folder = Folder::new();
     let file = folder.path("card.pcapng");
     let port = "sim:rate=10G,ring=64,host=none,stall=1ms@20ms";
-    let args = [
-        "-i",
-        port,
-        "-c",
-        "300k",
-        "-w",
-        &file,
-        "--json",
-        "--fail-on-drop",
-    ];
+    let line = format!("-i {port} -c 300k -w {file} --json --fail-on-drop");
+    let args = words(&line);
     let output = run(&args);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let found = read(File::open(&file).unwrap());

@@ -2,7 +2,10 @@
 
 use crate::{
     started,
-    support::{Folder, count, fine, found::read, has, interrupt, run, subcommand, summary, text},
+    support::{
+        Folder, count, fails, fine, found::read, has, interrupt, run, subcommand, summary, text,
+        words,
+    },
 };
 use std::{
     fs::{self, File},
@@ -67,15 +70,9 @@ fn what_another_user_put_into_a_folder_for_all_is_not_written() {
 
     // A torn capture of theirs is not cut by us either.
     let torn = format!("{shared}/torn.pcapng");
-    fine(&run(&[
-        "-i",
-        "sim:clock=virtual",
-        "-c",
-        "10",
-        "--json",
-        "-w",
-        &torn,
-    ]));
+    fine(&run(&words(&format!(
+        "-i sim:clock=virtual -c 10 --json -w {torn}"
+    ))));
     let mut bytes = fs::read(&torn).unwrap();
     bytes.truncate(bytes.len() - 150);
     fs::write(&torn, &bytes).unwrap();
@@ -97,15 +94,9 @@ fn what_another_user_put_into_a_folder_for_all_is_not_written() {
 
     // In a folder that is not for all, a file of theirs is written as root asks.
     set_mode(&shared, 0o755);
-    let output = run(&[
-        "-i",
-        "sim:clock=virtual",
-        "-c",
-        "1",
-        "--json",
-        "-w",
-        &planted,
-    ]);
+    let output = run(&words(&format!(
+        "-i sim:clock=virtual -c 1 --json -w {planted}"
+    )));
     assert_eq!(count(&fine(&output)["written"]), 1);
 }
 
@@ -116,15 +107,9 @@ fn a_file_of_ours_that_all_may_write_is_closed_to_them() {
     for (before, after) in [(0o666, 0o600), (0o640, 0o640)] {
         fs::write(&path, "").unwrap();
         set_mode(&path, before);
-        fine(&run(&[
-            "-i",
-            "sim:clock=virtual",
-            "-c",
-            "1",
-            "--json",
-            "-w",
-            &path,
-        ]));
+        fine(&run(&words(&format!(
+            "-i sim:clock=virtual -c 1 --json -w {path}"
+        ))));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, after);
     }
 }
@@ -192,16 +177,8 @@ fn a_part_of_a_series_that_lost_its_name_is_no_success() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
     let part = format!("{name}.part");
-    let args = [
-        "-i",
-        "sim:rate=100M",
-        "-U",
-        "--json",
-        "-C",
-        "1GB",
-        "-w",
-        &name,
-    ];
+    let line = format!("-i sim:rate=100M -U --json -C 1GB -w {name}");
+    let args = words(&line);
     let child = started(&args);
     while fs::metadata(&part).map_or(0, |about| about.len()) < 10_000 {
         std::thread::yield_now();
@@ -253,23 +230,16 @@ fn a_name_that_promises_compression_is_refused() {
 fn repair_does_not_wait_and_cuts_nothing_that_is_open_elsewhere() {
     let folder = Folder::new();
     let path = folder.path("a.pcapng");
-    fine(&run(&[
-        "-i",
-        "sim:clock=virtual",
-        "-c",
-        "10",
-        "--json",
-        "-w",
-        &path,
-    ]));
+    fine(&run(&words(&format!(
+        "-i sim:clock=virtual -c 10 --json -w {path}"
+    ))));
     let mut bytes = fs::read(&path).unwrap();
     bytes.truncate(bytes.len() - 150);
     fs::write(&path, &bytes).unwrap();
     // A reader may become a writer through /proc, and would find its file cut.
     let reader = File::open(&path).unwrap();
     let output = subcommand("repair", &[&path]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("another process has it open"));
+    fails(&output, 1, "another process has it open");
     assert_eq!(fs::read(&path).unwrap(), bytes);
     drop(reader);
     let output = subcommand("repair", &[&path]).output().unwrap();

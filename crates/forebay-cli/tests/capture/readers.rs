@@ -2,7 +2,7 @@
 
 use crate::{
     check,
-    support::{Folder, count, forebay, found::read, has, run, summary, text},
+    support::{Folder, count, forebay, found::read, has, run, summary, text, words},
 };
 use std::{
     fs::File,
@@ -20,15 +20,9 @@ fn foreign(program: &str, args: &[&str]) -> Option<Output> {
 fn the_first_minute_works_and_foreign_readers_agree() {
     let folder = Folder::new();
     let file = folder.path("first.pcapng");
-    let output = run(&[
-        "-i",
-        "sim:clock=virtual",
-        "-c",
-        "200k",
-        "-w",
-        &file,
-        "--json",
-    ]);
+    let output = run(&words(&format!(
+        "-i sim:clock=virtual -c 200k -w {file} --json"
+    )));
     let log = text(&output.stderr);
     assert!(output.status.success(), "{log}");
     assert!(

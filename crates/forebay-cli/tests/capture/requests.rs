@@ -1,6 +1,6 @@
 //! Help, counts at intervals, and a clear answer to each wrong request.
 
-use crate::support::{run, text};
+use crate::support::{fails, run, text, words};
 use serde_json::Value;
 use std::process::Command;
 
@@ -78,26 +78,15 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         ("--speed 9", 2, "--speed"),
     ];
     for (args, code, expected) in cases {
-        let output = run(&args.split_whitespace().collect::<Vec<_>>());
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {log}");
-        assert!(log.contains(expected), "{args:?}: {log}");
+        let output = run(&words(args));
+        fails(&output, code, expected);
         assert!(output.stdout.is_empty());
     }
 }
 
 #[test]
 fn counts_are_printed_at_the_interval_and_json_is_one_object_a_line() {
-    let args = [
-        "-i",
-        "sim:clock=virtual",
-        "-c",
-        "2M",
-        "--json",
-        "--stats-interval",
-        "500ms",
-        "-q",
-    ];
+    let args = words("-i sim:clock=virtual -c 2M --json --stats-interval 500ms -q");
     let output = run(&args);
     assert!(output.status.success());
     let lines: Vec<Value> = text(&output.stdout)

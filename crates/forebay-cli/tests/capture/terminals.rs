@@ -3,7 +3,7 @@
 use crate::support::{
     Folder, count, forebay, interrupt, summary,
     terminal::{Terminal, rows},
-    text,
+    text, words,
 };
 use std::{
     fs::File,
@@ -199,12 +199,7 @@ fn a_job_in_the_background_draws_nothing_until_it_is_in_the_foreground() {
 
 #[test]
 fn rates_are_those_of_the_whole_interval() {
-    let args = [
-        "-i",
-        "sim:clock=virtual,rate=16k,size=64",
-        "-a",
-        "duration:4",
-    ];
+    let args = words("-i sim:clock=virtual,rate=16k,size=64 -a duration:4");
     let mut command = forebay(&args);
     command.args(["--json", "--stats-interval", "1"]);
     let output = command.output().unwrap();

@@ -2,7 +2,7 @@
 
 use super::{
     feed, is_silent, pipe, run_with,
-    support::{self, Folder, children, dice::noise, has, text},
+    support::{self, Folder, children, dice::noise, fails, has, text},
 };
 use std::{
     fs::{self, File},
@@ -101,8 +101,7 @@ fn a_file_is_not_written_while_it_is_read() {
     fs::write(&file, "precious").unwrap();
     for flag in ["--append", "--truncate"] {
         let output = pipe(&[&file, "-o", &file, flag]).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains("is also an input"));
+        fails(&output, 1, "is also an input");
     }
     let both = File::options().append(true).open(&file).unwrap();
     let output = pipe(&[&file]).stdout(both).output().unwrap();

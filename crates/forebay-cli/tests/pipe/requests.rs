@@ -2,7 +2,7 @@
 
 use super::{
     pipe,
-    support::{Folder, text},
+    support::{Folder, fails},
 };
 use std::fs;
 
@@ -127,9 +127,7 @@ fn each_wrong_request_gets_its_own_clear_answer_and_touches_nothing() {
         let args = args.split(' ').chain(["-o", &untouched]);
         let args: Vec<_> = args.collect();
         let output = pipe(&args).output().unwrap();
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {log}");
-        assert!(log.contains(expected), "{args:?}: {log}");
+        fails(&output, code, expected);
         assert!(output.stdout.is_empty());
         let has_content = fs::metadata(&untouched).is_ok_and(|meta| meta.len() > 0);
         assert!(!has_content, "{args:?}");

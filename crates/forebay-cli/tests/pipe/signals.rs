@@ -2,7 +2,7 @@
 
 use super::{
     started,
-    support::{dice::noise, has, interrupt, text},
+    support::{dice::noise, fails, has, interrupt, text},
 };
 use std::{
     fs,
@@ -148,10 +148,9 @@ fn the_watchdog_gives_up_what_stands_still() {
     let stdin = child.stdin.take().unwrap();
     let output = child.wait_with_output().unwrap();
     drop(stdin); // it was open all the time
-    let log = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{log}");
-    assert!(
-        log.contains("no byte has moved for as long as --watchdog allows"),
-        "{log}"
+    fails(
+        &output,
+        1,
+        "no byte has moved for as long as --watchdog allows",
     );
 }

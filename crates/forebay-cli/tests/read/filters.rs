@@ -2,7 +2,7 @@
 
 use crate::{
     found, law, recorded, sequences,
-    support::{Folder, count, has, run, summary, text},
+    support::{Folder, count, fails, has, run, summary, text},
 };
 use std::process::Command;
 
@@ -145,8 +145,7 @@ fn a_filter_has_to_make_sense_for_one_of_several_files_only() {
     // For none of them: the error is printed, and nothing is created.
     let output = folder.path("none.pcapng");
     let ran = run(&["-r", &raw, "-r", &raw, "-w", &output, "vlan"]);
-    assert_eq!(ran.status.code(), Some(1));
-    assert!(text(&ran.stderr).contains("'vlan' is not supported on link type RAW"));
+    fails(&ran, 1, "'vlan' is not supported on link type RAW");
     assert!(!std::path::Path::new(&output).exists());
 }
 

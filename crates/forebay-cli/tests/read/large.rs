@@ -3,7 +3,7 @@
 
 use crate::{
     found, law, recorded, sequences,
-    support::{Folder, count, into_full_disk, run, summary, text},
+    support::{Folder, count, fails, into_full_disk, run, summary, text, words},
 };
 use std::{
     path::{Path, PathBuf},
@@ -83,9 +83,7 @@ fn a_file_size_limit_met_while_a_large_file_is_read_is_an_error_like_a_full_disk
             env!("CARGO_BIN_EXE_forebay")
         );
         let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{log}");
-        assert!(log.contains("file too large"), "{log}");
+        fails(&output, 1, "file too large");
         let json = summary(&output.stdout);
         assert_eq!(json["law_holds"], true, "{json}");
         let packets = sequences(&found(&file));
@@ -100,17 +98,8 @@ fn a_large_file_read_into_a_ring_of_files_loses_nothing_between_them() {
     let folder = Folder::new();
     let input = large(&folder);
     let ring = folder.path("ring.pcapng");
-    let args = [
-        "-r",
-        &input,
-        "-w",
-        &ring,
-        "-b",
-        "packets:30000",
-        "-q",
-        "--json",
-        "ip",
-    ];
+    let line = format!("-r {input} -w {ring} -b packets:30000 -q --json ip");
+    let args = words(&line);
     let ran = run(&args);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     assert_eq!(law(&summary(&ran.stdout)), [80_000, 80_000, 0]);

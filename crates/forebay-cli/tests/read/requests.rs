@@ -2,7 +2,7 @@
 
 use crate::{
     recorded,
-    support::{Folder, forebay, run, text},
+    support::{Folder, fails, forebay, run, text},
 };
 use std::{fs::File, io::Write, path::Path, process::Stdio};
 
@@ -15,12 +15,7 @@ fn what_is_read_is_not_overwritten() {
     std::os::unix::fs::symlink(&input, &link).unwrap();
     for output in [&input, &link] {
         let ran = run(&["-r", &input, "-w", output]);
-        assert_eq!(ran.status.code(), Some(2));
-        assert!(
-            text(&ran.stderr).contains("would overwrite"),
-            "{}",
-            text(&ran.stderr)
-        );
+        fails(&ran, 2, "would overwrite");
     }
     let mut appended = File::options().append(true).open(&input).unwrap();
     let opened = || File::open(&input).unwrap();
@@ -54,7 +49,7 @@ fn nonsense_is_refused_before_anything_is_made() {
     let text_file = folder.path("text");
     std::fs::write(&text_file, "not a capture at all, only some text").unwrap();
     let missing = folder.path("missing");
-    for (code, args, log) in [
+    for (code, args, expected) in [
         (
             2,
             &["-r", &input, "tcp prot 80"][..],
@@ -72,12 +67,7 @@ fn nonsense_is_refused_before_anything_is_made() {
         (1, &["-r", "/"], "directory"),
     ] {
         let ran = run(&[args, &["-w", &output]].concat());
-        assert_eq!(ran.status.code(), Some(code), "{args:?}");
-        assert!(
-            text(&ran.stderr).contains(log),
-            "{args:?}: {}",
-            text(&ran.stderr)
-        );
+        fails(&ran, code, expected);
         assert!(!Path::new(&output).exists(), "{args:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     VIRTUAL, complete, files, foreign_counts, open, series,
-    support::{Folder, count, fine, run, text},
+    support::{Folder, count, fine, run, text, words},
 };
 use std::fs;
 
@@ -114,20 +114,8 @@ fn several_interfaces_stand_in_every_file() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
     let two = "sim:clock=virtual,seed=2,rate=100M";
-    let args = [
-        "-i",
-        VIRTUAL,
-        "-i",
-        two,
-        "-w",
-        &name,
-        "-b",
-        "packets:1000",
-        "-c",
-        "5000",
-        "--json",
-        "-q",
-    ];
+    let line = format!("-i {VIRTUAL} -i {two} -w {name} -b packets:1000 -c 5000 --json -q");
+    let args = words(&line);
     let json = fine(&run(&args));
     let found: Vec<_> = files(&folder).iter().map(|path| open(path)).collect();
     assert_eq!(found.len(), 5);
@@ -150,16 +138,9 @@ fn a_file_that_is_read_can_be_split() {
     let lossy = "sim:clock=virtual,ring=64,host=none,cost=1us,count=5000";
     let before = fine(&run(&["-i", lossy, "-w", &old, "--json", "-q"]));
     let name = folder.path("new.pcapng");
-    let json = fine(&run(&[
-        "-r",
-        &old,
-        "-w",
-        &name,
-        "-b",
-        "packets:100",
-        "--json",
-        "-q",
-    ]));
+    let json = fine(&run(&words(&format!(
+        "-r {old} -w {name} -b packets:100 --json -q"
+    ))));
     let found: Vec<_> = files(&folder).iter().map(|path| open(path)).collect();
     assert_eq!(json["written"], before["written"]);
     let (last, others) = found.split_last().unwrap();

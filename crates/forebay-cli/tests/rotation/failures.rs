@@ -2,7 +2,7 @@
 
 use crate::{
     VIRTUAL, series,
-    support::{Folder, count, forebay, found::read, on_small_disk, summary, text},
+    support::{Folder, count, fails, forebay, found::read, on_small_disk, summary, text, words},
     whole,
 };
 use std::{
@@ -16,11 +16,10 @@ fn a_second_file_that_cannot_be_created_ends_the_capture_with_exact_counts() {
     let folder = Folder::new();
     fs::create_dir(folder.path("a.pcapng1")).unwrap();
     let output = series(VIRTUAL, &folder, "a.pcapng", &["-C", "100kB", "-c", "50k"]);
-    let log = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{log}");
-    assert!(
-        log.contains("a.pcapng1: a series of files can replace only regular files"),
-        "{log}"
+    fails(
+        &output,
+        1,
+        "a.pcapng1: a series of files can replace only regular files",
     );
     let json = summary(&output.stdout);
     let first = [folder.path("a.pcapng")];
@@ -33,16 +32,8 @@ fn a_second_file_that_cannot_be_created_ends_the_capture_with_exact_counts() {
     let inner = folder.path("inner");
     fs::create_dir(&inner).unwrap();
     let name = format!("{inner}/a.pcapng");
-    let args = [
-        "-i",
-        "sim:rate=100M",
-        "-w",
-        &name,
-        "-b",
-        "duration:100ms",
-        "--json",
-        "-q",
-    ];
+    let line = format!("-i sim:rate=100M -w {name} -b duration:100ms --json -q");
+    let args = words(&line);
     let child = forebay(&args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

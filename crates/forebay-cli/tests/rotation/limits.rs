@@ -2,7 +2,7 @@
 
 use crate::{
     VIRTUAL, files, open, series,
-    support::{Folder, count, fine, run},
+    support::{Folder, count, fine, run, words},
     whole,
 };
 use std::fs;
@@ -62,16 +62,9 @@ fn a_capture_stops_at_the_requested_limit() {
     let (written, files, _, _) = stop(&["-G", "10ms", "-W", "3"]);
     assert_eq!((written, files), (44_642, 3));
     // A stream has no name, and still a size.
-    let output = run(&[
-        "-i",
-        VIRTUAL,
-        "-w",
-        "-",
-        "-q",
-        "-a",
-        "filesize:50",
-        "--json",
-    ]);
+    let output = run(&words(&format!(
+        "-i {VIRTUAL} -w - -q -a filesize:50 --json"
+    )));
     assert!((50_000..50_400).contains(&output.stdout.len()));
 }
 

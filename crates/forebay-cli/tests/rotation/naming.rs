@@ -2,7 +2,7 @@
 
 use crate::{
     VIRTUAL, complete, files, names, open, series,
-    support::{Folder, fine, forebay, interrupt, run, summary, text},
+    support::{Folder, fails, fine, forebay, interrupt, run, summary, text, words},
 };
 use std::{
     fs,
@@ -75,9 +75,7 @@ fn a_series_does_not_replace_what_it_reads() {
         symlink(&path, &link).unwrap();
         for read in [&path, &link] {
             let refused = run(&["-r", read, "-w", &output, "-C", "1"]);
-            let log = text(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(2), "{name}: {log}");
-            assert!(log.contains("would overwrite"), "{log}");
+            fails(&refused, 2, "would overwrite");
             assert_eq!(fs::read(&path).unwrap(), before);
         }
         fs::remove_file(&link).unwrap();
@@ -101,16 +99,8 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
     let second_name = folder.path("a.pcapng1");
-    let args = [
-        "-i",
-        "sim:rate=100M",
-        "-w",
-        &name,
-        "-C",
-        "1000",
-        "--json",
-        "-q",
-    ];
+    let line = format!("-i sim:rate=100M -w {name} -C 1000 --json -q");
+    let args = words(&line);
     let first = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     // Packets in it show that signals are handled by now.
@@ -132,9 +122,7 @@ fn two_captures_do_not_take_each_others_numbered_files() {
             "a.pcapng",
             &[flags, &["-c", "9"]].concat(),
         );
-        let log = text(&second.stderr);
-        assert_eq!(second.status.code(), Some(1), "{log}");
-        assert!(log.contains("another capture is writing it"), "{log}");
+        fails(&second, 1, "another capture is writing it");
     }
     interrupt(&first, "-INT");
     let output = first.wait_with_output().unwrap();
@@ -155,17 +143,8 @@ fn two_captures_do_not_take_each_others_numbered_files() {
 fn hup_goes_on_to_the_next_file_and_the_one_being_written_has_no_name_yet() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
-    let args = [
-        "-i",
-        "sim:rate=100M",
-        "-w",
-        &name,
-        "-b",
-        "duration:1000",
-        "-U",
-        "--json",
-        "-q",
-    ];
+    let line = format!("-i sim:rate=100M -w {name} -b duration:1000 -U --json -q");
+    let args = words(&line);
     let mut child = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     // Packets in it show that signals are handled by now.
@@ -222,12 +201,7 @@ fn names_of_a_time_replace_nothing_and_links_are_never_followed() {
     let nowhere = folder.path("nowhere");
     symlink(folder.path("missing"), &nowhere).unwrap();
     let output = run(&["-i", VIRTUAL, "-c", "1", "-w", &nowhere]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).contains("leads nowhere"),
-        "{}",
-        text(&output.stderr)
-    );
+    fails(&output, 1, "leads nowhere");
     assert!(!Path::new(&folder.path("missing")).exists());
     assert!(
         run(&["-i", VIRTUAL, "-c", "1", "-w", "/dev/null"])

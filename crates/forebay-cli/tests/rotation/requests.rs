@@ -2,7 +2,7 @@
 
 use crate::{
     VIRTUAL, names,
-    support::{Folder, forebay, run, text},
+    support::{Folder, fails, forebay, run, text},
 };
 
 #[test]
@@ -77,9 +77,7 @@ fn what_contradicts_itself_is_refused_before_anything_is_made() {
             .current_dir(folder.path(""))
             .output()
             .unwrap();
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {log}");
-        assert!(log.contains(expected), "{flags:?}: {log}");
+        fails(&output, 2, expected);
     }
     assert!(names(&folder).is_empty());
 }

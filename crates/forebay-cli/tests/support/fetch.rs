@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test program uses a part
 
+pub use super::support::fails;
 use super::support::text;
 use std::{
     net::SocketAddr,
@@ -31,14 +32,4 @@ pub fn with_length(body: &[u8]) -> Vec<u8> {
 pub fn is_fine(ran: &Output, body: &[u8]) {
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
     assert!(ran.stdout == body, "{} bytes came", ran.stdout.len());
-}
-
-#[track_caller]
-pub fn fails(ran: &Output, code: i32, expected: &str) {
-    assert_eq!(ran.status.code(), Some(code), "{}", text(&ran.stderr));
-    assert!(
-        text(&ran.stderr).contains(expected),
-        "{}",
-        text(&ran.stderr)
-    );
 }

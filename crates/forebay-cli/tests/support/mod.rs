@@ -36,6 +36,11 @@ pub fn run(args: &[&str]) -> Output {
     forebay(args).output().unwrap()
 }
 
+/// The words of a command line. Arguments with blanks cannot be written this way.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
@@ -117,6 +122,14 @@ pub fn into_full_disk(folder: &Folder, words: &str) -> Option<found::Found> {
     let bytes = std::fs::metadata(&kept).unwrap().len();
     assert_eq!(count(&json["bytes"]), bytes, "cut after the last packet");
     Some(found)
+}
+
+/// Requires this exit code, and an error that contains `expected`.
+#[track_caller]
+pub fn fails(output: &Output, code: i32, expected: &str) {
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{log}");
+    assert!(log.contains(expected), "{expected}: {log}");
 }
 
 /// Exit code 0, and a summary whose law holds.

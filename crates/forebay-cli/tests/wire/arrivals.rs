@@ -4,7 +4,7 @@ use crate::{
     Load, check, ended,
     lab::{lab, tool},
     listening, overloaded,
-    support::{count, found::read},
+    support::{count, found::read, words},
 };
 use std::fs::File;
 
@@ -44,15 +44,7 @@ fn a_million_frames_of_a_real_sender_are_all_there() {
 fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
     lab(&["tcpreplay"], || {
         let load = Load::new("300k");
-        let args = [
-            "-w",
-            "-",
-            "-B",
-            "1M",
-            "--store",
-            "2x64KiB",
-            "--fail-on-drop",
-        ];
+        let args = words("-w - -B 1M --store 2x64KiB --fail-on-drop");
         let (found, child) = overloaded(&load, &args);
         let (code, json, log) = ended(child);
         assert_eq!(code, 3, "{log}");
