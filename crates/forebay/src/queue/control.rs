@@ -47,7 +47,7 @@ pub(super) struct Head {
     /// The frame to take next. Read by senders: edge PASS.
     pub(super) position: AtomicU64,
     /// The tail as last loaded: never larger than the true tail.
-    pub(super) known_tail: AtomicU64,
+    pub(super) cached_tail: AtomicU64,
     /// Frames that receivers have taken.
     pub(super) received: AtomicU64,
     /// Frames that senders dropped as the oldest.

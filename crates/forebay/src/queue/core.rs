@@ -69,7 +69,7 @@ pub(super) struct Core {
     /// Whether a message that a dead receiver held is delivered to another one.
     pub(super) redelivers: bool,
     /// When this process last searched for the frames of dead peers.
-    pub(super) last_burial: LastTime,
+    pub(super) last_recovery: LastTime,
     /// Poll loops that wait for `arrived`; the next field has those for `room`.
     pub(super) arrived_watchers: Watchers,
     pub(super) room_watchers: Watchers,
@@ -126,17 +126,17 @@ pub(super) fn add_one(count: &AtomicU64) {
     count.store(count.load(Relaxed).wrapping_add(1), Release);
 }
 
-/// Completes the work of a dead lock holder with `mend`, and returns the lock held. If `mend` fails, because time ran out or
+/// Completes the work of a dead lock holder with `repair`, and returns the lock held. If `repair` fails, because time ran out or
 /// the memory is corrupt, the lock goes back to the dead owner, and the next caller tries again.
 #[cold]
-fn inherit(lock: &Lock, dead: Owner, mend: impl FnOnce() -> Answer<()>) -> Answer<Held<'_>> {
-    if planted("queue-heir-mends-nothing") {
+fn inherit(lock: &Lock, dead: Owner, repair: impl FnOnce() -> Answer<()>) -> Answer<Held<'_>> {
+    if planted("queue-heir-repairs-nothing") {
         return Ok(Held(lock));
     }
-    match mend() {
+    match repair() {
         Ok(()) => Ok(Held(lock)),
         Err(no) => {
-            match planted("queue-unmended-lock-is-freed") {
+            match planted("queue-unrepaired-lock-is-freed") {
                 true => lock.release(),
                 false => lock.hand_back(dead),
             }
@@ -152,7 +152,7 @@ impl Core {
             bytes: Bytes::new(capacity, config)?,
             peers: Peers::Threads,
             redelivers: false,
-            last_burial: LastTime::default(),
+            last_recovery: LastTime::default(),
             arrived_watchers: Watchers::default(),
             room_watchers: Watchers::default(),
         })
@@ -175,14 +175,14 @@ impl Core {
     /// Takes the tail's lock, and completes the work of a holder that died.
     #[inline]
     pub(super) fn hold_tail(&self, deadline: &Deadline) -> Answer<Held<'_>> {
-        self.hold(&self.control.tail.lock, deadline, || self.mend_tail())
+        self.hold(&self.control.tail.lock, deadline, || self.repair_tail())
     }
 
     /// Takes the head's lock, and completes the work of a holder that died.
     #[inline]
     pub(super) fn hold_head(&self, deadline: &Deadline) -> Answer<Held<'_>> {
         self.hold(&self.control.head.lock, deadline, || {
-            self.mend_head(deadline)
+            self.repair_head(deadline)
         })
     }
 
@@ -191,11 +191,11 @@ impl Core {
         &self,
         lock: &'a Lock,
         deadline: &Deadline,
-        mend: impl FnOnce() -> Answer<()>,
+        repair: impl FnOnce() -> Answer<()>,
     ) -> Answer<Held<'a>> {
         match lock.acquire(&self.peers, deadline) {
             Some(Acquired::Free) => Ok(Held(lock)),
-            Some(Acquired::Inherited(dead)) => inherit(lock, dead, mend),
+            Some(Acquired::Inherited(dead)) => inherit(lock, dead, repair),
             None => Err(TryError::Time),
         }
     }
@@ -313,7 +313,7 @@ impl Core {
         if used > capacity || passed > used {
             return Err(TryError::Broken);
         }
-        while passed > 0 && capacity - used < aim && self.kind(free).is_over() {
+        while passed > 0 && capacity - used < aim && self.kind(free).is_finished() {
             let span = span(self.len_at(free)?);
             passed = passed.checked_sub(span).ok_or(TryError::Broken)?;
             used -= span;
@@ -355,20 +355,20 @@ impl Core {
         state.store(Kind::Aborted.word(), Release); // READY
     }
 
-    /// Takes up to `most` of the next messages, in order, none longer than `fits`, and passes each frame to `each`.
+    /// Takes up to `max` of the next messages, in order, none longer than `fits`, and passes each frame to `each`.
     ///
     /// Fails only if there is not a single one.
     #[inline]
     pub(super) fn take(
         &self,
-        most: usize,
+        max: usize,
         fits: usize,
         deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
         let held = self.hold_head(deadline)?;
         let mut passed_over = false;
-        let answer = self.take_held(most, fits, deadline, &mut each, &mut passed_over);
+        let answer = self.take_held(max, fits, deadline, &mut each, &mut passed_over);
         drop(held);
         if passed_over {
             self.ring_room(); // not under the lock: it may run wakers of tasks
@@ -380,7 +380,7 @@ impl Core {
     #[inline]
     fn take_held(
         &self,
-        most: usize,
+        max: usize,
         fits: usize,
         deadline: &Deadline,
         mut each: impl FnMut(Frame),
@@ -390,9 +390,9 @@ impl Core {
         let mut taken = 0;
         // Relaxed: LOCK.
         if self.peers.may_die() && head.returned.load(Relaxed) > 0 {
-            taken = self.take_returned(most, fits, deadline, &mut each)?;
+            taken = self.take_returned(max, fits, deadline, &mut each)?;
         }
-        while taken < most {
+        while taken < max {
             let position = head.position.load(Relaxed); // LOCK
             let why_not = match self.at_head(position) {
                 None if self.is_closed() && self.has_no_more(position) => TryError::Closed,
@@ -480,17 +480,17 @@ impl Core {
     #[inline(always)]
     pub(super) fn at_head(&self, position: u64) -> Option<Kind> {
         let head = &self.control.head;
-        if head.known_tail.load(Relaxed) == position {
+        if head.cached_tail.load(Relaxed) == position {
             let tail = self.control.tail.position.load(Acquire); // RESERVE
-            head.known_tail.store(tail, Relaxed); // LOCK
+            head.cached_tail.store(tail, Relaxed); // LOCK
             if tail == position {
                 return None;
             }
         }
-        let known = head.known_tail.load(Relaxed).wrapping_sub(position); // LOCK
+        let known = head.cached_tail.load(Relaxed).wrapping_sub(position); // LOCK
         match known <= self.capacity() as u64 {
             true => Some(self.kind(position)),
-            false => Some(Kind::Alien),
+            false => Some(Kind::Invalid),
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) const fn largest(capacity: usize) -> usize {
 #[repr(u32)]
 pub(super) enum Kind {
     /// Not a valid state: the memory was overwritten.
-    Alien = 0,
+    Invalid = 0,
     /// Reserved: a sender is filling it.
     Busy = 1,
     /// Committed: the next receiver may take it.
@@ -97,7 +97,7 @@ impl Kind {
             7 => Kind::Torn,
             8 => Kind::Returned,
             9 => Kind::Abandoned,
-            _ => Kind::Alien,
+            _ => Kind::Invalid,
         }
     }
 
@@ -112,7 +112,7 @@ impl Kind {
     }
 
     /// Whether a frame below the head is finished, so that its bytes may be used again.
-    pub(super) fn is_over(self) -> bool {
+    pub(super) fn is_finished(self) -> bool {
         matches!(
             self,
             Kind::Done | Kind::Aborted | Kind::Dropped | Kind::Torn | Kind::Abandoned
@@ -147,7 +147,7 @@ mod tests {
         let me = Owner::new(u32::MAX);
         for bits in 0..1 << KIND_BITS {
             let kind = Kind::of(bits);
-            assert_eq!(kind == Kind::Alien, !(1..=9).contains(&bits));
+            assert_eq!(kind == Kind::Invalid, !(1..=9).contains(&bits));
             let word = kind.of_owner(me);
             assert_eq!((Kind::of(word), owner(word)), (kind, me));
         }

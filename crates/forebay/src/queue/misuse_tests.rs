@@ -152,7 +152,7 @@ fn words(core: &Core) -> Vec<(&'static str, &mortal::AtomicU64)> {
         ("free", &tail.free),
         ("next", &tail.next),
         ("head", &head.position),
-        ("known tail", &head.known_tail),
+        ("known tail", &head.cached_tail),
         ("received", &head.received),
         ("dropped", &head.dropped),
         ("returned", &head.returned),
@@ -178,13 +178,13 @@ fn use_it(queue: &Shared) {
         let _ = receiver.try_recv(&mut [0; 2]);
         let deadline = Deadline::now();
         let core = queue.core();
-        let _ = core.bury(&deadline);
+        let _ = core.recover(&deadline);
         let _ = core.stats(&deadline);
         let _ = core.drop_oldest(&deadline);
         let _ = core
             .hold_head(&deadline)
-            .map(|_held| core.mend_head(&deadline));
-        let _ = core.hold_tail(&deadline).map(|_held| core.mend_tail());
+            .map(|_held| core.repair_head(&deadline));
+        let _ = core.hold_tail(&deadline).map(|_held| core.repair_tail());
     }
 }
 

@@ -60,8 +60,6 @@
 //! - **In a forked child**, the memory of messages is missing: do not use or drop inherited values of this module. The child
 //!   would die of `SIGSEGV`, or unmap what has been mapped there since. Call `exec` or `_exit`, and make queues after the fork.
 
-mod answers;
-mod asking;
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod bytes;
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
@@ -70,6 +68,7 @@ mod control;
 mod control_memory;
 mod copy;
 mod core;
+mod error;
 mod event;
 mod frame;
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
@@ -78,6 +77,7 @@ mod handles;
 pub mod lanes;
 mod lock;
 mod peers;
+mod query;
 mod receiver;
 mod recover;
 mod sender;
@@ -101,7 +101,7 @@ mod task_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use answers::{RecvError, SendError, StatsError};
+pub use error::{RecvError, SendError, StatsError};
 pub use receiver::{Burst, Message, Received, Receiver};
 pub use sender::{Reserved, Sender};
 pub use task::{AsyncReceiver, AsyncSender};

@@ -45,7 +45,7 @@ impl Default for LastTime {
 
 impl LastTime {
     /// Whether that time is more than `time` ago. If so, sets it to now. Of several threads, only one gets true.
-    pub(super) fn is_over_a(&self, time: Duration) -> bool {
+    pub(super) fn restart_after(&self, time: Duration) -> bool {
         if cfg!(loom) {
             return true; // a model has no clock
         }
@@ -63,7 +63,7 @@ impl LastTime {
 impl Core {
     /// Completes what the last holder of the tail's lock began. Under that lock.
     #[cold]
-    pub(super) fn mend_tail(&self) -> Answer<()> {
+    pub(super) fn repair_tail(&self) -> Answer<()> {
         let tail = &self.control.tail;
         // Relaxed: LOCK, or INHERIT.
         let (free, end) = (tail.free.load(Relaxed), tail.position.load(Relaxed));
@@ -78,7 +78,7 @@ impl Core {
 
     /// Completes what the last holder of the head's lock began. Under that lock.
     #[cold]
-    pub(super) fn mend_head(&self, deadline: &Deadline) -> Answer<()> {
+    pub(super) fn repair_head(&self, deadline: &Deadline) -> Answer<()> {
         let head = &self.control.head;
         let _tail = self.hold_tail(deadline)?;
         // Relaxed: LOCK, or INHERIT.
@@ -87,7 +87,7 @@ impl Core {
             self.control.tail.position.load(Relaxed),
         );
         let position = head.position.load(Relaxed);
-        head.known_tail.store(end, Relaxed); // LOCK
+        head.cached_tail.store(end, Relaxed); // LOCK
         if position != end {
             let counts = [&head.received, &head.dropped, &head.aborted, &head.torn];
             let counted = counts.iter().fold(0_u64, |sum, count| {
@@ -126,11 +126,11 @@ impl Core {
         Ok(())
     }
 
-    /// Takes up to `most` frames that dead receivers held and that fit; returns how many. Under the head's lock.
+    /// Takes up to `max` frames that dead receivers held and that fit; returns how many. Under the head's lock.
     #[cold]
     pub(super) fn take_returned(
         &self,
-        most: usize,
+        max: usize,
         fits: usize,
         deadline: &Deadline,
         each: &mut dyn FnMut(Frame),
@@ -141,7 +141,7 @@ impl Core {
         // Relaxed: LOCK, both.
         let (free, beyond) = (tail.free.load(Relaxed), head.position.load(Relaxed));
         self.walk(free, beyond, |position, len| {
-            if taken < most && len <= fits && self.kind(position) == Kind::Returned {
+            if taken < max && len <= fits && self.kind(position) == Kind::Returned {
                 each(self.take_again(position, len));
                 taken += 1;
             }
@@ -166,7 +166,7 @@ impl Core {
 
     /// Finds the frames of dead owners: those being filled become Torn, those being read become Returned or Abandoned.
     #[cold]
-    pub(super) fn bury(&self, deadline: &Deadline) -> Answer<()> {
+    pub(super) fn recover(&self, deadline: &Deadline) -> Answer<()> {
         let (head, tail) = (&self.control.head, &self.control.tail);
         let mut found = false;
         {
@@ -188,7 +188,7 @@ impl Core {
                     return;
                 }
                 // The owner may have continued before it died.
-                if state.load(Acquire) != word && !planted("queue-burial-at-first-sight") {
+                if state.load(Acquire) != word && !planted("queue-recovery-at-first-sight") {
                     return;
                 }
                 found = true;

@@ -189,7 +189,7 @@ fn dying_recoverer(redelivers: bool) {
         tell_of_death(&core, 3);
         be(1);
         let recoverer = mortal(&core, stores, |core| {
-            let _ = core.bury(&at_once());
+            let _ = core.recover(&at_once());
         });
         let mut got = Vec::new();
         take_all(&core, &mut got);
@@ -259,11 +259,11 @@ fn planted_bugs_are_found() {
     const RECOVERER: &str = "whoever_looks_after_the_dead_may_die_too";
     const STOPPED: &str = "a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later";
     for (bug, test) in [
-        ("queue-heir-mends-nothing", RECEIVER),
-        ("queue-burial-at-first-sight", RECEIVER),
+        ("queue-heir-repairs-nothing", RECEIVER),
+        ("queue-recovery-at-first-sight", RECEIVER),
         ("queue-inherit-relaxed", SENDER),
         ("queue-abandon-without-a-note", RECOVERER),
-        ("queue-unmended-lock-is-freed", STOPPED),
+        ("queue-unrepaired-lock-is-freed", STOPPED),
     ] {
         let test = format!("queue::recovery_models::{test}");
         crate::sync::planted_bug_is_found(bug, &test);

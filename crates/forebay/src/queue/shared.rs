@@ -368,12 +368,12 @@ impl Shared {
             control,
             bytes: Bytes::shared(frames, capacity),
             redelivers: preamble.after_death == AfterDeath::Redeliver,
-            last_burial: LastTime::default(),
+            last_recovery: LastTime::default(),
             arrived_watchers: Watchers::default(),
             room_watchers: Watchers::default(),
         };
         // Messages of the dead are delivered first. If a lock is not available, they are found later.
-        let _ = core.bury(&Deadline::now());
+        let _ = core.recover(&Deadline::now());
         let handles = Arc::new(Handles::shared(core, preamble.when_full));
         Ok(Shared { handles, file })
     }

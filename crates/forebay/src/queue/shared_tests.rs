@@ -261,7 +261,7 @@ fn words_that_make_no_sense_are_an_error_and_nothing_worse() {
     core(&queue).header(0).state.store(77, Relaxed);
     assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::Broken));
     core(&queue).control.tail.position.store(u64::MAX, Relaxed);
-    core(&queue).control.head.known_tail.store(0, Relaxed);
+    core(&queue).control.head.cached_tail.store(0, Relaxed);
     assert_eq!(receiver.take_timeout(SOON).err(), Some(RecvError::Broken));
     assert!(sender.send_timeout(b"0123", SOON).is_err());
 }

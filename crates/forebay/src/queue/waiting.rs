@@ -108,7 +108,7 @@ impl Core {
             return answer;
         }
         if when_full == WhenFull::Refuse || deadline.is_over() {
-            self.bury_now_and_then(deadline);
+            self.recover_sometimes(deadline);
             return attempt().unwrap_or(Err(FULL));
         }
         // Relaxed: as above.
@@ -151,39 +151,39 @@ impl Core {
             match self.reserve(lens.clone(), deadline, &mut *each) {
                 Err(TryError::Room {
                     dropping_helps: true,
-                }) if drops && self.drop_oldest(deadline)? => self.arrived_if_over(),
+                }) if drops && self.drop_oldest(deadline)? => self.ring_if_closed(),
                 answer => return answer,
             }
         }
     }
 
-    /// Takes up to `most` messages of up to `fits` bytes, at least one, waiting within `deadline`.
+    /// Takes up to `max` messages of up to `fits` bytes, at least one, waiting within `deadline`.
     #[inline]
     pub(super) fn take_within(
         &self,
-        most: usize,
+        max: usize,
         fits: usize,
         deadline: &Deadline,
         mut each: impl FnMut(Frame),
     ) -> Answer<()> {
-        let answer = match self.take(most, fits, deadline, &mut each) {
+        let answer = match self.take(max, fits, deadline, &mut each) {
             Err(TryError::Message) if deadline.is_over() => {
-                self.bury_now_and_then(deadline);
-                self.take(most, fits, deadline, &mut each)
+                self.recover_sometimes(deadline);
+                self.take(max, fits, deadline, &mut each)
             }
             Err(TryError::Message) => {
-                self.take_when_empty(deadline, &mut || self.take(most, fits, deadline, &mut each))
+                self.take_when_empty(deadline, &mut || self.take(max, fits, deadline, &mut each))
             }
             answer => answer,
         };
         let answer = match answer {
             // Before the end is reported: has a receiver died with a message that is to be delivered again?
             Err(TryError::Closed) if self.peers.may_die() => self
-                .bury(deadline)
-                .and_then(|()| self.take(most, fits, deadline, &mut each)),
+                .recover(deadline)
+                .and_then(|()| self.take(max, fits, deadline, &mut each)),
             answer => answer,
         };
-        self.arrived_if_over();
+        self.ring_if_closed();
         answer
     }
 
@@ -193,7 +193,7 @@ impl Core {
     pub(super) fn take_one(&self, fits: usize, deadline: &Deadline) -> Answer<Frame> {
         match self.take_next(fits, deadline)? {
             Some(frame) => {
-                self.arrived_if_over();
+                self.ring_if_closed();
                 Ok(frame)
             }
             None => self.take_one_later(fits, deadline),
@@ -231,38 +231,38 @@ impl Core {
         answer.unwrap_or(Err(TryError::Message))
     }
 
-    /// Repeats `look` and sleeps until `event` rings, until `look` returns something, or until `deadline` expires. If peers may die,
+    /// Repeats `check` and sleeps until `event` rings, until `check` returns something, or until `deadline` expires. If peers may die,
     /// it sleeps for `SLICE` at a time and searches for dead peers in between.
     fn sleep_until<T>(
         &self,
         event: &Event,
         deadline: &Deadline,
-        look: &mut dyn FnMut() -> Option<T>,
+        check: &mut dyn FnMut() -> Option<T>,
     ) -> Option<T> {
         event.join();
         let found = loop {
-            let found = look();
+            let found = check();
             if found.is_some() || deadline.is_over() {
                 break found;
             }
             event.sleep(self.peers.at_most(SLICE, deadline.left()));
-            self.bury_now_and_then(deadline);
+            self.recover_sometimes(deadline);
         };
         event.leave();
         found
     }
 
     /// Searches for dead peers, if this process has not done so within the last `SLICE`.
-    pub(super) fn bury_now_and_then(&self, deadline: &Deadline) {
-        if self.peers.may_die() && self.last_burial.is_over_a(SLICE) {
+    pub(super) fn recover_sometimes(&self, deadline: &Deadline) {
+        if self.peers.may_die() && self.last_recovery.restart_after(SLICE) {
             // If a lock is not available, another process searches, or this one does next time.
-            let _ = self.bury(deadline);
+            let _ = self.recover(deadline);
         }
     }
 
     /// Once the queue is closed, wakes the next sleeping receiver, so that each of them learns that it is empty.
     #[inline]
-    fn arrived_if_over(&self) {
+    fn ring_if_closed(&self) {
         if self.is_closed() {
             self.ring_arrived();
         }

@@ -82,9 +82,9 @@ impl Note {
 }
 
 /// A descriptor from the peer, not checked yet.
-struct Stranger(Option<OwnedFd>);
+struct Unchecked(Option<OwnedFd>);
 
-impl Stranger {
+impl Unchecked {
     /// Maps it read-only, if it is sealed memory of `len` bytes.
     fn map(mut self, len: usize) -> Result<Mapping> {
         let taking = || Error::new(ON, format!("mapping {len} bytes of memory from the peer"));
@@ -109,7 +109,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for Unchecked {
     fn drop(&mut self) {
         if let Some(descriptor) = self.0.take() {
             close_elsewhere(descriptor);
@@ -133,7 +133,7 @@ fn pages(words: usize, bytes: usize) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-fn say(link: &Link, note: Note, file: Option<&OwnedFd>) -> Result<()> {
+fn send_note(link: &Link, note: Note, file: Option<&OwnedFd>) -> Result<()> {
     passing::send_with(link, &note.encode(), file.map(AsFd::as_fd)).map_err(|error| {
         Error::new(ON, "sending a note to the peer")
             .because(error)
@@ -142,7 +142,7 @@ fn say(link: &Link, note: Note, file: Option<&OwnedFd>) -> Result<()> {
 }
 
 /// Waits for the peer's note, and the descriptor that came with it.
-fn hear(link: &Link, deadline: &Deadline) -> Result<(Note, Stranger)> {
+fn receive_note(link: &Link, deadline: &Deadline) -> Result<(Note, Unchecked)> {
     let failed = || Error::new(ON, "waiting for the peer's note");
     let mut bytes = [0; Note::BYTES];
     let front = loop {
@@ -156,20 +156,21 @@ fn hear(link: &Link, deadline: &Deadline) -> Result<(Note, Stranger)> {
             Err(_) => link.sleep(deadline.left()),
         }
     };
-    let mut strangers: Vec<_> = (front.descriptors.into_iter().map(Some).map(Stranger)).collect();
+    let mut descriptors: Vec<_> =
+        (front.descriptors.into_iter().map(Some).map(Unchecked)).collect();
     if front.len == 0 {
         let error = failed().because(io::Error::from(ErrorKind::UnexpectedEof));
         return Err(error.advise("The peer closed the connection; check its error messages"));
     }
     // It must be a single message: a partial one is as wrong as different bytes.
     let note = Note::decode(&bytes).filter(|_| front.len == Note::BYTES);
-    let note = note.filter(|_| !front.more && strangers.len() <= 1).ok_or_else(|| {
+    let note = note.filter(|_| !front.more && descriptors.len() <= 1).ok_or_else(|| {
         failed().advise("The peer sent something else; connect to a peer that uses this version of forebay's lanes")
     })?;
-    let stranger = strangers.pop().unwrap_or(Stranger(None));
-    // This removes the socket queue's own copy of the descriptor. It is not the last one: `strangers` held another.
+    let descriptor = descriptors.pop().unwrap_or(Unchecked(None));
+    // This removes the socket queue's own copy of the descriptor. It is not the last one: `descriptors` held another.
     passing::take(link, &mut bytes).map_err(|error| failed().because(error))?;
-    Ok((note, stranger))
+    Ok((note, descriptor))
 }
 
 /// The sender's part of the handshake.
@@ -181,12 +182,12 @@ pub(super) fn attach(link: &Link, capacity_bytes: usize, deadline: &Deadline) ->
         what: What::Lane,
         len: len as u64,
     };
-    say(link, note, Some(&file))?;
-    let (note, stranger) = hear(link, deadline)?;
+    send_note(link, note, Some(&file))?;
+    let (note, descriptor) = receive_note(link, deadline)?;
     let refused = |why: &str| Error::new(ON, format!("attaching to a hub with {len} bytes: {why}"));
     match note.what {
         What::Receipt if note.len == pages(RECEIPT, 0) as u64 => {
-            let receipt = stranger.map(note.len as usize)?;
+            let receipt = descriptor.map(note.len as usize)?;
             Ok(Outlet::new(lane, Theirs::new(receipt)))
         }
         What::TooMany => {
@@ -215,7 +216,7 @@ pub(super) fn too_many() -> Error {
 /// The hub's part of the handshake. `has_room` returns whether the hub may have one more peer.
 pub(super) fn accept(
     link: &Link,
-    most_bytes: usize,
+    max_bytes: usize,
     has_room: impl Fn() -> bool,
     deadline: &Deadline,
 ) -> Result<Inlet> {
@@ -225,9 +226,9 @@ pub(super) fn accept(
             what,
             len: len as u64,
         };
-        let _ = say(link, note, None);
+        let _ = send_note(link, note, None);
     };
-    let (note, stranger) = hear(link, deadline)?;
+    let (note, descriptor) = receive_note(link, deadline)?;
     let accepting = |why: &str| Error::new(ON, format!("accepting a peer: {why}"));
     if !has_room() {
         refuse(What::TooMany, 0);
@@ -237,12 +238,12 @@ pub(super) fn accept(
         refuse(What::DoesNotFit, 0);
         return Err(accepting("it offers no lane").advise("Connect the other end to a sender"));
     }
-    let most = pages(FRONT, most_bytes);
+    let max = pages(FRONT, max_bytes);
     let len = match usize::try_from(note.len) {
-        Ok(len) if len <= most => len,
+        Ok(len) if len <= max => len,
         _ => {
-            refuse(What::TooLong, most);
-            let why = format!("its lane has {} bytes, more than {most}", note.len);
+            refuse(What::TooLong, max);
+            let why = format!("its lane has {} bytes, more than {max}", note.len);
             return Err(accepting(&why).advise("Raise `max_lane_bytes`, or lower its capacity"));
         }
     };
@@ -251,7 +252,7 @@ pub(super) fn accept(
         return Err(accepting("its lane does not consist of whole pages")
             .advise("Do not trust that peer: it does not use this version of forebay's lanes"));
     }
-    let lane = stranger
+    let lane = descriptor
         .map(len)
         .inspect_err(|_| refuse(What::DoesNotFit, 0))?;
     let (file, receipt) = make(pages(RECEIPT, 0))?;
@@ -261,7 +262,7 @@ pub(super) fn accept(
         what: What::Receipt,
         len: pages(RECEIPT, 0) as u64,
     };
-    say(link, note, Some(&file))?;
+    send_note(link, note, Some(&file))?;
     Ok(inlet)
 }
 

@@ -120,8 +120,8 @@ impl Hub {
         };
         let mut link = Link::new(socket).map_err(failed)?;
         let has_room = || self.lanes().len() < self.config.max_peers;
-        let most = self.config.max_lane_bytes;
-        let inlet = handshake::accept(&link, most, has_room, deadline)?;
+        let max = self.config.max_lane_bytes;
+        let inlet = handshake::accept(&link, max, has_room, deadline)?;
         link.expect_ring();
         let state = State {
             inlet,
@@ -220,14 +220,14 @@ impl Hub {
     }
 
     fn recv_until(&self, buffer: &mut [u8], deadline: &Deadline) -> Result<Received, RecvError> {
-        match self.look(buffer) {
+        match self.poll_lanes(buffer) {
             Some(answer) => answer,
             None => self.wait(buffer, deadline),
         }
     }
 
     /// Checks each lane once, starting with the next one, until one has a message or an error.
-    pub(super) fn look(&self, buffer: &mut [u8]) -> Option<Result<Received, RecvError>> {
+    pub(super) fn poll_lanes(&self, buffer: &mut [u8]) -> Option<Result<Received, RecvError>> {
         let lanes = self.lanes();
         let first = self.next.load(Relaxed); // Relaxed: a hint; any value is valid
         // Lanes that other threads hold come last: these threads hold them while they copy a message.

@@ -66,7 +66,7 @@ fn release_unless(bug: &str) -> Ordering {
 }
 
 /// The fence of ARRIVED and ROOM, on either side.
-fn look_behind(bug: &str) {
+fn fence_unless(bug: &str) {
     if !planted(bug) {
         fence(SeqCst);
     }
@@ -187,7 +187,7 @@ impl Outlet {
         self.sent += 1;
         let release = release_unless("lane-publish-relaxed");
         self.lane.store(POSITION, self.tail, release); // PUBLISH
-        look_behind("lane-ring-without-fence"); // ARRIVED, the sender's side
+        fence_unless("lane-ring-without-fence"); // ARRIVED, the sender's side
         let asleep = self.receipt.load(RINGS);
         let rings = asleep != 0 && asleep != self.rung;
         if rings {
@@ -213,7 +213,7 @@ impl Outlet {
             take_rings()?;
         }
         self.lane.store(RINGS, self.wanted(len), Relaxed); // Relaxed: the fence orders it
-        look_behind("lane-want-without-fence"); // ROOM, the sender's side
+        fence_unless("lane-want-without-fence"); // ROOM, the sender's side
         let has_room = self.has_room(len)?;
         if late {
             take_rings()?;
@@ -295,12 +295,12 @@ impl Inlet {
     #[inline]
     pub(super) fn filled(&mut self) -> Result<u64, Fault> {
         if self.tail == self.head {
-            self.look()?;
+            self.refresh_tail()?;
         }
         Ok(self.tail - self.head)
     }
 
-    fn look(&mut self) -> Result<(), Fault> {
+    fn refresh_tail(&mut self) -> Result<(), Fault> {
         let tail = self.lane.load_acquire(POSITION); // PUBLISH
         if tail < self.tail || tail - self.head > self.place.capacity {
             return Err(Fault::Position);
@@ -311,7 +311,7 @@ impl Inlet {
 
     /// Bytes that are there to take, headers included; the capacity if the sender's position is invalid.
     pub(super) fn filled_bytes(&mut self) -> usize {
-        let words = self.look().map(|()| self.tail - self.head);
+        let words = self.refresh_tail().map(|()| self.tail - self.head);
         words.unwrap_or(self.place.capacity) as usize * WORD
     }
 
@@ -329,8 +329,8 @@ impl Inlet {
         let header = self.lane.load(self.place.word());
         let (len, number) = (header as u32 as usize, (header >> 32) as u32);
         if span(len) > filled {
-            let most = (filled as usize - 1) * WORD;
-            return Err(Fault::Len { len, most });
+            let max = (filled as usize - 1) * WORD;
+            return Err(Fault::Len { len, max });
         }
         if number != self.received as u32 {
             return Err(Fault::Number);
@@ -357,16 +357,16 @@ impl Inlet {
         self.head += words;
         let release = release_unless("lane-credit-relaxed");
         self.receipt.store(POSITION, self.head, release); // CREDIT
-        look_behind("lane-pass-without-fence"); // ROOM, the receiver's side
+        fence_unless("lane-pass-without-fence"); // ROOM, the receiver's side
         // Ring once: only if this step passed `wanted`. A `wanted` of 0, for no request, is never passed.
         let wanted = self.lane.load(RINGS);
         (self.head - words < wanted) && wanted <= self.head
     }
 
-    /// Requests a ring for the next message. The caller calls [`settle`] and checks again before it sleeps.
+    /// Requests a ring for the next message. The caller calls [`fence_after_arming`] and checks again before it sleeps.
     pub(super) fn arm(&mut self) {
         self.sleeps += 1;
-        self.receipt.store(RINGS, self.sleeps, Relaxed); // Relaxed: `settle` orders it
+        self.receipt.store(RINGS, self.sleeps, Relaxed); // Relaxed: `fence_after_arming` orders it
     }
 
     /// Cancels the request for a ring; one may still arrive.
@@ -389,8 +389,8 @@ impl Inlet {
 }
 
 /// The fence between arming any number of inlets and checking them again: ARRIVED, the receiver's side.
-pub(super) fn settle() {
-    look_behind("lane-arm-without-fence");
+pub(super) fn fence_after_arming() {
+    fence_unless("lane-arm-without-fence");
 }
 
 #[cfg(all(test, not(loom)))]
@@ -430,7 +430,7 @@ mod tests {
         let (mut outlet, mut inlet) = lane();
         let mut buffer = [0; 8];
         inlet.arm();
-        settle();
+        fence_after_arming();
         assert!(outlet.put(b"first"));
         assert!(!outlet.put(b"second"));
         inlet.arm();
@@ -492,8 +492,8 @@ mod tests {
         outlet.put(b"12345678");
         outlet.lane.store(FRONT, header(9, 0), Relaxed);
         let mut buffer = [0; 64];
-        let (len, most) = (9, 8);
-        assert_eq!(inlet.take(&mut buffer), Err(Fault::Len { len, most }));
+        let (len, max) = (9, 8);
+        assert_eq!(inlet.take(&mut buffer), Err(Fault::Len { len, max }));
         outlet
             .lane
             .store(FRONT, header(u32::MAX as usize, 0), Relaxed);

@@ -55,7 +55,7 @@ impl Link {
     ///
     /// # Errors
     /// More rings arrived than were requested, or descriptors.
-    pub(super) fn hear(&mut self) -> Result<(), Fault> {
+    pub(super) fn drain_rings(&mut self) -> Result<(), Fault> {
         let mut bytes = [0; 64];
         let len = match passing::peek_bytes(self, &mut bytes) {
             Ok((_, true)) => return Err(Fault::Descriptors),

@@ -79,7 +79,7 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 
-mod answers;
+mod error;
 #[cfg(not(loom))] // a model is one process, without sockets
 mod handshake;
 #[cfg(not(loom))]
@@ -101,8 +101,8 @@ mod models;
 #[cfg(all(test, not(any(loom, forebay_one_view))))]
 mod tests;
 
-use answers::Left;
-pub use answers::{Ending, Fault, LaneStats, Peer, RecvError, SendError};
+use error::Left;
+pub use error::{Ending, Fault, LaneStats, Peer, RecvError, SendError};
 #[cfg(not(loom))]
 pub use hub::{Hub, Received};
 #[cfg(not(loom))]

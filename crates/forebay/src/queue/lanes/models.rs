@@ -5,7 +5,7 @@
 
 use super::{
     Left,
-    lane::{FRONT, Found, Inlet, Outlet, RECEIPT, settle},
+    lane::{FRONT, Found, Inlet, Outlet, RECEIPT, fence_after_arming},
     words,
 };
 use crate::sync::{Arc, model_of, thread};
@@ -86,7 +86,7 @@ fn recv(inlets: &mut [Inlet], arrived: &Bell, room: &Bell) -> u64 {
     let mut found = look(inlets);
     while found.is_none() {
         inlets.iter_mut().for_each(Inlet::arm);
-        settle();
+        fence_after_arming();
         found = look(inlets);
         if found.is_none() {
             arrived.sleep();

@@ -181,9 +181,9 @@ impl Sender {
             let has_room = match waits {
                 true => self.outlet.arm(len, || {
                     link.expect_ring(); // a ring may also come if there is room now
-                    link.hear()
+                    link.drain_rings()
                 }),
-                false => link.hear().and_then(|()| self.outlet.has_room(len)),
+                false => link.drain_rings().and_then(|()| self.outlet.has_room(len)),
             };
             match has_room {
                 Ok(true) => break Ok(()),

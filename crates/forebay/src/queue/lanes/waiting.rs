@@ -131,24 +131,24 @@ impl Leader<'_> {
             }
         }
         self.is_armed = true;
-        lane::settle();
+        lane::fence_after_arming();
     }
 
     /// Waits for up to `limit` until a peer rings or is gone, and handles it.
     fn listen(&self, limit: Option<Duration>) {
         for happening in self.hub.waiting.epoll.wait(limit) {
-            self.see_to(happening);
+            self.handle(happening);
         }
     }
 
-    fn see_to(&self, happening: Happening) {
+    fn handle(&self, happening: Happening) {
         let Some(lane) = self.hub.lane(Peer(happening.number)) else {
             return; // the nudge, or a lane that has just ended
         };
         let Some(mut state) = lane.hold(true) else {
             return;
         };
-        state.fault = state.fault.or(state.link.hear().err());
+        state.fault = state.fault.or(state.link.drain_rings().err());
         if happening.hung_up {
             state.link.ends();
         }
@@ -190,7 +190,7 @@ impl Hub {
             && let Some(answer) =
                 spin_then_yield(YIELDS, deadline, || match self.waiting.is_closed() {
                     true => None,
-                    false => self.look(buffer),
+                    false => self.poll_lanes(buffer),
                 })
         {
             return answer;
@@ -209,7 +209,7 @@ impl Hub {
                     leader.arm();
                 }
             }
-            if let Some(answer) = self.look(buffer) {
+            if let Some(answer) = self.poll_lanes(buffer) {
                 return answer;
             }
             match &leader {

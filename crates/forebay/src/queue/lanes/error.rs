@@ -29,7 +29,7 @@ pub enum Fault {
         /// Length of the message in bytes, according to its header.
         len: usize,
         /// The largest possible length.
-        most: usize,
+        max: usize,
     },
     /// A message does not have the next number.
     Number,
@@ -43,10 +43,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Position => f.write_str("its position is not possible"),
-            Fault::Len { len, most } => {
+            Fault::Len { len, max } => {
                 write!(
                     f,
-                    "it sent a message of {len} bytes where at most {most} are possible"
+                    "it sent a message of {len} bytes where at most {max} are possible"
                 )
             }
             Fault::Number => f.write_str("it sent a message with a wrong number"),

@@ -57,7 +57,7 @@ impl Core {
         // Senders free bytes that were read only when they need the room; this counts them as free already.
         let (mut first_used, mut is_free) = (tail.free.load(Relaxed), true);
         self.walk(first_used, position, |frame, len| {
-            is_free &= self.kind(frame).is_over();
+            is_free &= self.kind(frame).is_finished();
             if is_free {
                 first_used = frame.wrapping_add(span(len));
             }
