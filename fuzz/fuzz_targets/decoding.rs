@@ -12,14 +12,14 @@ fn decode(bytes: &[u8], shown: usize, more: usize) -> (Vec<Seen>, Result<usize, 
     let mut decoder = match Decoder::begin(bytes) {
         Ok(Some(decoder)) => decoder,
         Ok(None) => return (seen, Ok(0)),
-        Err(fault) => return (seen, Err(fault.tell(0, 0))),
+        Err(fault) => return (seen, Err(fault.describe(0, 0))),
     };
     let (mut at, mut end) = (0, shown.min(bytes.len()));
     loop {
         let quick = decoder.packet(&bytes[at..end]);
         let step = match decoder.next(&bytes[at..end]) {
             Ok(step) => step,
-            Err(fault) => return (seen, Err(fault.tell(at as u64, 0))),
+            Err(fault) => return (seen, Err(fault.describe(at as u64, 0))),
         };
         match step {
             Step::Packet(frame, len) => {
@@ -49,7 +49,7 @@ fn decode(bytes: &[u8], shown: usize, more: usize) -> (Vec<Seen>, Result<usize, 
                 assert!(quick.is_none() && len <= end - at && len > 0);
                 at += len;
             }
-            Step::Zeros => match decoder.judge_zeros(&bytes[at..end], end == bytes.len()) {
+            Step::Zeros => match decoder.classify_zeros(&bytes[at..end], end == bytes.len()) {
                 Zeros::Packets => {}
                 Zeros::End => return (seen, Ok(at)),
                 Zeros::More(needed) => {

@@ -210,8 +210,8 @@ fn put_interface(lines: &mut Lines, number: usize, one: &OneInterface) {
         put("Speed", format!("{}b/s", units::scaled(speed as f64)));
     }
     put("Packets", one.tally.packets.to_string());
-    if one.drops_told > 0 {
-        put("Lost in gaps", format!("{} packets", one.drops_told));
+    if one.recorded_drops > 0 {
+        put("Lost in gaps", format!("{} packets", one.recorded_drops));
     }
     for (label, count) in one.recorded.iter().flat_map(counts) {
         if let Some(count) = count {
@@ -309,7 +309,7 @@ fn interface_as_json(one: &OneInterface) -> Value {
         "packets": one.tally.packets,
         "wire_bytes": one.tally.wire_bytes,
         "captured_bytes": one.tally.captured_bytes,
-        "lost_in_gaps": one.drops_told,
+        "lost_in_gaps": one.recorded_drops,
         "recorded": one.recorded.map(|recorded| json!({
             "interface_received": recorded.interface_received,
             "interface_dropped": recorded.interface_dropped,

@@ -70,7 +70,7 @@ pub struct OneInterface {
     /// Its packets.
     pub tally: Tally,
     /// Losses that its packets record.
-    pub drops_told: u64,
+    pub recorded_drops: u64,
     /// The statistics at the end of the file.
     pub recorded: Option<Statistics>,
 }
@@ -178,7 +178,7 @@ fn read(mut file: File) -> Info {
     let of_one = |(at, interface): (usize, &Interface)| OneInterface {
         interface: interface.clone(),
         tally: counting.by_interface.get(at).copied().unwrap_or_default(),
-        drops_told: file.drops_told(at),
+        recorded_drops: file.recorded_drops(at),
         recorded: file.recorded(at as u32),
     };
     Info {

@@ -1,17 +1,17 @@
-//! Capture files as a port: pcap and pcapng, plain or packed with gzip or zstd, from disks and pipes.
+//! Capture files as a port: pcap and pcapng, uncompressed or compressed with gzip or zstd, from disks and pipes.
 //!
 //! ```text
-//!  source ──▶ packed ──▶ window ──▶ Decoder ──▶ Burst
-//!  read(2)    gz, zst     │ decoded │ whole records │ part │ free │
-//!                                       frames lie here
+//!  source ──▶ compressed ──▶ window ──▶ Decoder ──▶ Burst
+//!  read(2)    gzip, zstd      │ decoded │ whole records │ part │ free │
+//!                                         frames, in place
 //! ```
-//! A file waits for us, so nothing of it is ever dropped: what this port counts as received is what
-//! it handed out. Losses that the file itself tells of are another matter: they come with the frames
-//! ([`Frame::dropped_before`]), and [`Port::recorded`] has the sums its writer left.
+//! A file waits for its reader, so this port never drops packets: it counts as received exactly the packets that it handed out.
+//! Losses that the file itself records are reported with the frames ([`Frame::dropped_before`]), and [`Port::recorded`] returns
+//! the sums that its writer recorded.
 //!
-//! `source` reads without blocking, `packed` unpacks, `window` keeps the bytes in memory;
-//! [`format::read`](crate::format::read) decodes. [`parallel`] reads a large file with several threads, where
-//! only what passes a filter is wanted. Imports `port`, `format` and `filter`.
+//! `source` reads without blocking, `compressed` decompresses, and `window` holds the bytes in memory.
+//! [`format::read`](crate::format::read) decodes them. [`parallel`] reads a large file with several threads if a filter selects
+//! packets.
 
 mod compressed;
 pub mod parallel;
@@ -20,7 +20,7 @@ mod window;
 
 use crate::format::{
     Format,
-    read::{Decoder, Section, Skipped, Step, Zeros, up_to_there},
+    read::{Decoder, Section, Skipped, Step, Zeros, with_packets_read},
 };
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Statistics, Wake,
@@ -36,40 +36,40 @@ use source::Source;
 use std::{fmt, path::Path};
 use window::Window;
 
-/// Reads without a frame before others get their turn: a file may hold gigabytes of other blocks.
+/// Reads without a packet after which other ports get their turn. A file may hold gigabytes of other blocks.
 const MAX_READS: usize = 64;
 
-/// Bytes of blocks that a burst offers at once.
+/// Bytes of blocks that one burst offers.
 const MAX_OFFERED: usize = 128 << 10;
 
-/// Where opening a file stops to wait for a description of an interface.
+/// Opening a file stops searching for an interface after this number of bytes.
 const MAX_BEFORE_INTERFACES: u64 = 32 << 20;
 
-/// What failed where the system would not read.
+/// What failed if the system cannot read further.
 const READING_ON: &str = "reading on";
 
-/// What is wrong with a file whose last record is not all there.
+/// The fault of a file whose last record is incomplete.
 fn torn(unit: &str, offset: u64) -> String {
     format!("ends in the middle of a {unit} at byte {offset}")
 }
 
-/// What is wrong with a classic file that ends in room that was never written.
+/// The fault of a classic file that ends in space that was allocated and never written.
 fn zeros(offset: u64) -> String {
     format!("has zeros in place of packets from byte {offset} on")
 }
 
 /// A capture file as a [`Port`].
 ///
-/// Interfaces are numbered through all sections. A pcapng file may describe one at any place, so
-/// [`interfaces`](Port::interfaces) grows; whatever the frames of a burst are of was there when
-/// [`receive`](Port::receive) returned. Empty is the list only of a pcapng file without packets.
+/// Interfaces are numbered through all sections. A pcapng file may describe one at any place, so [`interfaces`](Port::interfaces)
+/// grows. When [`receive`](Port::receive) returns, it contains the interfaces of all frames of the burst. It is empty only for a
+/// pcapng file without packets.
 ///
 /// ```
 /// use forebay_net::{file::File, format::Format, port::{Frame, Interface, Port, Wake}};
 ///
 /// let path = std::env::temp_dir().join(format!("doc-{}.pcap", std::process::id()));
 /// # let frame = Frame {
-/// #     data: &[7; 60], wire_len: 60, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0, ..Frame::default()
+/// #     data: &[7; 60], wire_len: 60, time_ns: 1, ..Frame::default()
 /// # };
 /// # let interface = Interface::default();
 /// # let described = Format::Pcap.describe(&interface, 0);
@@ -94,54 +94,54 @@ pub struct File {
     stream: Stream,
     window: Window,
     decoder: Decoder,
-    books: Books,
-    /// Why nothing more can be read, until it was told.
+    counters: Counters,
+    /// Why nothing more can be read, until it was reported.
     failure: Option<Error>,
-    /// Read to its end, stopped, or broken and said so.
-    is_over: bool,
-    /// Blocks that belong into a copy before the frames of the burst under way.
+    /// Read to the end, stopped, or a fault was reported.
+    has_ended: bool,
+    /// Blocks that precede the frames of the present burst in a copy.
     offered: Vec<Block>,
 }
 
-/// What was handed out, and what taking the last frame back needs.
+/// Packet counts, and what putting the last frame back needs.
 #[derive(Default)]
-struct Books {
+struct Counters {
     /// Frames the budget still allows.
-    left: usize,
+    budget: usize,
     packets: u64,
-    /// The drops that packets told of, by interface.
+    /// The drops that packets record, by interface.
     drops: Vec<u64>,
-    /// Of the last frame: the length of its record, its interface, the drops it told of.
+    /// Of the last frame: the length of its record, its interface, and the drops it records.
     record_len: usize,
     interface: u32,
     dropped_before: u64,
 }
 
-impl Books {
+impl Counters {
     #[inline(always)]
     fn take(&mut self, frame: &Frame<'_>, record_len: usize) {
-        self.left -= 1;
+        self.budget -= 1;
         self.packets += 1;
         self.record_len = record_len;
         self.interface = frame.interface;
         self.dropped_before = frame.dropped_before;
         if frame.dropped_before > 0 {
-            self.tell_drops();
+            self.count_drops();
         }
     }
 
     #[cold]
-    fn tell_drops(&mut self) {
+    fn count_drops(&mut self) {
         let interface = self.interface as usize;
         if self.drops.len() <= interface {
             self.drops.resize(interface + 1, 0);
         }
-        // Wrapping, so that taking a frame back is exact whatever a broken file tells.
+        // Wrapping, so that putting a frame back is exact whatever a malformed file records.
         self.drops[interface] = self.drops[interface].wrapping_add(self.dropped_before);
     }
 
     fn put_back(&mut self) {
-        self.left = 0;
+        self.budget = 0;
         self.packets -= 1;
         if self.dropped_before > 0 {
             let sum = &mut self.drops[self.interface as usize];
@@ -150,24 +150,34 @@ impl Books {
     }
 }
 
-/// What a look found.
-enum Look {
-    Frame,
-    /// A pipe has nothing now.
+/// The result of looking for the next packet.
+#[derive(PartialEq, Eq)]
+enum Found {
+    Packet,
+    /// Nothing is available now: a pipe is empty, or a worker has not finished.
     NotNow,
-    /// Only other blocks so far, there is more.
-    Again,
-    /// The file breaks off here, for the reason in `failure`.
-    Failed,
+    /// No packet within the limit of one call. There is more to read.
+    NotYet,
+    /// Nothing more can be read, for the reason in `failure`.
+    Failure,
     End,
+}
+
+/// The error of the file with this name.
+fn failure(name: &str, what: String, cause: Option<std::io::Error>) -> Error {
+    let error = Error::new(name, what);
+    match cause {
+        Some(cause) => error.because(cause),
+        None => error,
+    }
 }
 
 impl File {
     /// Opens a capture file or a named pipe, and reads up to its first packet.
     ///
     /// # Errors
-    /// It cannot be opened, is empty, is no capture file, or is broken before its header ends. If it is broken after that,
-    /// [`receive`](Port::receive) says so.
+    /// It cannot be opened, is empty, is not a capture file, or its header is malformed. Later faults are reported by
+    /// [`receive`](Port::receive).
     pub fn open(path: &Path) -> Result<File> {
         let name = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -177,29 +187,29 @@ impl File {
         }
     }
 
-    /// Reads what was opened elsewhere, such as standard input; messages call it `name`.
+    /// Reads an open file or pipe, such as standard input; messages call it `name`.
     ///
-    /// Of a pipe it waits for the beginning, up to the first interface: without it nothing is known.
+    /// Waits until a pipe has delivered the description of the first interface.
     ///
     /// # Errors
-    /// As [`open`](File::open); a signal came while it waited.
+    /// As [`open`](File::open); or a signal arrived while it waited.
     pub fn from_stream(stream: std::fs::File, name: impl Into<String>) -> Result<File> {
         let name = name.into();
         let mut file = File::start(stream, name.clone())?;
         loop {
-            match file.look() {
-                // Broken before anything is known of it. Otherwise the first burst reports it, and what is known stays.
-                Look::Failed if file.interfaces().is_empty() && file.sections().is_empty() => {
-                    return Err(file.failure.take().expect("a failed look says why"));
+            match file.find_packet() {
+                // If anything is known of the file, the first burst reports the fault instead.
+                Found::Failure if file.interfaces().is_empty() && file.sections().is_empty() => {
+                    return Err(file.failure.take().expect("a failure has a reason"));
                 }
-                Look::Failed | Look::Frame | Look::End => return Ok(file),
-                Look::NotNow if !file.interfaces().is_empty() => return Ok(file),
-                Look::NotNow => file.stream.source().wait().map_err(|e| {
+                Found::Failure | Found::Packet | Found::End => return Ok(file),
+                Found::NotNow if !file.interfaces().is_empty() => return Ok(file),
+                Found::NotNow => file.stream.source().wait().map_err(|e| {
                     Error::new(name.clone(), "waiting for its beginning").because(e)
                 })?,
-                // Blocks that nobody takes yet stay in memory.
-                Look::Again if file.has_enough_blocks() => return Ok(file),
-                Look::Again => {}
+                // Blocks stay in memory until they are taken.
+                Found::NotYet if file.has_enough_blocks() => return Ok(file),
+                Found::NotYet => {}
             }
         }
     }
@@ -217,8 +227,7 @@ impl File {
         File::from_stream(standard::input()?, "standard input")
     }
 
-    /// As [`from_stream`](File::from_stream), and leaves all that may be wrong behind the first bytes for
-    /// [`receive`](Port::receive) to say.
+    /// Like [`from_stream`](File::from_stream), but all faults after the first bytes are left to [`receive`](Port::receive).
     pub(crate) fn start(stream: std::fs::File, name: String) -> Result<File> {
         File::begin(stream, name.clone()).map_err(|failed| match failed {
             Failed::System(e) => Error::new(name, "reading its beginning").because(e),
@@ -226,7 +235,7 @@ impl File {
         })
     }
 
-    /// Reads as much as tells what it is.
+    /// Reads enough to determine the format.
     fn begin(stream: std::fs::File, name: String) -> std::result::Result<File, Failed> {
         let mut source = Source::new(stream).map_err(Failed::System)?;
         let mut window = Window::new();
@@ -246,7 +255,7 @@ impl File {
         }
         let decoder = loop {
             let bytes = window.data();
-            let there = bytes.len();
+            let len = bytes.len();
             match Decoder::begin(bytes) {
                 Ok(Some(decoder)) => break decoder,
                 Ok(None) => {}
@@ -256,7 +265,7 @@ impl File {
                 Read::Bytes(n) => window.end += n,
                 Read::NotNow => stream.source().wait().map_err(Failed::System)?,
                 Read::End => {
-                    let what = format!("has {there} bytes, too few for a capture file");
+                    let what = format!("has {len} bytes, too few for a capture file");
                     return Err(Failed::Data(what));
                 }
             }
@@ -266,75 +275,76 @@ impl File {
             stream,
             window,
             decoder,
-            books: Books::default(),
+            counters: Counters::default(),
             failure: None,
-            is_over: false,
+            has_ended: false,
             offered: Vec::new(),
         })
     }
 
-    /// Makes sure that the next record is a packet, wholly in memory, as far as that can be had.
-    fn look(&mut self) -> Look {
+    /// Reads until the next record is a packet that is completely in memory, if that is possible now.
+    fn find_packet(&mut self) -> Found {
         if self.failure.is_some() {
-            return Look::Failed;
+            return Found::Failure;
         }
-        if self.is_over {
-            return Look::End;
+        if self.has_ended {
+            return Found::End;
         }
         for _ in 0..MAX_READS {
             let begin = self.window.begin;
             let record = loop {
                 match self.decoder.next(self.window.data()) {
-                    Ok(Step::Packet(..)) => return Look::Frame,
+                    Ok(Step::Packet(..)) => return Found::Packet,
                     Ok(Step::Other(len) | Step::Described(len)) => {
                         self.window.begin += len;
-                        // As many as a burst may offer: they are in memory until then.
+                        // A burst offers them; they stay in memory until then.
                         if self.decoder.has_blocks() && self.window.begin - begin > MAX_OFFERED {
-                            return Look::Again;
+                            return Found::NotYet;
                         }
                     }
                     Ok(Step::More(record)) => break record,
-                    Ok(Step::Zeros) => match self.decoder.judge_zeros(self.window.data(), false) {
+                    Ok(Step::Zeros) => match self.decoder.classify_zeros(self.window.data(), false)
+                    {
                         Zeros::Packets => {}
                         Zeros::End => return self.fail_at_zeros(),
                         Zeros::More(bytes) => break bytes,
                     },
                     Err(fault) => {
-                        return self
-                            .fail(fault.tell(self.window.offset(), self.books.packets), None);
+                        let what = fault.describe(self.window.offset(), self.counters.packets);
+                        return self.fail(what, None);
                     }
                 }
             };
             match self.stream.read(self.window.room(record)) {
                 Ok(Read::Bytes(n)) => self.window.end += n,
-                Ok(Read::NotNow) => return Look::NotNow,
+                Ok(Read::NotNow) => return Found::NotNow,
                 Ok(Read::End) if self.window.data().is_empty() => {
                     self.finish();
-                    return Look::End;
+                    return Found::End;
                 }
                 Ok(Read::End) if self.ends_in_zeros() => return self.fail_at_zeros(),
-                Ok(Read::End) if self.has_packet() => return Look::Frame,
+                Ok(Read::End) if self.has_packet() => return Found::Packet,
                 Ok(Read::End) => {
                     let what = torn(self.decoder.unit(), self.window.offset());
-                    return self.fail(up_to_there(&what, self.books.packets), None);
+                    return self.fail(with_packets_read(&what, self.counters.packets), None);
                 }
                 Err(Failed::Data(what)) => {
-                    return self.fail(up_to_there(&what, self.books.packets), None);
+                    return self.fail(with_packets_read(&what, self.counters.packets), None);
                 }
                 Err(Failed::System(e)) => {
-                    let read = up_to_there(READING_ON, self.books.packets);
+                    let read = with_packets_read(READING_ON, self.counters.packets);
                     return self.fail(read, Some(e));
                 }
             }
         }
-        Look::Again
+        Found::NotYet
     }
 
-    /// Whether all that is left is zeros, at the end of the file.
+    /// Whether only zeros are left, at the end of the file.
     fn ends_in_zeros(&mut self) -> bool {
         let data = self.window.data();
         matches!(self.decoder.next(data), Ok(Step::Zeros))
-            && self.decoder.judge_zeros(data, true) == Zeros::End
+            && self.decoder.classify_zeros(data, true) == Zeros::End
     }
 
     fn has_packet(&mut self) -> bool {
@@ -342,28 +352,24 @@ impl File {
     }
 
     #[cold]
-    fn fail_at_zeros(&mut self) -> Look {
+    fn fail_at_zeros(&mut self) -> Found {
         let what = zeros(self.window.offset());
-        self.fail(up_to_there(&what, self.books.packets), None)
+        self.fail(with_packets_read(&what, self.counters.packets), None)
     }
 
-    /// Nothing more comes; others may be read after this one, so it keeps no more than it has told.
+    /// Frees what reading needs. Other files may be read after this one.
     fn finish(&mut self) {
-        self.is_over = true;
+        self.has_ended = true;
         self.stream.free_buffers();
     }
 
     #[cold]
-    fn fail(&mut self, what: String, cause: Option<std::io::Error>) -> Look {
-        let error = Error::new(self.name.clone(), what);
-        self.failure = Some(match cause {
-            Some(cause) => error.because(cause),
-            None => error,
-        });
-        Look::Failed
+    fn fail(&mut self, what: String, cause: Option<std::io::Error>) -> Found {
+        self.failure = Some(failure(&self.name, what, cause));
+        Found::Failure
     }
 
-    /// Which format the file has.
+    /// The format of the file.
     pub fn format(&self) -> Format {
         self.decoder.format()
     }
@@ -373,17 +379,17 @@ impl File {
         self.stream.compression()
     }
 
-    /// Drops that the packets handed out so far told of, of the interface with this number.
-    pub fn drops_told(&self, interface: usize) -> u64 {
-        self.books.drops.get(interface).copied().unwrap_or(0)
+    /// Drops at this interface that the packets handed out so far record.
+    pub fn recorded_drops(&self, interface: usize) -> u64 {
+        self.counters.drops.get(interface).copied().unwrap_or(0)
     }
 
-    /// The sections so far; the classic format has none.
+    /// The sections read so far; the classic format has none.
     pub fn sections(&self) -> &[Section] {
         self.decoder.sections()
     }
 
-    /// Shows every frame to `each`, to the end or to a fault; a pipe is waited for.
+    /// Calls `each` with every frame, up to the end or a fault. Waits for a pipe.
     pub(crate) fn each_frame(&mut self, mut each: impl FnMut(&Frame<'_>)) -> Result<()> {
         loop {
             let mut burst = self.receive(4096)?;
@@ -394,7 +400,7 @@ impl File {
             match self.arm()? {
                 Wake::End => return Ok(()),
                 Wake::Fd(fd) => {
-                    // Nothing but a signal can fail here, and then we look again.
+                    // Only a signal makes this fail, and then the file is polled again.
                     let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
                 }
                 Wake::Ready | Wake::At(_) => {}
@@ -402,13 +408,12 @@ impl File {
         }
     }
 
-    /// Up to where it was decoded, in bytes that are no longer packed: behind the last whole record,
-    /// once it has said that it breaks off.
+    /// The offset up to which the decompressed bytes were decoded. After a fault was reported: the end of the last whole record.
     pub(crate) fn offset(&self) -> u64 {
         self.window.offset()
     }
 
-    /// Blocks passed over so far.
+    /// Blocks skipped so far, by kind.
     pub fn skipped(&self) -> Skipped {
         self.decoder.skipped()
     }
@@ -418,7 +423,7 @@ impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("File");
         shown.field("name", &self.name);
-        shown.field("packets", &self.books.packets);
+        shown.field("packets", &self.counters.packets);
         shown.finish_non_exhaustive()
     }
 }
@@ -426,14 +431,14 @@ impl fmt::Debug for File {
 impl Frames for File {
     #[inline]
     fn next_frame(&mut self) -> Option<Frame<'_>> {
-        if self.books.left == 0 {
+        if self.counters.budget == 0 {
             return None;
         }
         loop {
             let bytes = &self.window.bytes[self.window.begin..self.window.end];
             if let Some((frame, len)) = self.decoder.packet(bytes) {
                 self.window.begin += len;
-                self.books.take(&frame, len);
+                self.counters.take(&frame, len);
                 return Some(frame);
             }
             match self.decoder.next(bytes) {
@@ -442,7 +447,7 @@ impl Frames for File {
                     if frame.data.is_empty() {
                         self.decoder.took_empty();
                     }
-                    self.books.take(&frame, len);
+                    self.counters.take(&frame, len);
                     return Some(frame);
                 }
                 Ok(Step::Other(len)) => {
@@ -452,22 +457,22 @@ impl Frames for File {
                         break;
                     }
                 }
-                // A burst has only frames of interfaces that were there when it began.
+                // A burst contains only frames of interfaces that existed when it began.
                 Ok(Step::Described(len)) => {
                     self.window.begin += len;
                     break;
                 }
-                // The next look finds the same, and reads or complains.
+                // The next `find_packet` sees the same record, and reads further or fails.
                 Ok(Step::More(_) | Step::Zeros) | Err(_) => break,
             }
         }
-        self.books.left = 0;
+        self.counters.budget = 0;
         None
     }
 
     fn put_back(&mut self) {
-        self.window.begin -= self.books.record_len;
-        self.books.put_back();
+        self.window.begin -= self.counters.record_len;
+        self.counters.put_back();
     }
 
     fn take_blocks(&mut self) -> Vec<Block> {
@@ -475,7 +480,7 @@ impl Frames for File {
     }
 
     fn release(&mut self) {
-        self.books.left = 0;
+        self.counters.budget = 0;
         self.offered.clear();
     }
 }
@@ -489,13 +494,13 @@ impl Port for File {
         &self.name
     }
 
-    /// One look. A file that breaks off says so once everything before was taken, and once only.
+    /// A fault of the file is reported once, after all packets before it were taken.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        self.books.left = match self.look() {
-            Look::Frame => budget,
+        self.counters.budget = match self.find_packet() {
+            Found::Packet => budget,
             _ => 0,
         };
-        // Blocks before the place where it breaks off come first, and the error with the next look.
+        // Blocks before a fault come first, and the error with the next call.
         if !self.decoder.has_blocks()
             && let Some(error) = self.failure.take()
         {
@@ -508,19 +513,19 @@ impl Port for File {
         Ok(Burst::new(self))
     }
 
-    /// Never an error: that is kept for [`receive`](Port::receive), and `Ready` until then.
+    /// Never fails: a fault makes it return `Ready`, and [`receive`](Port::receive) reports it.
     fn arm(&mut self) -> Result<Wake<'_>> {
-        Ok(match self.look() {
-            Look::Frame | Look::Again | Look::Failed => Wake::Ready,
+        Ok(match self.find_packet() {
+            Found::Packet | Found::NotYet | Found::Failure => Wake::Ready,
             _ if self.decoder.has_blocks() => Wake::Ready,
-            Look::NotNow => Wake::Fd(self.stream.source().fd()),
-            Look::End => Wake::End,
+            Found::NotNow => Wake::Fd(self.stream.source().fd()),
+            Found::End => Wake::End,
         })
     }
 
     fn disarm(&mut self) {}
 
-    /// The end, at once: what was not read is not received.
+    /// Ends the port at once: packets that were not handed out do not count as received.
     fn stop(&mut self) -> Result<()> {
         self.finish();
         self.failure = None;
@@ -528,17 +533,17 @@ impl Port for File {
         Ok(())
     }
 
-    /// What was handed out. A file loses nothing, whatever it records.
+    /// Packets handed out. A file loses nothing, whatever losses it records.
     fn counts(&mut self) -> Counts {
         Counts {
-            received: self.books.packets,
+            received: self.counters.packets,
             dropped: Some(0),
             interface_dropped: Some(0),
             filtered: Some(0),
         }
     }
 
-    /// What its statistics block says, of which the last one so far counts.
+    /// The counts of the interface's last statistics block so far.
     fn recorded(&self, interface: u32) -> Option<Statistics> {
         *self.decoder.recorded().get(interface as usize)?
     }

@@ -1,4 +1,4 @@
-//! Where bytes come from: a regular file, which always answers, or a pipe, which is asked first.
+//! The source of bytes: a regular file, or a pipe, which is polled before each read.
 
 use super::compressed::Read;
 use rustix::{
@@ -21,14 +21,14 @@ impl Source {
     pub fn new(file: File) -> io::Result<Self> {
         let is_regular = file.metadata()?.is_file();
         if is_regular {
-            // Only advice: the kernel reads further ahead.
+            // Advice only: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
         Ok(Source { file, is_regular })
     }
 
-    /// Reads what there is. What is not a regular file is asked first, because the flag that would
-    /// make its read return belongs to everybody who has it open.
+    /// Reads what is available. A pipe is polled first, because the flag that makes `read` return at once is shared with all other
+    /// processes that have it open.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<Read> {
         loop {
             if !self.is_regular && !self.poll(Some(&Timespec::default()))? {
@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Bytes of the file, 0 if it cannot be read at any place.
+    /// Length of the file in bytes; 0 if it cannot be read at any offset.
     pub fn len(&self) -> u64 {
         let metadata = self.file.metadata().ok();
         metadata.map_or(
@@ -53,15 +53,15 @@ impl Source {
         )
     }
 
-    /// The file itself, if it is one that can be read at any place.
+    /// The file itself, if it can be read at any offset.
     pub fn into_regular(self) -> Option<File> {
         self.is_regular.then_some(self.file)
     }
 
-    /// Sleeps until there is something.
+    /// Waits until bytes are available, or the end.
     ///
     /// # Errors
-    /// A signal came: at this point nobody else could obey it.
+    /// A signal arrived. It is not retried, because no other code could react to the signal at this point.
     pub fn wait(&self) -> io::Result<()> {
         self.poll(None).map(drop)
     }

@@ -1,15 +1,15 @@
-//! The part of a file that is in memory: read once, decoded where it lies.
+//! The part of a file that is in memory: read once, and decoded in place.
 //!
 //! ```text
 //!  bytes  │ decoded │ to be decoded      │ free            │
 //!         0       begin                 end              len
 //!         └ byte `base` of the file
 //! ```
-//! More is read only when no whole record is left, so what moves to the front is less than one.
+//! More is read only when no whole record is left, so less than one record moves to the front.
 
-/// Bytes of the window while no record needs more. Half the second-level cache of a small machine:
-/// what was read is still there when it is decoded.
-const ROOM: usize = 256 << 10;
+/// Bytes of the window, unless a record needs more. This is half the second-level cache of a small machine, so bytes that were
+/// read are still cached when they are decoded.
+const WINDOW_BYTES: usize = 256 << 10;
 
 pub(super) struct Window {
     pub bytes: Vec<u8>,
@@ -21,30 +21,30 @@ pub(super) struct Window {
 impl Window {
     pub fn new() -> Self {
         Window {
-            bytes: vec![0; ROOM],
+            bytes: vec![0; WINDOW_BYTES],
             begin: 0,
             end: 0,
             base: 0,
         }
     }
 
-    /// What is to be decoded.
+    /// The bytes to be decoded.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         &self.bytes[self.begin..self.end]
     }
 
-    /// Where that begins in the file.
+    /// Their offset in the file.
     pub fn offset(&self) -> u64 {
         self.base + self.begin as u64
     }
 
-    /// Up to where the file was read.
+    /// The offset up to which the file was read.
     pub fn read_to(&self) -> u64 {
         self.base + self.end as u64
     }
 
-    /// The free part, with which a record of `record` bytes fits.
+    /// The free part, made large enough for a record of `record` bytes.
     pub fn room(&mut self, record: usize) -> &mut [u8] {
         if self.begin > 0 {
             self.bytes.copy_within(self.begin..self.end, 0);
@@ -53,7 +53,7 @@ impl Window {
             self.begin = 0;
         }
         if self.bytes.len() < record {
-            self.bytes.resize(record.next_multiple_of(ROOM), 0);
+            self.bytes.resize(record.next_multiple_of(WINDOW_BYTES), 0);
         }
         &mut self.bytes[self.end..]
     }

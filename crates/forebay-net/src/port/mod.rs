@@ -178,27 +178,29 @@ pub struct Run<'a> {
     pub longest: u32,
 }
 
+/// How the bytes of a [`Run`] are handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// The caller copies them before it takes the run.
+    Copy,
+    /// The caller receives the memory itself. Ports offer this only for runs that are large enough.
+    Lend,
+}
+
 /// The port's side of a [`Burst`]: hands out frames in order.
 pub trait Frames {
     /// Returns the next frame, or `None` at the end of this burst.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
     /// Puts the last frame back, as if it had not been handed out.
     fn put_back(&mut self);
-    /// Returns the next frames, at most `most`, if they are a run. Does not hand them out.
-    fn next_run(&self, most: usize) -> Option<Run<'_>> {
-        let _ = most;
+    /// Returns the next frames, up to `max_frames`, if they are a run that can be handed over in this way. Does not hand them out.
+    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
+        let _ = (max_frames, handover);
         None
     }
-    /// Hands out the run that [`next_run`](Frames::next_run) has just returned.
-    fn take_run(&mut self) {}
-    /// Returns the next frames, at most `most`, if they are a run in memory that can be lent and is large enough for that. The
-    /// budget does not limit it. Does not hand them out.
-    fn next_loan(&self, most: usize) -> Option<Run<'_>> {
-        let _ = most;
-        None
-    }
-    /// Hands out the run that [`next_loan`](Frames::next_loan) has just returned, and lends its bytes.
-    fn take_loan(&mut self) -> Option<Loan> {
+    /// Hands out the run that [`next_run`](Frames::next_run) returns for the same `handover`, and lends its memory if requested.
+    fn take_run(&mut self, handover: Handover) -> Option<Loan> {
+        let _ = handover;
         None
     }
     /// Returns the blocks of a file that precede the next frame, or that end the file, and belong in a copy. Blocks that are not
@@ -228,26 +230,16 @@ impl<'a> Burst<'a> {
         self.0.next_frame()
     }
 
-    /// Returns the next frames, at most `most`, if they are a run; most ports have none. [`take_run`](Burst::take_run) takes
-    /// them; otherwise they are handed out one by one.
-    pub fn next_run(&self, most: usize) -> Option<Run<'_>> {
-        self.0.next_run(most)
+    /// Returns the next frames, up to `max_frames`, if they are a run; most ports have none. [`take_run`](Burst::take_run) takes
+    /// them; otherwise they are handed out one by one. A run to be lent is taken as a whole, so it may exceed the budget.
+    pub fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
+        self.0.next_run(max_frames, handover)
     }
 
-    /// Takes the run that [`next_run`](Burst::next_run) has just returned.
-    pub fn take_run(&mut self) {
-        self.0.take_run();
-    }
-
-    /// Returns the next frames, at most `most`, if they are a run whose bytes can be lent. [`take_loan`](Burst::take_loan) takes
-    /// the run as a whole, so it may exceed the budget.
-    pub fn next_loan(&self, most: usize) -> Option<Run<'_>> {
-        self.0.next_loan(most)
-    }
-
-    /// Takes the run that [`next_loan`](Burst::next_loan) has just returned, with its memory until the loan is dropped.
-    pub fn take_loan(&mut self) -> Option<Loan> {
-        self.0.take_loan()
+    /// Takes the run that [`next_run`](Burst::next_run) has just returned for the same `handover`. With [`Handover::Lend`] it
+    /// returns the run's memory, which returns to the port when the loan is dropped; otherwise `None`.
+    pub fn take_run(&mut self, handover: Handover) -> Option<Loan> {
+        self.0.take_run(handover)
     }
 
     /// Returns the blocks of a file that belong in a copy before the frames of this burst. Only blocks taken before the first

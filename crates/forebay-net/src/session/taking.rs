@@ -1,7 +1,7 @@
 //! The innermost loop: moves the frames of one burst through the filter into the output.
 
 use super::{feed::Lane, output::Writing};
-use crate::port::{Burst, Frame, Odd, Run};
+use crate::port::{Burst, Frame, Handover, Odd, Run};
 use forebay::{Error, Result};
 
 /// The frames taken from a burst.
@@ -179,12 +179,12 @@ fn take_run(
 ) -> std::result::Result<Took, Stop> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if writing.takes_loans()
-        && let Some(run) = burst.next_loan(most)
+        && let Some(run) = burst.next_run(most, Handover::Lend)
         && let Some(lane) = lane_as_read(lanes, &run)
         && writing.fits_as_read(&run)
     {
         let took = took_of(&run);
-        return match writing.lend(run.frames as u64, || burst.take_loan()) {
+        return match writing.lend(run.frames as u64, || burst.take_run(Handover::Lend)) {
             Ok(true) => {
                 lane.taken += took.packets;
                 Ok(took)
@@ -193,7 +193,7 @@ fn take_run(
             Err(error) => Err(Stop::Failed(error)),
         };
     }
-    let Some(run) = burst.next_run(most) else {
+    let Some(run) = burst.next_run(most, Handover::Copy) else {
         return Ok(Took::default());
     };
     let Some(lane) = lane_as_read(lanes, &run) else {
@@ -206,7 +206,7 @@ fn take_run(
         Some(Ok(true)) => took_of(&run),
     };
     lane.taken += took.packets;
-    burst.take_run();
+    burst.take_run(Handover::Copy);
     Ok(took)
 }
 

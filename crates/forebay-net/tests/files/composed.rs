@@ -201,8 +201,8 @@ fn sections_of_both_byte_orders_follow_each_other_with_interfaces_of_their_own()
         [0, 1, 2, 3].map(|number| read.recorded(number)),
         [Some(statistics), None, Some(statistics), None]
     );
-    assert_eq!(read.drops_told(3), (1 << 40) + 65_534);
-    assert_eq!((read.drops_told(2), read.drops_told(99)), (0, 0));
+    assert_eq!(read.recorded_drops(3), (1 << 40) + 65_534);
+    assert_eq!((read.recorded_drops(2), read.recorded_drops(99)), (0, 0));
 
     let sections = read.sections();
     let firsts: Vec<_> = sections

@@ -6,11 +6,11 @@ use forebay::{store, time::Clock};
 use forebay_net::{
     file::{
         File,
-        parallel::{Config as Sift, ParallelFile},
+        parallel::{ParallelConfig, ParallelFile},
     },
     filter::Filter,
     ledger::Ledger,
-    port::{Port, Wake},
+    port::{Handover, Port, Wake},
     session::{Control, Output, Session, SessionConfig},
 };
 use proptest::prelude::*;
@@ -118,7 +118,7 @@ fn outcome(ports: Vec<Box<dyn Port>>, config: SessionConfig) -> (Vec<u8>, Ledger
 /// Frames of the run that a file begins with. The last window of a file is read without runs, so another follows.
 fn run_of(big: bool, records: &[Record]) -> Option<usize> {
     let filter: Filter = "".parse().unwrap();
-    let config = Sift {
+    let config = ParallelConfig {
         threads: 2,
         window_bytes: file(big, records).len() - file(big, &[]).len(),
     };
@@ -128,7 +128,9 @@ fn run_of(big: bool, records: &[Record]) -> Option<usize> {
     loop {
         assert!(!matches!(port.arm().unwrap(), Wake::End));
         let mut burst = port.receive(256).unwrap();
-        let run = burst.next_run(usize::MAX).map(|run| run.frames);
+        let run = burst
+            .next_run(usize::MAX, Handover::Copy)
+            .map(|run| run.frames);
         if run.is_some() || burst.next_frame().is_some() {
             return run;
         }
@@ -176,7 +178,7 @@ fn a_window_whose_packets_all_lie_side_by_side_is_lent_as_a_whole() {
     for filter in ["", "link[0] = 1", "less 60"] {
         let all = file(false, &records);
         let begin = file(false, &[]).len();
-        let config = Sift {
+        let config = ParallelConfig {
             threads: 2,
             window_bytes: all.len() - begin,
         };
@@ -188,10 +190,15 @@ fn a_window_whose_packets_all_lie_side_by_side_is_lent_as_a_whole() {
         while !matches!(port.arm().unwrap(), Wake::End) {
             // However small the budget.
             let mut burst = port.receive(1).unwrap();
-            let found = burst.next_loan(usize::MAX).map(|run| run.frames);
+            let found = burst
+                .next_run(usize::MAX, Handover::Lend)
+                .map(|run| run.frames);
             if found.is_some() {
-                assert!(burst.next_loan(999).is_none(), "all of them or none");
-                let loan = burst.take_loan().unwrap();
+                assert!(
+                    burst.next_run(999, Handover::Lend).is_none(),
+                    "all of them or none"
+                );
+                let loan = burst.take_run(Handover::Lend).unwrap();
                 assert!(loan.bytes() == &bytes[begin..all.len()]);
                 assert!(burst.next_frame().is_none());
                 lent.push((found, loan));
@@ -352,8 +359,8 @@ proptest! {
         };
         let opened = || File::from_stream(in_memory(&bytes), "capture").unwrap();
         let one = outcome(vec![Box::new(opened())], config.clone());
-        let sift = Sift { threads: 2, window_bytes };
-        let many = outcome(vec![Box::new(ParallelFile::new(opened(), &filter, &sift).unwrap())], config);
+        let parallel = ParallelConfig { threads: 2, window_bytes };
+        let many = outcome(vec![Box::new(ParallelFile::new(opened(), &filter, &parallel).unwrap())], config);
         prop_assert!(one.2.is_none() && many.2.is_none());
         prop_assert_eq!(one.1, many.1);
         prop_assert!(one.0 == many.0, "the bytes differ");
@@ -401,9 +408,9 @@ proptest! {
         prop_assume!(all.iter().all(|bytes| open(bytes).is_ok()));
         let opened = |bytes: &Vec<u8>| open(bytes).unwrap();
         let one = outcome(all.iter().map(|bytes| Box::new(opened(bytes)) as Box<dyn Port>).collect(), config.clone());
-        let sift = Sift { threads: 2, window_bytes };
-        let sifted = |bytes| Box::new(ParallelFile::new(opened(bytes), &filter, &sift).unwrap()) as Box<dyn Port>;
-        let many = outcome(all.iter().map(sifted).collect(), config);
+        let parallel = ParallelConfig { threads: 2, window_bytes };
+        let in_parallel = |bytes| Box::new(ParallelFile::new(opened(bytes), &filter, &parallel).unwrap()) as Box<dyn Port>;
+        let many = outcome(all.iter().map(in_parallel).collect(), config);
         prop_assert_eq!(one.2, many.2);
         prop_assert_eq!(one.1, many.1);
         // An interface in mid-file is told of with its first packet that passes, or else with its first one: where all pass that

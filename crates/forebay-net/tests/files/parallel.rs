@@ -9,7 +9,7 @@ use super::{
 use forebay_net::{
     file::{
         File,
-        parallel::{Config, ParallelFile},
+        parallel::{ParallelConfig, ParallelFile},
     },
     filter::{Filter, Programs, bpf::Program},
     port::{Counts, Frame, Interface, Port, Statistics, Wake},
@@ -139,7 +139,7 @@ fn told(counts: Counts) -> (u64, u64) {
 }
 
 /// As many threads as `config` says.
-fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &Config) -> Outcome {
+fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig) -> Outcome {
     let mut found = Outcome::default();
     let opened = File::from_stream(in_memory(bytes), "capture");
     let mut port = match opened.and_then(|file| ParallelFile::new(file, filter, config)) {
@@ -192,7 +192,7 @@ fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &Config) -> Out
 }
 
 /// Holds both against each other.
-fn compare(bytes: &[u8], filter: &str, way: &Way, config: &Config) {
+fn compare(bytes: &[u8], filter: &str, way: &Way, config: &ParallelConfig) {
     let filter = Filter::without_hosts(filter).unwrap();
     let mut one = plainly(bytes, &filter, way);
     let many = in_parallel(bytes, &filter, way, config);
@@ -365,9 +365,9 @@ fn way() -> impl Strategy<Value = Way> {
     )
 }
 
-fn config() -> impl Strategy<Value = Config> {
+fn config() -> impl Strategy<Value = ParallelConfig> {
     let window = prop_oneof![3 => 8..300_usize, 1 => 300..5000_usize];
-    (1..5_usize, window).prop_map(|(threads, window_bytes)| Config {
+    (1..5_usize, window).prop_map(|(threads, window_bytes)| ParallelConfig {
         threads,
         window_bytes,
     })
@@ -454,7 +454,7 @@ fn records_larger_than_all_windows_together_come_out_whole() {
         file.packet(6, 0, 1, &[], packet(len));
     }
     for threads in 1..=4 {
-        let config = Config {
+        let config = ParallelConfig {
             threads,
             window_bytes: 64 << 10,
         };

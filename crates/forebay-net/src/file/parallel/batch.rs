@@ -1,24 +1,24 @@
-//! What a worker hands over of one window: the packets that pass, and what else the port has to know
-//! to tell of the window as if it had read it itself.
+//! What a worker hands over for one window: the matching packets, and everything else that the port needs to report the window
+//! as if it had read it itself.
 //!
 //! ```text
 //!  packets of the window   0   1   2   3   4   5   6   …       their ordinals
-//!  passed                      ●               ●               where each lies in `bytes`
-//!  runs                                                        those of them that can be copied together
-//!  tales                           ▲                           a rejected one told of a loss
-//!  news                                    ▲                   an interface before packet 4
+//!  matches                     ●               ●               where each is in `bytes`
+//!  runs                                                        matches that can be copied together
+//!  losses                          ▲                           a rejected packet recorded a loss
+//!  events                                  ▲                   an interface before packet 4
 //! ```
-//! Ordinals are what makes counts exact wherever the port stops. Batches travel from the worker to
-//! the port and back, so little is allocated once they have grown and their number has settled. Read `worker` next.
+//! Ordinals make counts exact wherever the port stops. Batches travel from the worker to the port and back, so little is allocated
+//! once they have grown and their number has settled.
 
 use super::plain::Plain;
 use crate::format::read::{Decoder, Fault};
 use crate::port::{Block, Direction, Frame, Interface, Marks, Statistics};
 use std::io;
 
-/// A packet that passes. Its bytes are `bytes[begin..][..len]` of the batch.
+/// A matching packet. Its bytes are `bytes[begin..][..len]` of the batch.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct Match {
     pub time_ns: u64,
     pub dropped_before: u64,
     pub begin: u32,
@@ -26,21 +26,21 @@ pub(super) struct Passed {
     pub wire_len: u32,
     pub interface: u32,
     pub ordinal: u32,
-    /// Its record is `bytes[record..record_end]`, as far as that is needed.
+    /// The needed part of its record is `bytes[record..record_end]`.
     pub record: u32,
     pub record_end: u32,
-    /// The output would compose the record just so.
+    /// The output would encode the record identically.
     pub is_as_composed: bool,
     pub direction: Direction,
     pub marks: Marks,
-    /// Its options are the last bytes of its record, this many.
+    /// Its options are this number of bytes at the end of its record.
     pub options_len: u32,
 }
 
-impl Passed {
+impl Match {
     #[inline(always)]
     pub fn new(frame: &Frame<'_>, begin: usize, ordinal: u32) -> Self {
-        Passed {
+        Match {
             time_ns: frame.time_ns,
             dropped_before: frame.dropped_before,
             begin: begin as u32,
@@ -64,10 +64,10 @@ impl Passed {
     }
 }
 
-/// Packets that pass and lie one behind another in `bytes`, as the output would compose them.
+/// Matching packets that are adjacent in `bytes`, encoded as the output would encode them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// Which of `passed` is the first, and how many there are.
+    /// The index of the first one in `matches`, and their number.
     pub first: u32,
     pub frames: u32,
     /// Their records are `bytes[begin..end]`.
@@ -76,154 +76,158 @@ pub(super) struct Run {
     pub interface: u32,
     pub longest: u32,
     pub wire_bytes: u64,
-    /// Of the first.
+    /// Time of the first one.
     pub time_ns: u64,
 }
 
-/// Fewer packets are not worth a run.
-const LEAST_RUN: u32 = 4;
-/// What a run may have: not more than a burst, nor than the store composes at once.
+/// Runs of fewer packets do not save time.
+const MIN_RUN: u32 = 4;
+/// Limits of a run: it is no larger than a burst, and the store reserves its bytes at once.
 pub(super) const MAX_RUN: u32 = 256;
 pub(super) const MAX_RUN_BYTES: u32 = 64 << 10;
 
-/// A loss that a rejected packet told of; the next one of its interface that passes tells of it.
+/// A loss that a rejected packet recorded. The next matching packet of its interface reports it.
 #[derive(Debug)]
-pub(super) struct Tale {
+pub(super) struct Loss {
     pub ordinal: u32,
     pub interface: u32,
-    pub dropped: u64,
+    pub packets: u64,
 }
 
-/// What the file says of its interfaces before the packet with this ordinal.
+/// What the file contains before the packet with this ordinal.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct Event {
     pub before: u32,
-    pub what: Told,
+    pub kind: EventKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum EventKind {
     Interface(Interface),
     Statistics(u32, Statistics),
-    /// It belongs into a copy.
+    /// A block that belongs in a copy.
     Block(Block),
 }
 
-/// Why nothing comes behind a batch.
+/// Why no batch follows this one.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// It was the last one.
+    /// The file ends here.
     End,
-    /// The record at this place of the file is broken.
+    /// The record at this offset is malformed.
     Fault(Fault, u64),
-    /// The record at this place, of this kind, is not all there.
+    /// The record at this offset, of this kind, is incomplete.
     Torn(&'static str, u64),
-    /// From this place of the file on there are zeros in place of packets.
+    /// From this offset on the file has zeros in place of packets.
     Zeros(u64),
-    /// The system would not read.
+    /// Reading failed.
     System(io::Error),
 }
 
 #[derive(Default)]
 pub(super) struct Batch {
-    /// Of its window in the file.
+    /// The number of its window.
     pub window: u64,
     pub bytes: Vec<u8>,
-    pub passed: Vec<Passed>,
-    /// In the order of `passed`.
+    pub matches: Vec<Match>,
+    /// In the order of `matches`.
     pub runs: Vec<Run>,
-    /// Instead of `passed`, where all that pass lie side by side as they were composed.
+    /// Used instead of `matches` for a plain window.
     pub plain: Plain,
-    pub tales: Vec<Tale>,
-    pub news: Vec<News>,
-    /// Packets in all, rejected ones included.
+    pub losses: Vec<Loss>,
+    pub events: Vec<Event>,
+    /// All packets of the window, including rejected ones.
     pub packets: u32,
     pub ending: Option<Ending>,
 }
 
 impl Batch {
     pub fn clear(&mut self) {
-        self.passed.clear();
+        self.matches.clear();
         self.runs.clear();
         self.plain.clear();
-        self.tales.clear();
-        self.news.clear();
+        self.losses.clear();
+        self.events.clear();
         self.packets = 0;
         self.ending = None;
     }
 
-    /// Takes note of the blocks before the next packet that belong into a copy.
-    #[cold]
-    pub fn note_blocks(&mut self, decoder: &mut Decoder) {
+    /// Notes an event before the next packet.
+    pub fn note(&mut self, kind: EventKind) {
         let before = self.packets;
-        let blocks = decoder.take_blocks().into_iter();
-        self.news.extend(blocks.map(|block| News {
-            before,
-            what: Told::Block(block),
-        }));
+        self.events.push(Event { before, kind });
     }
 
-    /// Bytes that it has for packets, or had before they were lent: what it has once taken it keeps.
+    /// Notes the blocks before the next packet that belong in a copy.
+    #[cold]
+    pub fn note_blocks(&mut self, decoder: &mut Decoder) {
+        for block in decoder.take_blocks() {
+            self.note(EventKind::Block(block));
+        }
+    }
+
+    /// Bytes of memory for packets, also if it has been lent meanwhile.
     pub fn memory(&self) -> usize {
         self.bytes.len().max(self.plain.bytes.len())
     }
 
-    /// The ordinal of the packet that passes as number `number`.
+    /// The ordinal of the matching packet with this number.
     #[inline(always)]
     pub fn ordinal(&self, number: usize) -> Option<u32> {
-        match self.plain.terms {
+        match self.plain.state {
             Some(_) => self.plain.ordinals.get(number).copied(),
-            None => self.passed.get(number).map(|passed| passed.ordinal),
+            None => self.matches.get(number).map(|found| found.ordinal),
         }
     }
 
-    /// That packet; in a plain batch the one whose record begins at `at`, and the bytes of the record.
+    /// The matching packet with this number, and 0. In a plain batch: the packet whose record begins at `at`, and the length of
+    /// the record.
     #[inline(always)]
     pub fn frame(&self, number: usize, at: usize) -> (Frame<'_>, usize) {
-        if let Some(terms) = &self.plain.terms {
-            let Some(found) = terms.decoder.packet(&self.bytes[at..]) else {
-                unreachable!("a decoder says the same of the same bytes");
+        if let Some(state) = &self.plain.state {
+            let Some(found) = state.decoder.packet(&self.bytes[at..]) else {
+                unreachable!("a decoder finds the same packet in the same bytes");
             };
             return found;
         }
-        let passed = &self.passed[number];
+        let found = &self.matches[number];
         let frame = Frame {
-            data: &self.bytes[passed.begin as usize..][..passed.len as usize],
-            wire_len: passed.wire_len,
-            time_ns: passed.time_ns,
-            interface: passed.interface,
-            direction: passed.direction,
-            dropped_before: passed.dropped_before,
-            options: &self.bytes[(passed.record_end - passed.options_len) as usize..]
-                [..passed.options_len as usize],
-            marks: passed.marks,
+            data: &self.bytes[found.begin as usize..][..found.len as usize],
+            wire_len: found.wire_len,
+            time_ns: found.time_ns,
+            interface: found.interface,
+            direction: found.direction,
+            dropped_before: found.dropped_before,
+            options: &self.bytes[(found.record_end - found.options_len) as usize..]
+                [..found.options_len as usize],
+            marks: found.marks,
         };
         (frame, 0)
     }
 
-    /// Gives the batch the bytes that its packets lie in. Most change places with the window; fewer are copied, so that
-    /// the window, which is in this processor's cache, is what is read into next, and the records lie side by side.
+    /// Moves the bytes of the matching packets into the batch. If they are most of the window, the two buffers are swapped.
+    /// Otherwise the records are copied side by side, and the window, which is in this processor's cache, is read into next.
     pub fn take_bytes(&mut self, window: &mut Vec<u8>) {
-        if self.plain.terms.is_some() {
+        if self.plain.state.is_some() {
             let (bytes, runs) = (&mut self.bytes, &mut self.runs);
             return self.plain.take_bytes(bytes, window, runs);
         }
-        let of_one = |passed: &Passed| (passed.record_end - passed.record) as usize;
-        let many: usize = self.passed.iter().map(of_one).sum();
-        if many > window.len() / 4 * 3 {
+        let record_len = |found: &Match| (found.record_end - found.record) as usize;
+        let total: usize = self.matches.iter().map(record_len).sum();
+        if total > window.len() / 4 * 3 {
             std::mem::swap(&mut self.bytes, window);
         } else {
-            // It never shrinks: bytes that are not there would have to be zeroed first.
-            if self.bytes.len() < many {
-                self.bytes.resize(many, 0);
+            // Never shrunk, because growing again would zero the bytes.
+            if self.bytes.len() < total {
+                self.bytes.resize(total, 0);
             }
             let mut at = 0;
-            for passed in &mut self.passed {
-                let record = &window[passed.record as usize..passed.record_end as usize];
+            for found in &mut self.matches {
+                let record = &window[found.record as usize..found.record_end as usize];
                 let end = at + record.len();
                 self.bytes[at..end].copy_from_slice(record);
-                passed.begin = at as u32 + (passed.begin - passed.record);
-                (passed.record, passed.record_end) = (at as u32, end as u32);
+                found.begin = at as u32 + (found.begin - found.record);
+                (found.record, found.record_end) = (at as u32, end as u32);
                 at = end;
             }
         }
@@ -232,34 +236,33 @@ impl Batch {
 
     fn find_runs(&mut self) {
         let mut last: Option<Run> = None;
-        for (number, passed) in self.passed.iter().enumerate() {
+        for (number, found) in self.matches.iter().enumerate() {
             if let Some(run) = &mut last
-                && passed.is_as_composed
-                && run.end == passed.record
-                && run.interface == passed.interface
+                && found.is_as_composed
+                && run.end == found.record
+                && run.interface == found.interface
                 && run.frames < MAX_RUN
-                && passed.record_end - run.begin <= MAX_RUN_BYTES
+                && found.record_end - run.begin <= MAX_RUN_BYTES
             {
                 run.frames += 1;
-                run.end = passed.record_end;
-                run.longest = run.longest.max(passed.len);
-                run.wire_bytes += u64::from(passed.wire_len);
+                run.end = found.record_end;
+                run.longest = run.longest.max(found.len);
+                run.wire_bytes += u64::from(found.wire_len);
                 continue;
             }
-            let begins = passed.is_as_composed.then(|| Run {
+            let begins = found.is_as_composed.then(|| Run {
                 first: number as u32,
                 frames: 1,
-                begin: passed.record,
-                end: passed.record_end,
-                interface: passed.interface,
-                longest: passed.len,
-                wire_bytes: passed.wire_len.into(),
-                time_ns: passed.time_ns,
+                begin: found.record,
+                end: found.record_end,
+                interface: found.interface,
+                longest: found.len,
+                wire_bytes: found.wire_len.into(),
+                time_ns: found.time_ns,
             });
             let ended = std::mem::replace(&mut last, begins);
-            self.runs
-                .extend(ended.filter(|run| run.frames >= LEAST_RUN));
+            self.runs.extend(ended.filter(|run| run.frames >= MIN_RUN));
         }
-        self.runs.extend(last.filter(|run| run.frames >= LEAST_RUN));
+        self.runs.extend(last.filter(|run| run.frames >= MIN_RUN));
     }
 }

@@ -1,9 +1,9 @@
-//! The memory of batches that were lent to a store, on its way back.
+//! The memory of batches that were lent to a store, on its way back to the workers.
 //!
 //! ```text
-//!  worker ── batch ──▶ port ── Loan ──▶ store ── written ──▶ shelf ──▶ whichever worker needs some next
+//!  worker ── batch ──▶ port ── Loan ──▶ store ── written ──▶ buffer pool ──▶ the next worker that needs memory
 //! ```
-//! The last that came back is the first to be used again: it is the warmest. Read `port` next, which lends.
+//! The buffer that returned last is used first, because it is most likely still in the cache.
 
 use forebay::store::Loan;
 use std::{
@@ -11,24 +11,24 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Clones are the same shelf.
+/// Clones share their buffers.
 #[derive(Clone, Default)]
 pub(super) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
-/// Most windows that wait to be filled again.
-const KEPT: usize = 32;
+/// Buffers that wait to be used again; more are freed.
+const MAX_BUFFERS: usize = 32;
 
 impl BufferPool {
-    /// Memory with whatever it held last; none where nothing came back.
+    /// A buffer with its old contents, or an empty one if none returned.
     pub fn take(&self) -> Vec<u8> {
         self.lock().pop().unwrap_or_default()
     }
 
-    /// Lends `range` of `bytes`, which come here when that is over.
+    /// Lends `range` of `bytes`. The buffer returns here when the loan is dropped.
     pub fn lend(&self, bytes: Vec<u8>, range: Range<usize>) -> Loan {
         let lent = Lent {
             bytes,
-            home: self.clone(),
+            pool: self.clone(),
         };
         Loan::new(lent, range)
     }
@@ -40,7 +40,7 @@ impl BufferPool {
 
 struct Lent {
     bytes: Vec<u8>,
-    home: BufferPool,
+    pool: BufferPool,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -52,10 +52,10 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        let mut home = self.home.lock();
-        // After a spell in which the output was slow there are more than will be wanted.
-        if home.len() < KEPT {
-            home.push(bytes);
+        let mut buffers = self.pool.lock();
+        // After a slow phase of the output there are more than the workers need.
+        if buffers.len() < MAX_BUFFERS {
+            buffers.push(bytes);
         }
     }
 }

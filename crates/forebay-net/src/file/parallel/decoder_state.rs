@@ -1,13 +1,12 @@
-//! What travels with the baton: where the file goes on, the decoder as it stands there, and the
-//! filter's programs.
+//! The token that travels from window to window: the offset of the next record, the decoder, and the filter's programs.
 //!
 //! ```text
-//!  baton    next │ decoder: all that the file has told of itself │ terms ──┐ shared
-//!  workers                                                        own ─────┴▶ programs, and a small
-//!                                                                             decoder to copy
+//!  token    next │ decoder: everything the file has described │ state ──┐ shared
+//!  workers                                                              ▼
+//!                                           programs, and a small decoder that each worker copies
 //! ```
-//! The whole decoder is one, and moves. What packets need is shared and replaced when the file
-//! describes something, which is rare. Imports `format` and `filter`.
+//! There is one full decoder, which moves with the token. The part of it that packets need is shared, and replaced when the
+//! file describes another interface or section, which is rare.
 
 use crate::{
     filter::{Programs, bpf::Program},
@@ -16,85 +15,85 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What deciding about packets takes.
+/// What filtering packets needs.
 pub(super) struct DecoderState {
-    /// Decodes packets and knows nothing else.
+    /// Decodes packets only.
     pub decoder: Decoder,
-    /// The filter in each interface's terms.
+    /// The filter, compiled for each interface.
     pub programs: Vec<Arc<Program>>,
 }
 
-/// Who has it goes on in the file; all others wait for it or sift what they have skimmed.
-pub(super) struct Baton {
+/// The worker that holds it continues in the file. All others wait for it, or filter a window that they have walked.
+pub(super) struct Token {
     /// Where the next record begins in the file.
     pub next: u64,
     pub decoder: Decoder,
-    /// What skimmed windows are sifted with.
-    pub terms: Arc<DecoderState>,
-    /// The filter in each interface's terms, newer than `decoder_state` within a window.
+    /// What windows are filtered with after the token was passed on.
+    pub state: Arc<DecoderState>,
+    /// The filter, compiled for each interface. Within a window it may be newer than `state`.
     pub programs: Vec<Arc<Program>>,
     by_link: Programs,
-    /// Interfaces and statistics that were told of.
-    told: usize,
-    recordings: u64,
-    /// `decoder_state` are older than the decoder.
+    /// Interfaces and statistics blocks that were reported.
+    interfaces: usize,
+    statistics: u64,
+    /// `state` is older than the decoder.
     is_outdated: bool,
 }
 
-impl Baton {
+impl Token {
     pub fn new(next: u64, decoder: Decoder, by_link: Programs) -> Box<Self> {
-        let terms = DecoderState {
+        let state = DecoderState {
             decoder: decoder.for_packets(),
             programs: Vec::new(),
         };
-        let mut baton = Box::new(Baton {
+        let mut token = Box::new(Token {
             next,
-            told: decoder.interfaces().len(),
-            recordings: decoder.recordings().0,
+            interfaces: decoder.interfaces().len(),
+            statistics: decoder.last_statistics().0,
             decoder,
-            terms: Arc::new(terms),
+            state: Arc::new(state),
             programs: Vec::new(),
             by_link,
             is_outdated: true,
         });
-        baton.settle();
-        baton
+        token.publish();
+        token
     }
 
-    /// Interfaces that came since the last call.
-    pub fn described(&mut self) -> Vec<Interface> {
+    /// The interfaces described since the last call.
+    pub fn new_interfaces(&mut self) -> Vec<Interface> {
         self.is_outdated = true;
-        let new = self.decoder.interfaces()[self.told..].to_vec();
-        self.told += new.len();
+        let new = self.decoder.interfaces()[self.interfaces..].to_vec();
+        self.interfaces += new.len();
         new
     }
 
-    /// Statistics that came since the last call, of which there is one at most.
-    pub fn recorded(&mut self) -> Option<(u32, Statistics)> {
-        let (recordings, interface) = self.decoder.recordings();
-        if recordings == self.recordings {
+    /// The statistics block since the last call. Call it after each block, so that there is at most one.
+    pub fn new_statistics(&mut self) -> Option<(u32, Statistics)> {
+        let (blocks, interface) = self.decoder.last_statistics();
+        if blocks == self.statistics {
             return None;
         }
-        self.recordings = recordings;
+        self.statistics = blocks;
         let counts = self.decoder.recorded().get(interface as usize)?;
         counts.map(|counts| (interface, counts))
     }
 
-    /// Brings `programs` up to what the file has described.
-    pub fn learn(&mut self) {
+    /// Compiles the filter for interfaces that do not have a program yet.
+    pub fn compile(&mut self) {
         for of in &self.decoder.interfaces()[self.programs.len()..] {
             self.programs.push(self.by_link.of(of.link));
         }
     }
 
-    /// Brings `decoder_state` up to it, too, for the windows behind.
-    pub fn settle(&mut self) {
+    /// Updates `state`, for the following windows.
+    pub fn publish(&mut self) {
         if !self.is_outdated {
             return;
         }
         self.is_outdated = false;
-        self.learn();
-        self.terms = Arc::new(DecoderState {
+        self.compile();
+        self.state = Arc::new(DecoderState {
             decoder: self.decoder.for_packets(),
             programs: self.programs.clone(),
         });

@@ -1,47 +1,47 @@
-//! Which packets of a window pass, noted in its batch.
+//! Runs the filter over the packets of a window, and notes the matching ones in its batch.
 //!
 //! ```text
-//!  sift       one packet after another, with the decoder that travels: whatever comes is told
-//!  sift_all   a row of plain ones ─▶ filter, all together ─▶ decoded again: those that pass ─▶ runs
-//!             one of another kind ─▶ sift
-//!  sift_plain a row of plain ones ─▶ filter, all together ─▶ those that pass, noted in four bytes; any other ─▶ given up
+//!  filter_in_order  one packet after another, with the decoder of the token: everything in the file is reported
+//!  filter_walked    groups of plain packets ─▶ filter, all together ─▶ matches are decoded again ─▶ runs
+//!                   any other record ─▶ filter_in_order
+//!  filter_plain     groups of plain packets ─▶ filter, all together ─▶ matches, noted in four bytes; any other record: give up
 //! ```
-//! All note the same packets with the same ordinals. Imports `format` and `filter`. Read `batch` next.
+//! All of them note the same packets with the same ordinals.
 
-use super::batch::{Batch, Passed, Tale};
+use super::batch::{Batch, Loss, Match};
 use crate::{
     filter::bpf::{self, BatchFilter, Program, WIDTH},
     format::read::{Decoder, Fault, Step},
 };
 use std::sync::Arc;
 
-/// Why sifting cannot go on by itself.
-pub(super) enum Pause {
-    /// The next record begins behind the limit.
+/// Why filtering stopped.
+pub(super) enum Stop {
+    /// The next record begins at or after the limit.
     Done,
-    /// A record that is no packet was passed.
+    /// A record that is not a packet was read.
     Other,
-    /// A section or interface was passed.
+    /// A section or an interface was read.
     Described,
-    /// The next packet is of an interface without a program.
+    /// The next packet belongs to an interface without a program.
     Unknown,
-    /// The next record needs so many bytes.
+    /// The next record needs this number of bytes.
     More(usize),
-    /// The next record is nothing but zeros.
+    /// The next record consists of zeros.
     Zeros,
     Fault(Fault),
 }
 
-/// Notes of the packets that begin at `at` and before `limit` which ones pass.
+/// Filters the packets that begin at `at` and before `limit`, one by one.
 #[inline(always)]
-pub(super) fn sift(
+pub(super) fn filter_in_order(
     bytes: &[u8],
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
     programs: &[Arc<Program>],
     batch: &mut Batch,
-) -> Pause {
+) -> Stop {
     while *at < limit {
         let rest = bytes.get(*at..).unwrap_or(&[]);
         let (frame, len) = match decoder.packet(rest) {
@@ -53,56 +53,56 @@ pub(super) fn sift(
                     }
                     (frame, len)
                 }
-                Ok(Step::Zeros) => return Pause::Zeros,
+                Ok(Step::Zeros) => return Stop::Zeros,
                 Ok(Step::Other(len)) => {
                     *at += len;
-                    return Pause::Other;
+                    return Stop::Other;
                 }
                 Ok(Step::Described(len)) => {
                     *at += len;
-                    return Pause::Described;
+                    return Stop::Described;
                 }
-                Ok(Step::More(record)) => return Pause::More(record),
-                Err(fault) => return Pause::Fault(fault),
+                Ok(Step::More(record)) => return Stop::More(record),
+                Err(fault) => return Stop::Fault(fault),
             },
         };
         let Some(program) = programs.get(frame.interface as usize) else {
-            return Pause::Unknown;
+            return Stop::Unknown;
         };
         let ordinal = batch.packets;
         if program.run(frame.data, frame.wire_len) > 0 {
             let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
-            batch.passed.push(Passed::new(&frame, begin, ordinal));
+            batch.matches.push(Match::new(&frame, begin, ordinal));
         } else if frame.dropped_before > 0 {
-            batch.tales.push(Tale {
+            batch.losses.push(Loss {
                 ordinal,
                 interface: frame.interface,
-                dropped: frame.dropped_before,
+                packets: frame.dropped_before,
             });
         }
         batch.packets = ordinal + 1;
         *at += len;
     }
-    Pause::Done
+    Stop::Done
 }
 
-/// As [`sift`], for a window that was skimmed: what is no packet there needs no attention, and packets without anything special
-/// go through the filter in rows.
-pub(super) fn sift_all(
+/// Like [`filter_in_order`], for a window that was walked: records other than packets need no attention there, and plain packets
+/// go through the filter in groups.
+pub(super) fn filter_walked(
     bytes: &[u8],
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
     programs: &[Arc<Program>],
-    abreast: &mut BatchFilter,
+    batch_filter: &mut BatchFilter,
     batch: &mut Batch,
-) -> Pause {
-    let mut row = bpf::Batch::new();
+) -> Stop {
+    let mut group = bpf::Batch::new();
     let mut begins = [0; WIDTH];
     loop {
-        // The interface of the last one, and the program of all.
+        // The interface of the last packet, and the program of all.
         let mut shared: Option<(u32, &Arc<Program>)> = None;
-        while *at < limit && !row.is_full() {
+        while *at < limit && !group.is_full() {
             let Some((frame, len)) = decoder.packet(bytes.get(*at..).unwrap_or(&[])) else {
                 break;
             };
@@ -115,66 +115,65 @@ pub(super) fn sift_all(
                 }
                 shared = Some((frame.interface, program));
             }
-            begins[row.len()] = *at as u32;
-            row.push(frame.data, frame.wire_len);
+            begins[group.len()] = *at as u32;
+            group.push(frame.data, frame.wire_len);
             *at += len;
         }
         if let Some((_, program)) = shared {
             let mut numbers = [0; WIDTH];
-            let passing = passing(abreast.run(program, &row), &mut numbers);
-            for &number in passing {
+            for &number in matching(batch_filter.run(program, &group), &mut numbers) {
                 let record = begins[usize::from(number)];
                 let rest = &bytes[record as usize..];
-                // Asked again, and only of those that pass: to keep what it said of all takes longer.
+                // Only matching packets are decoded again. To keep the frames of all packets takes longer.
                 let Some((frame, len)) = decoder.packet(rest) else {
-                    unreachable!("a decoder says the same of the same bytes");
+                    unreachable!("a decoder finds the same packet in the same bytes");
                 };
                 let begin = frame.data.as_ptr().addr() - bytes.as_ptr().addr();
                 let ordinal = batch.packets + u32::from(number);
-                batch.passed.push(Passed {
+                batch.matches.push(Match {
                     record,
                     record_end: record + len as u32,
                     is_as_composed: decoder.is_as_composed(&rest[..len]),
-                    ..Passed::new(&frame, begin, ordinal)
+                    ..Match::new(&frame, begin, ordinal)
                 });
             }
-            batch.packets += row.len() as u32;
-            row.clear();
+            batch.packets += group.len() as u32;
+            group.clear();
             continue;
         }
-        // One of another kind, or the end.
+        // Another kind of record, or the end.
         let next = limit.min(*at + 1);
-        match sift(bytes, at, next, decoder, programs, batch) {
-            Pause::Other => batch.note_blocks(decoder),
-            Pause::Done if *at < limit => {}
-            pause => return pause,
+        match filter_in_order(bytes, at, next, decoder, programs, batch) {
+            Stop::Other => batch.note_blocks(decoder),
+            Stop::Done if *at < limit => {}
+            stop => return stop,
         }
     }
 }
 
-/// As [`sift_all`], for windows as [`plain`](super::plain) has them; `None`: this is another, and what was noted does not count.
-pub(super) fn sift_plain(
+/// Like [`filter_walked`], for a [plain](super::plain) window; `None`: the window is not plain, and the notes are invalid.
+pub(super) fn filter_plain(
     bytes: &[u8],
     begin: usize,
     limit: usize,
     decoder: &mut Decoder,
     programs: &[Arc<Program>],
-    abreast: &mut BatchFilter,
+    batch_filter: &mut BatchFilter,
     batch: &mut Batch,
 ) -> Option<()> {
-    let mut row = bpf::Batch::new();
+    let mut group = bpf::Batch::new();
     let mut records = [(0, 0); WIDTH];
     let mut interface = None;
     let mut at = begin;
     while at < limit {
-        while at < limit && !row.is_full() {
+        while at < limit && !group.is_full() {
             let rest = bytes.get(at..)?;
             let Some((frame, len)) = decoder.packet(rest) else {
                 let Ok(Step::Other(len)) = decoder.next(rest) else {
                     return None;
                 };
                 if decoder.has_blocks() {
-                    // They are noted by the thread that reads the window.
+                    // The caller reads the window again and notes them.
                     decoder.take_blocks();
                     return None;
                 }
@@ -184,8 +183,8 @@ pub(super) fn sift_plain(
             if *interface.get_or_insert(frame.interface) != frame.interface {
                 return None;
             }
-            records[row.len()] = (at as u32, (at + len) as u32);
-            row.push(frame.data, frame.wire_len);
+            records[group.len()] = (at as u32, (at + len) as u32);
+            group.push(frame.data, frame.wire_len);
             at += len;
         }
         let Some(interface) = interface else {
@@ -193,14 +192,14 @@ pub(super) fn sift_plain(
         };
         let program = programs.get(interface as usize)?;
         let mut numbers = [0; WIDTH];
-        for &number in passing(abreast.run(program, &row), &mut numbers) {
+        for &number in matching(batch_filter.run(program, &group), &mut numbers) {
             let (begin, end) = records[usize::from(number)];
             let record = &bytes[begin as usize..end as usize];
             if !decoder.is_as_composed(record) {
                 return None;
             }
             let ordinal = batch.packets + u32::from(number);
-            let (caplen, wire_len) = row.lens(usize::from(number));
+            let (caplen, wire_len) = group.lens(usize::from(number));
             if batch
                 .plain
                 .note(ordinal, begin..end, (caplen, wire_len), &mut batch.runs)
@@ -210,18 +209,18 @@ pub(super) fn sift_plain(
             let (frame, _) = decoder.packet(record)?;
             batch.plain.begin_run(&frame, begin..end, &mut batch.runs);
         }
-        batch.packets += row.len() as u32;
-        row.clear();
+        batch.packets += group.len() as u32;
+        group.clear();
     }
     Some(())
 }
 
-/// The numbers of those of a row that are kept. Without a branch for each, which nobody could predict.
-fn passing<'a>(kept: &[u32], numbers: &'a mut [u8; WIDTH]) -> &'a [u8] {
+/// The numbers of the matching packets of a group. There is no branch for each packet, because it would be unpredictable.
+fn matching<'a>(results: &[u32], numbers: &'a mut [u8; WIDTH]) -> &'a [u8] {
     let mut len = 0;
-    for (number, &kept) in kept.iter().enumerate() {
+    for (number, &result) in results.iter().enumerate() {
         numbers[len % WIDTH] = number as u8;
-        len += usize::from(kept > 0);
+        len += usize::from(result > 0);
     }
     &numbers[..len]
 }

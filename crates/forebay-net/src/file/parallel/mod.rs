@@ -1,129 +1,122 @@
-//! A large file, read by several threads that hand out only what passes a filter.
+//! Reads one large file with several threads, and hands out the packets that match a filter.
 //!
 //! ```text
 //!  file      │ window 0 │ window 1 │ window 2 │ window 3 │ …
-//!  worker         0          1          1          0            claims what nobody has, and reads it
-//!  baton          └──────────▶──────────▶──────────▶            where the next record begins, the decoder
+//!  worker         0          1          1          0            claims the next window and reads it
+//!  token          └──────────▶──────────▶──────────▶            offset of the next record, and the decoder
 //!
 //!  worker 0  ── full ring ──▶ ┐
-//!  worker 1  ── full ring ──▶ ┴─▶ ParallelFile: batch after batch, as the file has them ─▶ Burst
+//!  worker 1  ── full ring ──▶ ┴─▶ ParallelFile: batch after batch, in file order ─▶ Burst
 //!            ◀─ empty rings ──────┘
 //! ```
-//! A record belongs to the window that it begins in. Where the first one of a window begins nobody
-//! knows before the window in front was walked through, so the baton goes from window to window: with
-//! it a worker only skims its own, by the lengths of its records. Reading and running the filter,
-//! which take nearly all of the time, need nobody.
+//! A record belongs to the window in which it begins. The offset of a window's first record is known only after the window
+//! before it was walked. Therefore a token travels from window to window: the worker that holds it walks its window by the
+//! lengths of the records only. Reading and filtering take nearly all of the time, and need no token.
 //!
-//! What comes out is what [`File`] and a filter behind it would give, packet for packet and count for
-//! count, errors included. Memory is bounded: some windows a
-//! worker (8; up to 32 where much begins to pass all at once), a record, and what was lent to the store and is not written, which its buffers bound.
+//! The result equals that of a [`File`] with a filter after it: the same packets, counts and errors. Memory is bounded by
+//! windows for each worker (8; up to 32 where many packets match after a stretch without any), one record, and memory lent to
+//! the store, which the store's buffers bound.
 //!
-//! `worker` reads, `filter` sifts, `order` passes the baton, `decoder_state` is what it carries, `batch` what is
-//! handed over, and `plain` most of them in short; `port` is the side that the session sees, `worker_queue` its end of
-//! one worker, `notify` wakes the port, `buffer_pool` is where memory that was lent comes back. Read `worker` next.
+//! - `worker` reads windows, `filter` filters them, `order` passes the token on, `decoder_state` is what the token carries.
+//! - `batch` is what a worker hands over, and `plain` the compact form that most batches have.
+//! - `workers` is the port's side of all workers, `worker_queue` of one. `notify` wakes the port, and memory lent to a store
+//!   returns to `buffer_pool`.
+//! - `position` and `metadata` are the state of the port, which `port` implements.
 
 mod batch;
 mod buffer_pool;
 mod decoder_state;
 mod filter;
+mod metadata;
 mod notify;
 mod order;
 mod plain;
 mod port;
+mod position;
 #[cfg(test)]
 mod tests;
 mod worker;
 mod worker_queue;
+mod workers;
 
 use super::File;
 use crate::{
     filter::{Filter, Programs},
-    port::{Block, Interface, Port, Statistics},
+    port::Port,
 };
-use batch::Batch;
-use buffer_pool::BufferPool;
-use decoder_state::Baton;
+use decoder_state::Token;
 use forebay::{Error, Result};
-use notify::Notify;
-use order::Order;
-use std::{
-    fs,
-    io::Seek,
-    sync::Arc,
-    thread::{self, available_parallelism},
-};
-use worker::{Guess, Leaving, Worker};
-use worker_queue::WorkerQueue;
+use metadata::Metadata;
+use position::Position;
+use std::{io::Seek, thread::available_parallelism};
+use workers::{Start, Workers};
 
-/// Bytes of a window: read, skimmed and sifted, it stays in a second-level cache.
-const WINDOW: usize = 256 << 10;
-/// Windows of a file below which starting threads costs more than it gives.
-const LEAST_WINDOWS: u64 = 16;
-/// More do not help: the one thread that takes what passes has its limit, too.
+/// Bytes of a window: it stays in a second-level cache while it is read, walked and filtered.
+const WINDOW_BYTES: usize = 256 << 10;
+/// In a file with fewer windows, starting threads costs more time than they save.
+const MIN_WINDOWS: u64 = 16;
+/// More threads do not help, because one thread takes the matching packets.
 const MAX_THREADS: usize = 4;
 
-/// How a file is sifted.
+/// How a file is read by several threads.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ParallelConfig {
     /// Threads that read, 1 or more.
     pub threads: usize,
     /// Bytes of one window, 1 to 1 GiB.
     pub window_bytes: usize,
 }
 
-impl Default for Config {
-    /// A thread for each core, up to four, and windows that a second-level cache holds.
+impl Default for ParallelConfig {
+    /// One thread for each processor, up to four, and windows of 256 KiB.
     fn default() -> Self {
-        let cores = available_parallelism().map_or(1, usize::from);
-        Config {
-            threads: cores.min(MAX_THREADS),
-            window_bytes: WINDOW,
+        let processors = available_parallelism().map_or(1, usize::from);
+        ParallelConfig {
+            threads: processors.min(MAX_THREADS),
+            window_bytes: WINDOW_BYTES,
         }
     }
 }
 
-/// `file` behind `filter`, read by several threads if that pays: where there are several cores, and
-/// many windows of bytes that can be read in any order. Otherwise it comes back as it is, and the
-/// session filters.
+/// Reads `file` through `filter` with several threads, if that is faster: on several processors, and for a large uncompressed
+/// file that can be read at any offset. Otherwise returns the file unchanged, and the session filters.
 ///
-/// Packets of an interface for which the filter makes no sense do not match.
+/// Packets of an interface for whose link type the filter is not valid do not match.
 ///
 /// # Errors
-/// No thread or memory is left.
+/// No memory is available.
 pub fn filtered(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
-    let is_large = file.stream.source().len() >= LEAST_WINDOWS * WINDOW as u64;
+    let is_large = file.stream.source().len() >= MIN_WINDOWS * WINDOW_BYTES as u64;
     if !is_large || file.compression().is_some() {
         return Ok(Box::new(file));
     }
-    // Asking for the number of cores takes some file reading, so that comes last.
-    let config = Config::default();
+    // Last, because counting the processors reads files.
+    let config = ParallelConfig::default();
     if config.threads < 2 {
         return Ok(Box::new(file));
     }
     Ok(Box::new(ParallelFile::new(file, filter, &config)?))
 }
 
-/// A [`File`] that hands out only what passes a filter.
+/// A [`File`] that hands out only the packets that match a filter.
 ///
 /// ```
-/// use forebay_net::{file::{File, parallel::{Config, ParallelFile}}, filter::Filter, format::Format, port::*};
+/// use forebay_net::{file::{File, parallel::{ParallelConfig, ParallelFile}}, filter::Filter, format::Format, port::*};
 ///
 /// let path = std::env::temp_dir().join(format!("doc-parallel-{}.pcap", std::process::id()));
 /// # let interface = Interface::default();
 /// # let described = Format::Pcap.describe(&interface, 0);
 /// # let mut bytes = Format::Pcap.interface(&interface, &described, 262_144);
 /// # for len in [60, 61, 62] {
-/// #     let frame = Frame {
-/// #         data: &[7; 64][..len], wire_len: 64, time_ns: 1, interface: 0, direction: Default::default(), dropped_before: 0, ..Frame::default()
-/// #     };
+/// #     let frame = Frame { data: &[7; 64][..len], wire_len: 64, time_ns: 1, ..Frame::default() };
 /// #     let begin = bytes.len();
 /// #     bytes.resize(begin + Format::Pcap.frame_len(&frame, 262_144), 0);
 /// #     Format::Pcap.put_frame(&mut bytes[begin..], &frame, &described, 262_144);
 /// # }
 /// # std::fs::write(&path, bytes).unwrap();
 /// let filter: Filter = "ether[0] = 7".parse()?;
-/// let mut port = ParallelFile::new(File::open(&path)?, &filter, &Config::default())?;
-/// let mut passed = 0;
+/// let mut port = ParallelFile::new(File::open(&path)?, &filter, &ParallelConfig::default())?;
+/// let mut matching = 0;
 /// loop {
 ///     match port.arm()? {
 ///         Wake::End => break,
@@ -132,110 +125,67 @@ pub fn filtered(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
 ///     }
 ///     let mut burst = port.receive(64)?;
 ///     while burst.next_frame().is_some() {
-///         passed += 1;
+///         matching += 1;
 ///     }
 /// }
 /// let counts = port.counts();
-/// assert_eq!((counts.received, counts.filtered, passed), (3, Some(0), 3));
+/// assert_eq!((counts.received, counts.filtered, matching), (3, Some(0), 3));
 /// # std::fs::remove_file(path).unwrap();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ParallelFile {
     name: String,
-    /// What the workers begin with. They begin with the first look: of many files only one is read.
-    start: Option<Start>,
-    workers: Vec<WorkerQueue>,
-    front: Option<Arc<Order>>,
-    /// The window whose batch is next.
-    turn: u64,
-    chime: Notify,
-    shelf: BufferPool,
-    /// Fewer bytes of a batch are not worth a loan: they are copied, and written together with others.
-    least_loan: usize,
-    /// A batch with more memory is not a light one.
-    most_light: usize,
     copy: &'static str,
-    interfaces: Vec<Interface>,
-    recorded: Vec<Option<Statistics>>,
-    /// Losses that each interface's rejected packets told of; the next one that passes tells of them.
-    owed: Vec<u64>,
-    /// Some are.
-    owes: bool,
-    /// Blocks that belong into a copy before the next packet, and those that the burst under way offers.
-    blocks: Vec<Block>,
-    offered: Vec<Block>,
-    batch: Batch,
-    /// The worker that it goes back to.
-    owner: Option<usize>,
-    /// Of the batch's packets, runs, news and tales: the next ones.
-    next: usize,
-    /// Where the next packet's record begins in a plain batch, and where the last one's did.
-    at: usize,
-    last_at: usize,
-    next_run: usize,
-    next_news: usize,
-    next_tale: usize,
-    /// The first ordinal that waits for news or tales to be heard, or with which a run begins: bursts end before it.
-    attention: u32,
-    /// Packets before this batch.
-    base: u64,
-    /// Packets up to the last one that was handed out or passed over.
+    /// Starts the workers at the first poll, so that of many files in sequence only one has threads.
+    start: Option<Start>,
+    workers: Workers,
+    position: Position,
+    metadata: Metadata,
+    counters: Counters,
+    /// Batches with fewer bytes are not lent but copied, and written together with others.
+    min_loan: usize,
+    /// Why nothing more can be read, until it was reported.
+    failure: Option<Error>,
+    has_ended: bool,
+}
+
+/// Packet counts, and the budget of the present burst.
+struct Counters {
+    /// Packets in the file up to the last one that was handed out or rejected.
     received: u64,
     handed_out: u64,
     /// Frames the budget still allows.
-    left: usize,
-    /// What the last frame told of losses on behalf of others.
-    told_for_others: u64,
-    failure: Option<Error>,
-    is_over: bool,
-}
-
-struct Start {
-    file: fs::File,
-    /// Where the first window begins.
-    begin: u64,
-    baton: Box<Baton>,
-    config: Config,
+    budget: usize,
+    /// Losses recorded by rejected packets that the last frame reported.
+    reported_losses: u64,
 }
 
 impl ParallelFile {
-    /// `file`, of which nothing was taken, behind `filter`.
+    /// Reads `file`, from which nothing was taken yet, through `filter`.
     ///
     /// # Errors
-    /// It is packed, or no regular file that was opened for this; no thread or memory is left.
-    pub fn new(file: File, filter: &Filter, config: &Config) -> Result<Self> {
+    /// The file is compressed, or is not a regular file opened from its beginning; or no memory is available.
+    pub fn new(file: File, filter: &Filter, config: &ParallelConfig) -> Result<Self> {
         let File {
             name,
             stream,
             window,
             mut decoder,
-            books,
+            counters,
             failure,
-            is_over,
+            has_ended,
             offered: _,
         } = file;
-        let wrong = |what: &str| Error::new(name.clone(), what.to_owned());
         let begin = window.offset();
-        let interfaces = decoder.interfaces().to_vec();
-        let recorded = decoder.recorded().to_vec();
-        let blocks = decoder.take_blocks();
+        let metadata = Metadata::new(&mut decoder);
         let mut plain = stream.into_plain_file();
-        // Its bytes are counted from where it was opened, which is its beginning as a rule.
-        let place = plain.as_mut().and_then(|file| file.stream_position().ok());
-        let Some(plain) = plain.filter(|_| place == Some(window.read_to())) else {
-            return Err(wrong(
-                "reading it with several threads: it cannot be read at any place",
-            ));
+        // Offsets count from where the file was opened, which is normally its beginning.
+        let offset = plain.as_mut().and_then(|file| file.stream_position().ok());
+        let Some(file) = plain.filter(|_| offset == Some(window.read_to())) else {
+            let what = "reading it with several threads: it cannot be read at any offset";
+            return Err(Error::new(name, what));
         };
-        let programs = Programs::new(filter.clone());
-        let baton = Baton::new(begin, decoder, programs);
-        let chime = Notify::new()?;
-        let start = Start {
-            file: plain,
-            begin,
-            baton,
-            config: config.clone(),
-        };
+        let token = Token::new(begin, decoder, Programs::new(filter.clone()));
         Ok(ParallelFile {
             copy: match config.threads {
                 1 => "read by 1 thread",
@@ -245,89 +195,24 @@ impl ParallelFile {
                 _ => "read by many threads",
             },
             name,
-            start: Some(start),
-            workers: Vec::new(),
-            front: None,
-            turn: 0,
-            chime,
-            shelf: BufferPool::default(),
-            least_loan: config.window_bytes / 4,
-            most_light: config.window_bytes / 8,
-            owed: vec![0; interfaces.len()],
-            owes: false,
-            interfaces,
-            recorded,
-            blocks,
-            offered: Vec::new(),
-            batch: Batch::default(),
-            owner: None,
-            next: 0,
-            at: 0,
-            last_at: 0,
-            next_run: 0,
-            next_news: 0,
-            next_tale: 0,
-            attention: u32::MAX,
-            base: books.packets,
-            received: books.packets,
-            handed_out: books.packets,
-            left: 0,
-            told_for_others: 0,
+            workers: Workers::new(config.window_bytes / 8)?,
+            start: Some(Start {
+                file,
+                begin,
+                token,
+                config: config.clone(),
+            }),
+            position: Position::after(counters.packets),
+            metadata,
+            counters: Counters {
+                received: counters.packets,
+                handed_out: counters.packets,
+                budget: 0,
+                reported_losses: 0,
+            },
+            min_loan: config.window_bytes / 4,
             failure,
-            is_over,
+            has_ended,
         })
-    }
-
-    /// Starts the workers.
-    fn employ(&mut self, start: Start) -> Result<()> {
-        let Start {
-            file,
-            begin,
-            baton,
-            config,
-        } = start;
-        let threads = config.threads.max(1);
-        let len = config.window_bytes.clamp(1, 1 << 30);
-        let file = Arc::new(file);
-        let front = self.front.insert(Arc::new(Order::new(baton)));
-        for number in 0..threads {
-            let hand = WorkerQueue::new(|rings| {
-                let worker = Worker {
-                    file: file.clone(),
-                    begin,
-                    len,
-                    front: front.clone(),
-                    empty: rings.empty,
-                    full: rings.full,
-                    chime: self.chime.clone(),
-                    shelf: self.shelf.clone(),
-                    guess: Guess::default(),
-                    _leaving: Leaving(front.clone(), self.chime.clone()),
-                };
-                let thread = thread::Builder::new().name(format!("forebay-reader-{number}"));
-                let started = thread.spawn(move || worker.run());
-                started.map_err(|e| Error::new(self.name.clone(), "starting a thread").because(e))
-            })?;
-            self.workers.push(hand);
-        }
-        Ok(())
-    }
-
-    /// Ends the workers: without their rings they stop behind the window they are at.
-    fn dismiss(&mut self) {
-        if let Some(front) = self.front.take() {
-            front.close();
-        }
-        let threads: Vec<_> = self.workers.drain(..).map(|hand| hand.thread).collect();
-        for thread in threads {
-            // One that panicked has said so itself.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for ParallelFile {
-    fn drop(&mut self) {
-        self.dismiss();
     }
 }

@@ -1,21 +1,20 @@
-//! How workers wake a port whose owner sleeps in `poll`: an eventfd that is written to only while
-//! somebody waits for it.
+//! How workers wake a port whose owner sleeps in `poll`: an eventfd that is written only while a thread waits for it.
 //!
 //! ```text
-//!  port:     arm ─▶ (fence) ─▶ look again ─▶ poll until readable
-//!  worker:   publish batches … ─▶ few empty ones left, or gone ─▶ (fence) ─▶ armed? ─▶ write
+//!  port:     arm ─▶ (fence) ─▶ check again ─▶ poll until readable
+//!  worker:   publish batches … ─▶ few empty ones left, or ended ─▶ (fence) ─▶ armed? ─▶ write
 //! ```
-//! Workers do not ring for each batch: the port would be woken for a handful of packets, again and
-//! again. They ring when few empty batches are left, before they sleep for want of one, and when they are gone.
+//! Workers do not notify for each batch, because that would wake the port again and again for a few packets. They notify when
+//! few empty batches are left, which is before they sleep for want of one, and when they end.
 //!
 //! | Edge | One side | Other side | What it gives |
 //! |---|---|---|---|
-//! | WAKE | `arm`: store true, SeqCst fence, then the second look | `ring`: after the publishing store, SeqCst fence, load | One of the two sees the other: the worker sees true and writes, or the second look sees what was published. Never neither |
+//! | WAKE | `arm`: store true, SeqCst fence, then the second check | `notify`: after the publishing store, SeqCst fence, load | At least one of the two sees the other: the worker sees true and writes, or the second check sees what was published |
 //!
-//! So no wake-up is missed: the batch that the port waits for comes from a worker that, sooner or
-//! later, sleeps for want of an empty one or is gone. (A window is claimed with an empty batch in
-//! hand, so nobody who waits for the baton waits for the port.) Whatever it published before the second look
-//! was seen by that, and behind what it publishes later it rings.
+//! No wake-up is missed. The batch that the port waits for comes from a worker that sooner or later sleeps for want of an empty
+//! batch, or ends. (A worker claims a window only with an empty batch in hand, so a worker that waits for the token never waits
+//! for the port.) The second check sees everything published before it, and a worker notifies after everything it publishes
+//! later.
 
 use forebay::{Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
@@ -31,7 +30,7 @@ use std::{
     },
 };
 
-/// Clones ring and wake the same one.
+/// Clones notify the same port.
 #[derive(Clone)]
 pub(super) struct Notify(Arc<Inner>);
 
@@ -51,7 +50,7 @@ impl Notify {
         })))
     }
 
-    /// Who waits looks once more behind this.
+    /// The caller checks once more after this, and then waits.
     pub fn arm(&self) {
         self.0.is_armed.store(true, Relaxed);
         fence(SeqCst); // WAKE, the port's side
@@ -59,15 +58,15 @@ impl Notify {
 
     pub fn disarm(&self) {
         self.0.is_armed.store(false, Relaxed);
-        // A worker that rings just now leaves it readable: then the next sleep is a short one.
+        // A worker that notifies at this moment leaves the eventfd readable, which shortens the next sleep.
         let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
     }
 
-    /// Wakes who waits, behind what was published.
-    pub fn ring(&self) {
+    /// Wakes the port if it waits. Call it after publishing.
+    pub fn notify(&self) {
         fence(SeqCst); // WAKE, the worker's side
         if self.0.is_armed.load(Relaxed) && self.0.is_armed.swap(false, Relaxed) {
-            // It fails only when the counter is full, and then it is readable already.
+            // This fails only if the counter is full, and then the eventfd is readable already.
             let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
         }
     }

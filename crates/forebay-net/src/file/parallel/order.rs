@@ -1,14 +1,12 @@
-//! Who is where in the file: windows are claimed one after another, and in that order the baton is
-//! taken and passed on.
+//! The order of windows: workers claim them one after another, and pass the token on in the same order.
 //!
 //! ```text
 //!  claim 5 ─▶ pread ─▶ take(5): sleep until window 4 has passed it on ─▶ … ─▶ pass(6)
 //! ```
-//! A worker claims what nobody has, instead of every second window, so that one which has to wait
-//! for a processor keeps the others from nothing but the window it holds the baton at. Whoever
-//! claims has an empty batch already: the front never waits for the port. Read `port` next.
+//! Windows are not assigned in advance. Thus a worker that waits for a processor delays the others only at the window for which
+//! it holds the token. A worker claims a window only when it has an empty batch, so this order never waits for the port.
 
-use super::decoder_state::Baton;
+use super::decoder_state::Token;
 use std::{
     hint::spin_loop,
     sync::{
@@ -20,13 +18,13 @@ use std::{
     },
 };
 
-/// Looks before the first sleep: to skim a window takes about so long.
-const LOOKS: u32 = 200;
+/// Checks before the first sleep, about as long as walking a window takes.
+const SPINS: u32 = 200;
 
 pub(super) struct Order {
-    /// The next window that nobody has. Written by every worker; it publishes nothing but itself.
+    /// The next unclaimed window. Written by every worker. Relaxed: it publishes only itself.
     claims: AtomicU64,
-    /// The window the baton is at, as in `state`: only a hint for whoever looks before it sleeps.
+    /// The window that has the token, as in `state`: only a hint for a worker that checks before it sleeps.
     at: AtomicU64,
     state: Mutex<State>,
     passed: Condvar,
@@ -34,20 +32,20 @@ pub(super) struct Order {
 
 struct State {
     window: u64,
-    /// On its way; `None` while a worker has it.
-    baton: Option<Box<Baton>>,
+    /// `None` while a worker holds it.
+    token: Option<Box<Token>>,
     asleep: usize,
     is_closed: bool,
 }
 
 impl Order {
-    pub fn new(baton: Box<Baton>) -> Self {
+    pub fn new(token: Box<Token>) -> Self {
         Order {
             claims: AtomicU64::new(0),
             at: AtomicU64::new(0),
             state: Mutex::new(State {
                 window: 0,
-                baton: Some(baton),
+                token: Some(token),
                 asleep: 0,
                 is_closed: false,
             }),
@@ -59,9 +57,9 @@ impl Order {
         self.claims.fetch_add(1, Relaxed)
     }
 
-    /// Waits for the baton to come to `window`; `None`: it never will.
-    pub fn take(&self, window: u64) -> Option<Box<Baton>> {
-        for _ in 0..LOOKS {
+    /// Waits until the token is at `window`; `None`: it never will be.
+    pub fn take(&self, window: u64) -> Option<Box<Token>> {
+        for _ in 0..SPINS {
             if self.at.load(Acquire) >= window {
                 break;
             }
@@ -73,7 +71,7 @@ impl Order {
                 return None;
             }
             if state.window == window {
-                return state.baton.take();
+                return state.token.take();
             }
             state.asleep += 1;
             state = self.passed.wait(state).ok()?;
@@ -81,18 +79,18 @@ impl Order {
         }
     }
 
-    /// Hands the baton to `window`.
-    pub fn pass(&self, window: u64, baton: Box<Baton>) {
+    /// Passes the token to `window`.
+    pub fn pass(&self, window: u64, token: Box<Token>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.window = window;
-        state.baton = Some(baton);
+        state.token = Some(token);
         self.at.store(window, Release);
         if state.asleep > 0 {
             self.passed.notify_all();
         }
     }
 
-    /// Nobody takes it any more: the file has ended, or a worker or the port is gone.
+    /// The token is not passed on any more: the file has ended, or a worker or the port is gone.
     pub fn close(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_closed = true;

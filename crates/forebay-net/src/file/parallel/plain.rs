@@ -1,12 +1,12 @@
-//! Notes of a window of the commonest kind: nothing but packets of one interface, which stand in it as an output would compose them.
+//! Notes on the most common kind of window: it holds only packets of one interface, encoded as an output would encode them.
 //!
 //! ```text
 //!  window    │ rec │ rec │ rec │ rec │ rec │ rec │ rec │ rec │
-//!  stretches │ 0 ───── 1 │           │ 4 ─────────── 6 │           what passes, where it lies
+//!  stretches │ 0 ───── 1 │           │ 4 ─────────── 6 │           matching packets, in place
 //!  bytes     │ rec │ rec │ rec │ rec │ rec │                       side by side, in `runs`
 //! ```
-//! A packet that passes is its ordinal and nothing more: four bytes, where all there is to say of it would be sixty. Whoever wants it
-//! by itself decodes it again. Imports `batch` for runs. Read `filter` next, which takes the notes.
+//! A matching packet is noted as its ordinal only: four bytes, where a full description takes sixty. It is decoded again when it
+//! is needed by itself.
 
 use super::{
     batch::{MAX_RUN, MAX_RUN_BYTES, Run},
@@ -17,11 +17,11 @@ use std::{ops::Range, sync::Arc};
 
 #[derive(Default)]
 pub(super) struct Plain {
-    /// What decodes the packets; `None`: the window was of another kind, and nothing here counts.
-    pub terms: Option<Arc<DecoderState>>,
-    /// Of the packets that pass.
+    /// Decodes the packets; `None`: the window is of another kind, and nothing here is valid.
+    pub state: Option<Arc<DecoderState>>,
+    /// Ordinals of the matching packets.
     pub ordinals: Vec<u32>,
-    /// Their records in the window, neighbours as one.
+    /// Their records in the window, adjacent ones as one range.
     stretches: Vec<Range<u32>>,
     /// Their records in the batch.
     pub bytes: Range<u32>,
@@ -29,13 +29,13 @@ pub(super) struct Plain {
 
 impl Plain {
     pub fn clear(&mut self) {
-        self.terms = None;
+        self.state = None;
         self.ordinals.clear();
         self.stretches.clear();
         self.bytes = 0..0;
     }
 
-    /// Takes note of a packet that passes, of so many bytes kept and on the wire; `false`: a run [begins](Plain::begin_run) with it.
+    /// Notes a matching packet, with its captured and its wire length; `false`: a run [begins](Plain::begin_run) with it.
     #[inline(always)]
     #[must_use]
     pub fn note(
@@ -78,13 +78,13 @@ impl Plain {
         });
     }
 
-    /// Brings the records side by side into `bytes`. Most change places with the window; fewer are copied, so that the window, which is
-    /// in this processor's cache, is what is read into next.
+    /// Moves the records side by side into `bytes`. If they are most of the window, the two buffers are swapped. Otherwise the
+    /// records are copied, and the window, which is in this processor's cache, is read into next.
     pub fn take_bytes(&mut self, bytes: &mut Vec<u8>, window: &mut Vec<u8>, runs: &mut [Run]) {
-        let many = self.bytes.end as usize;
+        let total = self.bytes.end as usize;
         let ranges = self.stretches.iter();
         let ranges = ranges.map(|range| range.start as usize..range.end as usize);
-        if many > window.len() / 4 * 3 {
+        if total > window.len() / 4 * 3 {
             let base = self.stretches[0].start;
             let mut at = base as usize;
             for range in ranges {
@@ -101,9 +101,9 @@ impl Plain {
                 run.end += base;
             }
         } else {
-            // It never shrinks: bytes that are not there would have to be zeroed first.
-            if bytes.len() < many {
-                bytes.resize(many, 0);
+            // Never shrunk, because growing again would zero the bytes.
+            if bytes.len() < total {
+                bytes.resize(total, 0);
             }
             let mut at = 0;
             for range in ranges {
@@ -114,7 +114,7 @@ impl Plain {
         }
     }
 
-    /// The run that all `runs` are together.
+    /// All `runs` together as one run.
     pub fn whole(&self, runs: &[Run]) -> Option<Run> {
         let first = runs.first()?;
         Some(Run {

@@ -1,28 +1,26 @@
-//! A worker: claims a window and reads it, learns where the first record begins, and sifts.
+//! A worker: claims a window and reads it, learns where the first record begins, and filters.
 //!
 //! ```text
-//!  claim ─▶ pread ─▶ take the baton ─▶ skim ─▶ pass it on ─▶ sift ─▶ batch out
-//!                                        └─▶ sift with the baton in hand ─▶ pass it on ─▶ batch out
-//!                                            (something other than packets, the end, a fault)
+//!  claim ─▶ pread ─▶ take the token ─▶ walk ─▶ pass it on ─▶ filter ─▶ hand over the batch
+//!                                        └─▶ filter while holding the token ─▶ pass it on ─▶ hand over the batch
+//!                                            (other records than packets, the end, a fault)
 //! ```
-//! Skimming goes by the lengths of records alone and takes a small part of the time, so the worker
-//! behind waits little. A window in which it finds anything that packets depend on, or cannot go on,
-//! is read as a whole by the decoder that travels with the baton: then everything in it is in the
-//! order of the file, and there is one place where interfaces, statistics and faults are dealt with.
+//! A window is walked by the lengths of its records only. That takes a small part of the time, so the next worker waits little.
+//! If the walk finds a record on which packets depend, or cannot continue, the window is read completely with the decoder that
+//! travels with the token. Then everything in it is handled in file order, and only one function deals with interfaces,
+//! statistics and faults.
 //!
-//! What a skimmed window has wrong inside a record is found when the baton is gone. The workers
-//! behind then read on for nothing: the port never looks past an ending.
-//!
-//! Touches the front, its rings, the file (`pread`) and its own memory. Read `filter` next.
+//! A malformed record inside a walked window is found after the token was passed on. Windows that other workers read meanwhile
+//! are discarded, because the port never reads past an ending.
 
 use super::{
-    batch::{Batch, Ending, News, Told},
+    batch::{Batch, Ending, EventKind},
     buffer_pool::BufferPool,
-    decoder_state::{Baton, DecoderState},
-    filter::{Pause, sift, sift_all, sift_plain},
+    decoder_state::{DecoderState, Token},
+    filter::{Stop, filter_in_order, filter_plain, filter_walked},
     notify::Notify,
     order::Order,
-    worker_queue::RING_BELOW,
+    worker_queue::NOTIFY_BELOW,
 };
 use crate::{
     filter::bpf::BatchFilter,
@@ -39,46 +37,46 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes that are read beyond a window: as a rule the rest of its last record.
-const LEEWAY: usize = 2048;
+/// Bytes that are read beyond a window: normally the rest of its last record.
+const READ_AHEAD: usize = 2048;
 
 pub(super) struct Worker {
     pub file: Arc<File>,
-    /// Where the first window begins in the file, and the length of each.
+    /// Offset of the first window.
     pub begin: u64,
-    pub len: usize,
-    pub front: Arc<Order>,
+    pub window_bytes: usize,
+    pub order: Arc<Order>,
     pub empty: Consumer<Batch, Park>,
     pub full: Producer<Batch>,
-    pub chime: Notify,
-    pub shelf: BufferPool,
-    pub guess: Guess,
-    /// Dropped behind `full`: who is woken sees that this worker is gone.
-    pub _leaving: Leaving,
+    pub notify: Notify,
+    pub buffers: BufferPool,
+    pub guess: PlainGuess,
+    /// Dropped after `full`, so that the port, once woken, sees that this worker is gone.
+    pub _stop_all: StopAll,
 }
 
-/// Where one worker stops, also in a panic, all do; and the port hears of it.
-pub(super) struct Leaving(pub Arc<Order>, pub Notify);
+/// When one worker ends, also by a panic, all workers end, and the port is notified.
+pub(super) struct StopAll(pub Arc<Order>, pub Notify);
 
-impl Drop for Leaving {
+impl Drop for StopAll {
     fn drop(&mut self) {
         self.0.close();
-        self.1.ring();
+        self.1.notify();
     }
 }
 
-/// Whether the next window is a plain one: most files have either no others, or hardly any.
+/// Predicts whether the next window is plain. In most files nearly all windows are, or nearly none.
 #[derive(Default)]
-pub(super) struct Guess {
-    /// Windows until it is tried again, and how many it was the last time.
+pub(super) struct PlainGuess {
+    /// Windows until the next attempt, and their number before the last one.
     left: u32,
     pause: u32,
 }
 
-/// Windows between two tries at most.
-const LONGEST_PAUSE: u32 = 31;
+/// The largest number of windows between two attempts.
+const MAX_PAUSE: u32 = 31;
 
-impl Guess {
+impl PlainGuess {
     fn is_plain(&mut self) -> bool {
         let is_due = self.left == 0;
         self.left = self.left.saturating_sub(1);
@@ -88,7 +86,7 @@ impl Guess {
     fn learn(&mut self, was_plain: bool) {
         self.pause = match was_plain {
             true => 0,
-            false => (2 * self.pause + 1).min(LONGEST_PAUSE),
+            false => (2 * self.pause + 1).min(MAX_PAUSE),
         };
         self.left = self.pause;
     }
@@ -98,15 +96,15 @@ impl Guess {
 struct Window {
     bytes: Vec<u8>,
     end: usize,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     base: u64,
 }
 
 impl Window {
-    /// Reads on until there are `want` bytes; `false`: there are no more.
+    /// Reads until there are `want` bytes; `false`: the file ends before.
     fn fill(&mut self, file: &File, want: usize) -> io::Result<bool> {
         if self.bytes.is_empty() {
-            // The system's own zeros, which nobody has to write.
+            // Zeroed by the system when the pages are first touched.
             self.bytes = vec![0; want];
         } else if self.bytes.len() < want {
             self.bytes.resize(want, 0);
@@ -123,14 +121,14 @@ impl Window {
         Ok(true)
     }
 
-    /// What there is from `at` on.
+    /// The bytes from `at` on.
     fn from(&self, at: usize) -> &[u8] {
         self.bytes[..self.end].get(at..).unwrap_or(&[])
     }
 }
 
 impl Worker {
-    /// Until the file ends, breaks off, or nobody wants it any more.
+    /// Runs until the file ends, a record is malformed, or the port is gone.
     pub fn run(mut self) {
         let mut window = Window {
             bytes: Vec::new(),
@@ -138,26 +136,29 @@ impl Worker {
             base: 0,
         };
         let mut own = None;
-        let mut abreast = BatchFilter::new();
+        let mut batch_filter = BatchFilter::new();
         while let Some(mut batch) = self.next_batch() {
             batch.clear();
             if batch.bytes.is_empty() {
-                batch.bytes = self.shelf.take();
+                batch.bytes = self.buffers.take();
             }
-            batch.window = self.front.claim();
-            window.base = self.begin + batch.window * self.len as u64;
+            batch.window = self.order.claim();
+            window.base = self.begin + batch.window * self.window_bytes as u64;
             window.end = 0;
-            // What cannot be read is told when it is needed.
-            let _ = window.fill(&self.file, self.len + LEEWAY.min(self.len));
-            let Some(baton) = self.front.take(batch.window) else {
+            // An error is reported when the missing bytes are needed.
+            let _ = window.fill(
+                &self.file,
+                self.window_bytes + READ_AHEAD.min(self.window_bytes),
+            );
+            let Some(token) = self.order.take(batch.window) else {
                 return;
             };
-            self.window(&mut window, baton, &mut own, &mut abreast, &mut batch);
+            self.window(&mut window, token, &mut own, &mut batch_filter, &mut batch);
             batch.take_bytes(&mut window.bytes);
-            window.bytes.truncate(2 * self.len + LEEWAY);
-            window.bytes.shrink_to(2 * self.len + LEEWAY);
+            window.bytes.truncate(2 * self.window_bytes + READ_AHEAD);
+            window.bytes.shrink_to(2 * self.window_bytes + READ_AHEAD);
             let is_last = batch.ending.is_some();
-            // There is room for every batch there is.
+            // The ring has room for all batches.
             if self.full.push(batch).is_err() || is_last {
                 return;
             }
@@ -169,9 +170,9 @@ impl Worker {
             return None;
         }
         let batch = self.empty.pop();
-        // Early enough that the port gives some back before there is none.
-        if self.empty.len() < RING_BELOW {
-            self.chime.ring();
+        // Early enough that the port can return some before none is left.
+        if self.empty.len() < NOTIFY_BELOW {
+            self.notify.notify();
         }
         if batch.is_some() {
             return batch;
@@ -179,83 +180,83 @@ impl Worker {
         self.empty.pop_wait(None).ok()
     }
 
-    /// Whatever begins in this window. `own` is what this worker decoded its last packets with.
+    /// Reads what begins in this window. `own` is the state with which this worker decoded its last packets, and its copy of the
+    /// decoder.
     fn window(
         &mut self,
         window: &mut Window,
-        mut baton: Box<Baton>,
+        mut token: Box<Token>,
         own: &mut Option<(Arc<DecoderState>, Decoder)>,
-        abreast: &mut BatchFilter,
+        batch_filter: &mut BatchFilter,
         batch: &mut Batch,
     ) {
-        let begin = (baton.next - window.base) as usize;
-        if let Some(end) = self.skim(window, begin, &baton) {
-            let terms = baton.terms.clone();
-            baton.next = window.base + end as u64;
-            self.front.pass(batch.window + 1, baton);
+        let begin = (token.next - window.base) as usize;
+        if let Some(end) = self.walk(window, begin, &token) {
+            let state = token.state.clone();
+            token.next = window.base + end as u64;
+            self.order.pass(batch.window + 1, token);
             let decoder = match own {
-                Some((of, decoder)) if Arc::ptr_eq(of, &terms) => decoder,
-                _ => &mut own.insert((terms.clone(), terms.decoder.for_packets())).1,
+                Some((of, decoder)) if Arc::ptr_eq(of, &state) => decoder,
+                _ => &mut own.insert((state.clone(), state.decoder.for_packets())).1,
             };
             let bytes = &window.bytes[..window.end];
             if self.guess.is_plain() {
-                let programs = &terms.programs;
-                let sifted = sift_plain(bytes, begin, self.len, decoder, programs, abreast, batch);
-                self.guess.learn(sifted.is_some());
-                if sifted.is_some() {
-                    batch.plain.terms = Some(terms);
+                let limit = self.window_bytes;
+                let programs = &state.programs;
+                let plain =
+                    filter_plain(bytes, begin, limit, decoder, programs, batch_filter, batch);
+                self.guess.learn(plain.is_some());
+                if plain.is_some() {
+                    batch.plain.state = Some(state);
                     return;
                 }
                 batch.clear();
             }
             let mut at = begin;
-            batch.ending = match sift_all(
+            batch.ending = match filter_walked(
                 bytes,
                 &mut at,
-                self.len,
+                self.window_bytes,
                 decoder,
-                &terms.programs,
-                abreast,
+                &state.programs,
+                batch_filter,
                 batch,
             ) {
-                Pause::Fault(fault) => Some(Ending::Fault(fault, window.base + at as u64)),
-                Pause::Done => None,
-                Pause::Other
-                | Pause::Described
-                | Pause::Unknown
-                | Pause::More(_)
-                | Pause::Zeros => {
-                    unreachable!("skimming passes nothing that packets depend on, and nothing torn")
+                Stop::Fault(fault) => Some(Ending::Fault(fault, window.base + at as u64)),
+                Stop::Done => None,
+                Stop::Other | Stop::Described | Stop::Unknown | Stop::More(_) | Stop::Zeros => {
+                    unreachable!(
+                        "a walk rejects windows with records that packets depend on, and torn ones"
+                    )
                 }
             };
             return;
         }
-        match self.in_order(window, begin, &mut baton, batch) {
+        match self.in_order(window, begin, &mut token, batch) {
             Ok(end) => {
-                baton.next = window.base + end as u64;
-                self.front.pass(batch.window + 1, baton);
+                token.next = window.base + end as u64;
+                self.order.pass(batch.window + 1, token);
             }
             Err(ending) => batch.ending = Some(ending),
         }
     }
 
-    /// Where the records of this window end, if it has nothing but packets and blocks that do not
-    /// matter, all of them there.
-    fn skim(&self, window: &mut Window, begin: usize, baton: &Baton) -> Option<usize> {
-        if begin >= self.len {
+    /// The end of the records of this window, if it has only packets and blocks on which no packet depends, all of them complete.
+    fn walk(&self, window: &mut Window, begin: usize, token: &Token) -> Option<usize> {
+        if begin >= self.window_bytes {
             return Some(begin);
         }
-        let there = window.from(begin);
-        let end = begin + baton.decoder.skim(there, self.len - begin)?;
+        let bytes = window.from(begin);
+        let end = begin + token.decoder.walk(bytes, self.window_bytes - begin)?;
         let is_whole = window.end >= end || matches!(window.fill(&self.file, end), Ok(true));
         is_whole.then_some(end)
     }
 
-    /// Finds out whether the zeros at `at` are packets.
-    fn judge_zeros(&self, window: &mut Window, at: usize, baton: &mut Baton) -> Result<(), Ending> {
+    /// Determines whether the zeros at `at` are packets.
+    fn check_zeros(&self, window: &mut Window, at: usize, token: &mut Token) -> Result<(), Ending> {
         let mut is_all = false;
         loop {
-            match baton.decoder.judge_zeros(window.from(at), is_all) {
+            match token.decoder.classify_zeros(window.from(at), is_all) {
                 Zeros::Packets => return Ok(()),
                 Zeros::End => return Err(Ending::Zeros(window.base + at as u64)),
                 Zeros::More(bytes) => {
@@ -266,51 +267,46 @@ impl Worker {
         }
     }
 
-    /// Reads the window with the decoder that travels; says where the records end that begin in it.
+    /// Reads the window with the decoder of the token. Returns the end of the records that begin in it.
     fn in_order(
         &mut self,
         window: &mut Window,
         begin: usize,
-        baton: &mut Baton,
+        token: &mut Token,
         batch: &mut Batch,
     ) -> Result<usize, Ending> {
         let mut at = begin;
-        while at < self.len {
+        while at < self.window_bytes {
             let bytes = &window.bytes[..window.end];
-            let (decoder, programs) = (&mut baton.decoder, &baton.programs);
-            match sift(bytes, &mut at, self.len, decoder, programs, batch) {
-                Pause::Done => {}
-                Pause::Other => {
-                    if let Some((interface, counts)) = baton.recorded() {
-                        let before = batch.packets;
-                        let what = Told::Statistics(interface, counts);
-                        batch.news.push(News { before, what });
+            let (decoder, programs) = (&mut token.decoder, &token.programs);
+            match filter_in_order(bytes, &mut at, self.window_bytes, decoder, programs, batch) {
+                Stop::Done => {}
+                Stop::Other => {
+                    if let Some((interface, counts)) = token.new_statistics() {
+                        batch.note(EventKind::Statistics(interface, counts));
                     }
-                    batch.note_blocks(&mut baton.decoder);
+                    batch.note_blocks(&mut token.decoder);
                 }
-                Pause::Described => {
-                    for interface in baton.described() {
-                        let before = batch.packets;
-                        let what = Told::Interface(interface);
-                        batch.news.push(News { before, what });
+                Stop::Described => {
+                    for interface in token.new_interfaces() {
+                        batch.note(EventKind::Interface(interface));
                     }
                 }
-                Pause::Unknown => baton.learn(),
-                Pause::Fault(fault) => return Err(Ending::Fault(fault, window.base + at as u64)),
-                Pause::Zeros => self.judge_zeros(window, at, baton)?,
-                Pause::More(record) => match window.fill(&self.file, at + record) {
+                Stop::Unknown => token.compile(),
+                Stop::Fault(fault) => return Err(Ending::Fault(fault, window.base + at as u64)),
+                Stop::Zeros => self.check_zeros(window, at, token)?,
+                Stop::More(record) => match window.fill(&self.file, at + record) {
                     Ok(true) => {}
                     Ok(false) if window.end <= at => return Err(Ending::End),
                     Ok(false) => {
                         let place = window.base + at as u64;
-                        return Err(Ending::Torn(baton.decoder.unit(), place));
+                        return Err(Ending::Torn(token.decoder.unit(), place));
                     }
                     Err(e) => return Err(Ending::System(e)),
                 },
             }
         }
-        // What the packets behind need.
-        baton.settle();
+        token.publish();
         Ok(at)
     }
 }

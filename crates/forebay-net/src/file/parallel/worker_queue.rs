@@ -1,15 +1,15 @@
-//! The port's side of one worker: batches that come from it, and the read ones on their way back.
+//! The port's side of one worker: batches that arrive from it, and batches that return to it.
 //!
 //! ```text
 //!  worker ── full ring ──▶ ahead ──▶ the port reads it ──▶ back │ 1 │ 2 │ 3 │ ── empty ring ──▶ worker
 //!                                                          several at once
 //! ```
-//! A worker that sleeps for want of a batch is woken for several windows, not for each. How many batches there are
-//! depends on what they hold: few where each takes a window's memory along, which is warm when it comes round again; many
-//! where next to nothing passes, so that the port has something to do when it is woken. Where much begins to pass behind a
-//! stretch in which nothing did, all of the many may take a window along before they become few again.
+//! Batches return several at once, so that a worker that sleeps for want of one is woken for several windows. The number of
+//! batches depends on what they hold. There are few while each carries a window of memory, which is then still in the cache
+//! when it is used again. There are many while nearly no packet matches, so that the port has work to do when it is woken. Where
+//! many packets begin to match after a stretch without any, all of the many may carry a window until their number shrinks.
 //!
-//! Nobody waits for what is held back here: the port hands it over before it sleeps. It imports `batch`, and rings. Read `port` next.
+//! No worker waits for batches that are held back here: the port hands them over before it sleeps.
 
 use super::batch::Batch;
 use forebay::{
@@ -19,23 +19,23 @@ use forebay::{
 };
 use std::thread::JoinHandle;
 
-/// Batches of one worker where they hold much.
-const FEW: usize = 8;
-/// Batches of one worker.
-const MANY: usize = 32;
-/// Batches that go back together.
-const TOGETHER: usize = FEW / 2;
-/// With fewer empty ones left a worker rings: early enough that the port gives some back before there is none.
-pub(super) const RING_BELOW: usize = FEW / 2;
+/// Batches of one worker while they hold many packets.
+const MIN_BATCHES: usize = 8;
+/// Batches of one worker while they hold few packets.
+const MAX_BATCHES: usize = 32;
+/// Batches that return together.
+const RETURN_TOGETHER: usize = MIN_BATCHES / 2;
+/// A worker with fewer empty batches notifies the port, early enough that the port can return some before none is left.
+pub(super) const NOTIFY_BELOW: usize = MIN_BATCHES / 2;
 
 pub(super) struct WorkerQueue {
     full: Consumer<Batch>,
-    /// From it, and not yet next.
+    /// A batch that has arrived before its turn.
     ahead: Option<Batch>,
     empty: Producer<Batch, Park>,
-    /// Read, and not yet handed over.
+    /// Batches that were read and not yet handed over.
     back: Vec<Batch>,
-    /// Batches there are, wherever they are.
+    /// The total number of batches, wherever they are.
     batches: usize,
     pub thread: JoinHandle<()>,
 }
@@ -47,18 +47,18 @@ pub(super) struct Rings {
 }
 
 impl WorkerQueue {
-    /// The port's side of the worker that `start` makes a thread of.
+    /// Creates the rings, and calls `start` with the worker's ends to start its thread.
     ///
     /// # Errors
-    /// No thread or memory is left.
+    /// No thread or memory is available.
     pub fn new(start: impl FnOnce(Rings) -> Result<JoinHandle<()>>) -> Result<Self> {
         let batches = RingConfig {
-            capacity: MANY,
+            capacity: MAX_BATCHES,
             ..RingConfig::default()
         };
         let (mut empty, theirs) = ring_with(&batches)?;
-        let (to_us, full) = ring(MANY)?;
-        empty.push_burst(&mut (0..FEW).map(|_| Batch::default()));
+        let (to_us, full) = ring(MAX_BATCHES)?;
+        empty.push_burst(&mut (0..MIN_BATCHES).map(|_| Batch::default()));
         let thread = start(Rings {
             empty: theirs,
             full: to_us,
@@ -67,49 +67,49 @@ impl WorkerQueue {
             full,
             ahead: None,
             empty,
-            back: Vec::with_capacity(2 * TOGETHER),
-            batches: FEW,
+            back: Vec::with_capacity(2 * RETURN_TOGETHER),
+            batches: MIN_BATCHES,
             thread,
         })
     }
 
-    /// The batch of this window, if it has come; otherwise whether it may still come.
+    /// The batch of this window. `Err`: it has not arrived; whether it still may.
     pub fn take(&mut self, window: u64) -> std::result::Result<Batch, bool> {
-        let mut may_come = false;
+        let mut may_arrive = false;
         if self.ahead.is_none() {
             let is_gone = self.full.producer_is_gone();
             self.ahead = self.full.pop();
-            may_come = self.ahead.is_none() && !is_gone;
+            may_arrive = self.ahead.is_none() && !is_gone;
         }
         let next = self.ahead.take_if(|batch| batch.window == window);
-        next.ok_or(may_come)
+        next.ok_or(may_arrive)
     }
 
-    /// Takes back a batch that was read, and with it one more or less: `is_light` is whether it holds next to nothing.
+    /// Takes back a batch that was read, and adjusts the number of batches. `is_light`: it holds few packets or none.
     pub fn give_back(&mut self, mut batch: Batch, is_light: bool) {
-        if is_light && self.batches < MANY {
+        if is_light && self.batches < MAX_BATCHES {
             self.batches += 1;
             self.back.push(Batch::default());
-        } else if !is_light && self.batches > FEW {
+        } else if !is_light && self.batches > MIN_BATCHES {
             self.batches -= 1;
             return;
         }
         batch.clear();
         self.back.push(batch);
-        if self.back.len() >= TOGETHER {
+        if self.back.len() >= RETURN_TOGETHER {
             self.hand_over();
         }
     }
 
-    /// Gives the worker what it can fill again.
+    /// Hands the worker the batches that it can fill again.
     pub fn hand_over(&mut self) {
         if !self.back.is_empty() {
-            // There is room for every batch there is.
+            // The ring has room for all batches.
             self.empty.push_burst(&mut self.back.drain(..));
         }
     }
 
-    /// From here on it is as if the worker had ended without a word.
+    /// Simulates a worker that ended without reporting an end.
     #[cfg(test)]
     pub fn lose(&mut self) {
         self.full = ring(1).unwrap().1;

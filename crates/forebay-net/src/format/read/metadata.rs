@@ -71,7 +71,7 @@ pub(super) struct Metadata {
     pub interfaces: Vec<Interface>,
     pub recorded: Vec<Option<Statistics>>,
     /// How many statistics blocks were taken note of, and the interface of the last one.
-    pub recordings: (u64, u32),
+    pub last_statistics: (u64, u32),
     pub sections: Vec<Section>,
     pub skipped: Skipped,
     /// Blocks that belong into a copy and were not asked for yet.
@@ -247,7 +247,7 @@ impl Metadata {
         self.note_broken(&options, &mut Left::default());
         let interface = self.first_interface + number as u32;
         self.recorded[interface as usize] = Some(told);
-        self.recordings = (self.recordings.0 + 1, interface);
+        self.last_statistics = (self.last_statistics.0 + 1, interface);
         Ok(())
     }
 

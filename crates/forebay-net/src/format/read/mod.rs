@@ -59,7 +59,7 @@ pub enum Step<'a> {
     Other(usize),
     /// As [`Other`](Step::Other), and a section or an interface begins with it.
     Described(usize),
-    /// Zeros where a packet should begin. [`Decoder::judge_zeros`] says what they are.
+    /// Zeros where a packet should begin. [`Decoder::classify_zeros`] says what they are.
     Zeros,
     /// Nothing can be told before there are so many bytes, counted from the same beginning.
     More(usize),
@@ -82,7 +82,7 @@ pub enum Zeros {
 /// ```
 /// use forebay_net::format::read::Fault;
 /// let fault = Fault::new("block", "says 8 bytes, the least is 12");
-/// assert_eq!(fault.tell(500, 3), "block at byte 500 says 8 bytes, the least is 12: read 3 packets up to there");
+/// assert_eq!(fault.describe(500, 3), "block at byte 500 says 8 bytes, the least is 12: read 3 packets up to there");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -100,9 +100,9 @@ impl Fault {
     }
 
     /// The fault as a message: the record at `offset` is the one, behind `packets` packets.
-    pub fn tell(&self, offset: u64, packets: u64) -> String {
+    pub fn describe(&self, offset: u64, packets: u64) -> String {
         let Fault { unit, what } = self;
-        up_to_there(&format!("{unit} at byte {offset} {what}"), packets)
+        with_packets_read(&format!("{unit} at byte {offset} {what}"), packets)
     }
 
     /// What is wrong, without the place.
@@ -112,7 +112,7 @@ impl Fault {
 }
 
 /// How every message about a file that breaks off ends.
-pub(crate) fn up_to_there(what: &str, packets: u64) -> String {
+pub(crate) fn with_packets_read(what: &str, packets: u64) -> String {
     let s = if packets == 1 { "" } else { "s" };
     format!("{what}: read {packets} packet{s} up to there")
 }
@@ -169,10 +169,10 @@ impl Decoder {
     /// decoded, and only [`next`](Decoder::next) can tell. Otherwise
     /// [`for_packets`](Decoder::for_packets) decodes as this decoder would, and comes to the same
     /// end unless it finds a fault.
-    pub(crate) fn skim(&self, bytes: &[u8], to: usize) -> Option<usize> {
+    pub(crate) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
         match self {
-            Decoder::Pcapng(reader) => reader.skim(bytes, to),
-            Decoder::Pcap(reader) => reader.skim(bytes, to),
+            Decoder::Pcapng(reader) => reader.walk(bytes, to),
+            Decoder::Pcap(reader) => reader.walk(bytes, to),
         }
     }
 
@@ -185,9 +185,9 @@ impl Decoder {
     }
 
     /// Says what the zeros are that `bytes` begin with, after [`Step::Zeros`]; `is_all`: nothing follows `bytes` in the file.
-    pub fn judge_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
+    pub fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
         match self {
-            Decoder::Pcap(reader) => reader.judge_zeros(bytes, is_all),
+            Decoder::Pcap(reader) => reader.classify_zeros(bytes, is_all),
             Decoder::Pcapng(_) => Zeros::Packets,
         }
     }
@@ -200,10 +200,10 @@ impl Decoder {
     }
 
     /// How many statistics blocks were taken note of, and the interface of the last one.
-    pub(crate) fn recordings(&self) -> (u64, u32) {
+    pub(crate) fn last_statistics(&self) -> (u64, u32) {
         match self {
             Decoder::Pcap(_) => (0, 0),
-            Decoder::Pcapng(reader) => reader.kept().recordings,
+            Decoder::Pcapng(reader) => reader.kept().last_statistics,
         }
     }
 

@@ -195,9 +195,9 @@ impl Reader {
         Ok(Step::Packet(frame, len))
     }
 
-    /// As [`Decoder::judge_zeros`](super::Decoder::judge_zeros).
+    /// As [`Decoder::classify_zeros`](super::Decoder::classify_zeros).
     #[cold]
-    pub(super) fn judge_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
+    pub(super) fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
         let ahead = &bytes[..bytes.len().min(ZEROS_AHEAD)];
         match ahead.iter().position(|&byte| byte != 0) {
             Some(at) => {
@@ -214,8 +214,8 @@ impl Reader {
         self.zeros = self.zeros.saturating_sub(1);
     }
 
-    /// As [`Decoder::skim`](super::Decoder::skim).
-    pub(super) fn skim(&self, bytes: &[u8], to: usize) -> Option<usize> {
+    /// As [`Decoder::walk`](super::Decoder::walk).
+    pub(super) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
         self.interface.as_ref()?;
         let mut at = 0;
         while at < to {

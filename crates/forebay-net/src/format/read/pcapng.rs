@@ -82,12 +82,12 @@ impl Reader {
         }
     }
 
-    /// As [`Decoder::skim`](super::Decoder::skim). Whatever has no length that leads on, and what
+    /// As [`Decoder::walk`](super::Decoder::walk). Whatever has no length that leads on, and what
     /// packets behind it depend on, is left to [`next`](Reader::next).
-    pub(super) fn skim(&self, bytes: &[u8], to: usize) -> Option<usize> {
+    pub(super) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
         match self.order {
-            Order::Little => skim_in(Order::Little, bytes, to),
-            Order::Big => skim_in(Order::Big, bytes, to),
+            Order::Little => walk_in(Order::Little, bytes, to),
+            Order::Big => walk_in(Order::Big, bytes, to),
         }
     }
 
@@ -429,7 +429,7 @@ fn append_options(copy: &mut Vec<u8>, about: About, options: &[u8]) {
 
 /// With a constant for the order no word asks for it.
 #[inline(always)]
-fn skim_in(order: Order, bytes: &[u8], to: usize) -> Option<usize> {
+fn walk_in(order: Order, bytes: &[u8], to: usize) -> Option<usize> {
     let mut at = 0;
     while at < to {
         let head = bytes.get(at..)?.first_chunk::<8>()?;
