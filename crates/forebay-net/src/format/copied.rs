@@ -1,14 +1,14 @@
-//! Options and blocks of one pcapng file, as they are written into another one: always little-endian.
+//! Copies options and blocks from one pcapng file to another, always in little-endian byte order.
 //!
-//! Most are copied without being understood. From a big-endian section only those can be copied whose numbers are known; and
-//! what says of itself that only its author may copy it, nobody else does.
+//! Most are copied without being parsed. From a big-endian section only options with a known layout can be copied. Options and
+//! blocks that only their author may copy are not copied.
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::sizes::padded;
 use crate::port::{Frame, Left, Marks};
 
-/// What options are about: the same code is another option elsewhere.
+/// What options describe: the same code has different meanings in different blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
     Section,
@@ -18,30 +18,30 @@ pub(super) enum About {
     Secrets,
 }
 
-/// The most bytes of the options of one packet, interface or section that are copied.
+/// The maximum size of the options of one packet, interface or section in a copy.
 pub(crate) const MAX_OPTIONS: usize = 64 << 10;
 
 const COMMENT: u16 = 1;
-/// Custom options, text and bytes, to be copied and not to be copied.
+/// Custom options, text and bytes: two that may be copied, and two that may not.
 const CUSTOM_TEXT: u16 = 2988;
 const CUSTOM_BYTES: u16 = 2989;
 const UNCOPIED_TEXT: u16 = 19_372;
 const UNCOPIED_BYTES: u16 = 19_373;
-/// `epb_dropcount`, which is composed anew.
+/// `epb_dropcount`, which a copy computes itself.
 const DROP_COUNT: u16 = 4;
 
-/// Numbers in the value of an option: so many of so many bytes each, from `at` on.
+/// The numbers in the value of an option: `count` numbers of `bytes` bytes each, from `at` on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     at: usize,
     bytes: usize,
-    many: usize,
+    count: usize,
 }
 
 impl About {
-    /// Where there are numbers in an option; `None`: nobody knows.
+    /// Where the numbers in an option are; `None`: unknown.
     fn numbers(self, code: u16, value: &[u8]) -> Option<Numbers> {
-        let of = |at, bytes, many| Some(Numbers { at, bytes, many });
+        let of = |at, bytes, count| Some(Numbers { at, bytes, count });
         let none = of(0, 0, 0);
         match (self, code) {
             (_, COMMENT) => none,
@@ -64,28 +64,28 @@ impl About {
     }
 }
 
-/// A list of options that is copied.
+/// A list of options to be copied.
 pub(super) struct Copied<'a> {
     about: About,
     rest: &'a [u8],
     is_big: bool,
-    /// Codes that are told otherwise.
-    told: &'a [u16],
-    /// Bytes of what was copied so far.
+    /// Codes that are not copied, because the copy has them elsewhere.
+    excluded: &'a [u16],
+    /// Bytes copied so far.
     bytes: usize,
-    /// What is not copied.
+    /// Options that are not copied.
     pub left: Left,
-    /// An option does not fit.
+    /// An option does not fit in the list.
     pub is_broken: bool,
 }
 
 impl<'a> Copied<'a> {
-    pub fn new(about: About, options: &'a [u8], is_big: bool, told: &'a [u16]) -> Self {
+    pub fn new(about: About, options: &'a [u8], is_big: bool, excluded: &'a [u16]) -> Self {
         Copied {
             about,
             rest: options,
             is_big,
-            told,
+            excluded,
             bytes: 0,
             left: Left::default(),
             is_broken: false,
@@ -99,7 +99,7 @@ impl<'a> Copied<'a> {
         }
     }
 
-    /// The next option that is copied: its code, its value, and where there are numbers in that.
+    /// The next option to be copied: its code, its value, and the numbers in that.
     fn next(&mut self) -> Option<(u16, &'a [u8], Numbers)> {
         loop {
             let Some((&[a, b, c, d], rest)) = self.rest.split_first_chunk::<4>() else {
@@ -116,7 +116,7 @@ impl<'a> Copied<'a> {
                 return None;
             };
             self.rest = &rest[padded(len).min(rest.len())..];
-            if self.told.contains(&code) {
+            if self.excluded.contains(&code) {
                 continue;
             }
             let numbers = match code {
@@ -136,7 +136,7 @@ impl<'a> Copied<'a> {
         }
     }
 
-    /// Appends all that are copied, without an end mark.
+    /// Appends all options to be copied, without an end mark.
     pub fn append_to(&mut self, out: &mut Vec<u8>) {
         while let Some((code, value, numbers)) = self.next() {
             let begin = out.len();
@@ -145,7 +145,7 @@ impl<'a> Copied<'a> {
         }
     }
 
-    /// Writes an option into `slot`, which has exactly the bytes that it takes.
+    /// Writes an option into `slot`, which has exactly its size.
     fn put(&self, slot: &mut [u8], code: u16, value: &[u8], numbers: Numbers) {
         slot[..2].copy_from_slice(&code.to_le_bytes());
         slot[2..4].copy_from_slice(&(value.len() as u16).to_le_bytes());
@@ -155,18 +155,18 @@ impl<'a> Copied<'a> {
         if self.is_big && numbers.bytes > 0 {
             let numbered = copy.get_mut(numbers.at..).unwrap_or_default();
             let each = numbered.chunks_exact_mut(numbers.bytes);
-            each.take(numbers.many).for_each(|number| number.reverse());
+            each.take(numbers.count).for_each(|number| number.reverse());
         }
     }
 }
 
-/// The options of a packet, as they are copied.
+/// The options of a packet to be copied.
 fn of_packet<'a>(frame: &Frame<'a>) -> Copied<'a> {
     let is_big = frame.marks.has(Marks::BIG_ENDIAN);
     Copied::new(About::Packet, frame.options, is_big, &[DROP_COUNT])
 }
 
-/// Bytes of a packet's options in a copy, without an end mark.
+/// Size of a packet's options in a copy, without an end mark.
 #[cold]
 pub(super) fn packet_options_len(frame: &Frame<'_>) -> usize {
     let mut options = of_packet(frame);
@@ -174,7 +174,7 @@ pub(super) fn packet_options_len(frame: &Frame<'_>) -> usize {
     options.bytes
 }
 
-/// Writes them to the beginning of `slot`; says where they end.
+/// Writes the options to the beginning of `slot`. Returns their length.
 #[cold]
 pub(super) fn put_packet_options(slot: &mut [u8], frame: &Frame<'_>) -> usize {
     let mut options = of_packet(frame);
@@ -187,7 +187,7 @@ pub(super) fn put_packet_options(slot: &mut [u8], frame: &Frame<'_>) -> usize {
     at
 }
 
-/// What of a packet's options is not in a copy that keeps them, or in one that keeps none.
+/// Counts a packet's options that a copy lacks. `are_kept`: the copy keeps options.
 #[cold]
 pub(crate) fn left_of_packet(frame: &Frame<'_>, are_kept: bool) -> Left {
     let mut options = of_packet(frame);
@@ -223,7 +223,7 @@ pub(crate) fn option(options: &[u8], code: u16) -> Option<&[u8]> {
     None
 }
 
-/// Options that mean the same of an interface and of a section: comments and custom ones.
+/// Options with the same meaning for interfaces and sections: comments and custom ones. Counts the others.
 pub(crate) fn common_options(options: &[u8]) -> (Vec<u8>, Left) {
     let mut copied = Copied::new(About::Section, options, false, &[]);
     let (mut out, mut left) = (Vec::new(), Left::default());
@@ -236,7 +236,7 @@ pub(crate) fn common_options(options: &[u8]) -> (Vec<u8>, Left) {
     (out, left)
 }
 
-/// Appends an option; a value that is too long for one is cut.
+/// Appends an option. A value that is too long is truncated.
 pub(crate) fn push_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(0xfffc)];
     out.extend(code.to_le_bytes());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_turned_round_and_what_nobody_knows_is_counted() {
+    fn numbers_are_byte_swapped_and_unknown_options_are_counted() {
         let options = [
             big(1, b"hi"),
             big(2, &[0, 0, 0, 1]),

@@ -1,8 +1,7 @@
-//! Capture file formats: pure encoding, no I/O. Records are composed where the store wants them.
+//! Capture file formats: encoding and decoding without I/O. Records are encoded directly into the store's buffers.
 //!
-//! [`pcapng`] is the default and keeps everything: nanoseconds, interfaces, drop counts where the
-//! gap is, statistics. [`pcap`] is for what still reads nothing else; it has no place for drops.
-//! Both are little-endian. Imports `port` and the store's `Framing`; does no I/O.
+//! [`pcapng`] is the default and keeps everything: nanoseconds, interfaces, statistics, and drop counts at the position of each
+//! gap. [`pcap`] is for programs that read nothing else; it has no place for drops. Both are written in little-endian byte order.
 
 pub(crate) mod copied;
 pub mod pcap;
@@ -16,14 +15,13 @@ use forebay::store::Framing;
 use std::{path::Path, sync::Arc};
 use ticks::Ticks;
 
-/// The two formats that captures are written in.
+/// The two file formats for captures.
 ///
 /// ```
 /// use forebay_net::{format::Format, port::{Frame, Interface, LinkType}};
 /// let interface = Interface { name: "eth0".into(), link: LinkType::ETHERNET, snaplen: 262_144, ..Interface::default() };
 /// let frame = Frame {
-///     data: &[0xab; 61], wire_len: 1000, time_ns: 7, interface: 0,
-///     direction: Default::default(), dropped_before: 3, ..Frame::default()
+///     data: &[0xab; 61], wire_len: 1000, time_ns: 7, dropped_before: 3, ..Frame::default()
 /// };
 /// let format = Format::Pcapng;
 /// let described = format.describe(&interface, 0);
@@ -31,10 +29,10 @@ use ticks::Ticks;
 /// file.extend(format.interface(&interface, &described, 262_144));
 /// let mut slot = vec![0xff; format.frame_len(&frame, 262_144)];
 /// format.put_frame(&mut slot, &frame, &described, 262_144);
-/// assert_eq!(slot.len(), 32 + 64 + 16); // the packet's loss is told in an option
+/// assert_eq!(slot.len(), 32 + 64 + 16); // the loss before the packet is in an option
 /// assert_eq!(slot[28..89], [0xab; 61]);
 /// assert_eq!(Format::Pcap.frame_len(&frame, 60), 16 + 60);
-/// assert!(Format::Pcap.framing().least_padding().is_none()); // so: through the page cache
+/// assert!(Format::Pcap.framing().least_padding().is_none()); // so it is written through the page cache
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -44,28 +42,27 @@ pub enum Format {
     Pcap,
 }
 
-/// How an interface stands in a file.
+/// The number and the time unit of an interface in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Described {
-    /// Its number in the file.
     number: u32,
     ticks: Ticks,
 }
 
 impl Described {
-    /// Whether packets of `interface`, as number `number` of another pcapng file, stand in this one as in that.
-    pub(crate) fn is_as(self, interface: &Interface, number: u32) -> bool {
+    /// Whether packets of `interface`, which has this number in another pcapng file, are encoded identically in this one.
+    pub(crate) fn equals(self, interface: &Interface, number: u32) -> bool {
         self.number == number && self.ticks.resolution() == interface.resolution
     }
 
-    /// Whether it tells times apart that the other one does not.
+    /// Whether its time unit is smaller than that of `other`.
     pub fn is_finer_than(self, other: Described) -> bool {
         self.ticks.per_second() > other.ticks.per_second()
     }
 }
 
 impl Format {
-    /// `.pcap` and `.cap` write the classic format, every other name pcapng.
+    /// The format for a file with this name: classic for `.pcap` and `.cap`, pcapng for every other name.
     ///
     /// ```
     /// use forebay_net::format::Format;
@@ -81,14 +78,15 @@ impl Format {
         }
     }
 
-    /// The most bytes of anything in a file whose packets are cut at `snaplen`; `copies`: options of other files may be in it.
-    pub fn longest_record(self, snaplen: u32, copies: bool) -> usize {
-        // Either of our headers before a frame, options and padding included, is below 64 bytes.
-        let longest = pcapng::LONGEST_DESCRIPTION.max(snaplen as usize + 64);
-        longest + if copies { copied::MAX_OPTIONS } else { 0 }
+    /// The largest number of bytes of a record or block in a file with this snapshot length. `copies`: it may contain options of
+    /// other files.
+    pub fn max_record_bytes(self, snaplen: u32, copies: bool) -> usize {
+        // In either format the header before a frame, with our own options and padding, has fewer than 64 bytes.
+        let max = pcapng::MAX_DESCRIPTION.max(snaplen as usize + 64);
+        max + if copies { copied::MAX_OPTIONS } else { 0 }
     }
 
-    /// What the store must know of this format.
+    /// How the store finds record boundaries and pads in this format.
     pub fn framing(self) -> Arc<dyn Framing> {
         match self {
             Format::Pcapng => Arc::new(pcapng::Blocks),
@@ -96,7 +94,7 @@ impl Format {
         }
     }
 
-    /// How an interface will stand in a file, as its interface number `number`.
+    /// Determines the encoding of an interface that has this number in the file.
     pub fn describe(self, interface: &Interface, number: u32) -> Described {
         let ticks = match self {
             Format::Pcapng => Ticks::of(interface.resolution),
@@ -105,14 +103,14 @@ impl Format {
         Described { number, ticks }
     }
 
-    /// What a file begins with, before any interface is known: pcapng's section header, which
-    /// names the `application`.
+    /// The beginning of a file, before any interface: pcapng's section header, which names the `application`; empty in the
+    /// classic format.
     pub fn header(self, application: &str) -> Vec<u8> {
         self.header_of_copy(application, None)
     }
 
-    /// As [`header`](Format::header), of a file that begins as a copy of this section of another one: its machine, its
-    /// system and its comments stand in the copy as well.
+    /// Like [`header`](Format::header), for a copy of this section of another file: with its machine, its operating system and its
+    /// comments.
     pub fn header_of_copy(self, application: &str, of: Option<&InSection>) -> Vec<u8> {
         match self {
             Format::Pcapng => pcapng::header(application, of),
@@ -120,8 +118,8 @@ impl Format {
         }
     }
 
-    /// What tells of an interface, before its first packet: a description block, or the header of
-    /// the classic format, which has room for the first interface only.
+    /// The description of an interface, which precedes its first packet: a block, or the header of the classic format, which
+    /// describes only the first interface.
     pub fn interface(self, of: &Interface, described: &Described, snaplen: u32) -> Vec<u8> {
         match (self, described.number) {
             (Format::Pcapng, _) => pcapng::interface(of, described.ticks, snaplen),
@@ -130,7 +128,7 @@ impl Format {
         }
     }
 
-    /// Bytes that `frame`, cut at `snaplen`, takes in the file.
+    /// The length in the file of `frame`, truncated at `snaplen`, in bytes.
     #[inline]
     pub fn frame_len(self, frame: &Frame<'_>, snaplen: u32) -> usize {
         match self {
@@ -139,7 +137,10 @@ impl Format {
         }
     }
 
-    /// Composes `frame` into `slot`, which has exactly [`frame_len`](Format::frame_len) bytes.
+    /// Encodes `frame` into `slot`.
+    ///
+    /// # Panics
+    /// May panic, or write a malformed record, if `slot` does not have exactly [`frame_len`](Format::frame_len) bytes.
     #[inline]
     pub fn put_frame(
         self,
@@ -154,8 +155,7 @@ impl Format {
         }
     }
 
-    /// What a file ends with, for each interface: a statistics block, or nothing in the classic
-    /// format.
+    /// The end of a file, for each interface: a statistics block; empty in the classic format.
     pub fn statistics(self, counts: &Statistics, described: &Described) -> Vec<u8> {
         match self {
             Format::Pcapng => pcapng::statistics(counts, described),

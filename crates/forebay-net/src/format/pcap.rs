@@ -1,25 +1,26 @@
-//! The classic capture format: a 24-byte header, 16 bytes before each frame. Times are nanoseconds,
-//! or microseconds where the source knows no more.
+//! The classic capture format: a file header of 24 bytes, and 16 bytes before each frame. Times are in nanoseconds, or in
+//! microseconds if the source has no better resolution.
 //!
 //! ```text
 //!  a1b23c4d │ 2.4 │ 0 │ 0 │ snaplen │ link      sec │ nsec │ caplen │ wire_len │ data …
 //!  └──────────── file header ─────────────┘     └────── one record ─────────────────┘
 //! ```
-//! One link type for all, no interface names, no drop counts: losses are told on stderr only.
+//! A file has one link type, no interface names and no drop counts: losses are printed on stderr only.
+//!
 //! Source: draft-ietf-opsawg-pcap.
 
 use super::{
     Described,
     copied::option,
-    sizes::{kept, put, word},
+    sizes::{captured, put, word},
     ticks::Ticks,
 };
 use crate::port::{Frame, InFile, Interface, Resolution};
 use forebay::store::{Framing, Whole};
 
 const IF_FCSLEN: u16 = 13;
-const FCS_IS_TOLD: u32 = 0x0400_0000;
-/// A session with this snapshot length cuts no packet.
+const FCS_LEN_GIVEN: u32 = 0x0400_0000;
+/// A session with this snapshot length truncates no packet.
 const NO_LIMIT: u32 = 262_144;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 const MAGIC_US: u32 = 0xa1b2_c3d4;
@@ -27,7 +28,7 @@ const VERSION: u32 = 2 | 4 << 16;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// The unit of a file whose first interface has this resolution: one of the two that there are.
+/// The time unit of a file whose first interface has this resolution: nanoseconds or microseconds.
 pub(super) fn ticks(resolution: Resolution) -> Ticks {
     match Ticks::of(resolution) {
         Ticks::Decimal(1_000..) => Ticks::Decimal(1_000),
@@ -35,8 +36,9 @@ pub(super) fn ticks(resolution: Resolution) -> Ticks {
     }
 }
 
-/// The file header. A copy of classic files has their snapshot length, or the greatest of them. What an interface of a pcapng
-/// file says of its own need not hold for packets of others, and readers believe this one: then it is the session's.
+/// The file header. A copy of classic files has their snapshot length, or the largest of them. The snapshot length of a pcapng
+/// interface may be too small for packets of other interfaces, and readers rely on this field. Therefore a copy of a pcapng file
+/// has the session's.
 pub(super) fn header(interface: &Interface, ticks: Ticks, snaplen: u32) -> Vec<u8> {
     let in_file = interface.in_file.as_deref();
     let snaplen = match in_file {
@@ -59,33 +61,33 @@ pub(super) fn header(interface: &Interface, ticks: Ticks, snaplen: u32) -> Vec<u
         .collect()
 }
 
-/// The upper half of the link-type field: as it was in a classic file, or how long check sequences are.
+/// The upper half of the link-type field: the value of a classic file that is copied, or the length of frame check sequences.
 fn upper_half(in_file: &InFile) -> u32 {
     if let Some(upper_half) = in_file.classic {
         return upper_half;
     }
-    // In bits, but some write bytes; here it is in units of 16 bits.
+    // pcapng has it in bits, but some programs write bytes. Here it is in units of 16 bits.
     let units = match option(&in_file.options, IF_FCSLEN) {
         Some(&[bits]) if bits.is_multiple_of(16) => bits / 16,
         Some(&[bytes]) if bytes <= 8 => bytes / 2,
         _ => return 0,
     };
     match units {
-        0..=15 => u32::from(units) << 28 | FCS_IS_TOLD,
+        0..=15 => u32::from(units) << 28 | FCS_LEN_GIVEN,
         _ => 0,
     }
 }
 
-/// Bytes of one record.
+/// Length of one record in bytes.
 #[inline]
 pub(super) fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
-    RECORD_HEADER + kept(frame, snaplen).len()
+    RECORD_HEADER + captured(frame, snaplen).len()
 }
 
-/// Composes one record into `slot`, which has exactly [`frame_len`] bytes.
+/// Encodes one record into `slot`, which has exactly [`frame_len`] bytes.
 #[inline]
 pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Described, snaplen: u32) {
-    let data = kept(frame, snaplen);
+    let data = captured(frame, snaplen);
     let (seconds, ns) = (frame.time_ns / 1_000_000_000, frame.time_ns % 1_000_000_000);
     put(slot, 0, seconds as u32);
     put(slot, 4, described.ticks.count(ns) as u32);
@@ -94,13 +96,13 @@ pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Describe
     slot[RECORD_HEADER..].copy_from_slice(data);
 }
 
-/// Classic records, as the store cuts them. They cannot be padded.
+/// Finds the boundaries of classic records for the store. They cannot be padded.
 pub struct Records;
 
 impl Framing for Records {
     fn last_whole(&self, bytes: &[u8]) -> Whole {
         let mut whole = Whole::default();
-        // Only a file begins so: a packet of that second and that very fraction is not expected.
+        // Only a file header begins with these words. No packet is expected at that second and fraction.
         let is_magic = matches!(word(bytes, 0), Some(MAGIC_NS | MAGIC_US));
         if is_magic && word(bytes, 4).is_none_or(|v| v == VERSION) {
             if bytes.len() < FILE_HEADER {
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_cut_short_is_no_record() {
+    fn a_truncated_header_is_not_a_record() {
         let interface = Interface::default();
         let header = header(&interface, Ticks::Nanoseconds, 100);
         for len in 0..FILE_HEADER {

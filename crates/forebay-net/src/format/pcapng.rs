@@ -3,20 +3,19 @@
 //! ```text
 //!  section header │ interface 0 │ enhanced packet … │ interface 1 │ … │ padding │ … │ statistics 0 │ 1
 //! ```
-//! * an interface may come late, before its first packet; times are in its own resolution, which is
-//!   nanoseconds (`if_tsresol` 9) for live ones;
-//! * a loss is marked on the packet behind the gap (`epb_dropcount`);
-//! * each interface has exactly one statistics block, at the end: readers that sum several up
-//!   count twice, and Wireshark's summary ignores all but one. Losses after the last packet are
-//!   `isb_osdrop` less the sum of all `epb_dropcount`;
-//! * padding, which aligns direct writes, is a block of the local-use range that readers skip.
+//! - An interface may be described at any place before its first packet. Times have its resolution, which is nanoseconds
+//!   (`if_tsresol` 9) for live interfaces.
+//! - A loss is recorded with the packet after the gap (`epb_dropcount`).
+//! - Each interface has exactly one statistics block, at the end: some readers add several up, and Wireshark's summary ignores all
+//!   except one. Losses after the last packet are `isb_osdrop` minus the sum of all `epb_dropcount`.
+//! - Padding, which aligns direct writes, is a block of the local-use range, which readers skip.
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::{
     Described,
     copied::{packet_options_len, push_option, put_packet_options},
-    sizes::{kept, padded, put, word},
+    sizes::{captured, padded, put, word},
     ticks::Ticks,
 };
 use crate::port::{Frame, InSection, Interface, Statistics};
@@ -30,21 +29,20 @@ pub(super) const ENHANCED_PACKET: u32 = 6;
 /// The local-use range has the top bit set.
 pub(super) const PADDING: u32 = 0x8000_f0b4;
 
-/// The fewest bytes of a block: type, length, length.
-pub(super) const LEAST_BLOCK: usize = 12;
-/// The most bytes of an option's value that we write, a multiple of four.
-const LONGEST_OPTION: usize = 0xfffc;
-/// The most bytes of an interface description block, without what is copied: two long options, two short ones, an end.
-pub(super) const LONGEST_DESCRIPTION: usize =
-    LEAST_BLOCK + 8 + 2 * (4 + LONGEST_OPTION) + 12 + 8 + 4;
+/// The size of an empty block: type, length, length.
+pub(super) const MIN_BLOCK: usize = 12;
+/// The maximum size of an option's value that we write, a multiple of four.
+const MAX_OPTION: usize = 0xfffc;
+/// The maximum size of an interface description block, without copied options: two long options, two short ones, and an end.
+pub(super) const MAX_DESCRIPTION: usize = MIN_BLOCK + 8 + 2 * (4 + MAX_OPTION) + 12 + 8 + 4;
 /// An enhanced packet block without data and options.
 pub(super) const PACKET_OVERHEAD: usize = 32;
 
-/// Grows an options list; call `finish` for its end mark.
+/// Appends to an options list; `finish` appends the end mark.
 struct Options<'a>(&'a mut Vec<u8>);
 
 impl Options<'_> {
-    /// A value that is too long for an option is cut.
+    /// Appends an option. A value that is too long is truncated.
     fn put(&mut self, code: u16, value: &[u8]) {
         push_option(self.0, code, value);
     }
@@ -55,7 +53,7 @@ impl Options<'_> {
         }
     }
 
-    /// Times have their high word first.
+    /// Appends a time, which has its high word first.
     fn put_time(&mut self, code: u16, ticks: Option<u64>) {
         self.put_u64(code, ticks.map(|ticks| ticks.rotate_left(32)));
     }
@@ -65,12 +63,12 @@ impl Options<'_> {
     }
 }
 
-/// Appends a block of `kind` whose body `fill` writes; lengths and padding are seen to.
+/// Appends a block of this kind, with its lengths and padding. `fill` writes its body.
 fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let mut body = Vec::new();
     fill(&mut body);
     body.resize(padded(body.len()), 0);
-    let len = (LEAST_BLOCK + body.len()) as u32;
+    let len = (MIN_BLOCK + body.len()) as u32;
     for word in [kind, len] {
         out.extend(word.to_le_bytes());
     }
@@ -78,18 +76,18 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(len.to_le_bytes());
 }
 
-/// The section header, with which a file begins.
+/// The section header at the beginning of a file. `of`: the copied section, for a copy of another file.
 pub(super) fn header(application: &str, of: Option<&InSection>) -> Vec<u8> {
     let mut out = Vec::new();
     block(&mut out, SECTION_HEADER, |body| {
         body.extend(BYTE_ORDER.to_le_bytes());
         body.extend([1, 0, 0, 0]); // version 1.0
-        body.extend(u64::MAX.to_le_bytes()); // section length not given
+        body.extend(u64::MAX.to_le_bytes()); // unknown section length
         let mut options = Options(body);
         if let Some(of) = of {
             options.0.extend(&of.options);
         }
-        // shb_hardware and shb_os are about the capture, so a copy has those of the original, or none.
+        // shb_hardware and shb_os describe the machine that captured, so a copy has those of the original, or none.
         let texts = [(2, of.map(|of| &of.hardware)), (3, of.map(|of| &of.os))];
         for (code, text) in texts {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -127,7 +125,7 @@ pub(super) fn interface(interface: &Interface, ticks: Ticks, snaplen: u32) -> Ve
     out
 }
 
-/// Options take room only on the packet behind a gap, the drop count and the end mark, and on one whose options are copied.
+/// Bytes of options: a packet after a gap has a drop count, and options of a file may be copied. Other packets have none.
 #[inline]
 fn options_len(frame: &Frame<'_>) -> usize {
     let dropped = if frame.dropped_before == 0 { 0 } else { 16 };
@@ -141,17 +139,17 @@ fn options_len(frame: &Frame<'_>) -> usize {
     }
 }
 
-/// Bytes of the enhanced packet block for `frame` under `snaplen`.
+/// Length of the enhanced packet block for `frame`, truncated at `snaplen`.
 #[inline]
 pub(super) fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
-    PACKET_OVERHEAD + padded(kept(frame, snaplen).len()) + options_len(frame)
+    PACKET_OVERHEAD + padded(captured(frame, snaplen).len()) + options_len(frame)
 }
 
-/// Composes an enhanced packet block into `slot`, which has exactly [`frame_len`] bytes.
+/// Encodes an enhanced packet block into `slot`, which has exactly [`frame_len`] bytes.
 #[inline(always)]
 pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Described, snaplen: u32) {
     let time = described.ticks.count(frame.time_ns);
-    let data = kept(frame, snaplen);
+    let data = captured(frame, snaplen);
     let total = slot.len();
     let padded_len = padded(data.len());
     let (head, rest) = slot.split_at_mut(28);
@@ -205,7 +203,7 @@ pub(super) fn statistics(counts: &Statistics, described: &Described) -> Vec<u8> 
     out
 }
 
-/// pcapng blocks, as the store cuts and pads them. Packets count as records, other blocks do not.
+/// Finds the boundaries of pcapng blocks for the store, and pads. Packets count as records, other blocks do not.
 ///
 /// ```
 /// use forebay::store::{Framing, Whole};
@@ -213,7 +211,7 @@ pub(super) fn statistics(counts: &Statistics, described: &Described) -> Vec<u8> 
 /// let mut padding = [0xff; 40];
 /// Blocks.pad(&mut padding[..20]);
 /// assert_eq!(Blocks.last_whole(&padding[..20]), Whole { bytes: 20, records: 0 });
-/// assert_eq!(Blocks.last_whole(&padding[..19]), Whole::default()); // torn
+/// assert_eq!(Blocks.last_whole(&padding[..19]), Whole::default()); // incomplete
 /// ```
 pub struct Blocks;
 
@@ -226,7 +224,7 @@ impl Framing for Blocks {
         let mut whole = Whole::default();
         while let (Some(kind), Some(len)) = (word(bytes, whole.bytes), word(bytes, whole.bytes + 4))
         {
-            let end = whole.bytes + (len as usize).max(LEAST_BLOCK);
+            let end = whole.bytes + (len as usize).max(MIN_BLOCK);
             if end > bytes.len() {
                 break;
             }
@@ -237,7 +235,7 @@ impl Framing for Blocks {
     }
 
     fn least_padding(&self) -> Option<usize> {
-        Some(LEAST_BLOCK)
+        Some(MIN_BLOCK)
     }
 
     fn pad(&self, gap: &mut [u8]) {

@@ -1,4 +1,4 @@
-//! Small arithmetic that both formats share.
+//! Small functions that both formats share.
 
 use crate::port::Frame;
 
@@ -8,9 +8,9 @@ pub(super) const fn padded(n: usize) -> usize {
     (n + 3) & !3
 }
 
-/// The bytes of `frame` that are kept under `snaplen`.
+/// The bytes of `frame`, truncated at `snaplen`.
 #[inline]
-pub(super) fn kept<'a>(frame: &Frame<'a>, snaplen: u32) -> &'a [u8] {
+pub(super) fn captured<'a>(frame: &Frame<'a>, snaplen: u32) -> &'a [u8] {
     &frame.data[..frame.data.len().min(snaplen as usize)]
 }
 
@@ -20,7 +20,7 @@ pub(super) fn put(slot: &mut [u8], at: usize, value: u32) {
     slot[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Reads the little-endian word at `at`, if it is there.
+/// Reads the little-endian word at `at`; `None` if there are too few bytes.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at + 4)?;
     Some(u32::from_le_bytes(four.try_into().ok()?))

@@ -1,23 +1,23 @@
-//! From nanoseconds to the units that a file counts time in.
+//! Converts nanoseconds to the time unit of a file.
 
 use crate::port::Resolution;
 
-/// The unit of one interface's times in a file that we write.
+/// The time unit of one interface in a file that we write.
 ///
-/// Times that were read at a coarser resolution come back as they were, tick for tick.
+/// Times that were read with a coarser resolution are written back exactly, tick for tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Ticks {
     /// One tick is a nanosecond.
     #[default]
     Nanoseconds,
-    /// One tick is so many nanoseconds.
+    /// One tick is this number of nanoseconds.
     Decimal(u32),
     /// One tick is 2⁻ⁿ seconds, `n` at most 29.
     Binary(u8),
 }
 
 impl Ticks {
-    /// The unit for this resolution; what is finer than a nanosecond is not known to us.
+    /// The unit for this resolution. The finest one is a nanosecond.
     pub fn of(resolution: Resolution) -> Ticks {
         let Resolution(byte) = resolution;
         match (byte & 0x80 != 0, byte & 0x7f) {
@@ -27,7 +27,7 @@ impl Ticks {
         }
     }
 
-    /// As the byte of `if_tsresol`.
+    /// The value of `if_tsresol`.
     pub fn resolution(self) -> Resolution {
         match self {
             Ticks::Nanoseconds => Resolution::NANOSECONDS,
@@ -36,7 +36,7 @@ impl Ticks {
         }
     }
 
-    /// How many make a second.
+    /// Ticks in one second.
     pub fn per_second(self) -> u64 {
         match self {
             Ticks::Nanoseconds => 1_000_000_000,
@@ -45,7 +45,7 @@ impl Ticks {
         }
     }
 
-    /// A time in these units: the tick that it was read from, or else the last one begun.
+    /// A time in these units, rounded to the tick from which it was read, or else down.
     #[inline]
     pub fn count(&self, ns: u64) -> u64 {
         match self {
@@ -59,7 +59,7 @@ impl Ticks {
         match *self {
             Ticks::Nanoseconds => ns,
             Ticks::Decimal(factor) => ns / factor as u64,
-            // Reading rounded down to whole nanoseconds, so writing rounds up to the tick above.
+            // Reading rounded down to whole nanoseconds, so writing rounds up to the next tick.
             Ticks::Binary(n) => ((ns as u128) << n).div_ceil(1_000_000_000) as u64,
         }
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_come_back_tick_for_tick() {
+    fn times_are_written_back_tick_for_tick() {
         let ticks = [0, 1, 2, 3, 999, 1_000_003, 0xffff_ffff];
         for n in 0..=29 {
             let unit = Ticks::of(Resolution(0x80 | n));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finer_than_a_nanosecond_is_written_in_nanoseconds() {
+    fn finer_units_than_a_nanosecond_are_written_in_nanoseconds() {
         for byte in [10, 12, 127, 0x80 | 30, 0xff] {
             let unit = Ticks::of(Resolution(byte));
             assert_eq!(unit.resolution(), Resolution::NANOSECONDS);

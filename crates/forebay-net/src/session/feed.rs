@@ -148,7 +148,7 @@ impl Feed {
             let programs = self.programs.as_mut();
             self.lanes.push(Lane {
                 described,
-                stands_as_read: described.is_as(interface, number as u32),
+                stands_as_read: described.equals(interface, number as u32),
                 program: programs.map(|programs| programs.of(interface.link)),
                 taken: 0,
                 told: 0,

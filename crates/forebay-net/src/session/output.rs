@@ -116,7 +116,7 @@ impl Writing {
             }
         }
         let mut store_config = config.store.clone();
-        store_config.record_bytes = format.longest_record(config.snaplen, only_reads);
+        store_config.record_bytes = format.max_record_bytes(config.snaplen, only_reads);
         if !matches!(output, Output::Count) {
             store_config.check()?;
         }

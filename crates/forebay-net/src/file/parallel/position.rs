@@ -6,7 +6,7 @@ use super::{
 };
 use crate::port::{Frame, Run};
 
-/// The default is before the first batch, of which the default batch is an empty one.
+/// By default: in an empty batch, before the first one of the file.
 #[derive(Default)]
 pub(super) struct Position {
     pub batch: Batch,

@@ -1,7 +1,7 @@
-//! What a pcapng file says of itself: its sections, its interfaces, and what was lost at them.
+//! The metadata of a pcapng file: its sections, its interfaces, and their statistics.
 //!
-//! All of it stays in memory while the file is read, so there is a limit: no file can take it all.
-//! [`pcapng`](super::pcapng) hands in the bodies of blocks it has found to be whole.
+//! All of it stays in memory while the file is read, so its size is limited. [`pcapng`](super::pcapng) passes the bodies of blocks
+//! whose lengths it has checked.
 
 use super::{Fault, Order, options::Options, split_head, times::Times};
 use crate::format::copied::{About, Copied};
@@ -10,15 +10,15 @@ use crate::port::{
 };
 use std::sync::Arc;
 
-/// The most memory for what is kept of interfaces and sections.
-const MAX_KEPT: usize = 8 << 20;
-/// The most bytes of a text about a section that are copied.
+/// The maximum memory for interfaces and sections.
+const MAX_BYTES: usize = 8 << 20;
+/// The maximum size of a text of a section in a copy.
 const MAX_TEXT: usize = 8 << 10;
 
-/// One section of a file: who wrote it, and where. Texts are empty where it does not say.
+/// One section of a file: the program and machine that wrote it. Missing texts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Its numbers are big-endian.
+    /// It is big-endian.
     pub big_endian: bool,
     /// Major and minor version of the format.
     pub version: (u16, u16),
@@ -34,23 +34,23 @@ pub struct Section {
     pub first_interface: u32,
 }
 
-/// Blocks that were passed over, by kind.
+/// Blocks that were skipped, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Names of addresses.
+    /// Name resolution blocks.
     pub name_resolution: u64,
-    /// Somebody's own.
+    /// Custom blocks.
     pub custom: u64,
-    /// Entries of the systemd journal.
+    /// Systemd journal entries.
     pub systemd_journal: u64,
-    /// Secrets for decryption.
+    /// Decryption secrets blocks.
     pub decryption_secrets: u64,
-    /// Our own, which align direct writes.
+    /// Blocks that forebay wrote to align direct writes.
     pub padding: u64,
-    /// Kinds without a name here, and statistics of interfaces that there are not.
+    /// Blocks of other kinds, and statistics of unknown interfaces.
     pub other: u64,
-    /// Not passed over: sections, interfaces and statistics with an option that does not fit the block. It and those behind it
-    /// were left out.
+    /// Sections, interfaces and statistics with an option that does not fit in its block. They are not skipped; only this option
+    /// and the options after it are ignored.
     pub broken_options: u64,
 }
 
@@ -61,20 +61,20 @@ pub(super) struct Detail {
     pub snaplen: u32,
 }
 
-/// What is kept of a file.
+/// The metadata of a file so far.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
-    /// Of this section's interfaces.
+    /// For each interface of this section.
     pub details: Vec<Detail>,
     /// The number of this section's first interface.
     pub first_interface: u32,
     pub interfaces: Vec<Interface>,
     pub recorded: Vec<Option<Statistics>>,
-    /// How many statistics blocks were taken note of, and the interface of the last one.
+    /// The number of statistics blocks so far, and the interface of the last one.
     pub last_statistics: (u64, u32),
     pub sections: Vec<Section>,
     pub skipped: Skipped,
-    /// Blocks that belong into a copy and were not asked for yet.
+    /// Blocks that belong in a copy and were not taken yet.
     pub blocks: Vec<Block>,
     /// This section, for its interfaces.
     section: Arc<InSection>,
@@ -82,7 +82,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// What packets of this section need, and nothing else.
+    /// Only what decoding packets of this section needs.
     pub fn for_packets(&self) -> Metadata {
         Metadata {
             details: self.details.clone(),
@@ -91,11 +91,11 @@ impl Metadata {
         }
     }
 
-    /// A section begins: interfaces are counted anew.
+    /// Begins a section: its interfaces are numbered from 0 again.
     pub fn section(&mut self, body: &[u8], order: Order) -> Result<(), Fault> {
         let (head, options) = split_head::<24>(body)?;
         let version = (order.half(head, 12), order.half(head, 14));
-        // 1.2 was written by some who meant 1.0.
+        // Some programs wrote 1.2 for 1.0.
         if !matches!(version, (1, 0 | 2)) {
             let (major, minor) = version;
             let what = format!("begins a section of version {major}.{minor}, known is 1.0");
@@ -129,7 +129,7 @@ impl Metadata {
             }
         }
         self.note_broken(&options, &mut noted.left);
-        self.keep(
+        self.use_memory(
             size_of::<(Section, InSection)>()
                 + 2 * (section.hardware.len() + section.os.len() + section.application.len())
                 + noted.options.len(),
@@ -141,7 +141,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// This section has one more interface.
+    /// Adds an interface to this section.
     pub fn interface(&mut self, body: &[u8], order: Order) -> Result<(), Fault> {
         let (head, options) = split_head::<16>(body)?;
         let snaplen = match order.word(head, 12) {
@@ -157,9 +157,9 @@ impl Metadata {
             resolution: Resolution::MICROSECONDS,
             in_file: None,
         };
-        // Name, description, speed and resolution have fields, and the offset is in every time.
-        let told = &[2, 3, 8, 9, 14];
-        let mut copied = Copied::new(About::Interface, options, order == Order::Big, told);
+        // Name, description, speed and resolution have fields, and the offset is added to every time.
+        let excluded = &[2, 3, 8, 9, 14];
+        let mut copied = Copied::new(About::Interface, options, order == Order::Big, excluded);
         let mut noted = InFile {
             section: self.section.clone(),
             ..InFile::default()
@@ -185,15 +185,15 @@ impl Metadata {
                 _ => {}
             }
         }
-        self.comment(comments);
+        self.count_comments(comments);
         self.note_broken(&options, &mut noted.left);
-        self.keep(
+        self.use_memory(
             size_of::<(Interface, Option<Statistics>, Detail, InFile)>()
                 + interface.name.len()
                 + interface.description.len()
                 + noted.options.len(),
         )?;
-        // Most have nothing to say that others of their section do not say.
+        // Most interfaces of a section have the same options, and share them.
         let last = self
             .interfaces
             .last()
@@ -211,7 +211,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// The counts of one interface; those of a later block replace them.
+    /// Sets the counts of one interface. Those of a later block replace them.
     pub fn statistics(&mut self, body: &[u8], order: Order) -> Result<(), Fault> {
         let (head, options) = split_head::<20>(body)?;
         let number = order.word(head, 8) as usize;
@@ -220,7 +220,7 @@ impl Metadata {
             return Ok(());
         };
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
-        let mut told = Statistics {
+        let mut counts = Statistics {
             time_ns: times.ns(ticks),
             ..Statistics::default()
         };
@@ -229,24 +229,24 @@ impl Metadata {
         while let Some(option) = options.next() {
             match option.code {
                 1 => comments += 1,
-                2 => told.began_ns = option.ticks().map(|t| times.ns(t)),
-                3 => told.ended_ns = option.ticks().map(|t| times.ns(t)),
-                4 => told.interface_received = option.u64(),
-                5 => told.interface_dropped = option.u64(),
-                6 => told.received = option.u64(),
-                7 => told.dropped = option.u64(),
-                8 => told.delivered = option.u64(),
+                2 => counts.began_ns = option.ticks().map(|t| times.ns(t)),
+                3 => counts.ended_ns = option.ticks().map(|t| times.ns(t)),
+                4 => counts.interface_received = option.u64(),
+                5 => counts.interface_dropped = option.u64(),
+                6 => counts.received = option.u64(),
+                7 => counts.dropped = option.u64(),
+                8 => counts.delivered = option.u64(),
                 _ => {}
             }
         }
-        self.comment(comments);
+        self.count_comments(comments);
         for _ in 0..comments {
             let (kind, bytes) = (BlockKind::StatisticsComment, Vec::new());
             self.blocks.push(Block { kind, bytes });
         }
         self.note_broken(&options, &mut Left::default());
         let interface = self.first_interface + number as u32;
-        self.recorded[interface as usize] = Some(told);
+        self.recorded[interface as usize] = Some(counts);
         self.last_statistics = (self.last_statistics.0 + 1, interface);
         Ok(())
     }
@@ -257,22 +257,22 @@ impl Metadata {
         left.broken += broken;
     }
 
-    fn comment(&mut self, many: u64) {
+    fn count_comments(&mut self, comments: u64) {
         if let Some(section) = self.sections.last_mut() {
-            section.comments += many;
+            section.comments += comments;
         }
     }
 
-    /// Accounts for memory that stays.
-    fn keep(&mut self, bytes: usize) -> Result<(), Fault> {
+    /// Counts memory that stays allocated.
+    fn use_memory(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
-        if self.bytes <= MAX_KEPT {
+        if self.bytes <= MAX_BYTES {
             return Ok(());
         }
         let (sections, interfaces) = (self.sections.len(), self.interfaces.len());
         let what = format!(
             "is one section or interface too many: with {sections} and {interfaces} the limit of {} MiB is reached",
-            MAX_KEPT >> 20
+            MAX_BYTES >> 20
         );
         Err(Fault::new("block", what))
     }

@@ -1,15 +1,14 @@
-//! Reading capture files: pure decoding of the bytes there are so far, no I/O.
+//! Decodes capture files, without I/O.
 //!
 //! ```text
 //!  bytes so far   │ block │ block │ blo…        Decoder::next, again and again:
 //!                 └───────┴───────┴────▶        Packet · Other · Described · More(bytes needed)
 //! ```
-//! The caller owns the bytes and decides when more are read; a frame borrows them, so that nothing
-//! is copied and nothing allocated a packet. A decoder that was told the same bytes twice answers
-//! the same twice as far as packets go, so a packet can be put back.
+//! The caller owns the bytes and decides when to read more. A frame borrows them, so nothing is copied, and nothing is allocated
+//! for a packet. Decoding the same bytes again finds the same packet, so a packet can be put back.
 //!
-//! [`pcap`] and [`pcapng`] each decode their format; `times` turns a file's clock into ours. The
-//! [`file`](crate::file) room does the reading. Imports `port`.
+//! [`pcap`] and [`pcapng`] each decode one format, and `times` converts times to nanoseconds. The module [`file`](crate::file)
+//! reads files.
 
 mod metadata;
 mod options;
@@ -28,7 +27,7 @@ use crate::port::{Block, Frame, Interface, Statistics};
 /// use forebay_net::format::{Format, read::{Decoder, Step}};
 /// use forebay_net::port::{Frame, Interface};
 /// let frame = Frame {
-///     data: b"frame", wire_len: 60, time_ns: 7, interface: 0, direction: Default::default(), dropped_before: 0, ..Frame::default()
+///     data: b"frame", wire_len: 60, time_ns: 7, ..Frame::default()
 /// };
 /// let interface = Interface::default();
 /// let described = Format::Pcap.describe(&interface, 0);
@@ -37,7 +36,7 @@ use crate::port::{Block, Frame, Interface, Statistics};
 /// file.resize(begin + Format::Pcap.frame_len(&frame, 262_144), 0);
 /// Format::Pcap.put_frame(&mut file[begin..], &frame, &described, 262_144);
 ///
-/// let mut decoder = Decoder::begin(&file).unwrap().unwrap(); // there are enough bytes, and it is a capture
+/// let mut decoder = Decoder::begin(&file).unwrap().unwrap(); // enough bytes, and a capture file
 /// let Step::Described(header) = decoder.next(&file).unwrap() else { panic!() };
 /// let Step::Packet(found, len) = decoder.next(&file[header..]).unwrap() else { panic!() };
 /// assert_eq!(found, frame);
@@ -50,34 +49,34 @@ pub enum Decoder {
     Pcapng(pcapng::Reader),
 }
 
-/// What lies at the beginning of the bytes a decoder was handed.
+/// What a decoder found at the beginning of the bytes.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// A packet, in a record of so many bytes.
+    /// A packet, and the length of its record in bytes.
     Packet(Frame<'a>, usize),
-    /// A record of so many bytes that is no packet; it was taken note of.
+    /// A record of this length that is not a packet. The decoder noted its contents.
     Other(usize),
-    /// As [`Other`](Step::Other), and a section or an interface begins with it.
+    /// Like [`Other`](Step::Other), and the record describes a section or an interface.
     Described(usize),
-    /// Zeros where a packet should begin. [`Decoder::classify_zeros`] says what they are.
+    /// Zeros where a packet should begin. Call [`Decoder::classify_zeros`] next.
     Zeros,
-    /// Nothing can be told before there are so many bytes, counted from the same beginning.
+    /// This number of bytes is needed, counted from the same beginning.
     More(usize),
 }
 
-/// What zeros are in the place of a packet of the classic format, where a record of zeros would be an empty packet without a
-/// time: what is left of room that was allocated and never written, or packets after all.
+/// The meaning of zeros in place of a packet of the classic format. A record of zeros would be an empty packet without a time.
+/// Normally the zeros are space that was allocated and never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zeros {
     /// Something else follows, so they are packets.
     Packets,
     /// Nothing else follows, at least not within a mebibyte: the file ends before them.
     End,
-    /// That cannot be told before there are this many bytes.
+    /// This number of bytes is needed to decide.
     More(usize),
 }
 
-/// Why a file cannot be read beyond some record.
+/// Why a file cannot be read beyond a record.
 ///
 /// ```
 /// use forebay_net::format::read::Fault;
@@ -91,7 +90,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The `unit` (block, packet, file header) in question `what`.
+    /// A fault of a `unit` (block, packet, file header). `what` completes the sentence "block at byte 500 …".
     pub fn new(unit: &'static str, what: impl Into<String>) -> Self {
         Fault {
             unit,
@@ -99,29 +98,29 @@ impl Fault {
         }
     }
 
-    /// The fault as a message: the record at `offset` is the one, behind `packets` packets.
+    /// The fault as a message about the record at `offset`, after `packets` packets.
     pub fn describe(&self, offset: u64, packets: u64) -> String {
         let Fault { unit, what } = self;
         with_packets_read(&format!("{unit} at byte {offset} {what}"), packets)
     }
 
-    /// What is wrong, without the place.
+    /// What is wrong, without the offset.
     pub fn what(&self) -> &str {
         &self.what
     }
 }
 
-/// How every message about a file that breaks off ends.
+/// Appends the number of packets read, as in every message about a fault.
 pub(crate) fn with_packets_read(what: &str, packets: u64) -> String {
     let s = if packets == 1 { "" } else { "s" };
     format!("{what}: read {packets} packet{s} up to there")
 }
 
 impl Decoder {
-    /// Chooses by the first bytes; `None` while there are too few to tell.
+    /// Creates a decoder for a file that begins with these bytes; `None`: there are too few bytes.
     ///
     /// # Errors
-    /// Neither format begins so.
+    /// The file has neither format.
     pub fn begin(bytes: &[u8]) -> Result<Option<Decoder>, Fault> {
         let Some(&magic) = bytes.first_chunk() else {
             return Ok(None);
@@ -141,9 +140,8 @@ impl Decoder {
         }
     }
 
-    /// The packet at the beginning of `bytes` and the length of its record, the quick way, if it is of the
-    /// commonest kind: little-endian, whole, in order, without options. `None` says
-    /// nothing: [`next`](Decoder::next) does.
+    /// The fast path for the most common packets: little-endian, complete, well-formed, without options. Returns the packet at the
+    /// beginning of `bytes` and the length of its record. `None`: call [`next`](Decoder::next).
     #[inline(always)]
     pub fn packet<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         match self {
@@ -152,8 +150,8 @@ impl Decoder {
         }
     }
 
-    /// Whether `record`, of a packet that [`packet`](Decoder::packet) finds, is what
-    /// [`Format::put_frame`] composes of it for an interface with the same number and resolution.
+    /// Whether `record`, of a packet that [`packet`](Decoder::packet) found, equals what [`Format::put_frame`] writes for an
+    /// interface with the same number and resolution.
     #[inline(always)]
     pub(crate) fn is_as_composed(&self, record: &[u8]) -> bool {
         match self {
@@ -162,13 +160,12 @@ impl Decoder {
         }
     }
 
-    /// Goes over the records that begin in the first `to` bytes by their lengths alone, and says
-    /// where the last of them ends, possibly behind `bytes`.
+    /// Walks the records that begin in the first `to` bytes, by their lengths only. Returns the end of the last one, which may be
+    /// beyond `bytes`.
     ///
-    /// `None` says nothing: what is there may be broken, torn, or change how packets behind it are
-    /// decoded, and only [`next`](Decoder::next) can tell. Otherwise
-    /// [`for_packets`](Decoder::for_packets) decodes as this decoder would, and comes to the same
-    /// end unless it finds a fault.
+    /// `None`: a record may be malformed or incomplete, or change how later packets are decoded; call [`next`](Decoder::next).
+    /// Otherwise the decoder of [`for_packets`](Decoder::for_packets) decodes these records like this one, and reaches the same end
+    /// unless it finds a fault.
     pub(crate) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
         match self {
             Decoder::Pcapng(reader) => reader.walk(bytes, to),
@@ -176,7 +173,7 @@ impl Decoder {
         }
     }
 
-    /// A decoder for the packets from here on, as long as nothing else comes that they depend on.
+    /// A decoder for the packets from here on, up to a record that changes how packets are decoded.
     pub(crate) fn for_packets(&self) -> Decoder {
         match self {
             Decoder::Pcapng(reader) => Decoder::Pcapng(reader.for_packets()),
@@ -184,7 +181,7 @@ impl Decoder {
         }
     }
 
-    /// Says what the zeros are that `bytes` begin with, after [`Step::Zeros`]; `is_all`: nothing follows `bytes` in the file.
+    /// Classifies the zeros at the beginning of `bytes`, after [`Step::Zeros`]. `is_all`: the file ends after `bytes`.
     pub fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
         match self {
             Decoder::Pcap(reader) => reader.classify_zeros(bytes, is_all),
@@ -192,25 +189,25 @@ impl Decoder {
         }
     }
 
-    /// An empty packet that [`next`](Decoder::next) found was taken; the next one is judged anew.
+    /// Reports that an empty packet, which [`next`](Decoder::next) found, was taken, so that later zeros are classified again.
     pub fn took_empty(&mut self) {
         if let Decoder::Pcap(reader) = self {
             reader.took_empty();
         }
     }
 
-    /// How many statistics blocks were taken note of, and the interface of the last one.
+    /// The number of statistics blocks so far, and the interface of the last one.
     pub(crate) fn last_statistics(&self) -> (u64, u32) {
         match self {
             Decoder::Pcap(_) => (0, 0),
-            Decoder::Pcapng(reader) => reader.kept().last_statistics,
+            Decoder::Pcapng(reader) => reader.metadata().last_statistics,
         }
     }
 
-    /// Says what lies at the beginning of `bytes`, which go on where the last step ended.
+    /// Decodes the record at the beginning of `bytes`, which continue where the last record ended.
     ///
     /// # Errors
-    /// The record there is broken: nothing behind it can be read.
+    /// The record is malformed: nothing after it can be read.
     pub fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
         match self {
             Decoder::Pcapng(reader) => reader.next(bytes),
@@ -218,7 +215,7 @@ impl Decoder {
         }
     }
 
-    /// Which format it is.
+    /// The format of the file.
     pub fn format(&self) -> Format {
         match self {
             Decoder::Pcap(_) => Format::Pcap,
@@ -226,7 +223,7 @@ impl Decoder {
         }
     }
 
-    /// What the format calls its records.
+    /// The format's name for its records.
     pub fn unit(&self) -> &'static str {
         match self {
             Decoder::Pcap(reader) => reader.unit(),
@@ -238,15 +235,15 @@ impl Decoder {
     pub fn interfaces(&self) -> &[Interface] {
         match self {
             Decoder::Pcap(reader) => reader.interfaces(),
-            Decoder::Pcapng(reader) => &reader.kept().interfaces,
+            Decoder::Pcapng(reader) => &reader.metadata().interfaces,
         }
     }
 
-    /// What the file's statistics blocks say of each interface so far; the last block counts.
+    /// The counts in each interface's last statistics block so far.
     pub fn recorded(&self) -> &[Option<Statistics>] {
         match self {
             Decoder::Pcap(reader) => reader.recorded(),
-            Decoder::Pcapng(reader) => &reader.kept().recorded,
+            Decoder::Pcapng(reader) => &reader.metadata().recorded,
         }
     }
 
@@ -254,29 +251,29 @@ impl Decoder {
     pub fn sections(&self) -> &[Section] {
         match self {
             Decoder::Pcap(_) => &[],
-            Decoder::Pcapng(reader) => &reader.kept().sections,
+            Decoder::Pcapng(reader) => &reader.metadata().sections,
         }
     }
 
-    /// Blocks that belong into a copy and came since the last call.
+    /// The blocks since the last call that belong in a copy.
     pub fn take_blocks(&mut self) -> Vec<Block> {
         match self {
             Decoder::Pcap(_) => Vec::new(),
-            Decoder::Pcapng(reader) => std::mem::take(&mut reader.kept_mut().blocks),
+            Decoder::Pcapng(reader) => std::mem::take(&mut reader.metadata_mut().blocks),
         }
     }
 
-    /// Whether there are any.
+    /// Whether [`take_blocks`](Decoder::take_blocks) would return any.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
-        matches!(self, Decoder::Pcapng(reader) if !reader.kept().blocks.is_empty())
+        matches!(self, Decoder::Pcapng(reader) if !reader.metadata().blocks.is_empty())
     }
 
-    /// The blocks so far that are of no use here.
+    /// The blocks skipped so far, by kind.
     pub fn skipped(&self) -> Skipped {
         match self {
             Decoder::Pcap(_) => Skipped::default(),
-            Decoder::Pcapng(reader) => reader.kept().skipped,
+            Decoder::Pcapng(reader) => reader.metadata().skipped,
         }
     }
 }
@@ -313,20 +310,20 @@ impl Order {
         }
     }
 
-    /// The word at `at` of a head whose length the type proves.
+    /// The word at `at`.
     #[inline(always)]
     fn word<const N: usize>(self, head: &[u8; N], at: usize) -> u32 {
         self.u32([head[at], head[at + 1], head[at + 2], head[at + 3]])
     }
 
-    /// The half word at `at`, likewise.
+    /// The half word at `at`.
     #[inline(always)]
     fn half<const N: usize>(self, head: &[u8; N], at: usize) -> u16 {
         self.u16([head[at], head[at + 1]])
     }
 }
 
-/// The fixed part of a block's body, and the rest.
+/// Splits a block's body into its fixed part and the rest.
 fn split_head<const N: usize>(body: &[u8]) -> Result<(&[u8; N], &[u8]), Fault> {
     let len = body.len();
     body.split_first_chunk().ok_or_else(|| {

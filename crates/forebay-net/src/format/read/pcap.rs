@@ -1,15 +1,15 @@
-//! Reading the classic format, in all the dialects that libpcap reads, as libpcap reads them.
+//! Decodes the classic format in all variants that libpcap reads, as libpcap does.
 //!
 //! ```text
 //!  magic │ major.minor │ zone │ accuracy │ snaplen │ link      sec │ frac │ caplen │ wire_len │ data …
 //! ```
-//! * `a1b2c3d4`: microseconds; `a1b23c4d`: nanoseconds; `a1b2cd34`: microseconds, with eight more
-//!   bytes in each record's header (an interface, a protocol, a kind), which are passed over;
-//! * versions 2.0 to 2.2 and 543.0 have the two lengths the other way round, 2.3 may;
-//! * a packet longer than the file's snapshot length is read whole, which libpcap does not do; one longer than
-//!   any packet is an error: something else is being read as a length;
-//! * records of nothing but zeros are packets only if something else follows: see [`Zeros`];
-//! * the upper half of the link-type field tells how long check sequences are: as in pcapng's `if_fcslen`.
+//! - The magic number is `a1b2c3d4` for microseconds and `a1b23c4d` for nanoseconds. With `a1b2cd34`, times are in microseconds, and
+//!   each record's header has eight more bytes (an interface, a protocol, a kind), which are skipped.
+//! - In versions 2.0 to 2.2 and 543.0 the two lengths are exchanged; in 2.3 they may be.
+//! - A packet longer than the file's snapshot length is read completely, which libpcap does not do. A length above that of any
+//!   packet is an error, because the bytes are not a length.
+//! - Records of zeros are packets only if other bytes follow: see [`Zeros`].
+//! - The upper half of the link-type field contains the length of frame check sequences, as pcapng's `if_fcslen` does.
 //!
 //! Sources: draft-ietf-opsawg-pcap, and the behaviour of libpcap 1.10.
 
@@ -22,28 +22,28 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
 const FILE_HEADER: usize = 24;
-/// Bits of the link-type field: nobody has a meaning for them; the four uppermost say how long a check sequence is.
+/// Bits of the link-type field without a meaning. The four uppermost bits are the length of a check sequence.
 const RESERVED: u32 = 0x03ff_0000;
-const FCS_IS_TOLD: u32 = 0x0400_0000;
+const FCS_LEN_GIVEN: u32 = 0x0400_0000;
 const RECORD_HEADER: usize = 16;
-/// Of a record in the modified format.
+/// The header of a record in the modified format.
 const LONG_RECORD_HEADER: usize = 24;
-/// Zeros that are followed by something else within this many bytes are packets.
+/// Zeros are packets if other bytes follow within this number of bytes.
 const ZEROS_AHEAD: usize = 1 << 20;
-/// Longer packets do not exist, but for buses that carry whole transfers.
-const LONGEST: u32 = 262_144;
-const LONGEST_TRANSFER: u32 = 16 << 20;
+/// The maximum packet length, except for buses that record whole transfers.
+const MAX_PACKET: u32 = 262_144;
+const MAX_TRANSFER: u32 = 16 << 20;
 
 /// The order of the two lengths in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lengths {
     CaplenFirst,
     WireLenFirst,
-    /// The larger one is the wire's.
+    /// The larger one is the wire length.
     Either,
 }
 
-/// A classic file being decoded; see [`Decoder`](super::Decoder).
+/// Decodes a classic file; see [`Decoder`](super::Decoder).
 #[derive(Clone, Debug)]
 pub struct Reader {
     order: Order,
@@ -51,25 +51,25 @@ pub struct Reader {
     ns_a_fraction: u64,
     record_header: usize,
     lengths: Lengths,
-    longest: u32,
-    /// Records of zeros that are known to be packets.
+    max_packet: u32,
+    /// The number of next records of zeros that are known to be packets.
     zeros: usize,
     /// Empty until the file header was read.
     interface: Option<Interface>,
 }
 
-/// The longest packet of a link type: libpcap's limits, up to our own for one block of pcapng.
-fn longest(link: LinkType) -> u32 {
+/// The maximum packet length of a link type: libpcap's limit, but no more than our limit for a pcapng block.
+fn max_packet(link: LinkType) -> u32 {
     match link.0 {
         // USB, USB with its mapped header, D-Bus, USBPcap, Elektrobit's high-speed recorder
-        189 | 220 | 231 | 249 => LONGEST_TRANSFER,
+        189 | 220 | 231 | 249 => MAX_TRANSFER,
         279 => 8 << 20,
-        _ => LONGEST,
+        _ => MAX_PACKET,
     }
 }
 
 impl Reader {
-    /// Chooses the dialect by the file's first word; `None`: it is none of them.
+    /// Chooses the variant by the file's first word; `None`: it is not a classic file.
     pub(super) fn begin(first: [u8; 4]) -> Option<Self> {
         let is_ours = |magic: &u32| [MICROSECONDS, NANOSECONDS, MODIFIED].contains(magic);
         let little = Some((u32::from_le_bytes(first), Order::Little)).filter(|(m, _)| is_ours(m));
@@ -84,7 +84,7 @@ impl Reader {
                 _ => RECORD_HEADER,
             },
             lengths: Lengths::CaplenFirst,
-            longest: LONGEST,
+            max_packet: MAX_PACKET,
             zeros: 0,
             interface: None,
         })
@@ -136,14 +136,14 @@ impl Reader {
             classic: Some(field & 0xffff_0000),
             ..InFile::default()
         };
-        if field & FCS_IS_TOLD != 0 {
-            // if_fcslen, in bits; here it is in units of 16.
+        if field & FCS_LEN_GIVEN != 0 {
+            // if_fcslen is in bits, and this field in units of 16 bits.
             push_option(&mut in_file.options, 13, &[(field >> 28) as u8 * 16]);
         }
-        self.longest = longest(link);
+        self.max_packet = max_packet(link);
         let snaplen = match order.word(head, 16) {
-            0 | 0x8000_0000.. => self.longest,
-            // Cooked captures have a made-up Ethernet header before what the length was said of.
+            0 | 0x8000_0000.. => self.max_packet,
+            // Cooked captures have a made-up Ethernet header, which this length does not include.
             n if self.magic == MODIFIED && link == LinkType::ETHERNET => n.saturating_add(14),
             n => n,
         };
@@ -173,10 +173,10 @@ impl Reader {
             return Ok(Step::More(self.record_header));
         };
         let (caplen, wire_len) = self.lengths(self.order, head);
-        if caplen > self.longest {
+        if caplen > self.max_packet {
             let what = format!(
                 "says {caplen} captured bytes, the limit is {}",
-                self.longest
+                self.max_packet
             );
             return Err(Fault::new("packet", what));
         }
@@ -195,7 +195,7 @@ impl Reader {
         Ok(Step::Packet(frame, len))
     }
 
-    /// As [`Decoder::classify_zeros`](super::Decoder::classify_zeros).
+    /// See [`Decoder::classify_zeros`](super::Decoder::classify_zeros).
     #[cold]
     pub(super) fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
         let ahead = &bytes[..bytes.len().min(ZEROS_AHEAD)];
@@ -209,19 +209,19 @@ impl Reader {
         }
     }
 
-    /// An empty packet that [`next`](Reader::next) found was taken.
+    /// See [`Decoder::took_empty`](super::Decoder::took_empty).
     pub(super) fn took_empty(&mut self) {
         self.zeros = self.zeros.saturating_sub(1);
     }
 
-    /// As [`Decoder::walk`](super::Decoder::walk).
+    /// See [`Decoder::walk`](super::Decoder::walk).
     pub(super) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
         self.interface.as_ref()?;
         let mut at = 0;
         while at < to {
             let (caplen, _) = self.lengths(self.order, bytes.get(at..)?.first_chunk()?);
-            // One that is empty may be the beginning of the zeros that a file ends with.
-            if caplen.wrapping_sub(1) >= self.longest {
+            // An empty packet may be the beginning of the zeros at the end of a file.
+            if caplen.wrapping_sub(1) >= self.max_packet {
                 return None;
             }
             at += self.record_header + caplen as usize;
@@ -229,7 +229,7 @@ impl Reader {
         Some(at)
     }
 
-    /// The packet at the beginning, if it is there as a whole and not empty; of little-endian files only.
+    /// The packet at the beginning of `bytes`, if it is complete and not empty; for little-endian files only.
     #[inline(always)]
     pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         match self.order {
@@ -238,13 +238,13 @@ impl Reader {
         }
     }
 
-    /// With a constant for the order no word asks for it.
+    /// Called with a constant `order`, so that decoding a word does not branch on it.
     #[inline(always)]
     fn plain_in<'a>(&self, order: Order, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         let head = bytes.first_chunk()?;
         let (caplen, wire_len) = self.lengths(order, head);
-        // With 0 captured bytes this wraps around, and exceeds every limit.
-        if caplen.wrapping_sub(1) >= self.longest || self.interface.is_none() {
+        // For an empty packet this wraps around, and exceeds every limit.
+        if caplen.wrapping_sub(1) >= self.max_packet || self.interface.is_none() {
             return None;
         }
         let len = self.record_header + caplen as usize;
@@ -277,7 +277,7 @@ impl Reader {
         }
     }
 
-    /// Bytes kept and bytes on the wire, as this dialect has them.
+    /// The captured length and the wire length.
     #[inline(always)]
     fn lengths(&self, order: Order, head: &[u8; RECORD_HEADER]) -> (u32, u32) {
         let (first, second) = (order.word(head, 8), order.word(head, 12));

@@ -1,23 +1,25 @@
-//! Reading pcapng: both byte orders, any number of sections, every kind of packet block.
+//! Decodes pcapng: both byte orders, any number of sections, every kind of packet block.
 //!
 //! ```text
 //!  section │ interface 0 │ 1 │ packet … │ section │ interface 0 │ packet …
 //!  number of the interface:  0  1                            2
 //! ```
-//! * an interface's number here counts through all sections; in the file each begins anew;
-//! * a packet block is checked once, as a whole, and then read as words: its two lengths are equal,
-//!   multiples of four and at most 16 MiB, its data ends inside, its interface is known;
-//! * a simple packet block has no time (it reads as 0), and the length that was kept is worked out;
-//! * of the packet's options only direction and drops are looked at. Kinds of blocks that are of no
-//!   use here are counted in [`Skipped`](super::Skipped);
-//! * a section's own length is not needed and not believed.
+//! - Interfaces are numbered through all sections. In the file each section begins at 0.
+//! - A packet block is checked once, and its words are read after that: its two lengths are equal, multiples of four and at most
+//!   16 MiB; its data ends inside the block; its interface is known.
+//! - A simple packet block has no time (it becomes 0), and its captured length is computed.
+//! - Of a packet's options only direction and drops are used. Blocks that are not used are counted in
+//!   [`Skipped`](super::Skipped).
+//! - The length of a section is not needed, and ignored.
 //!
-//! `metadata` has what is told of sections and interfaces, `options` walks options, `times` has the clock. Source: draft-ietf-opsawg-pcapng.
+//! `metadata` contains sections and interfaces, `options` walks options, and `times` converts times.
+//!
+//! Source: draft-ietf-opsawg-pcapng.
 
 use super::{Fault, Order, Step, metadata::Metadata, options::Options, split_head};
 use crate::format::{
     copied::{About, Copied},
-    pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, LEAST_BLOCK, PADDING},
+    pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, MIN_BLOCK, PADDING},
     pcapng::{PACKET_OVERHEAD, SECTION_HEADER},
     sizes::padded,
 };
@@ -29,32 +31,33 @@ const NAME_RESOLUTION: u32 = 4;
 const SYSTEMD_JOURNAL: u32 = 9;
 const DECRYPTION_SECRETS: u32 = 10;
 const CUSTOM: u32 = 0xbad;
-/// As [`CUSTOM`], not to be copied by those who do not know it.
+/// Like [`CUSTOM`], but programs that do not know it must not copy it.
 const CUSTOM_UNCOPIED: u32 = 0x4000_0bad;
 
-/// What other readers take as the largest block, too.
-const LARGEST_BLOCK: u32 = 16 << 20;
-/// Bytes of a packet block before its data.
+/// The maximum size of a block, the same as in other readers.
+const MAX_BLOCK: u32 = 16 << 20;
+/// Bytes before the data of a packet block.
 const PACKET_HEAD: usize = 28;
-/// Of a simple packet block.
+/// Bytes before the data of a simple packet block.
 const SIMPLE_HEAD: usize = 12;
-/// What a packet's options tell.
-struct Told<'a> {
+
+/// The contents of a packet's options.
+struct PacketOptions<'a> {
     direction: Direction,
     dropped_before: u64,
-    /// All of them, if any belongs into a copy.
-    options: &'a [u8],
+    /// All options, if any belongs in a copy.
+    bytes: &'a [u8],
     marks: Marks,
 }
 
-/// A pcapng file being decoded; see [`Decoder`](super::Decoder).
+/// Decodes a pcapng file; see [`Decoder`](super::Decoder).
 #[derive(Debug)]
 pub struct Reader {
     order: Order,
-    kept: Metadata,
+    metadata: Metadata,
 }
 
-/// A pcapng file begins so, in either byte order.
+/// Whether a pcapng file begins with these bytes, which are the same in either byte order.
 pub(super) fn begins(first: [u8; 4]) -> bool {
     u32::from_le_bytes(first) == SECTION_HEADER
 }
@@ -63,27 +66,27 @@ impl Reader {
     pub(super) fn new() -> Self {
         Reader {
             order: Order::Little,
-            kept: Metadata::default(),
+            metadata: Metadata::default(),
         }
     }
 
-    pub(super) fn kept(&self) -> &Metadata {
-        &self.kept
+    pub(super) fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
-    pub(super) fn kept_mut(&mut self) -> &mut Metadata {
-        &mut self.kept
+    pub(super) fn metadata_mut(&mut self) -> &mut Metadata {
+        &mut self.metadata
     }
 
     pub(super) fn for_packets(&self) -> Self {
         Reader {
             order: self.order,
-            kept: self.kept.for_packets(),
+            metadata: self.metadata.for_packets(),
         }
     }
 
-    /// As [`Decoder::walk`](super::Decoder::walk). Whatever has no length that leads on, and what
-    /// packets behind it depend on, is left to [`next`](Reader::next).
+    /// See [`Decoder::walk`](super::Decoder::walk). Blocks with an invalid length, and blocks on which later packets depend, are
+    /// left to [`next`](Reader::next).
     pub(super) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
         match self.order {
             Order::Little => walk_in(Order::Little, bytes, to),
@@ -98,8 +101,8 @@ impl Reader {
         }
     }
 
-    /// An enhanced packet block that is there as a whole, in order, and without options: what nearly
-    /// all are. `None` leaves it to [`next`](Reader::next) to find out what it is instead.
+    /// An enhanced packet block that is complete, well-formed and without options, as nearly all are. `None`: call
+    /// [`next`](Reader::next).
     #[inline(always)]
     pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         match self.order {
@@ -108,16 +111,14 @@ impl Reader {
         }
     }
 
-    /// With a constant for the order no word asks for it.
+    /// Called with a constant `order`, so that decoding a word does not branch on it.
     #[inline(always)]
     fn plain_in<'a>(&self, order: Order, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
         let head = bytes.first_chunk::<PACKET_HEAD>()?;
         let total = order.word(head, 4) as usize;
         let caplen = order.word(head, 20);
         let expected = PACKET_OVERHEAD + padded(caplen as usize);
-        if order.word(head, 0) != ENHANCED_PACKET
-            || total != expected
-            || total > LARGEST_BLOCK as usize
+        if order.word(head, 0) != ENHANCED_PACKET || total != expected || total > MAX_BLOCK as usize
         {
             return None;
         }
@@ -126,7 +127,7 @@ impl Reader {
             return None;
         }
         let interface = order.word(head, 8);
-        let detail = self.kept.details.get(interface as usize)?;
+        let detail = self.metadata.details.get(interface as usize)?;
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
         let wire_len = order.word(head, 24);
         if wire_len < caplen {
@@ -141,7 +142,7 @@ impl Reader {
             data: body.get(PACKET_HEAD..PACKET_HEAD + caplen as usize)?,
             wire_len,
             time_ns,
-            interface: self.kept.first_interface + interface,
+            interface: self.metadata.first_interface + interface,
             direction: Direction::Unknown,
             dropped_before: 0,
             options: &[],
@@ -150,8 +151,8 @@ impl Reader {
         Some((frame, total))
     }
 
-    /// As [`Decoder::is_as_composed`](super::Decoder::is_as_composed): a length on the wire and a time that come back as they are,
-    /// and nothing in the padding. What [`plain`](Reader::plain) accepts is like that in all else.
+    /// See [`Decoder::is_as_composed`](super::Decoder::is_as_composed): the wire length and the time are written back unchanged, and
+    /// the padding is zero. [`plain`](Reader::plain) has checked everything else.
     #[inline(always)]
     pub(super) fn is_as_composed(&self, record: &[u8]) -> bool {
         let order = Order::Little;
@@ -160,7 +161,7 @@ impl Reader {
         };
         let (interface, caplen) = (order.word(head, 8), order.word(head, 20));
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
-        let detail = self.kept.details.get(interface as usize);
+        let detail = self.metadata.details.get(interface as usize);
         // The word before the last length ends with the padding: one to four of its bytes are data.
         let last = rest
             .len()
@@ -170,13 +171,13 @@ impl Reader {
         let padding = last
             .map_or(0, |word| order.u32(*word))
             .unbounded_shr(8 * data_bytes);
-        self.kept.first_interface == 0
+        self.metadata.first_interface == 0
             && order.word(head, 24) >= caplen
             && detail.is_some_and(|detail| detail.times.exact_ns(ticks).is_some())
             && padding == 0
     }
 
-    /// A packet block of the enhanced or the obsolete kind: they differ in the word at 8 only.
+    /// An enhanced or an obsolete packet block; they differ only in the word at 8.
     fn packet<'a>(
         &self,
         head: &[u8; PACKET_HEAD],
@@ -189,14 +190,14 @@ impl Reader {
         let Some(data) = body.get(PACKET_HEAD..PACKET_HEAD + caplen as usize) else {
             return Err(data_too_long(caplen, body.len() - PACKET_HEAD));
         };
-        let Some(detail) = self.kept.details.get(interface as usize) else {
+        let Some(detail) = self.metadata.details.get(interface as usize) else {
             return Err(self.no_interface(interface));
         };
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
         let options = &body[PACKET_HEAD + padded(caplen as usize)..];
-        let told = self.packet_options(options, order.word(head, 0), dropped_before);
+        let found = self.packet_options(options, order.word(head, 0), dropped_before);
         let wire_len = order.word(head, 24);
-        let mut marks = told.marks;
+        let mut marks = found.marks;
         if wire_len < caplen {
             marks = marks.with(Marks::RAISED_LENGTH);
         }
@@ -207,53 +208,53 @@ impl Reader {
             data,
             wire_len: wire_len.max(caplen),
             time_ns: detail.times.ns(ticks),
-            interface: self.kept.first_interface + interface,
-            direction: told.direction,
-            dropped_before: told.dropped_before,
-            options: told.options,
+            interface: self.metadata.first_interface + interface,
+            direction: found.direction,
+            dropped_before: found.dropped_before,
+            options: found.bytes,
             marks,
         };
         Ok(Step::Packet(frame, body.len() + 4))
     }
 
     #[inline(never)]
-    fn packet_options<'a>(&self, bytes: &'a [u8], kind: u32, dropped: u64) -> Told<'a> {
-        let mut told = Told {
+    fn packet_options<'a>(&self, bytes: &'a [u8], kind: u32, dropped: u64) -> PacketOptions<'a> {
+        let mut found = PacketOptions {
             direction: Direction::Unknown,
             dropped_before: dropped,
-            options: &[],
+            bytes: &[],
             marks: Marks::default(),
         };
         let mut options = Options::new(bytes, self.order);
         while let Some(option) = options.next() {
-            // One that only tells of drops is told by the frame.
+            // The frame itself has the drop count.
             if option.code != 4 {
-                told.options = bytes;
+                found.bytes = bytes;
             }
             match option.code {
                 // epb_flags and pack_flags
                 2 => {
-                    told.direction = match option.u32().unwrap_or(0) & 3 {
+                    found.direction = match option.u32().unwrap_or(0) & 3 {
                         1 => Direction::Inbound,
                         2 => Direction::Outbound,
                         _ => Direction::Unknown,
                     }
                 }
                 // epb_dropcount
-                4 if kind == ENHANCED_PACKET => told.dropped_before = option.u64().unwrap_or(0),
+                4 if kind == ENHANCED_PACKET => found.dropped_before = option.u64().unwrap_or(0),
                 _ => {}
             }
         }
         if self.order == Order::Big {
-            told.marks = Marks::BIG_ENDIAN;
+            found.marks = Marks::BIG_ENDIAN;
         }
         if options.is_broken {
-            told.marks = told.marks.with(Marks::BROKEN_OPTIONS);
+            found.marks = found.marks.with(Marks::BROKEN_OPTIONS);
         }
-        told
+        found
     }
 
-    /// The block without its last length, which has to be the first one.
+    /// The block without its last length, which must equal the first one.
     #[inline(always)]
     fn body<'a>(&self, block: &'a [u8]) -> Result<&'a [u8], Fault> {
         match block.split_last_chunk::<4>() {
@@ -265,11 +266,11 @@ impl Reader {
         }
     }
 
-    /// Every other kind of block.
+    /// Decodes every other kind of block.
     #[inline(never)]
     fn other<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
         let Some(head) = bytes.first_chunk::<12>() else {
-            return Ok(Step::More(LEAST_BLOCK));
+            return Ok(Step::More(MIN_BLOCK));
         };
         if self.order.word(head, 0) == SECTION_HEADER {
             return self.section(head, bytes);
@@ -283,7 +284,7 @@ impl Reader {
                 SIMPLE_PACKET => SIMPLE_HEAD + 4,
                 INTERFACE => 20,
                 INTERFACE_STATISTICS => 24,
-                _ => LEAST_BLOCK,
+                _ => MIN_BLOCK,
             },
         )?;
         let Some(block) = bytes.get(..total as usize) else {
@@ -298,25 +299,25 @@ impl Reader {
             OBSOLETE_PACKET => {
                 let (head, _) = split_head(body)?;
                 let interface = self.order.half(head, 8) as u32;
-                // All ones: not known.
+                // All ones: unknown.
                 let drops = Some(self.order.half(head, 10)).filter(|&n| n < u16::MAX);
                 return self.packet(head, body, interface, drops.unwrap_or(0) as u64);
             }
             SIMPLE_PACKET => return self.simple(body),
             INTERFACE => {
-                self.kept.interface(body, self.order)?;
+                self.metadata.interface(body, self.order)?;
                 return Ok(Step::Described(block.len()));
             }
-            INTERFACE_STATISTICS => self.kept.statistics(body, self.order)?,
-            PADDING => self.kept.skipped.padding += 1,
+            INTERFACE_STATISTICS => self.metadata.statistics(body, self.order)?,
+            PADDING => self.metadata.skipped.padding += 1,
             _ => self.keep_block(kind, body),
         }
         Ok(Step::Other(block.len()))
     }
 
-    /// A block that is copied, or at least counted where it is missing in a copy.
+    /// Keeps a block for a copy, or its kind, to count that the copy lacks it.
     fn keep_block(&mut self, kind: u32, body: &[u8]) {
-        let skipped = &mut self.kept.skipped;
+        let skipped = &mut self.metadata.skipped;
         let (count, of) = match kind {
             NAME_RESOLUTION => (&mut skipped.name_resolution, BlockKind::NameResolution),
             SYSTEMD_JOURNAL => (&mut skipped.systemd_journal, BlockKind::Journal),
@@ -329,10 +330,10 @@ impl Reader {
         };
         *count += 1;
         let bytes = self.copy_of(kind, &body[8..]).unwrap_or_default();
-        self.kept.blocks.push(Block { kind: of, bytes });
+        self.metadata.blocks.push(Block { kind: of, bytes });
     }
 
-    /// The block as it stands in a copy; `None`: it must not be copied, or its numbers cannot be found.
+    /// The block in a copy; `None`: it must not be copied, or its layout is unknown.
     fn copy_of(&self, kind: u32, body: &[u8]) -> Option<Vec<u8>> {
         let is_big = self.order == Order::Big;
         let mut copy = body.to_vec();
@@ -351,7 +352,7 @@ impl Reader {
             }
             _ => return None,
         }
-        let len = (LEAST_BLOCK + copy.len()) as u32;
+        let len = (MIN_BLOCK + copy.len()) as u32;
         let head = [kind, len].map(u32::to_le_bytes).concat();
         Some([&head[..], &copy, &len.to_le_bytes()].concat())
     }
@@ -372,13 +373,13 @@ impl Reader {
         };
         self.order = order;
         let body = self.body(block)?;
-        self.kept.section(body, order)?;
+        self.metadata.section(body, order)?;
         Ok(Step::Described(block.len()))
     }
 
     fn simple<'a>(&self, body: &'a [u8]) -> Result<Step<'a>, Fault> {
         let (head, rest) = split_head::<SIMPLE_HEAD>(body)?;
-        let Some(detail) = self.kept.details.first() else {
+        let Some(detail) = self.metadata.details.first() else {
             return Err(self.no_interface(0));
         };
         let wire_len = self.order.word(head, 8);
@@ -387,7 +388,7 @@ impl Reader {
             data: &rest[..caplen],
             wire_len,
             time_ns: 0,
-            interface: self.kept.first_interface,
+            interface: self.metadata.first_interface,
             ..Frame::default()
         };
         Ok(Step::Packet(frame, body.len() + 4))
@@ -395,13 +396,13 @@ impl Reader {
 
     #[cold]
     fn no_interface(&self, number: u32) -> Fault {
-        let there = self.kept.details.len();
+        let there = self.metadata.details.len();
         let what = format!("is of interface {number}, its section has {there} so far");
         Fault::new("block", what)
     }
 }
 
-/// The body of a name resolution block with its numbers turned round; `None`: it is broken.
+/// The body of a big-endian name resolution block, byte-swapped; `None`: it is malformed.
 fn little_names(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut copy = Vec::new();
     loop {
@@ -418,7 +419,7 @@ fn little_names(mut body: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Appends big-endian options with an end mark, if there are any.
+/// Appends the copy of big-endian options, with an end mark if there are any.
 fn append_options(copy: &mut Vec<u8>, about: About, options: &[u8]) {
     let begin = copy.len();
     Copied::new(about, options, true, &[]).append_to(copy);
@@ -427,7 +428,7 @@ fn append_options(copy: &mut Vec<u8>, about: About, options: &[u8]) {
     }
 }
 
-/// With a constant for the order no word asks for it.
+/// Called with a constant `order`, so that decoding a word does not branch on it.
 #[inline(always)]
 fn walk_in(order: Order, bytes: &[u8], to: usize) -> Option<usize> {
     let mut at = 0;
@@ -435,7 +436,7 @@ fn walk_in(order: Order, bytes: &[u8], to: usize) -> Option<usize> {
         let head = bytes.get(at..)?.first_chunk::<8>()?;
         let (kind, total) = (order.word(head, 0), order.word(head, 4));
         let matters = matches!(kind, SECTION_HEADER | INTERFACE | INTERFACE_STATISTICS);
-        if matters || check_len(total, LEAST_BLOCK).is_err() {
+        if matters || check_len(total, MIN_BLOCK).is_err() {
             return None;
         }
         at += total as usize;
@@ -444,22 +445,19 @@ fn walk_in(order: Order, bytes: &[u8], to: usize) -> Option<usize> {
 }
 
 #[inline(always)]
-fn check_len(total: u32, least: usize) -> Result<(), Fault> {
-    if total.is_multiple_of(4) && total as usize >= least && total <= LARGEST_BLOCK {
+fn check_len(total: u32, min: usize) -> Result<(), Fault> {
+    if total.is_multiple_of(4) && total as usize >= min && total <= MAX_BLOCK {
         return Ok(());
     }
-    Err(bad_len(total, least))
+    Err(bad_len(total, min))
 }
 
 #[cold]
-fn bad_len(total: u32, least: usize) -> Fault {
-    let what = if total > LARGEST_BLOCK {
-        format!(
-            "says {total} bytes, the limit is {} MiB",
-            LARGEST_BLOCK >> 20
-        )
-    } else if (total as usize) < least {
-        format!("says {total} bytes, the least for its kind is {least}")
+fn bad_len(total: u32, min: usize) -> Fault {
+    let what = if total > MAX_BLOCK {
+        format!("says {total} bytes, the limit is {} MiB", MAX_BLOCK >> 20)
+    } else if (total as usize) < min {
+        format!("says {total} bytes, the least for its kind is {min}")
     } else {
         format!("says {total} bytes, which is no multiple of four")
     };

@@ -1,16 +1,16 @@
-//! From a file's clock to nanoseconds since 1970: any `if_tsresol`, any `if_tsoffset`, no overflow.
+//! Converts the times of a file to nanoseconds since 1970, for any `if_tsresol` and `if_tsoffset`, without overflow.
 //!
-//! What lies before 1970 reads as 0, and what lies behind the year 2554 as the largest number: a
-//! clock that was wrong is no reason to lose a packet. Such packets are [marked](crate::port::Marks). Fractions of a nanosecond are cut off.
+//! A time before 1970 becomes 0, and a time after the year 2554 the largest number, so that a packet with a wrong time is not lost.
+//! Such packets are [marked](crate::port::Marks). Fractions of a nanosecond are discarded.
 
 use crate::port::Resolution;
 
 const NS_A_SECOND: u64 = 1_000_000_000;
 
-/// How ticks of one interface become nanoseconds.
+/// The time unit and offset of one interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Nanoseconds a tick, where they are whole and nothing is added; otherwise 0.
+    /// Nanoseconds in a tick, if that is a whole number and there is no offset; otherwise 0.
     factor: u64,
     resolution: Resolution,
     offset_seconds: i64,
@@ -38,7 +38,7 @@ impl Times {
         self.rare(ticks)
     }
 
-    /// The time of these ticks if it is a whole number of nanoseconds that 64 bits hold, the quick way.
+    /// The fast path: the time of these ticks, if ticks are whole nanoseconds without an offset, and 64 bits hold it.
     #[inline(always)]
     pub fn exact_ns(&self, ticks: u64) -> Option<u64> {
         match self.factor {
@@ -47,7 +47,7 @@ impl Times {
         }
     }
 
-    /// Whether the time of these ticks is before 1970 or behind the year 2554.
+    /// Whether the time of these ticks is before 1970 or after the year 2554.
     #[cold]
     pub fn is_beyond(&self, ticks: u64) -> bool {
         match self.factor {
@@ -61,18 +61,18 @@ impl Times {
         self.whole(ticks).clamp(0, u64::MAX as i128) as u64
     }
 
-    /// The time, however far away.
+    /// The time without limits.
     fn whole(&self, ticks: u64) -> i128 {
         let n = (self.resolution.0 & 0x7f) as u32;
         let ticks = ticks as u128;
         let ns = if self.resolution.0 & 0x80 != 0 {
-            // Below 2⁹⁴, so the shift is the only thing that can take everything away.
+            // Below 2⁹⁴, so the multiplication does not overflow.
             (ticks * NS_A_SECOND as u128) >> n
         } else if n <= 9 {
             ticks * 10_u128.pow(9 - n)
         } else {
             // 10³⁸ is the largest power that fits; ticks are below 10²⁰.
-            10_u128.checked_pow(n - 9).map_or(0, |many| ticks / many)
+            10_u128.checked_pow(n - 9).map_or(0, |units| ticks / units)
         };
         let offset = self.offset_seconds as i128 * NS_A_SECOND as i128;
         ns as i128 + offset
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_resolution_and_offset_has_an_answer() {
+    fn every_resolution_and_offset_is_converted_without_overflow() {
         for byte in 0..=255 {
             for offset in [0, 1, -1, i64::MAX, i64::MIN] {
                 for ticks in [0, 1, u64::MAX] {
