@@ -1,7 +1,7 @@
-//! Counts the packets of capture files and says what reading them cost:
+//! Counts the packets of capture files and prints the time per packet:
 //! `cargo run --release -p forebay-net --example count -- FILE…`
 //!
-//! The shortest loop over a file: look, take what is there, ask whether more can come.
+//! The shortest loop over a file: poll, take the frames, and check for the end.
 
 use forebay::Result;
 use forebay_net::{

@@ -1,14 +1,14 @@
-//! Bytes of capture files put together by hand, in either byte order: the oracle of `composed`.
+//! Composes the bytes of capture files, in either byte order: the oracle of `composed`.
 
 use super::Packet;
 use forebay_net::port::Direction;
 
-/// A file as it grows, with what a reader has to find in it.
+/// A growing file, and the packets that a reader must find in it.
 #[derive(Clone, Debug)]
 pub struct Composed {
     pub bytes: Vec<u8>,
     pub packets: Vec<Packet>,
-    /// Behind each record, its kind and where it ends.
+    /// The end of each record.
     pub ends: Vec<usize>,
     big: bool,
 }
@@ -23,7 +23,7 @@ impl Composed {
         }
     }
 
-    /// From here on in this byte order.
+    /// Sets the byte order of what follows.
     pub fn order(&mut self, big: bool) {
         self.big = big;
     }
@@ -92,8 +92,7 @@ impl Composed {
         self.block(1, &[&head, options].concat());
     }
 
-    /// A packet block of kind 6 or 2; `packet` says what has to be found, `number` and `ticks` what
-    /// the file says of interface and time.
+    /// Appends a packet block of kind 6 or 2, with this interface number and time. `packet` is what a reader must find.
     pub fn packet(&mut self, kind: u32, number: u32, ticks: u64, options: &[u8], packet: Packet) {
         let interface = match kind {
             2 => [
@@ -122,7 +121,7 @@ impl Composed {
         self.packets.push(packet);
     }
 
-    /// The classic file header.
+    /// Appends the classic file header.
     pub fn header(&mut self, magic: u32, version: (u16, u16), snaplen: u32, link: u32) {
         let version = [self.u16(version.0), self.u16(version.1)].concat();
         let head = [self.u32(magic), version, self.words(&[0, 0, snaplen, link])].concat();
@@ -130,7 +129,7 @@ impl Composed {
         self.ends.push(self.bytes.len());
     }
 
-    /// A classic record; `extra` stands between header and data.
+    /// Appends a classic record, with `extra` between header and data.
     pub fn record(&mut self, words: [u32; 4], extra: &[u8], data: &[u8], packet: Packet) {
         let head = self.words(&words);
         self.bytes.extend([&head, extra, data].concat());
@@ -138,15 +137,14 @@ impl Composed {
         self.packets.push(packet);
     }
 
-    /// How many packets there are in the first `len` bytes, where all but the last `tail` records
-    /// that carry none come before the first packet.
+    /// The number of packets in the first `len` bytes. All records that are not packets must precede the first packet.
     pub fn packets_before(&self, len: usize) -> usize {
         let whole = self.ends.iter().filter(|&&end| end <= len).count();
         whole.saturating_sub(self.ends.len() - self.packets.len())
     }
 }
 
-/// A packet of `len` bytes with nothing special about it.
+/// An ordinary packet of `len` bytes.
 pub fn packet(len: usize) -> Packet {
     Packet {
         data: (0..len).map(|n| n as u8 ^ 0x5a).collect(),

@@ -1,4 +1,4 @@
-//! Files put together by hand, byte by byte: every byte order, resolution and kind of block.
+//! Files composed byte by byte: every byte order, resolution and kind of block.
 
 use super::{
     Packet,
@@ -10,7 +10,7 @@ use forebay_net::{
     port::{Direction, Frame, LinkType, Port, Resolution, Statistics},
 };
 
-/// Nanoseconds of `ticks` at a resolution, worked out digit by digit.
+/// Nanoseconds of `ticks` at a resolution, computed digit by digit.
 fn oracle_ns(resolution: u8, ticks: u64) -> u64 {
     let n = (resolution & 0x7f) as i32;
     if resolution & 0x80 != 0 {
@@ -113,7 +113,7 @@ fn section_with_everything(file: &mut Composed, first: u32) {
     .concat();
     file.packet(6, 1, 7, &options, told.clone());
 
-    // Names, a journal, secrets, somebody's own, ours, two nobody knows; the packets go on.
+    // Names, a journal, secrets, a custom block, padding and two unknown kinds; then packets again.
     for (kind, len) in [
         (4, 8),
         (9, 40),
@@ -130,13 +130,13 @@ fn section_with_everything(file: &mut Composed, first: u32) {
     (told.direction, told.dropped_before) = (Direction::Inbound, 65_534);
     let flags = file.option(2, &file.u32(1));
     file.packet(2, 1, 7, &flags, told.clone());
-    // All ones of the obsolete block: not known.
+    // All ones in the obsolete block: unknown.
     let mut unknown = told;
     (unknown.direction, unknown.dropped_before) = (Direction::Unknown, 65_535);
     file.packet(2, 1, 7, &[], unknown);
     file.packets.last_mut().unwrap().dropped_before = 0;
 
-    // Whole, cut by the interface's 96 bytes.
+    // Complete, and truncated at the interface's 96 bytes.
     let mut simple = packet(59);
     (simple.interface, simple.wire_len) = (first, 59);
     file.simple(simple.clone());
@@ -156,11 +156,11 @@ fn section_with_everything(file: &mut Composed, first: u32) {
         let head = file.words(&[0, 1, 4]);
         file.block(5, &[head, options].concat());
     }
-    file.block(5, &file.words(&[9, 0, 0])); // of an interface that there is not
+    file.block(5, &file.words(&[9, 0, 0])); // of an unknown interface
 }
 
 #[test]
-fn sections_of_both_byte_orders_follow_each_other_with_interfaces_of_their_own() {
+fn sections_of_both_byte_orders_follow_each_other_with_separate_interfaces() {
     let mut file = Composed::new(false);
     section_with_everything(&mut file, 0);
     file.order(true);
@@ -268,14 +268,14 @@ fn what_we_write_is_read_back() {
 }
 
 #[test]
-fn every_dialect_of_the_classic_format_is_read_as_libpcap_reads_it() {
+fn every_variant_of_the_classic_format_is_read_as_libpcap_reads_it() {
     let (micro, nano, modified) = (0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34);
     for big in [false, true] {
         for magic in [micro, nano, modified] {
             for version in [(2, 4), (2, 3), (2, 2), (2, 0), (543, 0)] {
                 let extra: &[u8] = if magic == modified { &[7; 8] } else { &[] };
                 let mut file = Composed::new(big);
-                // The upper half of the link-type field is about check sequences.
+                // The upper half of the link-type field describes check sequences.
                 file.header(magic, version, 50, 0x5000_0001);
                 let swaps = version == (543, 0) || version.1 < 3;
                 for (sec, fraction, kept, wire_len) in [
@@ -300,7 +300,7 @@ fn every_dialect_of_the_classic_format_is_read_as_libpcap_reads_it() {
                     file.record(words, extra, &data, found);
                 }
                 if version == (2, 3) {
-                    // Version 2.3 may have them the other way round, too.
+                    // Version 2.3 may have them exchanged.
                     let found = Packet {
                         wire_len: 99,
                         data: vec![4; 10],
@@ -320,7 +320,7 @@ fn every_dialect_of_the_classic_format_is_read_as_libpcap_reads_it() {
 }
 
 #[test]
-fn a_snapshot_length_of_nothing_or_of_too_much_is_none() {
+fn a_snapshot_length_of_zero_or_above_the_limit_is_ignored() {
     for snaplen in [0, 0x8000_0000, u32::MAX] {
         let mut file = Composed::new(false);
         file.header(0xa1b2_c3d4, (2, 4), snaplen, 1);

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
 use std::io::{Read, Seek};
 
-/// A record as a file may have it, which need not be as we would write it.
+/// A record of a file, which may differ from what we would write.
 #[derive(Clone, Debug)]
 struct Record {
     len: usize,
@@ -29,12 +29,12 @@ struct Record {
     has_options: bool,
     /// It has a comment and flags.
     has_comment: bool,
-    /// Behind it there are secrets, a custom block, and one that nobody knows.
+    /// Secrets, a custom block and a block of an unknown kind follow it.
     has_blocks: bool,
 }
 
 impl Record {
-    /// As we write them.
+    /// A record as we write it.
     fn plain(len: usize) -> Record {
         Record {
             len,
@@ -82,7 +82,7 @@ impl Record {
     }
 }
 
-/// Three interfaces that tell time in three ways.
+/// A file with three interfaces of different time resolutions.
 fn file(big: bool, records: &[Record]) -> Vec<u8> {
     let mut file = Composed::new(big);
     file.section(&[]);
@@ -94,7 +94,7 @@ fn file(big: bool, records: &[Record]) -> Vec<u8> {
     file.bytes
 }
 
-/// What a session makes of it: bytes, counts, and errors.
+/// The output of a session: bytes, counts, and errors.
 fn outcome(ports: Vec<Box<dyn Port>>, config: SessionConfig) -> (Vec<u8>, Ledger, Option<String>) {
     let fd = rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC).unwrap();
     let mut output = std::fs::File::from(fd);
@@ -115,7 +115,7 @@ fn outcome(ports: Vec<Box<dyn Port>>, config: SessionConfig) -> (Vec<u8>, Ledger
     (bytes, summary.ledger, error)
 }
 
-/// Frames of the run that a file begins with. The last window of a file is read without runs, so another follows.
+/// Frames of the run at the beginning of a file. The last window of a file is read without runs, so another one follows.
 fn run_of(big: bool, records: &[Record]) -> Option<usize> {
     let filter: Filter = "".parse().unwrap();
     let config = ParallelConfig {
@@ -138,7 +138,7 @@ fn run_of(big: bool, records: &[Record]) -> Option<usize> {
 }
 
 #[test]
-fn only_records_that_would_be_composed_so_are_a_run() {
+fn only_records_that_would_be_encoded_identically_are_a_run() {
     let plain = Record::plain(61);
     let twenty = |record: &Record| run_of(false, &vec![record.clone(); 20]);
     assert_eq!(twenty(&plain), Some(20));
@@ -173,7 +173,7 @@ fn only_records_that_would_be_composed_so_are_a_run() {
 }
 
 #[test]
-fn a_window_whose_packets_all_lie_side_by_side_is_lent_as_a_whole() {
+fn a_window_whose_matching_packets_are_adjacent_is_lent_as_a_whole() {
     let records = vec![Record::plain(61); 1000];
     for filter in ["", "link[0] = 1", "less 60"] {
         let all = file(false, &records);
@@ -182,13 +182,13 @@ fn a_window_whose_packets_all_lie_side_by_side_is_lent_as_a_whole() {
             threads: 2,
             window_bytes: all.len() - begin,
         };
-        // The last window of a file is read otherwise, so another follows.
+        // The last window of a file is never lent, so another one follows.
         let bytes = file(false, &[&records[..], &[Record::plain(61)]].concat());
         let opened = File::from_stream(in_memory(&bytes), "capture").unwrap();
         let mut port = ParallelFile::new(opened, &filter.parse().unwrap(), &config).unwrap();
         let mut lent = Vec::new();
         while !matches!(port.arm().unwrap(), Wake::End) {
-            // However small the budget.
+            // The budget does not limit a loan.
             let mut burst = port.receive(1).unwrap();
             let found = burst
                 .next_run(usize::MAX, Handover::Lend)
@@ -242,17 +242,17 @@ fn record() -> impl Strategy<Value = Record> {
     prop_oneof![40 => usual, 1 => any]
 }
 
-/// What a file may have beside packets.
+/// A part of a generated file.
 #[derive(Clone, Debug)]
 enum Part {
     Record(Record),
-    /// Records of one interface, as they are usually: with other times than nanoseconds, too.
+    /// Usual records of one interface, at any time resolution.
     Many(usize, Record),
     Statistics(u32),
-    /// A block that is passed over.
+    /// A block that is skipped.
     Other,
     Interface(u8, u16),
-    /// A section with interfaces that tell time so, in one byte order or the other.
+    /// A section with interfaces of these time resolutions, big-endian or not.
     Section(bool, [u8; 2]),
 }
 
@@ -275,7 +275,7 @@ fn part() -> impl Strategy<Value = Part> {
             has_blocks: first & 4 > 0,
             ..Record::plain(40)
         })),
-        10 => (1..300_usize, like).prop_map(|(many, record)| Part::Many(many, record)),
+        10 => (1..300_usize, like).prop_map(|(count, record)| Part::Many(count, record)),
         1 => (0..4_u32).prop_map(Part::Statistics),
         1 => Just(Part::Other),
         1 => (resolution(), 0..3_u16).prop_map(|(resolution, link)| Part::Interface(resolution, link)),
@@ -283,7 +283,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// A file of such parts; records of interfaces that there are not are of the first.
+/// A file of these parts. Interface numbers are taken modulo the number of interfaces.
 fn file_of(parts: &[Part]) -> Vec<u8> {
     let mut file = Composed::new(false);
     let mut interfaces = 0;
@@ -309,8 +309,8 @@ fn file_of(parts: &[Part]) -> Vec<u8> {
                 ..record.clone()
             }
             .put(&mut file),
-            Part::Many(many, record) => {
-                for number in 0..*many as u64 {
+            Part::Many(count, record) => {
+                for number in 0..*count as u64 {
                     fitting(record, number).put(&mut file);
                 }
             }
@@ -367,7 +367,7 @@ proptest! {
     }
 
     #[test]
-    fn sections_interfaces_and_torn_files_change_nothing_of_that(
+    fn several_threads_write_what_one_would_with_sections_interfaces_and_torn_files(
         files in prop::collection::vec((prop::collection::vec(part(), 0..12), prop::option::weighted(0.2, any::<prop::sample::Index>())), 1..3),
         garble in prop::option::weighted(0.2, (any::<prop::sample::Index>(), any::<u8>())),
         expression in prop::sample::select(vec!["", "", "len > 30", "len & 1 = 0", "link[0] & 1 = 0", "link[0] = 3", "greater 5000"]),
@@ -396,15 +396,15 @@ proptest! {
             count,
             snaplen,
             budget,
-            // What is told of an interface has bytes, too, so limits of them have to wait for the rule below.
+            // Descriptions of interfaces count as bytes, too, and may be at different places: see below.
             file_bytes: file_bytes.filter(|_| expression.is_empty()),
             filter: Some(filter.clone()),
-            // Room for all: of two interfaces the second may else be told of behind packets of the first.
+            // Enough room for everything. Otherwise the second of two interfaces may be described after packets of the first.
             store: store::StoreConfig { buffers: 4, buffer_bytes: 1 << 20, early_bytes, thread, ..store::StoreConfig::default() },
             ..SessionConfig::default()
         };
         let open = |bytes: &Vec<u8>| File::from_stream(in_memory(bytes), "capture");
-        // One that breaks off before it has told of itself is no file to anybody.
+        // A file that ends before its first description cannot be opened at all.
         prop_assume!(all.iter().all(|bytes| open(bytes).is_ok()));
         let opened = |bytes: &Vec<u8>| open(bytes).unwrap();
         let one = outcome(all.iter().map(|bytes| Box::new(opened(bytes)) as Box<dyn Port>).collect(), config.clone());
@@ -413,15 +413,15 @@ proptest! {
         let many = outcome(all.iter().map(in_parallel).collect(), config);
         prop_assert_eq!(one.2, many.2);
         prop_assert_eq!(one.1, many.1);
-        // An interface in mid-file is told of with its first packet that passes, or else with its first one: where all pass that
-        // is the same.
+        // With several threads an interface in mid-file is described before its first matching packet, otherwise before its first
+        // packet. If all packets match, that is the same.
         if expression.is_empty() {
             prop_assert!(one.0 == many.0, "the bytes differ");
         }
         let read = |bytes: &[u8]| {
             let mut file = opened(&bytes.to_vec());
             let (mut packets, error) = drain(&mut file, 100);
-            // By what it is like, since its number may be another.
+            // Compare by resolution, because the number may differ.
             for packet in &mut packets {
                 let interface = &file.interfaces()[packet.interface as usize];
                 packet.interface = u32::from(interface.resolution.0);

@@ -1,4 +1,4 @@
-//! Files cut at every byte, garbled, or simply wrong: what is whole is read, then a clear error.
+//! Files truncated at every byte, garbled, or invalid: complete packets are read, and then a clear error is reported.
 
 use super::{
     Packet,
@@ -52,7 +52,7 @@ fn all() -> Vec<Composed> {
 }
 
 #[test]
-fn a_file_cut_at_any_byte_gives_all_packets_before_and_says_where_it_ends() {
+fn a_file_truncated_at_any_byte_yields_all_packets_before_and_an_error_with_the_offset() {
     for file in all() {
         for len in 0..=file.bytes.len() {
             let found = read(&file.bytes[..len]);
@@ -76,13 +76,13 @@ fn a_file_cut_at_any_byte_gives_all_packets_before_and_says_where_it_ends() {
     }
 }
 
-/// What reading says of `bytes`.
+/// The error of reading `bytes`.
 fn complaint(bytes: &[u8]) -> String {
     read(bytes).error.expect("an error")
 }
 
 #[test]
-fn what_no_capture_file_begins_with_is_refused_at_once() {
+fn a_file_that_is_not_a_capture_is_refused_at_once() {
     for (bytes, expected) in [
         (&b""[..], "capture: is empty, not even a header"),
         (b"abc", "capture: has 3 bytes, too few for a capture file"),
@@ -96,15 +96,15 @@ fn what_no_capture_file_begins_with_is_refused_at_once() {
     }
     let mut old = Composed::new(false);
     old.header(0xa1b2_c3d4, (2, 5), 0, 1);
-    let told = complaint(&old.bytes);
+    let error = complaint(&old.bytes);
     assert!(
-        told.contains("file header at byte 0 says version 2.5"),
-        "{told}"
+        error.contains("file header at byte 0 says version 2.5"),
+        "{error}"
     );
 }
 
 #[test]
-fn every_way_a_block_can_be_wrong_is_named_with_its_place() {
+fn every_malformed_block_is_reported_with_its_offset() {
     let whole = pcapng(false);
     let at = whole.bytes.len();
     type Spoil = fn(&mut Composed);
@@ -168,15 +168,15 @@ fn every_way_a_block_can_be_wrong_is_named_with_its_place() {
         } else {
             0
         };
-        let told = format!(
+        let expected_error = format!(
             "capture: block at byte {} {expected}: read 4 packets up to there",
             at + section
         );
-        assert_eq!(error, told);
+        assert_eq!(error, expected_error);
     }
 }
 
-/// As tcpdump reads it; tshark gives up there.
+/// As tcpdump reads it; tshark stops there.
 #[test]
 fn an_option_that_does_not_fit_its_block_is_skipped_and_counted() {
     for big in [false, true] {
@@ -202,7 +202,7 @@ fn an_option_that_does_not_fit_its_block_is_skipped_and_counted() {
     }
 }
 
-/// What is odd about each packet.
+/// The irregularities of each packet.
 fn marks(bytes: &[u8]) -> Vec<Marks> {
     let mut file = File::from_stream(in_memory(bytes), "capture").unwrap();
     let mut found = Vec::new();
@@ -216,7 +216,7 @@ fn marks(bytes: &[u8]) -> Vec<Marks> {
 }
 
 #[test]
-fn lengths_and_times_that_cannot_be_kept_are_marked() {
+fn lengths_and_times_that_cannot_be_represented_are_marked() {
     let mut file = Composed::new(false);
     file.section(&[]);
     file.interface(1, 0, &[]);
@@ -238,9 +238,9 @@ fn lengths_and_times_that_cannot_be_kept_are_marked() {
     assert_eq!(marks(&file.bytes).last(), Some(&Marks::RAISED_LENGTH));
 }
 
-/// Zeros in a classic file read as packets, and a file whose writer died may end in room that was never written.
+/// Zeros in a classic file could be packets, but a file whose writer was killed may end in space that was never written.
 #[test]
-fn zeros_are_packets_only_where_something_follows() {
+fn zeros_are_packets_only_if_other_bytes_follow() {
     for big in [false, true] {
         let mut file = pcap(0xa1b2_c3d4, big);
         let len = file.bytes.len();
@@ -250,10 +250,10 @@ fn zeros_are_packets_only_where_something_follows() {
             bytes.resize(len + zeros, 0);
             let found = read(&bytes);
             assert_eq!(found.packets, file.packets);
-            let told = format!(
+            let expected_error = format!(
                 "capture: has zeros in place of packets from byte {len} on: read {before} packets up to there"
             );
-            assert_eq!(found.error, Some(told));
+            assert_eq!(found.error, Some(expected_error));
         }
         for _ in 0..100 {
             let empty = Packet {
@@ -269,8 +269,8 @@ fn zeros_are_packets_only_where_something_follows() {
         file.bytes.resize(end + 500, 0);
         let found = read(&file.bytes);
         assert_eq!(found.packets.len(), before + 101);
-        let told = format!("from byte {end} on: read {} packets", before + 101);
-        assert!(found.error.unwrap().contains(&told));
+        let expected_error = format!("from byte {end} on: read {} packets", before + 101);
+        assert!(found.error.unwrap().contains(&expected_error));
     }
 }
 
@@ -291,27 +291,30 @@ fn a_classic_record_longer_than_any_packet_is_an_error() {
     file.bytes.extend(file.words(&[0, 0, 262_145, 262_145]));
     let found = read(&file.bytes);
     assert_eq!(found.packets, file.packets);
-    let told = format!(
+    let expected_error = format!(
         "capture: packet at byte {at} says 262145 captured bytes, the limit is 262144: read 3 packets up to there"
     );
-    assert_eq!(found.error.unwrap(), told);
+    assert_eq!(found.error.unwrap(), expected_error);
 }
 
 #[test]
-fn interfaces_without_end_meet_a_limit() {
+fn the_number_of_interfaces_is_limited() {
     let mut file = Composed::new(false);
     file.section(&[]);
     let name = file.option(2, &[b'x'; 60_000]);
     for _ in 0..600 {
         file.interface(1, 0, &name);
     }
-    let told = complaint(&file.bytes);
-    assert!(told.contains("one section or interface too many"), "{told}");
+    let error = complaint(&file.bytes);
+    assert!(
+        error.contains("one section or interface too many"),
+        "{error}"
+    );
 }
 
-/// Inputs that were worth keeping, mostly from fuzzing: nothing but "no panic, and the same again".
+/// Saved inputs, mostly from fuzzing: no panic, and the same result each time.
 #[test]
-fn kept_inputs_read_the_same_in_every_way() {
+fn saved_inputs_read_the_same_in_every_way() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let mut seen = 0;
     for kind in ["pcap", "pcapng"] {

@@ -1,9 +1,9 @@
-//! Reading capture files: what other readers find in them is what the port hands out, whatever the
-//! dialect, however the bytes come, and wherever the file breaks off.
+//! Reading capture files: the port hands out what other readers find, for every variant of the formats, however the bytes
+//! arrive, and wherever the file ends.
 //!
-//! `oracles` holds it against tcpdump and tshark on files that others made, `composed` against bytes
-//! put together by hand, `streams` reads pipes and packed files, `hostile` cuts and garbles, `parallel`
-//! holds several threads against one, and `copied` what is written then.
+//! `oracles` compares with tcpdump and tshark on files of other programs, and `composed` with bytes composed in the test.
+//! `streams` reads pipes and compressed files, and `hostile` truncated and garbled ones. `parallel` compares several threads with
+//! one, and `copied` what a session then writes.
 
 #![allow(missing_docs)] // the helpers of a test
 
@@ -26,7 +26,7 @@ use rustix::{
 };
 use std::io::{Seek, Write};
 
-/// A packet as some reader found it.
+/// A packet that a reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub data: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A frame without its link, which only its interface knows.
+    /// A frame as a packet, except for the link type of its interface.
     pub fn of(frame: &Frame<'_>) -> Self {
         Packet {
             data: frame.data.to_vec(),
@@ -53,16 +53,16 @@ impl Packet {
     }
 }
 
-/// What reading a file to its end gave.
+/// The result of reading a file to its end.
 #[derive(Debug)]
 pub struct Reading {
     pub packets: Vec<Packet>,
     pub error: Option<String>,
-    /// `None` where it could not even be opened.
+    /// `None` if it could not be opened.
     pub file: Option<File>,
 }
 
-/// Reads on as a session does, in bursts of `budget`, until the end or an error.
+/// Reads like a session, in bursts of `budget`, until the end or an error.
 pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
     let mut packets = Vec::new();
     let received = file.counts().received;
@@ -89,14 +89,17 @@ pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
         }
         assert_eq!(file.counts().received - received, packets.len() as u64);
         if failed.is_some() {
-            assert!(matches!(file.arm(), Ok(Wake::End)), "an error is told once");
+            assert!(
+                matches!(file.arm(), Ok(Wake::End)),
+                "an error is reported once"
+            );
             assert!(file.receive(budget).is_ok());
             return (packets, failed);
         }
     }
 }
 
-/// Puts these bytes in the place of some, and perhaps a word in the place of one.
+/// Overwrites some bytes, and possibly an aligned word.
 pub fn garble(bytes: &mut [u8], changes: &[(Index, u8)], swap: Option<(Index, u32)>) {
     for (at, value) in changes {
         bytes[at.index(bytes.len())] = *value;
@@ -107,7 +110,7 @@ pub fn garble(bytes: &mut [u8], changes: &[(Index, u8)], swap: Option<(Index, u3
     }
 }
 
-/// A file whose bytes are these.
+/// A file with these bytes.
 pub fn in_memory(bytes: &[u8]) -> std::fs::File {
     let fd = rustix::fs::memfd_create("capture", MemfdFlags::CLOEXEC).unwrap();
     let mut file = std::fs::File::from(fd);
@@ -116,12 +119,12 @@ pub fn in_memory(bytes: &[u8]) -> std::fs::File {
     file
 }
 
-/// Reads a file whose bytes are these.
+/// Reads a file with these bytes.
 pub fn read(bytes: &[u8]) -> Reading {
     open(in_memory(bytes))
 }
 
-/// Reads what was opened elsewhere.
+/// Reads an open file or pipe.
 pub fn open(stream: std::fs::File) -> Reading {
     match File::from_stream(stream, "capture") {
         Ok(mut file) => {

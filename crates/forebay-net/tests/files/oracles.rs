@@ -1,6 +1,6 @@
-//! Captures that others made, read by us and by tcpdump and tshark.
+//! Captures of other programs, read by us and by tcpdump and tshark.
 //!
-//! Where the files (`../shared/data`) or a tool are missing it is said as `skipped: needs …`.
+//! If the files (`../shared/data`) or a tool are missing, the test prints `skipped: needs …`.
 
 use super::{Packet, Reading, open, read};
 use forebay_net::port::Port;
@@ -15,7 +15,7 @@ fn skip(test: &str, needs: &str) {
     eprintln!("\n*** {test}: skipped: needs {needs} ***");
 }
 
-/// The files of a kind; `None`, loudly, where they are not.
+/// The files of a kind. If there are none, prints that and returns `None`.
 fn files(test: &str, kind: &str) -> Option<Vec<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
@@ -28,7 +28,7 @@ fn files(test: &str, kind: &str) -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-/// Runs a tool on a file; `None`, loudly, where it is not installed.
+/// Runs a tool on a file. If it is not installed, prints that and returns `None`.
 fn run(test: &str, words: &[&str], file: &Path) -> Option<Output> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let tried = Command::new(words[0])
@@ -47,7 +47,7 @@ fn read_path(path: &Path) -> Reading {
     open(std::fs::File::open(path).unwrap())
 }
 
-/// The same file with a snapshot length that no packet exceeds: tcpdump cuts packets to that of the file, where they are longer.
+/// The same file with a snapshot length that no packet exceeds, because tcpdump truncates longer packets.
 fn uncut(mut bytes: Vec<u8>) -> Vec<u8> {
     let longest = 262_144_u32;
     let is_big = bytes.first() == Some(&0xa1);
@@ -121,7 +121,7 @@ fn classic_files_have_the_packets_that_tcpdump_finds() {
     }
 }
 
-/// Cuts and garbles files of others, and asks tcpdump again.
+/// Truncates and garbles files of other programs, and compares with tcpdump again.
 #[test]
 fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
     const TEST: &str = "broken_classic_files_give_what_tcpdump_gives_before_it_stops";
@@ -176,8 +176,8 @@ fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
     let _ = std::fs::remove_file(scratch);
 }
 
-/// What tshark says of each packet, in its own words; interfaces as numbered in their section.
-/// Of several sections it names an interface as the first section does, so names are left out there.
+/// What tshark prints for each packet, with interfaces numbered as in their section. With several sections tshark prints the
+/// interface names of the first one, so names are omitted then.
 fn fields(ours: &Reading) -> Vec<String> {
     let Some(file) = &ours.file else {
         return Vec::new();
@@ -211,7 +211,7 @@ fn fields(ours: &Reading) -> Vec<String> {
     ours.packets.iter().map(line).collect()
 }
 
-/// A line of tshark's with what it leaves out filled in; `None` for blocks that are no packets.
+/// A line of tshark with the omitted fields filled in; `None` for blocks that are not packets.
 fn filled(line: &str, sections: usize) -> Option<String> {
     let mut cells: Vec<&str> = line.split('|').collect();
     if cells[3].is_empty() {
@@ -232,7 +232,7 @@ fn filled(line: &str, sections: usize) -> Option<String> {
     Some(cells.join("|"))
 }
 
-/// tshark with all that it says of a packet, or its copy of the file.
+/// Compares with the fields that tshark prints, and with its copy of the file.
 #[test]
 fn pcapng_files_have_the_packets_that_tshark_finds() {
     const TEST: &str = "pcapng_files_have_the_packets_that_tshark_finds";
@@ -267,8 +267,7 @@ fn pcapng_files_have_the_packets_that_tshark_finds() {
         assert_eq!(fields(&ours), found, "{path:?}");
         assert_eq!(ours.error.is_some(), !theirs.status.success(), "{path:?}");
 
-        // The bytes themselves, from a copy that tshark makes. It loses what it does not know, and
-        // where it cannot make one there is nothing to compare.
+        // The bytes, from a copy that tshark writes. A copy lacks what tshark does not know; without one, nothing is compared.
         let Some(copy) = run(TEST, &["tshark", "-F", "pcapng", "-w", "-", "-r"], &path) else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Files read by several threads: what they hand out, count and complain of is what one thread with
-//! the session's filter behind it does, wherever windows cut and wherever reading stops.
+//! Files read by several threads: the packets, counts and errors are those of one thread and the session's filter, wherever
+//! windows begin and wherever reading stops.
 
 use super::{
     Packet,
@@ -18,7 +18,7 @@ use proptest::{prelude::*, sample::Index};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 
-/// What reading gave, and where it stood then.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 struct Outcome {
     packets: Vec<Packet>,
@@ -29,10 +29,10 @@ struct Outcome {
     recorded: Vec<Option<Statistics>>,
 }
 
-/// How it is read: stops behind so many packets, and puts back those that pass at these places.
+/// How a file is read: up to `max_packets`, putting back the matching packets with these numbers.
 #[derive(Clone, Debug, Default)]
 struct Way {
-    most: Option<usize>,
+    max_packets: Option<usize>,
     put_back: Vec<usize>,
     budget: usize,
 }
@@ -68,8 +68,8 @@ fn wait(port: &mut dyn Port) -> bool {
     true
 }
 
-/// One thread, and the session's rule.
-fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
+/// Reads with one thread, and filters as a session does.
+fn in_one_thread(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
     let mut found = Outcome::default();
     let mut port = match File::from_stream(in_memory(bytes), "capture") {
         Ok(port) => port,
@@ -94,16 +94,16 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
         match port.receive(way.budget) {
             Err(e) => found.error = Some(e.to_string()),
             Ok(mut burst) => {
-                while way.most != Some(found.packets.len())
+                while way.max_packets != Some(found.packets.len())
                     && let Some(mut frame) = burst.next_frame()
                 {
-                    let Some((program, owed)) = lanes.get_mut(frame.interface as usize) else {
+                    let Some((program, losses)) = lanes.get_mut(frame.interface as usize) else {
                         burst.put_back();
                         is_unknown = true;
                         break;
                     };
                     if program.run(frame.data, frame.wire_len) == 0 {
-                        *owed = owed.saturating_add(frame.dropped_before);
+                        *losses = losses.saturating_add(frame.dropped_before);
                         (received, filtered) = (received + 1, filtered + 1);
                         continue;
                     }
@@ -113,7 +113,7 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
                         break;
                     }
                     frame.dropped_before =
-                        frame.dropped_before.saturating_add(std::mem::take(owed));
+                        frame.dropped_before.saturating_add(std::mem::take(losses));
                     received += 1;
                     found.note(&frame);
                     found.counts.push((received, filtered));
@@ -123,14 +123,14 @@ fn plainly(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
         if is_unknown {
             introduce(&port, &mut lanes);
         }
-        if way.most == Some(found.packets.len()) {
+        if way.max_packets == Some(found.packets.len()) {
             break;
         }
     }
     found.end(&mut port, (received, filtered))
 }
 
-fn told(counts: Counts) -> (u64, u64) {
+fn received_and_filtered(counts: Counts) -> (u64, u64) {
     assert_eq!(
         (counts.dropped, counts.interface_dropped),
         (Some(0), Some(0))
@@ -138,7 +138,7 @@ fn told(counts: Counts) -> (u64, u64) {
     (counts.received, counts.filtered.unwrap())
 }
 
-/// As many threads as `config` says.
+/// Reads with the threads of `config`.
 fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig) -> Outcome {
     let mut found = Outcome::default();
     let opened = File::from_stream(in_memory(bytes), "capture");
@@ -156,7 +156,7 @@ fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig
         match port.receive(way.budget) {
             Err(e) => found.error = Some(e.to_string()),
             Ok(mut burst) => {
-                while way.most != Some(found.packets.len())
+                while way.max_packets != Some(found.packets.len())
                     && let Some(frame) = burst.next_frame()
                 {
                     if put_back.contains(&found.packets.len()) {
@@ -175,26 +175,29 @@ fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig
         for packet in &found.packets[before..] {
             assert!((packet.interface as usize) < port.interfaces().len());
         }
-        // Inside a burst nobody can ask, and what is put back was looked for already.
+        // Counts are not accessible during a burst, and a packet put back was already found.
         found.counts.resize(found.packets.len(), (0, 0));
         if found.packets.len() == before + 1 && !has_put_back {
-            found.counts[before] = told(port.counts());
+            found.counts[before] = received_and_filtered(port.counts());
         }
-        if way.most == Some(found.packets.len()) {
+        if way.max_packets == Some(found.packets.len()) {
             break;
         }
     }
-    let counts = told(port.counts());
+    let counts = received_and_filtered(port.counts());
     if found.error.is_some() {
-        assert!(matches!(port.arm(), Ok(Wake::End)), "an error is told once");
+        assert!(
+            matches!(port.arm(), Ok(Wake::End)),
+            "an error is reported once"
+        );
     }
     found.end(&mut port, counts)
 }
 
-/// Holds both against each other.
+/// Compares both ways of reading.
 fn compare(bytes: &[u8], filter: &str, way: &Way, config: &ParallelConfig) {
     let filter = Filter::without_hosts(filter).unwrap();
-    let mut one = plainly(bytes, &filter, way);
+    let mut one = in_one_thread(bytes, &filter, way);
     let many = in_parallel(bytes, &filter, way, config);
     for (one, many) in one.counts.iter_mut().zip(&many.counts) {
         if *many == (0, 0) {
@@ -212,7 +215,7 @@ fn compare(bytes: &[u8], filter: &str, way: &Way, config: &ParallelConfig) {
     assert_eq!(one.packets.len(), many.packets.len(), "{place}");
 }
 
-/// What a generated file is made of.
+/// A part of a generated file.
 #[derive(Clone, Debug)]
 enum Part {
     Section {
@@ -346,23 +349,26 @@ fn filter() -> impl Strategy<Value = &'static str> {
         "link[0] & 15 = 3",
         "greater 60",
         "less 20 or link[0] & 1 = 1",
-        // Cannot be told on raw IP.
+        // Not valid for raw IP.
         "vlan 5 or link[0] & 1 = 0",
-        // Nothing.
+        // No packet matches.
         "len > 100000",
     ])
 }
 
 fn way() -> impl Strategy<Value = Way> {
-    let most = prop_oneof![3 => Just(None), 1 => (1..40_usize).prop_map(Some)];
+    let max_packets = prop_oneof![3 => Just(None), 1 => (1..40_usize).prop_map(Some)];
     let put_back = prop::collection::vec(0..30_usize, 0..5);
-    (most, put_back, prop::sample::select(vec![1_usize, 7, 256])).prop_map(
-        |(most, put_back, budget)| Way {
-            most,
+    (
+        max_packets,
+        put_back,
+        prop::sample::select(vec![1_usize, 7, 256]),
+    )
+        .prop_map(|(max_packets, put_back, budget)| Way {
+            max_packets,
             put_back,
             budget,
-        },
-    )
+        })
 }
 
 fn config() -> impl Strategy<Value = ParallelConfig> {
@@ -404,7 +410,7 @@ proptest! {
     }
 
     #[test]
-    fn several_threads_complain_of_a_garbled_file_as_one_does(
+    fn several_threads_report_the_same_errors_of_a_garbled_file_as_one(
         is_pcap in any::<bool>(),
         big in any::<bool>(),
         parts in prop::collection::vec(part(), 0..60),
@@ -422,15 +428,15 @@ proptest! {
     }
 
     #[test]
-    fn leaving_in_the_middle_is_quick_and_clean(
+    fn a_port_can_be_dropped_or_stopped_in_mid_file(
         packets in prop::collection::vec((len(), any::<u8>()), 0..300),
-        looks in 0..20_usize, is_stopped in any::<bool>(), config in config(),
+        polls in 0..20_usize, is_stopped in any::<bool>(), config in config(),
     ) {
         let bytes = pcap(false, 0xa1b2_c3d4, &packets);
         let file = File::from_stream(in_memory(&bytes), "capture").unwrap();
         let filter = Filter::without_hosts("link[0] & 3 = 0").unwrap();
         let mut port = ParallelFile::new(file, &filter, &config).unwrap();
-        for _ in 0..looks {
+        for _ in 0..polls {
             let mut burst = port.receive(3).unwrap();
             while burst.next_frame().is_some() {}
         }
@@ -444,9 +450,9 @@ proptest! {
     }
 }
 
-/// Records of 4 MiB run over many windows, and over those of all workers.
+/// Records of 4 MiB extend over many windows, more than all workers have.
 #[test]
-fn records_larger_than_all_windows_together_come_out_whole() {
+fn records_larger_than_all_windows_together_are_complete() {
     let mut file = Composed::new(false);
     file.section(&[]);
     file.interface(1, 0, &[]);
@@ -469,7 +475,7 @@ fn records_larger_than_all_windows_together_come_out_whole() {
 }
 
 #[test]
-fn a_large_file_is_read_in_parallel_and_a_small_or_packed_one_is_not() {
+fn a_large_file_is_read_in_parallel_and_a_small_one_is_not() {
     use forebay_net::open::{self, Name, Options};
     let folder = std::env::temp_dir().join(format!("parallel-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

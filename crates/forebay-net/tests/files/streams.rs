@@ -1,4 +1,4 @@
-//! Pipes that dribble, and packed files: whole, torn, one after another.
+//! Slow pipes, and compressed files: complete, truncated, concatenated.
 
 use super::{
     Reading,
@@ -25,20 +25,20 @@ fn sample(packets: u32) -> Composed {
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
-    packer.write_all(bytes).unwrap();
-    packer.finish().unwrap()
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
-    let len = zstd_safe::compress(&mut packed[..], bytes, 3).unwrap();
-    packed.truncate(len);
-    packed
+    let mut compressed = vec![0; zstd_safe::compress_bound(bytes.len())];
+    let len = zstd_safe::compress(&mut compressed[..], bytes, 3).unwrap();
+    compressed.truncate(len);
+    compressed
 }
 
-/// Reads from a pipe into which `bytes` come in pieces of `piece`.
-fn dribble(bytes: Vec<u8>, piece: usize) -> Reading {
+/// Reads from a pipe into which a thread writes `bytes` in pieces.
+fn trickle(bytes: Vec<u8>, piece: usize) -> Reading {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let feeder = thread::spawn(move || {
         for (n, part) in bytes.chunks(piece).enumerate() {
@@ -55,19 +55,19 @@ fn dribble(bytes: Vec<u8>, piece: usize) -> Reading {
 }
 
 #[test]
-fn a_pipe_that_dribbles_gives_every_packet_plain_or_packed() {
+fn a_slow_pipe_yields_every_packet_compressed_or_not() {
     let file = sample(200);
     for bytes in [file.bytes.clone(), gzip(&file.bytes), zstd(&file.bytes)] {
         for piece in [1, 7, 4096, 65_536] {
             let bytes = if piece == 1 && bytes.len() > 20_000 {
                 let file = sample(40);
-                let found = dribble(file.bytes, 1);
+                let found = trickle(file.bytes, 1);
                 assert_eq!((found.error, found.packets), (None, file.packets));
                 continue;
             } else {
                 bytes.clone()
             };
-            let found = dribble(bytes, piece);
+            let found = trickle(bytes, piece);
             assert_eq!(
                 (found.error, &found.packets),
                 (None, &file.packets),
@@ -78,12 +78,12 @@ fn a_pipe_that_dribbles_gives_every_packet_plain_or_packed() {
 }
 
 #[test]
-fn a_pipe_without_anything_now_says_so_and_never_blocks() {
+fn an_empty_pipe_never_blocks() {
     let file = sample(3);
-    for pack in [|b: &[u8]| b.to_vec(), gzip, zstd] {
+    for compress in [|b: &[u8]| b.to_vec(), gzip, zstd] {
         // Up to the second packet, and half of it.
         let half = file.ends[3] - 20;
-        let (first, second) = (pack(&file.bytes[..half]), pack(&file.bytes[half..]));
+        let (first, second) = (compress(&file.bytes[..half]), compress(&file.bytes[half..]));
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(&first).unwrap();
         let reader = std::os::fd::OwnedFd::from(reader);
@@ -103,16 +103,16 @@ fn a_pipe_without_anything_now_says_so_and_never_blocks() {
 }
 
 #[test]
-fn packed_files_that_follow_each_other_are_one_file() {
+fn concatenated_compressed_files_are_read_as_one() {
     let file = sample(500);
-    for pack in [gzip, zstd] {
+    for compress in [gzip, zstd] {
         for piece in [100, 4097, 1 << 20] {
-            let parts: Vec<_> = file.bytes.chunks(piece).map(pack).collect();
+            let parts: Vec<_> = file.bytes.chunks(piece).map(compress).collect();
             let mut bytes = parts.concat();
             let found = read(&bytes);
             assert_eq!((found.error, &found.packets), (None, &file.packets));
             if bytes.starts_with(&[0x1f]) {
-                bytes.extend([0; 1024]); // as tapes pad
+                bytes.extend([0; 1024]); // padding of a tape
                 assert_eq!(read(&bytes).error, None);
             }
             bytes.extend(b"something else");
@@ -121,21 +121,21 @@ fn packed_files_that_follow_each_other_are_one_file() {
             assert!(found.error.is_some());
         }
     }
-    // A frame for whoever it concerns, which zstd skips.
+    // A frame for other programs, which zstd skips.
     let mut bytes = vec![0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
     bytes.extend(zstd(&file.bytes));
     assert_eq!(read(&bytes).packets, file.packets);
 }
 
 #[test]
-fn a_torn_packed_file_gives_what_was_whole_and_says_so() {
+fn a_truncated_compressed_file_yields_its_complete_packets_and_an_error() {
     let file = sample(300);
-    for (pack, name) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
-        let bytes = pack(&file.bytes);
+    for (compress, name) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
+        let bytes = compress(&file.bytes);
         for len in (1..bytes.len()).step_by(bytes.len() / 97) {
             let found = read(&bytes[..len]);
             assert!(file.packets.starts_with(&found.packets));
-            let error = found.error.expect("a torn file");
+            let error = found.error.expect("a truncated file");
             if len > 40 && found.file.is_some() {
                 let expected = format!("the {name} data ends too early at byte {len}");
                 assert!(error.contains(&expected), "{error}");
@@ -151,8 +151,8 @@ fn a_torn_packed_file_gives_what_was_whole_and_says_so() {
 }
 
 #[test]
-fn a_window_larger_than_we_give_is_refused() {
-    // A frame header that asks for a window of 2 GiB, and a block behind it.
+fn a_window_above_the_limit_is_refused() {
+    // A frame header that requests a window of 2 GiB, and a block.
     let bytes = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
     let error = read(&bytes).error.expect("refused");
     assert!(error.contains("a window above 128 MiB"), "{error}");
