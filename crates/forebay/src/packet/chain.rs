@@ -130,7 +130,7 @@ impl Packet {
             let parts = mem::replace(&mut self.next, NONE);
             self.paged = 0;
             self.cut(len);
-            give_parts(self.pool, parts);
+            free_parts(self.pool, parts);
             return Ok(());
         }
         let mut left = len - linear;
@@ -146,7 +146,7 @@ impl Packet {
                     ..cold
                 });
                 self.set_last_part(part);
-                give_parts(self.pool, cold.next);
+                free_parts(self.pool, cold.next);
                 return Ok(());
             }
             left -= cold.len;
@@ -188,17 +188,17 @@ impl Further {
 
 impl Drop for Further {
     fn drop(&mut self) {
-        give_parts(self.pool, self.first);
+        free_parts(self.pool, self.first);
     }
 }
 
 /// Returns slots to the pool, from `next` to the end of their chain. The caller owned them, and owns one more slot of that pool.
 #[inline]
-pub(super) fn give_parts(pool: PoolRef, mut next: u32) {
+pub(super) fn free_parts(pool: PoolRef, mut next: u32) {
     while next != NONE {
         let part = next;
         next = pool.facts(part).load().next;
-        local_cache::give(pool, part);
+        local_cache::free(pool, part);
     }
 }
 

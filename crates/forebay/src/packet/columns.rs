@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_into_columns_comes_out_as_it_was(descs in prop::collection::vec(desc(), 0..40)) {
+        fn columns_return_the_descriptions_that_were_pushed(descs in prop::collection::vec(desc(), 0..40)) {
             let mut columns: Columns = descs.iter().copied().collect();
             let back: Vec<_> = (0..).map_while(|index| columns.get(index)).collect();
             prop_assert_eq!(&back, &descs);
@@ -213,7 +213,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_set_in_columns_is_what_a_description_would_say(before in desc(), after in desc()) {
+        fn columns_and_descriptions_are_set_alike(before in desc(), after in desc()) {
             let mut columns: Columns = [before].into_iter().collect();
             let set = columns.view_mut();
             set.times[0] = after.time_ns() | 0xabcd << 48;

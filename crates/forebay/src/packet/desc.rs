@@ -104,7 +104,7 @@ pub struct Facts {
 #[repr(C, align(16))]
 pub struct Desc {
     /// Time, port, flags.
-    told: u64,
+    meta: u64,
     /// Length, slot, pool, hash.
     place: u64,
 }
@@ -124,7 +124,7 @@ impl Desc {
         DoesNotFit::check_bits("length", facts.len.into(), LEN_BITS)?;
         DoesNotFit::check_bits("slot", facts.slot.into(), SLOT_BITS)?;
         Ok(Desc {
-            told: low(facts.time_ns, TIME_BITS)
+            meta: low(facts.time_ns, TIME_BITS)
                 | u64::from(facts.port) << PORT_AT
                 | u64::from(facts.flags.0) << FLAGS_AT,
             place: u64::from(facts.len)
@@ -139,7 +139,7 @@ impl Desc {
     pub(super) fn empty(slot: u32, pool: u8) -> Desc {
         debug_assert!(slot < Desc::MAX_SLOTS);
         Desc {
-            told: 0,
+            meta: 0,
             place: u64::from(slot) << SLOT_AT | u64::from(pool) << POOL_AT,
         }
     }
@@ -171,7 +171,7 @@ impl Desc {
     /// The time modulo 2⁴⁸ nanoseconds (78 hours).
     #[inline]
     pub fn time_ns(&self) -> u64 {
-        low(self.told, TIME_BITS)
+        low(self.meta, TIME_BITS)
     }
 
     /// The full time, reconstructed from any time less than 39 hours earlier or later: the current time will do.
@@ -212,13 +212,13 @@ impl Desc {
     /// Port where the packet arrived or will be sent.
     #[inline]
     pub fn port(&self) -> u8 {
-        (self.told >> PORT_AT) as u8
+        (self.meta >> PORT_AT) as u8
     }
 
     /// One bit each.
     #[inline]
     pub fn flags(&self) -> Flags {
-        Flags((self.told >> FLAGS_AT) as u8)
+        Flags((self.meta >> FLAGS_AT) as u8)
     }
 
     /// Hash of the flow.
@@ -230,19 +230,19 @@ impl Desc {
     /// Sets the time; its lower 48 bits are kept.
     #[inline]
     pub fn set_time(&mut self, time_ns: u64) {
-        self.told = self.told >> PORT_AT << PORT_AT | low(time_ns, TIME_BITS);
+        self.meta = self.meta >> PORT_AT << PORT_AT | low(time_ns, TIME_BITS);
     }
 
     /// Sets the port where the packet arrived or will be sent.
     #[inline]
     pub fn set_port(&mut self, port: u8) {
-        self.told = self.told & !(0xff << PORT_AT) | u64::from(port) << PORT_AT;
+        self.meta = self.meta & !(0xff << PORT_AT) | u64::from(port) << PORT_AT;
     }
 
     /// Sets all flags.
     #[inline]
     pub fn set_flags(&mut self, flags: Flags) {
-        self.told = low(self.told, FLAGS_AT) | u64::from(flags.0) << FLAGS_AT;
+        self.meta = low(self.meta, FLAGS_AT) | u64::from(flags.0) << FLAGS_AT;
     }
 
     /// Sets the hash of the flow.
@@ -316,7 +316,7 @@ mod tests {
         #[test]
         fn every_bit_lies_where_the_picture_says(facts in facts(), other in facts()) {
             let mut desc = Desc::new(&facts).unwrap();
-            prop_assert_eq!(u128::from(desc.place) << 64 | u128::from(desc.told), as_number(&facts));
+            prop_assert_eq!(u128::from(desc.place) << 64 | u128::from(desc.meta), as_number(&facts));
             prop_assert_eq!(desc.facts(), facts);
             desc.set_time(other.time_ns | 0xabcd << 48);
             desc.set_port(other.port);
@@ -327,7 +327,7 @@ mod tests {
         }
 
         #[test]
-        fn a_time_is_told_from_any_reference_within_39_hours(
+        fn a_time_is_reconstructed_from_any_reference_within_39_hours(
             time_ns in any::<u64>(),
             off in -(1_i64 << 47) + 1..1 << 47,
         ) {

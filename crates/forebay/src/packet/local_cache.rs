@@ -38,57 +38,57 @@ impl Drop for AtEnd {
 
 /// Takes a slot from its last user. The caller owned it, and its pool may be gone when this returns.
 #[inline(always)]
-pub(super) fn give(pool: PoolRef, slot: u32) {
+pub(super) fn free(pool: PoolRef, slot: u32) {
     if !with(pool, |chain| chain.add(slot)) {
         link(pool, slot);
     }
 }
 
-/// Calls `look` with this thread's chain of a pool; `look` must not call this function.
+/// Calls `use_chain` with this thread's chain of a pool; `use_chain` must not call this function.
 #[inline(always)]
-fn with<R>(pool: PoolRef, look: impl FnOnce(&mut Chain) -> R) -> R {
+fn with<R>(pool: PoolRef, use_chain: impl FnOnce(&mut Chain) -> R) -> R {
     CHAINS.with(|chains| {
         let chain = chains.0[pool.number as usize].as_ptr();
-        // SAFETY: the chain is this thread's, and `look` does not call this function again.
-        look(unsafe { &mut *chain })
+        // SAFETY: the chain is this thread's, and `use_chain` does not call this function again.
+        use_chain(unsafe { &mut *chain })
     })
 }
 
 /// Adds a slot that begins or fills a block or a chain.
 #[inline(never)]
 fn link(pool: PoolRef, slot: u32) {
-    if with(pool, |chain| chain.len() == 0) && !is_seen_to() {
-        return bring_home_alone(pool, slot);
+    if with(pool, |chain| chain.len() == 0) && !register_end() {
+        return return_slot(pool, slot);
     }
     let gathered = with(pool, |chain| {
         pool.returns.link(chain, slot, pool.batch);
         chain.len()
     });
     if gathered >= pool.batch {
-        bring_home(pool);
+        return_chain(pool);
     }
 }
 
 /// Registers the return of the chains at the thread's end; false if the thread is past that.
 #[cold]
 #[inline(never)]
-fn is_seen_to() -> bool {
+fn register_end() -> bool {
     AT_END.try_with(|_| ()).is_ok()
 }
 
 #[cold]
 #[inline(never)]
-fn bring_home(pool: PoolRef) {
-    pool.bring_home(take_own(&pool));
+fn return_chain(pool: PoolRef) {
+    pool.return_chain(take_own(&pool));
 }
 
 /// Returns a slot from a thread that is past its end, where it may keep none.
 #[cold]
 #[inline(never)]
-fn bring_home_alone(pool: PoolRef, slot: u32) {
+fn return_slot(pool: PoolRef, slot: u32) {
     let mut chain = Chain::EMPTY;
     pool.returns.link(&mut chain, slot, 1);
-    pool.bring_home(chain);
+    pool.return_chain(chain);
 }
 
 /// This thread's gathered slots of a pool, for the pool's owner.
@@ -113,7 +113,7 @@ pub(super) fn take_own(shared: &Shared) -> Chain {
 /// let packet = pool.take().unwrap();
 /// let thread = std::thread::spawn(move || {
 ///     drop(packet); // gathered
-///     return_idle(); // home
+///     return_idle(); // returned
 ///     idle.send(()).unwrap();
 ///     ended.recv().ok()
 /// });
@@ -129,7 +129,7 @@ pub fn return_idle() {
             let chain = chain.replace(Chain::EMPTY);
             if chain.len() > 0 {
                 // SAFETY: the chain's slots are out, and ours.
-                unsafe { PoolRef::of(number as u8) }.bring_home(chain);
+                unsafe { PoolRef::of(number as u8) }.return_chain(chain);
             }
         }
     });

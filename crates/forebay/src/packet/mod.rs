@@ -17,7 +17,7 @@
 //! let desc = packet.into_desc().unwrap(); // 16 bytes, fit for a ring
 //! let packet = std::thread::spawn(move || desc.into_packet()).join().unwrap();
 //! assert_eq!(packet.as_slice(), b"h:data");
-//! drop(packet); // its slot goes home
+//! drop(packet); // its slot returns to the pool
 //! assert!(pool.close().is_none());
 //! # Ok::<(), forebay::Error>(())
 //! ```

@@ -85,7 +85,7 @@ fn take_all(slots: &Slots, home: &mut Vec<u32>) {
 }
 
 #[test]
-fn two_slots_carry_three_packets_and_come_home_once_each() {
+fn two_slots_carry_three_packets_and_return_once_each() {
     model(|| {
         let slots = slots();
         let threads = [(0, 1), (1, 2)].map(|(slot, value)| {
@@ -110,7 +110,7 @@ fn two_slots_carry_three_packets_and_come_home_once_each() {
 }
 
 #[test]
-fn a_chain_of_two_blocks_comes_home_whole_and_its_slots_can_be_used_again() {
+fn a_chain_of_two_blocks_returns_whole_and_its_slots_can_be_used_again() {
     model(|| {
         let slots = slots();
         let packets = [(0, 1), (1, 2), (2, 3)];
@@ -134,7 +134,7 @@ fn a_chain_of_two_blocks_comes_home_whole_and_its_slots_can_be_used_again() {
 }
 
 #[test]
-fn a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last() {
+fn a_pool_that_ends_with_slots_in_use_is_freed_once_by_the_last_side() {
     model(|| {
         let slots = slots();
         let threads = [(0, 1), (1, 2)].map(|(slot, value)| {
@@ -189,7 +189,7 @@ fn an_owner_that_waits_is_woken_by_the_thread_that_returns_a_slot() {
 
 /// Two packets share a slot; the last one writes to it, as the next packet there will.
 #[test]
-fn a_shared_slot_is_given_back_once_when_all_have_read_it() {
+fn a_shared_slot_is_returned_once_after_all_have_read_it() {
     model(|| {
         let shared = Arc::new((References::new(), Bytes::default()));
         shared.1.write(7);
@@ -213,7 +213,7 @@ fn a_shared_slot_is_given_back_once_when_all_have_read_it() {
 }
 
 #[test]
-fn who_finds_itself_alone_may_write() {
+fn the_only_holder_of_a_slot_may_write() {
     model(|| {
         let shared = Arc::new((References::new(), Bytes::default()));
         shared.1.write(7);
@@ -234,7 +234,7 @@ fn who_finds_itself_alone_may_write() {
 
 /// Two threads borrow one packet, share it at the same time, and send their copies: neither is refused.
 #[test]
-fn those_who_share_at_the_same_time_agree_on_where_the_data_is() {
+fn threads_that_share_at_the_same_time_agree_on_where_the_data_is() {
     const COLD: Cold = Cold {
         offset: 14,
         len: 0,
@@ -261,14 +261,14 @@ fn those_who_share_at_the_same_time_agree_on_where_the_data_is() {
 #[cfg(any(loom, forebay_one_view))]
 #[test]
 fn planted_bugs_are_found() {
-    const THREE: &str = "models::two_slots_carry_three_packets_and_come_home_once_each";
+    const THREE: &str = "models::two_slots_carry_three_packets_and_return_once_each";
     const CHAIN: &str =
-        "models::a_chain_of_two_blocks_comes_home_whole_and_its_slots_can_be_used_again";
-    const END: &str = "models::a_pool_that_ends_with_slots_out_is_freed_once_by_whoever_is_last";
+        "models::a_chain_of_two_blocks_returns_whole_and_its_slots_can_be_used_again";
+    const END: &str = "models::a_pool_that_ends_with_slots_in_use_is_freed_once_by_the_last_side";
     const WAIT: &str = "models::an_owner_that_waits_is_woken_by_the_thread_that_returns_a_slot";
-    const SHARED: &str = "models::a_shared_slot_is_given_back_once_when_all_have_read_it";
-    const ALONE: &str = "models::who_finds_itself_alone_may_write";
-    const AGREE: &str = "models::those_who_share_at_the_same_time_agree_on_where_the_data_is";
+    const SHARED: &str = "models::a_shared_slot_is_returned_once_after_all_have_read_it";
+    const ALONE: &str = "models::the_only_holder_of_a_slot_may_write";
+    const AGREE: &str = "models::threads_that_share_at_the_same_time_agree_on_where_the_data_is";
     let plants = if cfg!(loom) {
         vec![
             ("return-relaxed", THREE),
@@ -288,7 +288,7 @@ fn planted_bugs_are_found() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");
         return;
     } else {
-        let test = "pool_threads_tests::slots_come_home_from_many_threads_once_each";
+        let test = "pool_threads_tests::slots_return_from_many_threads_once_each";
         vec![("return-relaxed", test), ("collect-relaxed", test)]
     };
     for (bug, test) in plants {

@@ -17,7 +17,7 @@
 
 use super::{
     Desc, Flags, PacketDesc, Pool,
-    chain::give_parts,
+    chain::free_parts,
     local_cache,
     remote_free::NONE,
     shared::{Cold, Place, PoolRef, SlotFacts},
@@ -127,13 +127,13 @@ struct Extent {
 impl Extent {
     /// The place of a packet whose slot's facts hold `place`.
     #[inline(always)]
-    fn told(pool: PoolRef, place: Place, len: u32, chained: bool) -> Extent {
+    fn of(pool: PoolRef, place: Place, len: u32, chained: bool) -> Extent {
         if chained {
             return Extent::chained(pool, place, len);
         }
         // Most packets begin after the pool's headroom. A branch lets the processor predict that, and not wait for the facts.
         let data = match place == pool.plain {
-            true => foreseen(pool.headroom),
+            true => opaque(pool.headroom),
             false => place.offset(),
         };
         Extent::within(pool, data, len, 0, NONE)
@@ -168,7 +168,7 @@ impl Extent {
 /// Returns the same number, hidden from the compiler. Otherwise it sees that both sides of a branch give the same, and removes the
 /// branch.
 #[inline(always)]
-fn foreseen(number: u32) -> u32 {
+fn opaque(number: u32) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut number = number;
@@ -216,7 +216,7 @@ impl Packet {
         // SAFETY: `start` has checked that it is a slot of this pool.
         let facts = unsafe { pool.facts_of(slot) };
         let (len, flags) = (desc.len(), desc.flags());
-        let extent = Extent::told(pool, facts.place(), len, flags.has(Flags::CHAINED));
+        let extent = Extent::of(pool, facts.place(), len, flags.has(Flags::CHAINED));
         let mut desc = desc.with_len(0);
         desc.set_flags(flags.without(Flags::CHAINED));
         Packet {
@@ -644,21 +644,21 @@ impl Packet {
 /// Returns a slot, and those chained from `next` on. The caller owned them all; `pool` must not be used afterwards.
 #[inline]
 pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
-    give_parts(pool, next);
-    local_cache::give(pool, slot);
+    free_parts(pool, next);
+    local_cache::free(pool, slot);
 }
 
 /// Releases a packet's slots. Takes numbers, not the packet: see docs/performance-notes.md.
 #[inline(never)]
-fn let_go(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
+fn free_packet(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
     match next {
-        NONE if !may_be_shared => local_cache::give(pool, slot),
-        _ => let_go_if_last(pool, slot, next),
+        NONE if !may_be_shared => local_cache::free(pool, slot),
+        _ => free_if_last(pool, slot, next),
     }
 }
 
 #[inline(never)]
-fn let_go_if_last(pool: PoolRef, slot: u32, next: u32) {
+fn free_if_last(pool: PoolRef, slot: u32, next: u32) {
     if pool.facts(slot).references.release() {
         release_slots(pool, slot, next);
     }
@@ -668,7 +668,7 @@ impl Drop for Packet {
     #[inline(always)]
     fn drop(&mut self) {
         let may_be_shared = *self.may_be_shared.get_mut();
-        let_go(self.pool, self.slot(), self.next, may_be_shared);
+        free_packet(self.pool, self.slot(), self.next, may_be_shared);
     }
 }
 

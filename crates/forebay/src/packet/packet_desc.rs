@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  Packet ──into_desc──▶ PacketDesc ──ring──▶ into_packet ──▶ Packet
-//!                            └── dropped ──▶ the slot goes home
+//!                            └── dropped ──▶ the slot returns
 //! ```
 #![allow(unsafe_code)]
 

@@ -8,7 +8,7 @@
 //!            │ free: a stack of numbers │
 //!                 ▲ every 16th: this thread's own chain, and a block of what has
 //!                 │
-//!            arrived ──▶ │ block │ ──▶ │ block │ ◀── all that came home, in one swap, whenever there is none left
+//!            arrived ──▶ │ block │ ──▶ │ block │ ◀── all that returned, taken with one swap when no block is left
 //! ```
 //!
 //! The top of the stack is a separate field, `last`: see docs/performance-notes.md.
@@ -26,7 +26,7 @@ use std::{fmt, mem, time::Duration};
 const ON: &str = "packet pool";
 
 /// Slots to take between two collections of returned slots: the slots of a block.
-const LOOK_EVERY: usize = 16;
+const COLLECT_EVERY: usize = 16;
 
 /// Settings of a pool.
 ///
@@ -108,7 +108,7 @@ pub struct Counts {
     /// Slots elsewhere: in packets, in rings, or on their way back.
     pub away: u32,
     /// The largest value that `away` has had.
-    pub most_away: u32,
+    pub max_away: u32,
     /// Packets that were asked for while no slot was free.
     pub exhausted: u64,
 }
@@ -174,11 +174,11 @@ pub struct Pool {
     /// The slot of the first returned block that is not read yet, or NONE.
     arrived: u32,
     /// Returned slots are collected when this many or fewer are free.
-    look_at: usize,
+    collect_at: usize,
     /// Number of free slots after the last collection that found enough.
-    level: usize,
+    free_after: usize,
     /// The smallest value that `free` has had while `last` was empty.
-    least_free: usize,
+    min_free: usize,
     exhausted: u64,
     ended: bool,
 }
@@ -197,9 +197,9 @@ impl Pool {
             stack: (0..config.slots).rev().collect(),
             free: config.slots as usize,
             arrived: NONE,
-            look_at: config.slots as usize - 1,
-            level: config.slots as usize,
-            least_free: config.slots as usize,
+            collect_at: config.slots as usize - 1,
+            free_after: config.slots as usize,
+            min_free: config.slots as usize,
             exhausted: 0,
             ended: false,
         })
@@ -263,16 +263,16 @@ impl Pool {
 
     #[inline(always)]
     fn pop(&mut self) -> Option<u32> {
-        if self.free <= self.look_at {
-            self.look(1);
+        if self.free <= self.collect_at {
+            self.collect(1);
             if self.free == 0 {
                 self.exhausted = self.exhausted.saturating_add(1);
                 return None;
             }
         }
         self.free -= 1;
-        if self.free < self.least_free {
-            self.least_free = self.free;
+        if self.free < self.min_free {
+            self.min_free = self.free;
         }
         Some(self.stack[self.free])
     }
@@ -297,17 +297,17 @@ impl Pool {
     /// is prefetched at one call and read at the next, when its cache line has arrived from the other core.
     #[cold]
     #[inline(never)]
-    pub(super) fn look(&mut self, wanted: usize) {
+    pub(super) fn collect(&mut self, wanted: usize) {
         let returns = &self.shared.returns;
         let own = local_cache::take_own(&self.shared);
         returns.unlink(own, |slot| {
-            come_home(&self.shared, &mut self.stack, &mut self.free, slot);
+            take_back(&self.shared, &mut self.stack, &mut self.free, slot);
         });
         loop {
             if self.arrived == NONE {
                 self.arrived = returns.take_all();
                 if self.arrived == NONE {
-                    self.level = self.free; // all returned slots have been collected
+                    self.free_after = self.free; // all returned slots have been collected
                     break;
                 }
                 if self.free >= wanted {
@@ -315,22 +315,22 @@ impl Pool {
                 }
             }
             self.arrived = returns.unroll(self.arrived, |slot| {
-                come_home(&self.shared, &mut self.stack, &mut self.free, slot);
+                take_back(&self.shared, &mut self.stack, &mut self.free, slot);
             });
-            if self.free >= wanted && self.free > self.level {
-                self.level = self.free;
+            if self.free >= wanted && self.free > self.free_after {
+                self.free_after = self.free;
                 break;
             }
         }
-        self.look_at = self.free.saturating_sub(LOOK_EVERY);
+        self.collect_at = self.free.saturating_sub(COLLECT_EVERY);
     }
 
     /// Takes up to `n` empty packets into a `Vec` or anything else that can be extended; returns how many.
     #[inline]
     pub fn take_burst(&mut self, n: usize, target: &mut impl Extend<Packet>) -> usize {
         self.push_last();
-        if self.free < n.saturating_add(self.look_at) {
-            self.look(n);
+        if self.free < n.saturating_add(self.collect_at) {
+            self.collect(n);
         }
         let before = self.free;
         self.exhausted = self
@@ -338,7 +338,7 @@ impl Pool {
             .saturating_add(n.saturating_sub(before) as u64);
         let leaving = Leaving {
             free: &mut self.free,
-            least_free: &mut self.least_free,
+            min_free: &mut self.min_free,
         };
         let stack = &self.stack;
         // SAFETY: used only for slots that left the stack.
@@ -359,14 +359,14 @@ impl Pool {
     pub fn take_slots(&mut self, n: usize) -> Slots {
         let n = n.min(Slots::MAX);
         self.push_last();
-        if self.free < n.saturating_add(self.look_at) {
-            self.look(n);
+        if self.free < n.saturating_add(self.collect_at) {
+            self.collect(n);
         }
         let taken = n.min(self.free);
         self.exhausted = self.exhausted.saturating_add((n - taken) as u64);
         let before = self.free;
         self.free -= taken;
-        self.least_free = self.least_free.min(self.free);
+        self.min_free = self.min_free.min(self.free);
         // SAFETY: used as long as the block has slots, which left the stack.
         let pool = unsafe { PoolRef::new(&self.shared) };
         // SAFETY: slots on the stack belong to the pool alone, and these left the stack.
@@ -419,11 +419,11 @@ impl Pool {
     /// [`take`](Pool::take) does that when needed.
     pub fn refill(&mut self) -> usize {
         self.push_last();
-        let mut home = |slot| come_home(&self.shared, &mut self.stack, &mut self.free, slot);
+        let mut put = |slot| take_back(&self.shared, &mut self.stack, &mut self.free, slot);
         let returns = &self.shared.returns;
-        returns.unlink(local_cache::take_own(&self.shared), &mut home);
-        returns.walk(mem::replace(&mut self.arrived, NONE), &mut home);
-        returns.walk(returns.take_all(), home);
+        returns.unlink(local_cache::take_own(&self.shared), &mut put);
+        returns.walk(mem::replace(&mut self.arrived, NONE), &mut put);
+        returns.walk(returns.take_all(), put);
         self.free
     }
 
@@ -435,7 +435,7 @@ impl Pool {
             slots,
             free,
             away: slots - free,
-            most_away: slots - self.least_free as u32,
+            max_away: slots - self.min_free as u32,
             exhausted: self.exhausted,
         }
     }
@@ -468,12 +468,12 @@ impl Pool {
         if out == 0 {
             return None;
         }
-        let home = &mut self.stack[..self.free];
-        home.sort_unstable();
+        let free = &mut self.stack[..self.free];
+        free.sort_unstable();
         // The gaps in a row of ascending numbers.
-        let mut home = home.iter().copied().peekable();
+        let mut free = free.iter().copied().peekable();
         let mut slots = Vec::with_capacity(out);
-        slots.extend((0..self.shared.slots).filter(|slot| home.next_if_eq(slot).is_none()));
+        slots.extend((0..self.shared.slots).filter(|slot| free.next_if_eq(slot).is_none()));
         Some(Leaks { slots })
     }
 
@@ -482,7 +482,7 @@ impl Pool {
         self.ended = true;
         self.refill();
         self.shared.returns.close(|slot| {
-            come_home(&self.shared, &mut self.stack, &mut self.free, slot);
+            take_back(&self.shared, &mut self.stack, &mut self.free, slot);
         });
         let out = self.shared.slots as usize - self.free;
         if self.shared.returns.expect(out) {
@@ -496,7 +496,7 @@ impl Pool {
 /// Puts a slot that another thread may have used onto the stack, and prefetches the line where its next packet begins: it will
 /// probably be written soon, and the line takes long to come from another core.
 #[inline(always)]
-fn come_home(shared: &Shared, stack: &mut [u32], free: &mut usize, slot: u32) {
+fn take_back(shared: &Shared, stack: &mut [u32], free: &mut usize, slot: u32) {
     stack[*free] = slot; // there is room for all slots
     *free += 1;
     shared.fetch(slot);
@@ -505,12 +505,12 @@ fn come_home(shared: &Shared, stack: &mut [u32], free: &mut usize, slot: u32) {
 /// A burst of slots that leave the stack. Its `Drop` records how few slots are left, also if the target panics.
 struct Leaving<'a> {
     free: &'a mut usize,
-    least_free: &'a mut usize,
+    min_free: &'a mut usize,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        *self.least_free = (*self.least_free).min(*self.free);
+        *self.min_free = (*self.min_free).min(*self.free);
     }
 }
 

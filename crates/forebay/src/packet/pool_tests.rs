@@ -81,7 +81,7 @@ proptest! {
                 slots,
                 free: slots - counts.away,
                 away: counts.away,
-                most_away: most,
+                max_away: most,
                 exhausted: missing,
             });
             let distinct: BTreeSet<u32> = out.iter().map(Packet::slot).collect();
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_asked_for_in_vain_is_counted_up_to_the_most_that_a_number_holds() {
+fn packets_that_were_missing_are_counted_up_to_the_largest_number() {
     let mut pool = pool_of(4);
     let mut all = Vec::new();
     assert_eq!(pool.take_burst(usize::MAX, &mut all), 4);
@@ -146,8 +146,8 @@ fn a_target_that_panics_costs_no_slot() {
         let burst = AssertUnwindSafe(|| pool.take_burst(7, &mut target));
         assert!(catch_unwind(burst).is_err());
         assert_eq!(target.0.len(), kept.min(7));
-        let most_away = (kept as u32 + 1).min(7);
-        assert_eq!(pool.counts().most_away, most_away, "with the one in hand");
+        let max_away = (kept as u32 + 1).min(7);
+        assert_eq!(pool.counts().max_away, max_away, "with the one in hand");
         drop(target);
         assert_eq!(pool.refill(), 10);
     }
@@ -155,7 +155,7 @@ fn a_target_that_panics_costs_no_slot() {
 }
 
 #[test]
-fn leaked_packets_are_told_at_the_end() {
+fn leaked_packets_are_reported_at_the_end() {
     let mut pool = pool_of(100);
     let mut packets = Vec::new();
     pool.take_burst(10, &mut packets);
@@ -213,7 +213,7 @@ fn a_pool_is_one_piece_of_whole_pages_and_slots_lie_side_by_side() {
 }
 
 #[test]
-fn what_a_pool_cannot_be_is_an_error_that_says_what_to_do() {
+fn an_impossible_pool_is_an_error_that_says_what_to_do() {
     let told = |config: PoolConfig| Pool::new(&config).unwrap_err().to_string();
     let config = PoolConfig::default;
     for (text, config) in [
@@ -270,7 +270,7 @@ fn what_a_pool_cannot_be_is_an_error_that_says_what_to_do() {
     miri,
     ignore = "2048 slots are aligned to 2 MiB, and Miri unmaps no part of a mapping"
 )]
-fn who_was_shared_once_may_write_again_when_the_others_are_gone() {
+fn a_packet_that_was_shared_may_be_written_again_after_the_others_are_dropped() {
     let mut pool = Pool::new(&PoolConfig::default()).unwrap();
     let mut packet = pool.take().unwrap();
     packet.put(2).unwrap();
@@ -291,7 +291,7 @@ fn who_was_shared_once_may_write_again_when_the_others_are_gone() {
 }
 
 #[test]
-fn slots_by_the_block_are_taken_become_packets_and_go_home_once_each() {
+fn slots_by_the_block_are_taken_become_packets_and_return_once_each() {
     let (mut pool, other) = (pool_of(40), pool_of(40));
     let mut slots = pool.take_slots(100);
     let mut rest = pool.take_slots(32);

@@ -68,7 +68,7 @@ fn each_slot(packet: &Packet, mut see: impl FnMut(u32)) {
 
 /// One owner, and several threads that return slots in different ways; a ring leads to each.
 #[test]
-fn slots_come_home_from_many_threads_once_each() {
+fn slots_return_from_many_threads_once_each() {
     let many = operations(3 * MANY) / 3;
     for (slots, threads) in [(3, 1), (64, 2), (300, 3)] {
         let mut pool = pool_of(slots);
@@ -150,7 +150,7 @@ fn give_up(mut packet: Packet, dice: &mut Dice) {
 
 /// Bursts of descriptors over a ring; either end may go early, with descriptors inside.
 #[test]
-fn descriptors_travel_in_bursts_and_all_slots_return_whoever_leaves_first() {
+fn descriptors_travel_in_bursts_and_all_slots_return_whichever_end_leaves_first() {
     const LONG: u64 = times(5000, 40);
     let slots = 200;
     for (sent, taken) in [(LONG, LONG), (LONG, LONG / 4), (77, LONG), (0, LONG)] {
@@ -262,7 +262,7 @@ fn an_owner_waits_neither_for_slots_that_it_dropped_itself_nor_longer_than_its_l
 
 /// One packet for several threads at once: each reads it, some go on from a copy, and its slot returns once.
 #[test]
-fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
+fn a_packet_shared_by_several_threads_is_read_by_all_and_returns_once() {
     let slots = 64;
     let readers = 3;
     let mut pool = pool_of(slots);
@@ -323,7 +323,7 @@ fn a_packet_shared_by_several_threads_is_read_by_all_and_comes_home_once() {
 }
 
 #[test]
-fn a_packet_in_storage_of_its_thread_comes_home_whatever_ends_first() {
+fn a_packet_in_thread_local_storage_returns_whatever_ends_first() {
     thread_local! {
         static BEFORE: std::cell::Cell<Option<Packet>> = const { std::cell::Cell::new(None) };
         static BEHIND: std::cell::Cell<Option<Packet>> = const { std::cell::Cell::new(None) };
@@ -340,7 +340,7 @@ fn a_packet_in_storage_of_its_thread_comes_home_whatever_ends_first() {
 }
 
 #[test]
-fn what_a_thread_has_gathered_comes_home_when_it_ends() {
+fn slots_that_a_thread_has_gathered_return_when_it_ends() {
     let mut pool = pool_of(256);
     let mut packets = Vec::new();
     pool.take_burst(70, &mut packets);
@@ -441,7 +441,7 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
-fn who_has_few_packets_out_uses_few_slots_one_by_one_and_in_bursts() {
+fn few_packets_in_use_take_few_slots_one_by_one_and_in_bursts() {
     for (slots, burst) in [(2048, 32), (256, 32), (256, 1)] {
         let mut pool = pool_of(slots);
         let (mut there, mut away) = spsc::ring::<Packet>(64).unwrap();
@@ -464,10 +464,7 @@ fn who_has_few_packets_out_uses_few_slots_one_by_one_and_in_bursts() {
             others.join().unwrap();
         });
         // In flight, in the other thread's chain, returning, and as many more that were not seen at once.
-        let most_away = pool.counts().most_away;
-        assert!(
-            most_away <= 224,
-            "{most_away} of {slots}, {burst} at a time"
-        );
+        let max_away = pool.counts().max_away;
+        assert!(max_away <= 224, "{max_away} of {slots}, {burst} at a time");
     }
 }

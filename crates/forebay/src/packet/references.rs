@@ -16,12 +16,12 @@ use crate::sync::{
 /// The count of one slot: 1 while it is free, too, so that taking it touches nothing.
 #[derive(Debug)]
 pub(super) struct References {
-    /// Written and read by holders of a reference: 1 to [`MOST`].
+    /// Written and read by holders of a reference: 1 to [`MAX`].
     count: AtomicU32,
 }
 
 /// Far below the point where the count would wrap, far above what any program shares.
-const MOST: u32 = 1 << 30;
+const MAX: u32 = 1 << 30;
 
 impl References {
     pub(super) fn new() -> References {
@@ -40,10 +40,10 @@ impl References {
             Release
         };
         let before = self.count.fetch_add(1, order); // SHARED
-        if before >= MOST {
+        if before >= MAX {
             // Relaxed: undoes the line above. Otherwise, forgotten references could wrap the count and free a slot in use.
             self.count.fetch_sub(1, Relaxed);
-            panic!("a packet is shared more than {MOST} times");
+            panic!("a packet is shared more than {MAX} times");
         }
     }
 

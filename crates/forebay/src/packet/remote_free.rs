@@ -144,8 +144,8 @@ impl Returns {
         }
     }
 
-    /// Adds a slot, which the caller owns, to a chain that is full at `most`.
-    pub(super) fn link(&self, chain: &mut Chain, slot: u32, most: u32) {
+    /// Adds a slot, which the caller owns, to a chain that is full at `max`.
+    pub(super) fn link(&self, chain: &mut Chain, slot: u32, max: u32) {
         let others = self.first(chain).map_or(&[][..], |block| &block.others);
         if let Some(other) = others.get(chain.named as usize) {
             other.store(slot, Relaxed); // see `Block`
@@ -155,7 +155,7 @@ impl Returns {
         let block = &self.blocks[slot as usize];
         block.next.store(chain.newest, Relaxed); // see `Block`
         let before = chain.len() + 1;
-        let takes = most.saturating_sub(before).min(OTHERS as u32);
+        let takes = max.saturating_sub(before).min(OTHERS as u32);
         *chain = Chain {
             block,
             named: 0,
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_of_any_length_come_home_whole_however_their_slots_came_home_before() {
+    fn chains_of_any_length_return_whole_however_their_slots_returned_before() {
         let returns = Returns::new(100);
         let mut free: Vec<u32> = (0..100).collect();
         // 7 and 100 have no common divisor, so each round puts other slots into a block.
@@ -315,13 +315,13 @@ mod tests {
             free.rotate_left(7);
             let out = free.split_off(round % 100);
             for chained in out.chunks(1 + round % 35) {
-                let (mut chain, most) = (Chain::EMPTY, chained.len() as u32);
+                let (mut chain, max) = (Chain::EMPTY, chained.len() as u32);
                 for (&slot, number) in chained.iter().zip(1..) {
                     // The last slot is never simple: the gathering thread must see that the chain is full.
                     let added = chain.add(slot);
-                    assert!(!added || number < most);
+                    assert!(!added || number < max);
                     if !added {
-                        returns.link(&mut chain, slot, most);
+                        returns.link(&mut chain, slot, max);
                     }
                     assert_eq!(chain.len(), number);
                 }

@@ -366,7 +366,7 @@ impl PoolRef {
     /// Returns slots, and ends the pool if it waited for these only. The reference must not be used afterwards.
     #[cold]
     #[inline(never)]
-    pub(super) fn bring_home(self, chain: Chain) {
+    pub(super) fn return_chain(self, chain: Chain) {
         if chain.len() == 0 {
             return;
         }

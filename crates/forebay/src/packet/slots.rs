@@ -83,7 +83,7 @@ impl Slots {
     /// let mut pool = Pool::new(&PoolConfig::default())?;
     /// let mut slots = pool.take_slots(2);
     /// slots.bytes_mut(1).unwrap()[..5].copy_from_slice(b"hello");
-    /// let reader = std::thread::spawn(move || slots.bytes(1).unwrap()[..5] == *b"hello"); // and they go home
+    /// let reader = std::thread::spawn(move || slots.bytes(1).unwrap()[..5] == *b"hello"); // dropped there
     /// assert!(reader.join().unwrap());
     /// assert_eq!(pool.refill(), 2048);
     /// # Ok::<(), forebay::Error>(())
@@ -134,7 +134,7 @@ impl Drop for Slots {
     fn drop(&mut self) {
         // The last slot may have freed the pool.
         for &slot in self.numbers() {
-            local_cache::give(self.pool, slot);
+            local_cache::free(self.pool, slot);
         }
     }
 }

@@ -374,7 +374,7 @@ fn packets_agree_with_plain_vectors_over_many_operations() {
 }
 
 #[test]
-fn a_packet_keeps_what_it_is_told_on_its_way() {
+fn a_packet_keeps_its_fields_on_its_way() {
     let mut pool = small_pool(4);
     let mut packet = pool.take().unwrap();
     let time_ns = 1_700_000_000_123_456_789;
@@ -443,7 +443,7 @@ fn slots_of_another_pool_are_refused() {
 /// Counted in loads of the facts beside the slots: with a walk for each piece there were 150 for each slot.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of slots")]
-fn a_copy_of_a_long_chain_looks_at_each_slot_a_few_times() {
+fn a_copy_of_a_long_chain_loads_each_slot_a_few_times() {
     let mut pool = small_pool(700);
     let mut packet = pool.take().unwrap();
     let bytes = vec![7; SLOT * 300];
@@ -458,7 +458,7 @@ fn a_copy_of_a_long_chain_looks_at_each_slot_a_few_times() {
 
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of slots")]
-fn a_long_chain_made_piece_by_piece_looks_at_each_slot_a_few_times() {
+fn a_long_chain_made_piece_by_piece_loads_each_slot_a_few_times() {
     let mut pool = small_pool(300);
     let mut packet = pool.take().unwrap();
     let before = LOADS.get();
