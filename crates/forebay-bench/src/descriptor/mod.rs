@@ -1,9 +1,7 @@
 //! The loops of *The one with shrinking structure, part II* over its six layouts of a descriptor and ours, in memory far larger than the caches.
 //!
-//! Each layout is also measured with prefetching (`ahead`), and ours also by columns (`by_column`), where a loop loads only the
-//! fields that it uses.
+//! Ours is also measured by columns (`by_column`), where a loop loads only the fields that it uses.
 
-mod ahead;
 mod by_column;
 mod layouts;
 
@@ -69,25 +67,18 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                 "million a second",
                 "cycles",
                 "best of six = 1",
-                "prefetched",
-                "best of six prefetched = 1",
             ],
         );
         let others = measured[..OTHERS].iter();
         let best = others.clone().map(|it| rate(&it.times[number]).median);
         let best = best.fold(0.0, f64::max);
-        let best_ahead = others.filter_map(|it| it.ahead(number)).map(|it| rate(it).median);
-        let best_ahead = best_ahead.fold(0.0, f64::max);
         for layout in &measured {
             let times = &layout.times[number];
-            let ahead = layout.ahead(number).map(rate);
             let cells = vec![
                 Cell::number(layout.bytes as f64, 0),
                 Cell::spread(Some(rate(times)), 0),
                 Cell::spread(times.cycles, 2),
                 Cell::number(rate(times).median / best, 2),
-                Cell::spread(ahead, 0),
-                ahead.map_or(Cell::Unknown, |it| Cell::number(it.median / best_ahead, 2)),
             ];
             table.row(layout.name, cells);
         }
@@ -95,10 +86,6 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
             "only the loops over one layout took turns: the layouts were measured one after another, so the machine may \
              have changed in between",
         );
-        table.note(format!(
-            "prefetched: the same loop with prefetches {AHEAD_BYTES} bytes ahead; the processor itself prefetches loops that go \
-             through memory in order",
-        ));
         table.note(
             "by columns: the same values in a column for each field (packet::Columns): a loop over a few fields loads only these, but \
              one packet's fields are in several places (descriptor/anywhere)",
@@ -111,9 +98,6 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
 /// Layouts that are not ours.
 const OTHERS: usize = 6;
 
-/// Distance of the prefetches: beyond the end of a page, where the processor's own prefetching stops.
-const AHEAD_BYTES: usize = 4096;
-
 /// Millions a second.
 fn rate(times: &Times) -> Summary {
     times.ns.in_each(1e3)
@@ -122,15 +106,8 @@ fn rate(times: &Times) -> Summary {
 struct Measured {
     name: &'static str,
     bytes: usize,
-    /// Of each loop, and then of each loop with prefetches, where that was measured.
+    /// Of each loop.
     times: Vec<Times>,
-}
-
-impl Measured {
-    /// Of a loop with prefetches.
-    fn ahead(&self, number: usize) -> Option<&Times> {
-        self.times.get(Loop::ALL.len() + number)
-    }
 }
 
 fn room<T>(count: usize) -> Result<Vec<T>> {
@@ -193,19 +170,6 @@ fn each<D: Fields>(
             }));
             visits.len() as u64
         }),
-        Side::new(
-            "trivial, ahead",
-            reads(|descs| {
-                black_box(ahead::trivial(descs));
-            }),
-        ),
-        Side::new(
-            "read, ahead",
-            reads(|descs| {
-                black_box(ahead::rx(descs));
-            }),
-        ),
-        Side::new("write, ahead", writes(ahead::tx)),
     ];
     Ok(Measured {
         name,
@@ -310,13 +274,8 @@ mod tests {
         fn sums<D: Fields>(one: fn(u64) -> Result<D>) -> (u64, (u64, u64)) {
             let mut descs: Vec<D> = (0..1000).map(|number| one(number).unwrap()).collect();
             let sums = (loops::trivial(&descs), loops::rx(&descs));
-            assert_eq!((ahead::trivial(&descs), ahead::rx(&descs)), sums);
-            let mut others = descs.clone();
             loops::tx(&mut descs);
-            ahead::tx(&mut others);
             assert_eq!(descs[5].time_ns(), 500);
-            let told = |desc: &D| (desc.time_ns(), desc.port(), desc.is_valid());
-            assert!(descs.iter().map(told).eq(others.iter().map(told)));
             sums
         }
         let expected = sums::<Plain>(pack);

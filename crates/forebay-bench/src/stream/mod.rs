@@ -2,12 +2,10 @@
 //! machine's own limit for copying.
 //!
 //! `ladder` has the text's versions, `others` the crates and the kernel's pipe, both with the trait below. `one` reads bytes in
-//! place or copies them, `filling` only copies in, `course` is the text's own test, `two` has two threads, and `idle`
-//! waiting threads.
+//! place or copies them, `filling` only copies in, `course` is the text's own test and `two` has two threads.
 
 mod course;
 mod filling;
-mod idle;
 mod ladder;
 mod one;
 mod others;
@@ -49,7 +47,6 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     tables.push(filling::run(effort)?);
     tables.push(course::run(effort)?);
     tables.extend(two::run(effort)?);
-    tables.push(idle::run(effort)?);
     Ok(tables)
 }
 

@@ -20,14 +20,8 @@ pub fn rx<D: Fields>(descs: &[D]) -> (u64, u64) {
 
 /// Sends: times 100 ns apart from 0 on, ports 0 to 3 in rotation, valid if larger than 64 bytes.
 pub fn tx<D: Fields>(descs: &mut [D]) {
-    tx_from(descs, 0);
-}
-
-/// [`tx`] of a part of the descriptors, after `before` others.
-#[inline]
-pub fn tx_from<D: Fields>(descs: &mut [D], before: u64) {
-    let mut time_ns = 100 * before;
-    let mut port = before as u8;
+    let mut time_ns = 0;
+    let mut port = 0_u8;
     for desc in descs {
         desc.set_time(time_ns);
         let fits = desc.set_port(port % 4);
