@@ -87,22 +87,12 @@ impl Ring for Rtrb {
     }
 }
 
-/// What ours have in common: whole messages, in one piece.
-pub trait Ours: Sized {
-    fn make() -> Result<Self>;
-    fn put(&mut self, message: &[u8]) -> bool;
-    /// Copies a whole message out.
-    fn copy(&mut self, target: &mut [u8]) -> bool;
-    /// Shows a whole message where it lies, and takes it out.
-    fn show(&mut self, len: usize) -> bool;
-}
-
 /// The typed ring, of bytes, spinning.
 pub struct OurRing(Producer<u8>, Consumer<u8>);
 
-impl Ours for OurRing {
+impl Ring for OurRing {
     #[inline(always)]
-    fn make() -> Result<Self> {
+    fn new() -> Result<Self> {
         let (producer, consumer) = spsc::ring(CAPACITY)?;
         Ok(OurRing(producer, consumer))
     }
@@ -114,7 +104,7 @@ impl Ours for OurRing {
     }
 
     #[inline(always)]
-    fn copy(&mut self, target: &mut [u8]) -> bool {
+    fn get(&mut self, target: &mut [u8]) -> bool {
         let message = self.1.peek(target.len());
         message.len() == target.len() && message.copy_to_slice(target) == target.len()
     }
@@ -134,9 +124,9 @@ impl Ours for OurRing {
 /// The stream, whose ends would park.
 pub struct OurStream(Writer, Reader);
 
-impl Ours for OurStream {
+impl Ring for OurStream {
     #[inline(always)]
-    fn make() -> Result<Self> {
+    fn new() -> Result<Self> {
         let (writer, reader) = stream(CAPACITY)?;
         Ok(OurStream(writer, reader))
     }
@@ -148,7 +138,7 @@ impl Ours for OurStream {
     }
 
     #[inline(always)]
-    fn copy(&mut self, target: &mut [u8]) -> bool {
+    fn get(&mut self, target: &mut [u8]) -> bool {
         let is_whole = self.1.bytes_buffered() >= target.len();
         is_whole && self.1.pop_slice(target) == target.len()
     }
@@ -167,9 +157,9 @@ impl Ours for OurStream {
 /// The queue for one thread.
 pub struct OurFifo(Fifo);
 
-impl Ours for OurFifo {
+impl Ring for OurFifo {
     #[inline(always)]
-    fn make() -> Result<Self> {
+    fn new() -> Result<Self> {
         Ok(OurFifo(Fifo::new(CAPACITY, &MapConfig::default())?))
     }
 
@@ -179,7 +169,7 @@ impl Ours for OurFifo {
     }
 
     #[inline(always)]
-    fn copy(&mut self, target: &mut [u8]) -> bool {
+    fn get(&mut self, target: &mut [u8]) -> bool {
         self.0.get(target)
     }
 
@@ -194,33 +184,13 @@ impl Ours for OurFifo {
     }
 }
 
-/// Ours, copied in and copied out.
-pub struct Copied<R>(R);
-
-impl<R: Ours> Ring for Copied<R> {
-    #[inline(always)]
-    fn new() -> Result<Self> {
-        R::make().map(Copied)
-    }
-
-    #[inline(always)]
-    fn put(&mut self, message: &[u8]) -> bool {
-        self.0.put(message)
-    }
-
-    #[inline(always)]
-    fn get(&mut self, target: &mut [u8]) -> bool {
-        self.0.copy(target)
-    }
-}
-
 /// Ours, copied in and read in place.
 pub struct Viewed<R>(R);
 
-impl<R: Ours> Ring for Viewed<R> {
+impl<R: Ring> Ring for Viewed<R> {
     #[inline(always)]
     fn new() -> Result<Self> {
-        R::make().map(Viewed)
+        R::new().map(Viewed)
     }
 
     #[inline(always)]
@@ -240,7 +210,7 @@ pub struct InPlace(OurStream);
 impl Ring for InPlace {
     #[inline(always)]
     fn new() -> Result<Self> {
-        OurStream::make().map(InPlace)
+        OurStream::new().map(InPlace)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 use super::{
     BURST,
     link::Travels,
-    rivals::{Buffers, FreeRing, Glibc, PutBack, pool, write_line},
+    rivals::{Buffers, FreeRing, Glibc, pool, touch, write_line},
 };
 use anyhow::Result;
 use forebay::packet::{Packet, PacketDesc, Pool, Slots};
@@ -101,7 +101,7 @@ impl Takes for Packing {
     fn take_burst(&mut self, first: u64, target: &mut Vec<PacketDesc>) {
         self.pool.take_burst(BURST, &mut self.packets);
         for (packet, number) in self.packets.iter_mut().zip(first..) {
-            PutBack::touch(packet, number);
+            touch(packet, number);
         }
         target.extend(self.packets.drain(..).map(described));
     }
@@ -111,7 +111,7 @@ impl TakesOne for Packing {
     #[inline(always)]
     fn take(&mut self, number: u64) -> PacketDesc {
         let mut packet = self.pool.take().expect("most are at home");
-        PutBack::touch(&mut packet, number);
+        touch(&mut packet, number);
         described(packet)
     }
 }

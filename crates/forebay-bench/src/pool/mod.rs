@@ -17,7 +17,7 @@ use crate::method::{
     table::{Cell, Table},
 };
 use anyhow::Result;
-use rivals::{Blocks, Buffers, Dropped, FreeRing, Glibc, PutBack};
+use rivals::{Blocks, Buffers, FreeRing, Glibc, Packets};
 use std::hint::black_box;
 
 /// Buffers in a burst.
@@ -124,7 +124,7 @@ fn compare(
     let operations = effort.scaled(2_000_000);
     let cpu = processors()?.first().copied().unwrap_or(0);
     let what = format!("{} {cpu} {cpu}", shape.word());
-    let (mut ours, mut dropped) = (PutBack::new()?, Dropped::new()?);
+    let (mut ours, mut dropped) = (Packets::<false>::new()?, Packets::<true>::new()?);
     let (mut glibc, mut ring, mut blocks) = (Glibc, FreeRing::new(), Blocks::new()?);
     let mut sides = vec![
         Side::new("forebay, put_back", || go(&mut ours, shape, operations)),
@@ -218,7 +218,10 @@ mod tests {
                 assert_eq!(go(buffers, shape, 10_000), 10_000);
             }
         }
-        let (mut ours, mut dropped) = (PutBack::new().unwrap(), Dropped::new().unwrap());
+        let (mut ours, mut dropped) = (
+            Packets::<false>::new().unwrap(),
+            Packets::<true>::new().unwrap(),
+        );
         whole(&mut ours);
         whole(&mut dropped);
         whole(&mut Blocks::new().unwrap());

@@ -1,4 +1,4 @@
-//! Those who hand out buffers of 2048 bytes.
+//! Pools of buffers of 2048 bytes, with one trait.
 #![allow(unsafe_code)]
 
 use anyhow::Result;
@@ -51,11 +51,8 @@ pub fn write_line(line: &mut [u8], number: u64) {
     }
 }
 
-/// Our pool, to which its owner returns packets.
-pub struct PutBack(Pool);
-
-/// Our pool, whose packets are dropped, as any thread may.
-pub struct Dropped(Pool);
+/// Our pool. Packets are put back by its owner, or dropped (`DROPS`), as any thread may.
+pub struct Packets<const DROPS: bool>(Pool);
 
 /// One of ours, with slots of this size.
 pub fn pool(slot_bytes: usize) -> Result<Pool> {
@@ -66,55 +63,25 @@ pub fn pool(slot_bytes: usize) -> Result<Pool> {
     })?)
 }
 
-impl PutBack {
-    pub fn new() -> Result<PutBack> {
-        pool(BYTES).map(PutBack)
+impl<const DROPS: bool> Packets<DROPS> {
+    pub fn new() -> Result<Self> {
+        pool(BYTES).map(Packets)
     }
 
-    /// Whether all slots are home.
+    /// Whether all slots have returned.
     #[cfg(test)]
     pub fn end(self) -> bool {
         self.0.close().is_none()
     }
 }
 
-impl Dropped {
-    pub fn new() -> Result<Dropped> {
-        pool(BYTES).map(Dropped)
-    }
-
-    /// Whether all slots are home.
-    #[cfg(test)]
-    pub fn end(self) -> bool {
-        self.0.close().is_none()
-    }
+/// Writes to a new packet.
+#[inline(always)]
+pub fn touch(packet: &mut Packet, number: u64) {
+    write_line(packet.put(64).expect("a new packet has room"), number);
 }
 
-impl Buffers for PutBack {
-    type Buffer = Packet;
-
-    #[inline(always)]
-    fn take(&mut self) -> Packet {
-        self.0.take().expect("at most 32 are away")
-    }
-
-    #[inline(always)]
-    fn put_back(&mut self, packet: Packet) {
-        self.0.put_back(packet).expect("it is its own");
-    }
-
-    #[inline(always)]
-    fn touch(packet: &mut Packet, number: u64) {
-        write_line(packet.put(64).expect("a new packet has room"), number);
-    }
-
-    #[inline(always)]
-    fn take_burst(&mut self, n: usize, into: &mut Vec<Packet>) {
-        self.0.take_burst(n, into);
-    }
-}
-
-impl Buffers for Dropped {
+impl<const DROPS: bool> Buffers for Packets<DROPS> {
     type Buffer = Packet;
 
     #[inline(always)]
@@ -124,12 +91,15 @@ impl Buffers for Dropped {
 
     #[inline(always)]
     fn put_back(&mut self, packet: Packet) {
-        drop(packet);
+        match DROPS {
+            true => drop(packet),
+            false => self.0.put_back(packet).expect("it is its own"),
+        }
     }
 
     #[inline(always)]
     fn touch(packet: &mut Packet, number: u64) {
-        PutBack::touch(packet, number);
+        touch(packet, number);
     }
 
     #[inline(always)]
