@@ -127,20 +127,20 @@ struct Report {
 }
 
 /// Some subjects need processes of ours: this program again, with the subject and the role as arguments.
-fn play(told: impl Iterator<Item = OsString>) -> Result<()> {
-    let told: Result<Vec<_>, _> = told.map(OsString::into_string).collect();
-    let told = told.map_err(|told| anyhow!("a role that is not UTF-8: {told:?}"))?;
-    match &told[..] {
+fn play(args: impl Iterator<Item = OsString>) -> Result<()> {
+    let args: Result<Vec<_>, _> = args.map(OsString::into_string).collect();
+    let args = args.map_err(|args| anyhow!("a role that is not UTF-8: {args:?}"))?;
+    match &args[..] {
         [room, role] if room == "pipe" => pipe::play(role),
         [room, role] if room == "wire" => wire::play(role),
-        _ => bail!("no such role: {told:?}"),
+        _ => bail!("no such role: {args:?}"),
     }
 }
 
 fn main() -> ExitCode {
-    let mut told = std::env::args_os().skip(1);
-    let done = match told.next() {
-        Some(first) if first == ROLE => play(told),
+    let mut args = std::env::args_os().skip(1);
+    let done = match args.next() {
+        Some(first) if first == ROLE => play(args),
         _ => measure(Args::parse()),
     };
     match done {
@@ -162,7 +162,7 @@ impl Reader {
     fn tell(&mut self, line: impl Display) -> Result<()> {
         match writeln!(io::stdout(), "{line}") {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.reads = false,
-            told => told.context("writing to the standard output")?,
+            result => result.context("writing to the standard output")?,
         }
         Ok(())
     }

@@ -165,8 +165,8 @@ fn each<D: Fields>(
             let visits = visits(descs.len());
             black_box(visits.clone().fold(0, |sum: u64, index| {
                 let desc = &descs[index];
-                let told = u64::from(desc.port()) + u64::from(desc.is_valid());
-                sum.wrapping_add(desc.time_ns() + u64::from(desc.size()) + told)
+                let both = u64::from(desc.port()) + u64::from(desc.is_valid());
+                sum.wrapping_add(desc.time_ns() + u64::from(desc.size()) + both)
             }));
             visits.len() as u64
         }),
@@ -218,8 +218,8 @@ fn columns(bytes: usize, effort: Effort) -> Result<Measured> {
             let (visits, view) = (visits(columns.len()), columns.view());
             black_box(visits.clone().fold(0, |sum: u64, index| {
                 let sound = view.flags[index].has(Flags::VALID);
-                let told = u64::from(view.ports[index]) + u64::from(sound);
-                sum.wrapping_add(view.times[index] + u64::from(view.lens[index]) + told)
+                let both = u64::from(view.ports[index]) + u64::from(sound);
+                sum.wrapping_add(view.times[index] + u64::from(view.lens[index]) + both)
             }));
             visits.len() as u64
         }),

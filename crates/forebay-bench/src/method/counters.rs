@@ -41,8 +41,8 @@ impl Misses {
 impl Blocked {
     /// Begins to count.
     pub fn begin() -> Blocked {
-        let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let event = BLOCKED.iter().find(|(maker, _)| told.contains(maker));
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let event = BLOCKED.iter().find(|(maker, _)| cpuinfo.contains(maker));
         Blocked(event.and_then(|&(_, event)| begin(Raw::new(event))))
     }
 

@@ -75,14 +75,14 @@ impl Seen {
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = [Mode::Near, Mode::Far, Mode::OneCore].map(|mode| {
+        let counts = [Mode::Near, Mode::Far, Mode::OneCore].map(|mode| {
             let times = self.0.iter().filter(|&&seen| seen == mode).count();
             format!("{mode} in {times}")
         });
         write!(
             f,
             "samples by how far apart two processors were: {}",
-            told.join(", ")
+            counts.join(", ")
         )
     }
 }

@@ -126,7 +126,7 @@ impl Ended {
     ///
     /// # Errors
     /// It printed no such result.
-    pub fn told<T: DeserializeOwned>(&self) -> Result<T> {
+    pub fn result<T: DeserializeOwned>(&self) -> Result<T> {
         let last = self.said.lines().last().unwrap_or_default();
         serde_json::from_str(last).with_context(|| format!("a process said {:?}", self.said))
     }
@@ -219,9 +219,9 @@ impl Running {
         // SAFETY: a plain C structure, for which zeros are values.
         let mut time: libc::timespec = unsafe { std::mem::zeroed() };
         // SAFETY: the time is ours.
-        let told = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let answer = unsafe { libc::clock_gettime(clock, &raw mut time) };
         ensure!(
-            told == 0,
+            answer == 0,
             "the processor time of {}: {}",
             self.name,
             io::Error::last_os_error()
@@ -382,7 +382,7 @@ mod tests {
         shell.hear("begun", LONG).unwrap();
         let ended = shell.wait(LONG).unwrap();
         assert_eq!(ended.said, "begun\n7\n");
-        assert_eq!(ended.told::<u64>().unwrap(), 7);
+        assert_eq!(ended.result::<u64>().unwrap(), 7);
         assert!(ended.cpu > Duration::ZERO);
     }
 

@@ -51,7 +51,7 @@ pub fn run(effort: Effort) -> Table {
     let samples = in_turn(sides.len(), rounds, |which| {
         seen.look();
         let ran = sides[which].run()?;
-        let came: u64 = ran.consumer.told()?;
+        let came: u64 = ran.consumer.result()?;
         let bytes = match sides[which].name {
             LIMIT => 0,
             _ => (count * BYTES) as u64,
@@ -60,7 +60,7 @@ pub fn run(effort: Effort) -> Table {
         let cpu = ran
             .between
             .map(|it| it.cpu.as_secs_f64() / (bytes as f64 / 1e9));
-        Ok((ran.producer.told::<Vec<f64>>()?, cpu))
+        Ok((ran.producer.result::<Vec<f64>>()?, cpu))
     });
     let results: Vec<_> = samples.into_iter().map(|it| summed(&it?)).collect();
     let least = |is: fn(&Side) -> bool| {

@@ -54,12 +54,12 @@ pub enum Role {
     Discard,
 }
 
-/// Plays the role that `told` has as JSON.
+/// Plays the role that `role` has as JSON.
 ///
 /// # Errors
 /// There is no such role, or it failed.
-pub fn play(told: &str) -> Result<()> {
-    match serde_json::from_str(told).context("a role in a pipeline")? {
+pub fn play(role: &str) -> Result<()> {
+    match serde_json::from_str(role).context("a role in a pipeline")? {
         Role::Produce {
             bytes,
             block,

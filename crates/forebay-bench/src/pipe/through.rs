@@ -41,7 +41,7 @@ pub fn run(block: usize, effort: Effort) -> Table {
     let samples = in_turn(sides.len(), effort.few_rounds(), |which| {
         seen.look();
         let ran = sides[which].run()?;
-        let came: u64 = ran.consumer.told()?;
+        let came: u64 = ran.consumer.result()?;
         ensure!(came == bytes, "{came} of {bytes} bytes came out");
         let cpu = ran.between.map(|it| it.cpu.as_secs_f64() / gb);
         Ok((gb / ran.took.as_secs_f64(), cpu))

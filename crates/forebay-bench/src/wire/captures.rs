@@ -195,7 +195,7 @@ fn sample(side: &Side, lab: &Lab, cpus: Cpus, load: &Load, folder: &Path) -> Res
             fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
             kept?
         }
-        false => ended.told()?,
+        false => ended.result()?,
     };
     let all = load.warm_up + load.frames;
     if kept == 0 || kept > all {
@@ -220,7 +220,7 @@ fn send(lab: &Lab, cpu: usize, load: &Load, frames: u64) -> Result<Sent> {
     let sender = lab.inside(command);
     Running::start("the sender", sender, None, &[cpu], Fate::Dies)?
         .wait(LIMIT)?
-        .told()
+        .result()
 }
 
 fn packets_in(file: &Path) -> Result<u64> {

@@ -79,10 +79,10 @@ pub fn keep(folders: &[PathBuf]) -> Result<()> {
 
 /// The file system that a folder is in.
 pub fn file_system(folder: &Path) -> String {
-    let Ok(told) = statfs(folder) else {
+    let Ok(stat) = statfs(folder) else {
         return "an unknown file system".into();
     };
-    match told.f_type as u32 {
+    match stat.f_type as u32 {
         0x0102_1994 => "tmpfs".into(),
         0xEF53 => "ext4".into(),
         0x5846_5342 => "xfs".into(),

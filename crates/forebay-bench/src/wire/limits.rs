@@ -136,7 +136,7 @@ fn sample(port: &str, count: u64, end: &End) -> Result<Captured> {
     let mut command = in_role("wire", &role)?;
     command.stdin(Stdio::null());
     let running = Running::start(&end.name, command, None, &processors()?, Fate::Dies)?;
-    let captured: Captured = running.wait(LIMIT)?.told()?;
+    let captured: Captured = running.wait(LIMIT)?.result()?;
     if let Some(file) = end
         .file
         .as_deref()

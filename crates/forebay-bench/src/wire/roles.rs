@@ -32,12 +32,12 @@ pub enum Role {
     },
 }
 
-/// Plays the role that `told` has as JSON.
+/// Plays the role that `role` has as JSON.
 ///
 /// # Errors
 /// There is no such role, or it failed.
-pub fn play(told: &str) -> Result<()> {
-    match serde_json::from_str(told).context("a role on the wire")? {
+pub fn play(role: &str) -> Result<()> {
+    match serde_json::from_str(role).context("a role on the wire")? {
         Role::Keep { folders } => folders::keep(&folders),
         Role::Hold => lab::hold(),
         Role::Send {

@@ -110,8 +110,8 @@ fn packets_that_were_missing_are_counted_up_to_the_largest_number() {
 fn a_pool_in_a_log_is_a_line_not_a_list_of_its_slots() {
     let mut pool = pool_of(times(5000, 50));
     let packet = pool.take().unwrap();
-    let told = format!("{pool:?} {packet:?}");
-    assert!(told.contains("away: 1") && told.len() < 800, "{told}");
+    let text = format!("{pool:?} {packet:?}");
+    assert!(text.contains("away: 1") && text.len() < 800, "{text}");
 }
 
 #[test]
@@ -214,53 +214,21 @@ fn a_pool_is_one_piece_of_whole_pages_and_slots_lie_side_by_side() {
 
 #[test]
 fn an_impossible_pool_is_an_error_that_says_what_to_do() {
-    let told = |config: PoolConfig| Pool::new(&config).unwrap_err().to_string();
-    let config = PoolConfig::default;
-    for (text, config) in [
-        (
-            "1 to 1048576 slots",
-            PoolConfig {
-                slots: 0,
-                ..config()
-            },
-        ),
-        (
-            "1 to 1048576 slots",
-            PoolConfig {
-                slots: (1 << 20) + 1,
-                ..config()
-            },
-        ),
-        (
-            "multiple of 64",
-            PoolConfig {
-                slot_bytes: 100,
-                ..config()
-            },
-        ),
-        (
-            "multiple of 64",
-            PoolConfig {
-                slot_bytes: 0,
-                ..config()
-            },
-        ),
-        (
-            "multiple of 64",
-            PoolConfig {
-                slot_bytes: (1 << 19) + 64,
-                ..config()
-            },
-        ),
-        (
-            "less headroom",
-            PoolConfig {
-                headroom: 2048,
-                ..config()
-            },
-        ),
+    for (text, slots, slot_bytes, headroom) in [
+        ("1 to 1048576 slots", 0, 2048, 128),
+        ("1 to 1048576 slots", (1 << 20) + 1, 2048, 128),
+        ("multiple of 64", 1, 100, 0),
+        ("multiple of 64", 1, 0, 0),
+        ("multiple of 64", 1, (1 << 19) + 64, 0),
+        ("less headroom", 1, 2048, 2048),
     ] {
-        let error = told(config);
+        let error = Pool::new(&PoolConfig {
+            slots,
+            slot_bytes,
+            headroom,
+            ..PoolConfig::default()
+        });
+        let error = error.unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
 }

@@ -291,10 +291,10 @@ impl Walk {
     fn travel(&mut self, i: usize) {
         let shared = self.is_shared(i);
         let (packet, oracle) = self.all.swap_remove(i);
-        let told = packet.described();
+        let described = packet.described();
         let packet = match packet.into_desc() {
             Ok(desc) => {
-                assert_eq!(*desc, told);
+                assert_eq!(*desc, described);
                 assert_eq!(desc.len() as usize, oracle.bytes.len());
                 desc.into_packet()
             }
@@ -395,8 +395,8 @@ fn a_packet_keeps_its_fields_on_its_way() {
     assert_eq!(packet.time_near(time_ns + 3_600_000_000_000), time_ns + 1);
     assert_eq!((packet.port(), packet.hash()), (8, 1));
     assert_eq!(packet.flags(), Flags::VALID.with(Flags(2)));
-    let told = format!("{packet:?}");
-    assert!(told.contains("wire_len: 1500"), "{told}");
+    let text = format!("{packet:?}");
+    assert!(text.contains("wire_len: 1500"), "{text}");
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn sets_one_field<L: Layout>(first: &Values, second: &Values) {
         ..*first
     };
     assert_eq!(layout.values(), expected);
-    let told = layout.values();
+    let values = layout.values();
     assert_eq!(
         (
             layout.size(),
@@ -233,11 +233,11 @@ fn sets_one_field<L: Layout>(first: &Values, second: &Values) {
             layout.time_ns(),
             layout.is_valid()
         ),
-        (told.size, told.port, told.time_ns, told.valid)
+        (values.size, values.port, values.time_ns, values.valid)
     );
     if L::LIMITS.port_bits < 8 {
         assert!(layout.set_port(8).is_none());
-        assert_eq!(layout.values(), told);
+        assert_eq!(layout.values(), values);
     }
 }
 
@@ -320,11 +320,11 @@ fn loops_agree<L: Layout>(all: &[Values]) {
             ..*v
         };
         assert_eq!(packed[i].values(), expected);
-        let told = (
+        let fields = (
             ours[i].time_ns(),
             ours[i].port(),
             Fields::is_valid(&ours[i]),
         );
-        assert_eq!(told, (expected.time_ns, expected.port, expected.valid));
+        assert_eq!(fields, (expected.time_ns, expected.port, expected.valid));
     }
 }
