@@ -2,7 +2,7 @@
 //! # Overview
 //!
 //! ```text
-//!  open ──▶ port: sim · af_packet ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe
+//!  open ──▶ port: sim · af_packet · file ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe
 //!                                        └──────▶ ledger: received = written + … + dropped
 //! ```
 //!

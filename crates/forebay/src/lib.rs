@@ -6,12 +6,12 @@
 //!                  │ on
 //!              memory::Mirror                  the same pages twice, back to back: no wrap case
 //!
-//!  bytes ──▶ stream::Writer ──▶ Reader        a ring of bytes with an end and an error: the content is ONE slice
+//!  bytes ──▶ stream::Writer ──▶ Reader        can end or fail; all bytes not yet read are ONE slice
 //!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, written and read in place
 //!
 //!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots return in batches
 //!
-//!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers are handed over, through such a ring
+//!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers go to the writer over a ring
 //!
 //!  poll::Poller                                asleep while idle, polling under load
 //! ```
@@ -22,14 +22,13 @@
 //! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order its accesses |
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
-//! | [`poll`] | [`Poller`](poll::Poller), which always checks once more after arming |
-//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes) for messages from untrusted processes |
-//! | [`store`] | [`Appender`](store::Appender), which appends and flushes and loses nothing silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
+//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item in between |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes): one-way queues from processes that are not trusted, with every value from them checked |
+//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers that a thread writes, and loses nothing silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
 //!
-//! Full and empty are ordinary return values. An [`Error`] is a failure that a person has to read. Linux only. The crate
-//! `forebay-net` captures packets with this crate, and the command `forebay` is built on `forebay-net`.
+//! Full and empty are ordinary results. An [`Error`] is a failure for somebody to look at.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -53,3 +52,5 @@ mod sys;
 pub mod time;
 
 pub use error::{Error, Result};
+/// Its traits say which types may be records ([`store::Records`]).
+pub use zerocopy;

@@ -1,6 +1,7 @@
 //! Packets: memory slots of a pool, the 16 bytes that describe one, and the view with headroom that code works on.
 //!
-//! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves. //!
+//! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves.
+//!
 //! ```text
 //!  Pool (one owner) ──take──▶ Packet ──into_desc──▶ PacketDesc, 16 bytes ──▶ ring::spsc ──▶ Packet ──▶ … dropped
 //!    ▲  LIFO of slots          headroom│data│tailroom                                        anywhere
@@ -13,7 +14,7 @@
 //! let mut pool = Pool::new(&PoolConfig::default())?;
 //! let mut packet = pool.take().expect("a new pool is not empty");
 //! packet.put(4).unwrap().copy_from_slice(b"data");
-//! packet.push(2).unwrap().copy_from_slice(b"h:"); // into the headroom: nothing is copied
+//! packet.push(2).unwrap().copy_from_slice(b"h:"); // into the headroom: the data stays where it is
 //! let desc = packet.into_desc().unwrap(); // 16 bytes, fit for a ring
 //! let packet = std::thread::spawn(move || desc.into_packet()).join().unwrap();
 //! assert_eq!(packet.as_slice(), b"h:data");
@@ -24,10 +25,10 @@
 //!
 //! | module or type | what it is |
 //! |---|---|
-//! | [`Desc`], [`PacketDesc`] | 16 bytes: plain data, and the same as the owner of its slot |
+//! | [`Desc`], [`PacketDesc`] | 16 bytes: `Desc` is plain data, `PacketDesc` also owns its slot |
 //! | [`Pool`] | slots, allocated by one thread at a time and freed by any |
 //! | [`Slots`] | a block of free slots, for code that does not need packets yet |
-//! | [`Packet`] | headroom, data, tailroom; reference-counted; chained if longer than a slot |
+//! | [`Packet`] | headroom, data, tailroom; reference-counted; over several slots if longer than one |
 //! | [`Columns`] | many descriptions, field by field: for loops that look at one or two fields |
 //!
 //! # Misuse
@@ -35,10 +36,10 @@
 //! - **Forgotten** (`mem::forget`): the slot of a forgotten packet never returns to its pool. [`Pool::close`] reports it, and the
 //!   memory stays mapped. A packet that is shared and forgotten again and again panics in the end, before its count wraps.
 //! - **Panics**: packets that a panic drops return to their pool as others do.
-//! - **`Drop` and thread ends**: a packet may be dropped anywhere, also by a destructor of a thread-local. What a thread gathered
-//!   returns when the thread ends, or by [`return_idle`].
+//! - **`Drop` and thread ends**: a packet may be dropped anywhere, also by a destructor of a thread-local. Freed slots that a thread has not yet
+//!   returned go back when it ends, or by [`return_idle`].
 //! - **`fork`**: a forked child has a copy of every pool (private memory, copied when written). Packets of the child do not
-//!   return to the parent. Threads of the parent do not exist in the child, so what they had gathered never returns there.
+//!   return to the parent. Threads of the parent do not exist in the child, so slots that they had freed but not yet returned stay lost there.
 //! - **Signal handlers**: no call here is async-signal-safe, not even dropping a packet: the handler may have interrupted its
 //!   thread while that had its own chain of slots in hand.
 

@@ -14,12 +14,12 @@
 //! A record passes three stages ([`Stage`], [`Totals`]):
 //! * *accepted*: it is in one of the store's buffers.
 //! * *written*: `write` returned. The record survives `kill -9` but not a power cut, even with `O_DIRECT`.
-//! * *durable*: an `fdatasync` that began after the write succeeded, and the folder was synced. [`SyncPolicy`] sets when that
+//! * *durable*: an `fdatasync`, begun after the write, has succeeded, and the folder was synced. [`SyncPolicy`] sets when that
 //!   happens.
 //!
-//! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. Once half as
-//! many buffers as the store started with are waiting to be written, whole buffers go through the page cache instead of past it,
-//! until none waits. The page cache accepts data sooner than a slow device.
+//! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. When
+//! the backlog reaches half of the first buffers, writes go through the page cache (no `O_DIRECT`) until it is gone, because the
+//! page cache accepts data sooner than a slow device.
 //!
 //! A buffer is handed to the writer when it is full, earlier if so configured, and at the end. When the flush period ends, the
 //! writer thread takes the committed records from the buffer that is still being filled ([`StoreConfig::flush_every`]).
@@ -30,13 +30,9 @@
 //!
 //! * [`Appender`]: buffers, reserve and commit, and when a buffer is handed over. Start here.
 //! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that survive a crash, and the reader for those.
-//! * `config`: how a store is built. `closing`: how it ends, and its counts.
-//! * `desk`: how the writer takes committed records when the flush period ends.
-//! * `buffer`: a run of whole records to be written. [`Framing`]: what a record format puts around them.
-//! * [`Loan`]: records that were built in the caller's memory and are written from there.
-//! * `drain`: writes buffers to a sink. It handles short writes, direct and cached writes, and syncs, and tracks the end of the
-//!   last whole record.
-//! * `writer`: the writer thread, its commands and its counters.
+//! * [`StoreConfig`]: how a store is built. [`Closing`]: how it ends, and its counts.
+//! * [`Framing`]: the header and padding that a record format puts around records.
+//! * [`Loan`]: records in the caller's own memory, written from there without a copy.
 //! * [`Sink`]: a file, a pipe or several files, and how to truncate and sync it.
 
 mod ahead;
