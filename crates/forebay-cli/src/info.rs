@@ -2,7 +2,7 @@
 
 use crate::{
     args::Info as Flags,
-    output::{self, answer, plain},
+    output::{self, Form, plain},
 };
 use anyhow::Result;
 use forebay_net::{
@@ -22,32 +22,21 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// The report cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let mut has_failed = false;
-    for (number, path) in flags.files.iter().enumerate() {
-        let info = Info::of(path);
-        let error = match &info {
-            Ok(info) => info.error.as_ref(),
-            Err(error) => Some(error),
-        };
-        if let Some(error) = error {
+    let form = match flags.json {
+        true => Form::Json(SCHEMA),
+        false => Form::Text("\n"),
+    };
+    output::report_on(&flags.files, form, |path| {
+        let info = Info::of(path)?;
+        if let Some(error) = &info.error {
             output::error(error);
-            has_failed = true;
         }
-        match info {
-            Ok(info) if flags.json => answer(&(output::json(&as_json(path, &info)) + "\n"))?,
-            Err(error) if flags.json => {
-                let (file, error) = (path.display().to_string(), error.to_string());
-                let object = json!({ "schema": SCHEMA, "file": file, "error": error });
-                answer(&(output::json(&object) + "\n"))?;
-            }
-            Ok(info) => {
-                let gap = if number > 0 { "\n" } else { "" };
-                answer(&format!("{gap}{}", as_text(path, &info)))?;
-            }
-            Err(_) => {}
-        }
-    }
-    Ok(ExitCode::from(u8::from(has_failed)))
+        let text = match flags.json {
+            true => output::json(&as_json(path, &info)),
+            false => as_text(path, &info),
+        };
+        Ok((info.error.is_none(), text))
+    })
 }
 
 /// UTC, to the nanosecond.

@@ -4,7 +4,7 @@
 
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
-    output::{self, answer, plain},
+    output::{self, Form, plain},
 };
 use anyhow::{Context, Result};
 use forebay::standard;
@@ -24,11 +24,10 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// A file cannot be read, or the output cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let is_whole = match &flags.command {
-        RecordsCommand::Check(flags) => check(flags)?,
-        RecordsCommand::Dump(flags) => dump(flags)?,
-    };
-    Ok(ExitCode::from(u8::from(!is_whole)))
+    match &flags.command {
+        RecordsCommand::Check(flags) => check(flags),
+        RecordsCommand::Dump(flags) => Ok(ExitCode::from(u8::from(!dump(flags)?))),
+    }
 }
 
 fn open(path: &Path) -> Result<Reader<Box<dyn Read>>> {
@@ -43,34 +42,20 @@ fn unread(path: &Path) -> impl Fn() -> String {
     move || format!("{} cannot be read", path.display())
 }
 
-/// Prints a report on every file that can be read; false if one cannot be read, or is not whole.
-fn check(flags: &Check) -> Result<bool> {
-    let mut are_whole = true;
-    for (number, path) in flags.files.iter().enumerate() {
-        let found = open(path).and_then(|reader| reader.finish().with_context(unread(path)));
-        match found {
-            Err(error) => {
-                let error = output::causes(&error);
-                output::error(&error);
-                are_whole = false;
-                if flags.json {
-                    let file = path.display().to_string();
-                    let object = json!({ "schema": SCHEMA, "file": file, "error": error });
-                    answer(&(output::json(&object) + "\n"))?;
-                }
-            }
-            Ok(found) => {
-                are_whole &= found.cut.is_none();
-                let gap = if number > 0 && !flags.json { "\n" } else { "" };
-                let text = match flags.json {
-                    true => output::json(&as_json(path, &found)) + "\n",
-                    false => as_text(path, &found),
-                };
-                answer(&format!("{gap}{text}"))?;
-            }
-        }
-    }
-    Ok(are_whole)
+/// Prints a report on every file that can be read; fails if one cannot be read, or is not whole.
+fn check(flags: &Check) -> Result<ExitCode> {
+    let form = match flags.json {
+        true => Form::Json(SCHEMA),
+        false => Form::Text("\n"),
+    };
+    output::report_on(&flags.files, form, |path| {
+        let found = open(path)?.finish().with_context(unread(path))?;
+        let text = match flags.json {
+            true => output::json(&as_json(path, &found)),
+            false => as_text(path, &found),
+        };
+        Ok((found.cut.is_none(), text))
+    })
 }
 
 fn as_text(path: &Path, found: &Recovered) -> String {

@@ -4,7 +4,7 @@
 
 use crate::{
     args::Repair as Flags,
-    output::{self, answer, plain},
+    output::{self, Form, plain},
 };
 use anyhow::Result;
 use forebay_net::repair::Examined;
@@ -21,25 +21,18 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// The report cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let mut are_whole = true;
-    for path in &flags.files {
-        let done = repair(path, flags.dry_run);
-        are_whole &= done.as_ref().is_ok_and(|done| done.is_whole);
-        if let Err(error) = &done {
-            output::error(error);
-        }
-        let text = match (&done, flags.json) {
-            (Ok(done), false) => as_text(done),
-            (Ok(done), true) => output::json(&as_json(done)),
-            (Err(error), true) => {
-                let (file, error) = (path.display().to_string(), error.to_string());
-                output::json(&json!({ "schema": SCHEMA, "file": file, "error": error }))
-            }
-            (Err(_), false) => continue,
+    let form = match flags.json {
+        true => Form::Json(SCHEMA),
+        false => Form::Text(""),
+    };
+    output::report_on(&flags.files, form, |path| {
+        let done = repair(path, flags.dry_run)?;
+        let text = match flags.json {
+            true => output::json(&as_json(&done)),
+            false => as_text(&done),
         };
-        answer(&format!("{text}\n"))?;
-    }
-    Ok(ExitCode::from(u8::from(!are_whole)))
+        Ok((done.is_whole, text))
+    })
 }
 
 /// The state of a file, and what was done.

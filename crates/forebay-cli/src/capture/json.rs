@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const SCHEMA: u32 = 1;
 
 /// Objects go to standard output, or to standard error if standard output carries the packets.
-pub fn stream(request: &Request) -> Stream {
+pub fn stream(request: &Request<'_>) -> Stream {
     match request.writes_stdout() {
         true => Stream::Error,
         false => Stream::Output,
@@ -48,7 +48,7 @@ pub fn progress(progress: &Progress) -> Value {
 }
 
 /// The counts at the end.
-pub fn summary(summary: &Summary, request: &Request, unprinted: u64) -> Value {
+pub fn summary(summary: &Summary, request: &Request<'_>, unprinted: u64) -> Value {
     let ledger = &summary.ledger;
     let causes = ledger.dropped.by_cause().into_iter();
     let dropped: serde_json::Map<_, _> = causes
@@ -93,7 +93,11 @@ pub fn summary(summary: &Summary, request: &Request, unprinted: u64) -> Value {
     let totals = &summary.totals;
     let compressed = &summary.files.compressed;
     // A stream is named as on the command line.
-    let stream = request.write.iter().filter(|_| summary.files.written == 0);
+    let stream = request
+        .flags
+        .write
+        .iter()
+        .filter(|_| summary.files.written == 0);
     let stream = stream.filter(|_| request.rotation.is_none());
     let files = summary.files.last.iter().chain(stream);
     let files: Vec<_> = files.map(|path| path.display().to_string()).collect();

@@ -27,7 +27,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if flags.dump > 0 {
         return dump::print(&request, flags.dump);
     }
-    if request.json && json::stream(&request) == Stream::Output {
+    if request.flags.json && json::stream(&request) == Stream::Output {
         standard::output()?;
     }
     let control = Control::new()?;
@@ -61,7 +61,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             if progress.asked {
                 let _ = screen.counts(progress);
             } else if let Some(report) = reports.due(progress) {
-                let is_printed = match request.json {
+                let is_printed = match request.flags.json {
                     true => {
                         let object = output::json(&json::progress(&report));
                         output::report(json::stream(&request), &object)
@@ -77,7 +77,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
     });
     screen.end(&summary, reports.unprinted);
-    if request.json {
+    if request.flags.json {
         let object = output::json(&json::summary(&summary, &request, reports.unprinted));
         output::summary(json::stream(&request), &object);
     }
@@ -96,10 +96,10 @@ struct Reports {
 }
 
 impl Reports {
-    fn new(request: &Request) -> Self {
+    fn new(request: &Request<'_>) -> Self {
         Reports {
-            every: request.stats_interval,
-            next: request.stats_interval.unwrap_or_default(),
+            every: request.flags.stats_interval,
+            next: request.flags.stats_interval.unwrap_or_default(),
             last: Progress::default(),
             unprinted: 0,
         }
@@ -125,13 +125,13 @@ impl Reports {
     }
 }
 
-fn exit_code(summary: &Summary, request: &Request) -> ExitCode {
+fn exit_code(summary: &Summary, request: &Request<'_>) -> ExitCode {
     if !summary.is_fine() {
         return ExitCode::from(1);
     }
     let ledger = &summary.ledger;
     let lost = ledger.dropped.known() + ledger.interface_dropped.unwrap_or(0);
-    if request.fail_on_drop && lost > 0 {
+    if request.flags.fail_on_drop && lost > 0 {
         return ExitCode::from(3);
     }
     ExitCode::SUCCESS

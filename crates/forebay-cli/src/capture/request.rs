@@ -27,7 +27,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::fs::{FileTypeExt, MetadataExt},
     },
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -40,16 +40,10 @@ const FEW: u64 = 64;
 const RING_FOR_FEW: u64 = 8 << 20;
 
 /// A request for a capture.
-pub struct Request {
-    pub write: Option<PathBuf>,
+pub struct Request<'a> {
+    pub flags: &'a Flags,
     pub rotation: Option<Rotation>,
     pub count: Option<u64>,
-    pub snaplen: u32,
-    pub quiet: bool,
-    pub json: bool,
-    pub stats_interval: Option<Duration>,
-    pub fail_on_drop: bool,
-    pub metadata: bool,
     pub filter: Option<Filter>,
     names: Vec<Name>,
     clock: Clock,
@@ -60,8 +54,8 @@ pub struct Request {
     file_bytes: Option<u64>,
 }
 
-impl Request {
-    pub fn from_flags(flags: &Flags) -> Result<Self> {
+impl<'a> Request<'a> {
+    pub fn from_flags(flags: &'a Flags) -> Result<Self> {
         if flags.interfaces.is_empty() && flags.read.is_empty() && flags.dump == 0 {
             return refuse(
                 "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r"
@@ -100,15 +94,9 @@ impl Request {
         let request = Request {
             names,
             clock,
-            write: flags.write.clone(),
+            flags,
             rotation: limits.rotation,
             count,
-            snaplen: flags.snaplen,
-            quiet: flags.quiet,
-            json: flags.json,
-            stats_interval: flags.stats_interval,
-            fail_on_drop: flags.fail_on_drop,
-            metadata: !flags.no_metadata,
             filter: filter.clone(),
             options: Options {
                 filter,
@@ -158,7 +146,7 @@ impl Request {
             Some((metadata.dev(), metadata.ino()))
         };
         let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-        let written = self.write.as_deref();
+        let written = self.flags.write.as_deref();
         let Some(written) = written.and_then(|path| identity(path, stdout.as_fd())) else {
             return Ok(());
         };
@@ -185,7 +173,7 @@ impl Request {
     }
 
     pub fn writes_stdout(&self) -> bool {
-        self.write.as_deref() == Some(Path::new("-"))
+        self.flags.write.as_deref() == Some(Path::new("-"))
     }
 
     /// Whether another program reads the packets: standard output is a pipe or socket.
@@ -226,7 +214,7 @@ impl Request {
         if let Some(rotation) = &self.rotation {
             return Ok(Output::Series(rotation.clone()));
         }
-        Ok(match &self.write {
+        Ok(match &self.flags.write {
             None => Output::Count,
             Some(_) if self.writes_stdout() => {
                 Output::Stream(standard::output()?, "standard output".into())
@@ -238,14 +226,14 @@ impl Request {
     pub fn config(&self) -> SessionConfig {
         let shortest = Duration::from_millis(250);
         SessionConfig {
-            snaplen: self.snaplen,
+            snaplen: self.flags.snaplen,
             filter: self.filter.clone(),
             count: self.count,
             stop_after: self.stop_after,
             file_bytes: self.file_bytes,
             store: self.store.clone(),
-            metadata: self.metadata,
-            progress_every: self.stats_interval.unwrap_or(shortest).min(shortest),
+            metadata: !self.flags.no_metadata,
+            progress_every: self.flags.stats_interval.unwrap_or(shortest).min(shortest),
             ..SessionConfig::default()
         }
     }

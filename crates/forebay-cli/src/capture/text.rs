@@ -43,14 +43,14 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 impl Screen {
-    pub fn new(request: &Request) -> Self {
+    pub fn new(request: &Request<'_>) -> Self {
         Screen {
-            quiet: request.quiet,
+            quiet: request.flags.quiet,
             // The reader of our packets may print on the same terminal.
-            draws: !request.quiet && stderr().is_terminal() && !request.has_reader(),
-            writes: request.write.is_some(),
-            metadata: request.metadata,
-            snaplen: request.snaplen,
+            draws: !request.flags.quiet && stderr().is_terminal() && !request.has_reader(),
+            writes: request.flags.write.is_some(),
+            metadata: !request.flags.no_metadata,
+            snaplen: request.flags.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
             finishing_since: Cell::new(None),
             finishing_reported: Cell::new(false),

@@ -6,11 +6,13 @@
 mod escape;
 mod printer;
 mod progress;
+mod reports;
 mod terminal;
 
 pub use escape::{json, plain};
 pub use printer::{finish, hide, keep, report, say, show, start, summary};
 pub use progress::{Fields, Layout, Line, clock};
+pub use reports::{Form, report_on};
 
 use anyhow::{Context, Result};
 use forebay::standard;

@@ -15,13 +15,15 @@ use screen::Screen;
 use std::process::ExitCode;
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let request = Request::from_flags(flags)?;
-    let mut screen = Screen::new(&request);
+    let mut request = Request::from_flags(flags)?;
+    let mut screen = Screen::new(flags);
     let control = Control::new()?;
     let inputs = request.open_inputs(&screen)?;
     let outputs = request.open_outputs(&screen)?;
-    let config = request.config(screen.is_shown());
-    let pipe = Pipe::open(inputs, outputs, config, control.clone())?;
+    if !screen.is_shown() {
+        request.config.progress_every = None;
+    }
+    let pipe = Pipe::open(inputs, outputs, request.config, control.clone())?;
     // Until here signals end the process as usual: nothing is read yet, and the open of an input or output may block.
     signals::listen(&[Asked::Report], move |asked| match asked {
         // Only a write to a terminal or disk can still block, and it cannot be interrupted otherwise.
@@ -30,8 +32,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Report => control.report(),
         Asked::Flush | Asked::Rotate => {}
     })?;
-    output::start(request.force)?;
-    screen.expect(request.size, pipe.bytes());
+    output::start(flags.force)?;
+    screen.expect(flags.size, pipe.bytes());
     let summary = pipe.run(&mut |progress| screen.show(progress));
     screen.end(&summary);
     Ok(ExitCode::from(u8::from(!summary.is_fine())))

@@ -3,46 +3,18 @@
 use super::screen::Screen;
 use crate::{
     args::{Input, Pipe as Flags},
-    output::Fields,
     usage::{Usage, refuse},
 };
 use anyhow::Result;
 use forebay_io::pipe::{self, Existing, Output, PipeConfig, Place};
 use forebay_net::units;
-use std::time::Duration;
 
 /// A request for a pipe.
 pub struct Request {
-    /// Number of bytes that the user expects.
-    pub size: Option<u64>,
-    pub name: Option<String>,
-    pub fields: Fields,
-    pub numeric: bool,
-    pub quiet: bool,
-    pub force: bool,
-    pub wait: bool,
-    interval: Duration,
     inputs: Vec<Place>,
     outputs: Vec<Place>,
     existing: Existing,
-    config: PipeConfig,
-}
-
-/// The fields that were requested; without any, all but the average.
-fn fields(flags: &Flags) -> Fields {
-    let requested = Fields {
-        bytes: flags.bytes,
-        timer: flags.timer,
-        rate: flags.rate,
-        average: flags.average_rate,
-        buffer: flags.buffer_percent,
-        bar: flags.progress,
-        eta: flags.eta,
-    };
-    match requested == Fields::default() && !flags.numeric {
-        true => Fields::usual(),
-        false => requested,
-    }
+    pub config: PipeConfig,
 }
 
 impl Request {
@@ -78,7 +50,7 @@ impl Request {
             write_rate: flags.write_rate,
             hash: flags.hash,
             sync: flags.sync,
-            progress_every: None,
+            progress_every: Some(interval),
             watchdog: flags.watchdog,
             splice: !flags.no_splice,
         };
@@ -86,14 +58,6 @@ impl Request {
             .validate()
             .map_err(|error| Usage(error.to_string()))?;
         Ok(Request {
-            size: flags.size,
-            name: flags.name.clone(),
-            fields: fields(flags),
-            numeric: flags.numeric,
-            quiet: flags.quiet,
-            force: flags.force,
-            wait: flags.wait,
-            interval,
             inputs,
             outputs,
             existing: match (flags.truncate, flags.append) {
@@ -121,13 +85,6 @@ impl Request {
             Ok(Output::open(place, existing, listening)?)
         };
         self.outputs.iter().map(open).collect()
-    }
-
-    pub fn config(&self, is_shown: bool) -> PipeConfig {
-        PipeConfig {
-            progress_every: is_shown.then_some(self.interval),
-            ..self.config.clone()
-        }
     }
 }
 

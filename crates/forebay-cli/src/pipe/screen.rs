@@ -1,7 +1,9 @@
 //! Text output of `pipe` while it runs and at its end. All of it goes to standard error.
 
-use super::request::Request;
-use crate::output::{self, Layout, Stream, clock, say};
+use crate::{
+    args::Pipe as Flags,
+    output::{self, Fields, Layout, Stream, clock, say},
+};
 use forebay_io::pipe::{Progress, Summary};
 use forebay_net::units;
 use std::{
@@ -19,17 +21,17 @@ pub struct Screen {
 }
 
 impl Screen {
-    pub fn new(request: &Request) -> Self {
-        let may_show = request.force || stderr().is_terminal();
+    pub fn new(flags: &Flags) -> Self {
+        let may_show = flags.force || stderr().is_terminal();
         Screen {
             layout: Layout {
-                fields: request.fields,
-                name: request.name.clone(),
+                fields: fields(flags),
+                name: flags.name.clone(),
                 size: None,
             },
-            is_shown: may_show && !request.quiet && !request.numeric,
-            is_numeric: request.numeric && !request.quiet,
-            waits_for_bytes: request.wait,
+            is_shown: may_show && !flags.quiet && !flags.numeric,
+            is_numeric: flags.numeric && !flags.quiet,
+            waits_for_bytes: flags.wait,
             ticks: 0,
         }
     }
@@ -107,6 +109,23 @@ impl Screen {
         if let Some((hash, digits)) = &summary.checksum {
             say(&format!("{hash}: {digits}"));
         }
+    }
+}
+
+/// The fields that were requested; without any, all but the average.
+fn fields(flags: &Flags) -> Fields {
+    let requested = Fields {
+        bytes: flags.bytes,
+        timer: flags.timer,
+        rate: flags.rate,
+        average: flags.average_rate,
+        buffer: flags.buffer_percent,
+        bar: flags.progress,
+        eta: flags.eta,
+    };
+    match requested == Fields::default() && !flags.numeric {
+        true => Fields::usual(),
+        false => requested,
     }
 }
 

@@ -65,7 +65,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         (
             "-i sim:rate=fast",
             2,
-            "'sim:rate=fast' for '-i <PORT>': sim: cannot understand 'rate=fast'. rate is bits a second",
+            "'sim:rate=fast' for '-i <INTERFACE>': sim: cannot understand 'rate=fast'. rate is bits a second",
         ),
         ("-i sim:ring=0", 2, "1 or more"),
         ("-i sim -i sim:clock=virtual", 2, "clock=virtual"),
