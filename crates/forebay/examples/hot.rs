@@ -6,6 +6,7 @@
 
 use forebay::{
     packet::{Packet, Pool, PoolConfig},
+    queue,
     ring::spsc,
     stream,
 };
@@ -16,7 +17,9 @@ const BURST: u64 = 32;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [operation, times] = &arguments[..] else {
-        return Err("usage: hot ring|ring-burst|pool|header|desc|stream TIMES".into());
+        return Err(
+            "usage: hot ring|ring-burst|pool|header|desc|stream|queue|queue-spsc TIMES".into(),
+        );
     };
     let times: u64 = times.parse()?;
     match operation.as_str() {
@@ -26,6 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "header" => header(times),
         "desc" => desc(times),
         "stream" => bytes(times),
+        "queue" => queue_of_many(times),
+        "queue-spsc" => queue_of_one(times),
         other => Err(format!("no operation is called {other:?}").into()),
     }
 }
@@ -96,6 +101,26 @@ fn bytes(times: u64) -> Result<(), Box<dyn Error>> {
         black_box(writer.push(black_box(&[1; 128])));
         black_box(reader.peek().as_ptr());
         black_box(reader.pop(128));
+    }
+    Ok(())
+}
+
+/// Sends a message of 64 bytes and takes it.
+fn queue_of_many(times: u64) -> Result<(), Box<dyn Error>> {
+    let (sender, receiver) = queue::queue(1 << 16)?;
+    for _ in 0..times {
+        sender.send(black_box(&[7; 64]))?;
+        black_box(receiver.take()?.len());
+    }
+    Ok(())
+}
+
+/// The same between one sender and one receiver.
+fn queue_of_one(times: u64) -> Result<(), Box<dyn Error>> {
+    let (mut sender, mut receiver) = queue::spsc::queue(1 << 16)?;
+    for _ in 0..times {
+        sender.send(black_box(&[7; 64]))?;
+        black_box(receiver.take()?.len());
     }
     Ok(())
 }
