@@ -45,8 +45,8 @@ fn every_resolution_in_both_byte_orders_gives_the_time_that_was_meant() {
         let found = read(&file.bytes);
         assert_eq!((found.error, found.packets), (None, file.packets));
         let interfaces = found.file.as_ref().unwrap().interfaces();
-        let told: Vec<_> = interfaces.iter().map(|i| i.resolution.0).collect();
-        assert_eq!(told, resolutions);
+        let found: Vec<_> = interfaces.iter().map(|i| i.resolution.0).collect();
+        assert_eq!(found, resolutions);
     }
 }
 
@@ -101,9 +101,9 @@ fn section_with_everything(file: &mut Composed, first: u32) {
     (first_packet.interface, first_packet.time_ns) = (first, (3 << 32) + 5);
     file.packet(6, 0, (3 << 32) + 5, &[], first_packet.clone());
 
-    let mut told = packet(60);
-    (told.interface, told.link, told.time_ns) = (first + 1, 101, 7_000);
-    (told.direction, told.dropped_before) = (Direction::Outbound, 1 << 40);
+    let mut marked = packet(60);
+    (marked.interface, marked.link, marked.time_ns) = (first + 1, 101, 7_000);
+    (marked.direction, marked.dropped_before) = (Direction::Outbound, 1 << 40);
     let options = [
         file.option(2, &file.u32(0x4_0002)),
         file.option(1, b"odd"),
@@ -111,7 +111,7 @@ fn section_with_everything(file: &mut Composed, first: u32) {
         file.option(0, &[]),
     ]
     .concat();
-    file.packet(6, 1, 7, &options, told.clone());
+    file.packet(6, 1, 7, &options, marked.clone());
 
     // Names, a journal, secrets, a custom block, padding and two unknown kinds; then packets again.
     for (kind, len) in [
@@ -127,11 +127,11 @@ fn section_with_everything(file: &mut Composed, first: u32) {
         file.block(kind, &vec![0x11; len]);
     }
 
-    (told.direction, told.dropped_before) = (Direction::Inbound, 65_534);
+    (marked.direction, marked.dropped_before) = (Direction::Inbound, 65_534);
     let flags = file.option(2, &file.u32(1));
-    file.packet(2, 1, 7, &flags, told.clone());
+    file.packet(2, 1, 7, &flags, marked.clone());
     // All ones in the obsolete block: unknown.
-    let mut unknown = told;
+    let mut unknown = marked;
     (unknown.direction, unknown.dropped_before) = (Direction::Unknown, 65_535);
     file.packet(2, 1, 7, &[], unknown);
     file.packets.last_mut().unwrap().dropped_before = 0;

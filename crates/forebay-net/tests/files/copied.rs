@@ -1,5 +1,5 @@
-//! What passes a filter is written as one thread composes it, also where several threads read and whole runs of
-//! records are copied as they are: byte for byte, whatever the records look like and wherever the capture stops.
+//! A session writes the same bytes from one thread and from several, also when whole runs of records are copied or lent: for all
+//! records, and wherever the capture stops.
 
 use super::{blocks::Composed, drain, in_memory};
 use forebay::{store, time::Clock};

@@ -104,7 +104,7 @@ fn classic_files_have_the_packets_that_tcpdump_finds() {
             let Some(theirs) = run(TEST, &words, &scratch) else {
                 return;
             };
-            let told = String::from_utf8_lossy(&theirs.stderr);
+            let printed = String::from_utf8_lossy(&theirs.stderr);
             let found = parsed(&theirs.stdout, unit);
             assert_eq!(plain(&ours.packets, unit), found, "{path:?}");
             assert_eq!(
@@ -115,7 +115,7 @@ fn classic_files_have_the_packets_that_tcpdump_finds() {
             assert_eq!(
                 ours.error.is_some(),
                 !theirs.status.success(),
-                "{path:?}: {told}"
+                "{path:?}: {printed}"
             );
         }
     }
@@ -145,15 +145,15 @@ fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
             let Some(theirs) = run(TEST, &words, &scratch) else {
                 return;
             };
-            let told = String::from_utf8_lossy(&theirs.stderr).into_owned();
+            let printed = String::from_utf8_lossy(&theirs.stderr).into_owned();
             let ours = read(&bytes);
             if ["not supported", "unknown data link type"]
                 .iter()
-                .any(|words| told.contains(words))
+                .any(|words| printed.contains(words))
             {
                 continue;
             }
-            let context = || format!("{path:?} {round}: {told} {:?}", ours.error);
+            let context = || format!("{path:?} {round}: {printed} {:?}", ours.error);
             let found = if theirs.stdout.is_empty() {
                 Vec::new()
             } else {
