@@ -35,7 +35,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Counts what was written; clones are the same one. Relaxed: it is read when nobody writes.
+/// Counts written bytes; clones share the count. Relaxed: it is read when no thread writes.
 #[derive(Clone, Default)]
 pub struct Flushes(Arc<(AtomicU64, AtomicU64)>);
 

@@ -48,7 +48,7 @@ impl Queue {
         while self.locked.swap(true, Acquire) {
             hint::spin_loop();
         }
-        // SAFETY: the lock is ours (its last holder released what we acquired), so nobody else has a reference.
+        // SAFETY: the lock is ours (its last holder released what we acquired), so no other reference exists.
         let done = what(unsafe { &mut *self.ends.get() });
         self.locked.store(false, Release);
         done

@@ -309,7 +309,7 @@ impl Running {
         // SAFETY: a plain C structure, for which zeros are values.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         let pid = self.pid.as_raw_pid();
-        // SAFETY: a child of ours that nobody has waited for; status and usage are ours.
+        // SAFETY: our child, not waited for yet; status and usage are ours.
         let ended = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
         ensure!(
             ended == pid,

@@ -1,4 +1,4 @@
-//! What else keeps messages in a ring, and ours, which also shows them where they lie.
+//! Rings of other crates, and ours, which also show messages in place.
 
 use super::{CAPACITY, Ring};
 use anyhow::Result;

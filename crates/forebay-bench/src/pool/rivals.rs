@@ -39,7 +39,7 @@ pub trait Buffers {
     }
 }
 
-/// Writes a line, and lets the compiler believe that somebody reads it: as `touch` in `harness.h`. It makes no other store,
+/// Writes a line, and makes the compiler assume that it is read: as `touch` in `harness.h`. It makes no other store,
 /// which would have to wait while the line is still at another core.
 #[inline(always)]
 pub fn write_line(line: &mut [u8], number: u64) {

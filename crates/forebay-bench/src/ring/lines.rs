@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The producer fetches lines ahead for writing and says how far it has come when a part is full; the consumer does when it
-//! has read one. So a line crosses once each way a lap, nobody looks at a line that the other one works on, and hardly anything
+//! has read one. So a line crosses once each way a lap, no thread loads a line that the other one works on, and hardly anything
 //! else crosses: only where a part ends may the producer fetch a few lines that the consumer is still to read. A ring has to say
 //! far more often that there is something, and comes as near as it can.
 

@@ -14,7 +14,7 @@ trait Target: Default {
     fn take(&mut self, shown: &[u8]);
 }
 
-/// They are looked at where they lie: their address is all that is needed.
+/// They are read in place: only their address is used.
 #[derive(Default)]
 struct Viewed;
 

@@ -25,7 +25,7 @@ use std::{
 /// How long making them may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Two folders that nobody else writes into, as long as this is there.
+/// Two folders for this program alone, as long as this exists.
 pub struct Folders {
     pub memory: PathBuf,
     pub disk: PathBuf,

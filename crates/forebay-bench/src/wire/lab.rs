@@ -115,7 +115,7 @@ fn make() -> Result<()> {
 }
 
 fn leave(what: UnshareFlags) -> io::Result<()> {
-    // SAFETY: it leaves no table of descriptors that anybody else would go on using.
+    // SAFETY: no other thread uses this table of descriptors.
     Ok(unsafe { unshare_unsafe(what) }?)
 }
 

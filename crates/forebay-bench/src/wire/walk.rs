@@ -44,7 +44,7 @@ pub fn walk() -> Result<()> {
     if socket < 0 {
         return Err(io::Error::last_os_error()).context("opening a packet socket");
     }
-    // SAFETY: it was just opened, and belongs to nobody else.
+    // SAFETY: it was just opened, and is owned here only.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let version = libc::tpacket_versions::TPACKET_V3 as i32;
     set(&socket, libc::PACKET_VERSION, &version).context("asking for TPACKET_V3")?;
@@ -113,7 +113,7 @@ fn bind(socket: &OwnedFd) -> Result<()> {
 fn map(socket: &OwnedFd) -> Result<NonNull<u8>> {
     let (len, protection) = (BLOCK * BLOCKS, libc::PROT_READ | libc::PROT_WRITE);
     let (flags, socket) = (libc::MAP_SHARED, socket.as_raw_fd());
-    // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps no other mapping.
     let ring = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, socket, 0) };
     ensure!(
         ring != libc::MAP_FAILED,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The facts of a further slot hold its length and the next slot. Those of the first further slot also hold the last one. They
-//! belong to the packet, and change only while nobody shares it.
+//! belong to the packet, and change only while it is not shared.
 #![allow(unsafe_code)]
 
 use super::{
@@ -63,7 +63,7 @@ impl Packet {
         let (first, new_last) = self.further_slots(pool, rest)?.into_ends();
         match last {
             NONE => {
-                // Cannot fail: there is room for these bytes, and nobody shares the packet.
+                // Cannot fail: there is room for these bytes, and the packet is not shared.
                 self.put(here.len() as u32)?.copy_from_slice(here);
                 self.next = first;
             }
@@ -113,7 +113,7 @@ impl Packet {
         }
     }
 
-    /// Stores which further slot is the last with the first of them, so that nobody has to walk there.
+    /// Stores which further slot is the last with the first of them, so that it is found without a walk.
     fn set_last_part(&self, last: u32) {
         let facts = self.pool.facts(self.next);
         facts.store(Cold {
@@ -202,12 +202,12 @@ pub(super) fn free_parts(pool: PoolRef, mut next: u32) {
     }
 }
 
-/// Copies `bytes` into a further slot of a packet that nobody shares, from byte `at` on.
+/// Copies `bytes` into a further slot of a packet that is not shared, from byte `at` on.
 fn fill(pool: &Shared, slot: u32, at: u32, bytes: &[u8]) {
     assert!(at as usize + bytes.len() <= pool.slot_bytes as usize);
     // SAFETY: the sum stays in the slot (asserted).
     let target = unsafe { pool.start(slot).add(at as usize) };
-    // SAFETY: the slot belongs to our packet, which nobody shares and which is borrowed exclusively. The target has room
+    // SAFETY: the slot belongs to our packet, which is not shared and is borrowed exclusively. The target has room
     // (asserted). `bytes` is no part of it, since no slice of it can exist now.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target.as_ptr(), bytes.len()) };
 }
@@ -236,7 +236,7 @@ impl<'a> Iterator for Parts<'a> {
             self.next = cold.next;
             assert!(cold.len <= pool.slot_bytes);
             if cold.len > 0 {
-                // SAFETY: the slot belongs to the packet, which is borrowed, so nobody writes to it. The bytes are in the slot (asserted)
+                // SAFETY: the slot belongs to the packet, which is borrowed, so it is not written to. The bytes are in the slot (asserted)
                 // and initialised.
                 return Some(unsafe { slice::from_raw_parts(start.as_ptr(), cold.len as usize) });
             }

@@ -63,7 +63,7 @@ pub struct Packet {
     wire_len: u32,
     /// The first further slot, or NONE.
     pub(super) next: u32,
-    /// Whether other packets may share the slots. While it is false, nobody has to load the reference count, which lies elsewhere.
+    /// Whether other packets may share the slots. While it is false, the reference count, which is elsewhere, need not be loaded.
     /// Set by `share`, which only borrows the packet. Relaxed: code that relies on it owns the packet or borrows it exclusively, and
     /// so runs after all shared borrows.
     may_be_shared: AtomicBool,
@@ -348,8 +348,8 @@ impl Packet {
     #[inline]
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Refused> {
         self.alone()?;
-        // SAFETY: the bytes are in our slot, as in `as_slice`, and initialised. Nobody shares the slot, and the exclusive borrow keeps
-        // anybody from starting to.
+        // SAFETY: the bytes are in our slot, as in `as_slice`, and initialised. The slot is not shared, and the exclusive borrow
+        // prevents sharing.
         Ok(unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), self.linear() as usize) })
     }
 
@@ -367,7 +367,7 @@ impl Packet {
         }
     }
 
-    /// Whether nobody shares its bytes. If so, that remains true until it is shared again.
+    /// Whether its bytes are not shared. If so, that remains true until it is shared again.
     #[inline(always)]
     fn is_alone(&mut self) -> bool {
         if *self.may_be_shared.get_mut() {
