@@ -1,10 +1,7 @@
 //! What the target checks: any bytes are an answer or a fault, and the same one however they are cut; pieces never exceed what
 //! was shown; a body of a told length has that length. The first byte says how the others are cut.
 
-use forebay_io::http::{
-    Fault,
-    reply::{Part, Reply},
-};
+use forebay_io::http::{Fault, Part, Reply};
 
 #[derive(Debug, Default, PartialEq)]
 struct Told {

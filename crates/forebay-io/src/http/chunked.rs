@@ -38,16 +38,6 @@ enum State {
 }
 
 /// A decoder at some position in a chunked body.
-///
-/// ```
-/// let mut chunked = forebay_io::http::chunked::Chunked::default();
-/// assert_eq!(chunked.framing(b"5\r\nhello\r\n")?, 3); // skip these
-/// assert_eq!(chunked.left(), 5);                       // these are data
-/// chunked.took(5);
-/// assert_eq!(chunked.framing(b"\r\n0\r\n\r\nmore")?, 7);
-/// assert!(chunked.is_done());
-/// # Ok::<(), forebay_io::http::Fault>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunked {
     state: State,

@@ -5,7 +5,7 @@ use std::fmt;
 /// A response that is not HTTP, is invalid, exceeds a limit, or ended early.
 ///
 /// ```
-/// use forebay_io::http::{Fault, reply::Reply};
+/// use forebay_io::http::{Fault, Reply};
 /// let fault = Reply::default().next(b"SSH-2.0-OpenSSH_9.2\r\n").unwrap_err();
 /// assert_eq!(fault.to_string(), r#"this is not an HTTP/1 response: it begins with "SSH-2.0-OpenSSH_9.2""#);
 /// ```
@@ -13,9 +13,9 @@ use std::fmt;
 pub enum Fault {
     /// It does not begin with `HTTP/1.`. Contains its beginning, made printable.
     NotHttp(String),
-    /// The heads before the body (interim ones included) exceed [`LIMIT_BYTES`](super::head::LIMIT_BYTES).
+    /// The heads before the body (interim ones included) exceed 64 KiB.
     HeadTooLong,
-    /// The head has more than [`LIMIT_FIELDS`](super::head::LIMIT_FIELDS) fields.
+    /// The head has more than 128 fields.
     TooManyFields,
     /// The head is malformed. Contains the reason.
     BadHead(String),
@@ -27,11 +27,11 @@ pub enum Fault {
     TwoFramings,
     /// A chunk's size is not a hexadecimal number below 2⁶⁴, or other data follows it on the line.
     BadChunkSize,
-    /// A chunk's size with its extensions exceeds [`LINE_LIMIT_BYTES`](super::chunked::LINE_LIMIT_BYTES).
+    /// A chunk's size with its extensions exceeds 4 KiB.
     ChunkLineTooLong,
     /// No end of line follows a chunk's data.
     BadChunkEnd,
-    /// The trailers exceed [`TRAILERS_LIMIT_BYTES`](super::chunked::TRAILERS_LIMIT_BYTES).
+    /// The trailers exceed 64 KiB.
     TrailersTooLong,
     /// A trailer does not end with CR LF.
     BadTrailer,

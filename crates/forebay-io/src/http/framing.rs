@@ -20,13 +20,6 @@ pub enum Framing {
 impl Framing {
     /// Determines the framing from `head`.
     ///
-    /// ```
-    /// use forebay_io::http::{Head, framing::Framing};
-    /// let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n")?;
-    /// assert_eq!(Framing::of(&head)?, Framing::Length(42));
-    /// # Ok::<(), forebay_io::http::Fault>(())
-    /// ```
-    ///
     /// # Errors
     /// A length that is not one number, or an encoding other than `chunked`, in an HTTP/1.0 response, or together with a length.
     pub fn of(head: &Head) -> Result<Self, Fault> {

@@ -42,7 +42,7 @@ impl Head {
     /// Parses a whole head. `bytes` must end with its empty line.
     ///
     /// # Errors
-    /// The head is malformed or incomplete, or has more than [`LIMIT_FIELDS`].
+    /// The head is malformed or incomplete, or has more than 128 fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let mut fields = [httparse::EMPTY_HEADER; LIMIT_FIELDS];
         let mut response = httparse::Response::new(&mut fields);

@@ -1,7 +1,7 @@
 //! Fetches one resource over HTTP/1.1. Every byte of the response goes through a [stream](forebay::stream).
 //!
 //! [`get`] is the complete operation as one call. Some modules implement the protocol, are pure, and know nothing of sockets:
-//! [`url`] (the request's address), [`head`], [`framing`] and [`chunked`] (the elements of a response), [`reply`] (which combines
+//! `url` (the request's address), `head`, `framing` and `chunked` (the elements of a response), `reply` (which combines
 //! them) and `redirect`. The others know sockets but not the protocol: `connection` and `tls` (transport), `incoming` (the
 //! receiver thread), `output` (where bytes go) and `stop`. `exchange` connects the two groups.
 //!
@@ -13,20 +13,20 @@
 //!                                                                  pop ◀────  body    → write, without a copy
 //! ```
 
-pub mod chunked;
+mod chunked;
 mod connection;
 mod exchange;
-pub mod fault;
-pub mod framing;
-pub mod head;
+mod fault;
+mod framing;
+mod head;
 mod incoming;
 mod output;
 mod redirect;
-pub mod reply;
+mod reply;
 mod stop;
 mod tls;
 mod tls_error;
-pub mod url;
+mod url;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +35,7 @@ pub use exchange::{Answer, Event, get};
 pub use fault::Fault;
 pub use head::Head;
 pub use output::Output;
+pub use reply::{Part, Reply};
 pub use stop::Stop;
 pub use url::Url;
 

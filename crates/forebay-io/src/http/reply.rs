@@ -41,7 +41,7 @@ enum Stage {
 /// A response that is being received.
 ///
 /// ```
-/// use forebay_io::http::reply::{Part, Reply};
+/// use forebay_io::http::{Part, Reply};
 /// let mut reply = Reply::default();
 /// let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 /// assert_eq!(reply.next(&bytes[..20])?, Part::More);

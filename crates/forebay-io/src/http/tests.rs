@@ -2,6 +2,7 @@
 
 use super::{
     Fault, Head, HttpConfig, Url,
+    chunked::Chunked,
     framing::Framing,
     head::{LIMIT_BYTES, LIMIT_FIELDS},
     redirect::Trail,
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 
 /// The result of a response.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Told {
+struct Outcome {
     status: Option<u16>,
     interims: usize,
     body: Vec<u8>,
@@ -19,43 +20,43 @@ struct Told {
 }
 
 /// Receives `pieces` in order, as `exchange` does.
-fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Told {
-    let (mut reply, mut told, mut content) = (Reply::default(), Told::default(), Vec::new());
+fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let (mut reply, mut outcome, mut content) = (Reply::default(), Outcome::default(), Vec::new());
     for piece in pieces {
         content.extend_from_slice(piece);
         loop {
             let taken = match reply.next(&content) {
                 Ok(Part::More) => break,
                 Ok(Part::Interim(n)) => {
-                    told.interims += 1;
+                    outcome.interims += 1;
                     n
                 }
                 Ok(Part::Head(n, head)) => {
-                    told.status = Some(head.status);
+                    outcome.status = Some(head.status);
                     n
                 }
                 Ok(Part::Framing(n)) => n,
                 Ok(Part::Body(n)) => {
-                    told.body.extend_from_slice(&content[..n]);
+                    outcome.body.extend_from_slice(&content[..n]);
                     n
                 }
                 Ok(Part::End) => {
-                    told.end = Some(Ok(()));
-                    return told;
+                    outcome.end = Some(Ok(()));
+                    return outcome;
                 }
                 Err(fault) => {
-                    told.end = Some(Err(fault));
-                    return told;
+                    outcome.end = Some(Err(fault));
+                    return outcome;
                 }
             };
             content.drain(..taken);
         }
     }
-    told.end = Some(reply.finish(content.len()));
-    told
+    outcome.end = Some(reply.finish(content.len()));
+    outcome
 }
 
-fn whole(answer: &[u8]) -> Told {
+fn whole(answer: &[u8]) -> Outcome {
     receive([answer])
 }
 
@@ -111,12 +112,12 @@ proptest! {
         (body, answer) in answers(0..3),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
     ) {
-        let told = receive(pieces(&answer, &cuts));
-        prop_assert_eq!(&told.body, &body);
-        prop_assert_eq!(told.end.clone(), Some(Ok(())));
-        prop_assert_eq!(told.status, Some(200));
-        prop_assert_eq!(whole(&answer), told.clone());
-        prop_assert_eq!(receive(answer.chunks(1)), told);
+        let outcome = receive(pieces(&answer, &cuts));
+        prop_assert_eq!(&outcome.body, &body);
+        prop_assert_eq!(outcome.end.clone(), Some(Ok(())));
+        prop_assert_eq!(outcome.status, Some(200));
+        prop_assert_eq!(whole(&answer), outcome.clone());
+        prop_assert_eq!(receive(answer.chunks(1)), outcome);
     }
 
     #[test]
@@ -129,13 +130,13 @@ proptest! {
         let mut answer = answer;
         let at = at.index(answer.len());
         answer[at] = byte;
-        let (mut told, mut expected) = (receive(pieces(&answer, &cuts)), whole(&answer));
-        for told in [&mut told, &mut expected] {
-            if let Some(Err(Fault::NotHttp(begin))) = &mut told.end {
+        let (mut outcome, mut expected) = (receive(pieces(&answer, &cuts)), whole(&answer));
+        for outcome in [&mut outcome, &mut expected] {
+            if let Some(Err(Fault::NotHttp(begin))) = &mut outcome.end {
                 begin.clear(); // shows the input so far
             }
         }
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(outcome, expected);
     }
 
     #[test]
@@ -143,10 +144,10 @@ proptest! {
         (body, answer) in answers(0..2),
         at in any::<prop::sample::Index>(),
     ) {
-        let told = whole(&answer[..at.index(answer.len())]);
-        prop_assert!(body.starts_with(&told.body));
-        let cut = matches!(told.end, Some(Err(Fault::CutHead(_) | Fault::CutBody { .. })));
-        prop_assert!(cut, "{:?}", told);
+        let outcome = whole(&answer[..at.index(answer.len())]);
+        prop_assert!(body.starts_with(&outcome.body));
+        let cut = matches!(outcome.end, Some(Err(Fault::CutHead(_) | Fault::CutBody { .. })));
+        prop_assert!(cut, "{:?}", outcome);
     }
 }
 
@@ -213,8 +214,9 @@ fn an_encoding_is_chunked_and_alone_or_the_answer_is_refused() {
 #[test]
 fn answers_without_a_body_end_with_their_head() {
     for status in ["204 No Content", "304 Not Modified"] {
-        let told = whole(format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello").as_bytes());
-        assert_eq!((told.body, told.end), (vec![], Some(Ok(()))));
+        let outcome =
+            whole(format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello").as_bytes());
+        assert_eq!((outcome.body, outcome.end), (vec![], Some(Ok(()))));
     }
 }
 
@@ -397,4 +399,20 @@ fn urls_are_http_with_a_host_and_no_login() {
         let error = secret.parse::<Url>().unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
     }
+}
+
+#[test]
+fn a_chunked_body_alternates_between_framing_and_data() {
+    let mut chunked = Chunked::default();
+    assert_eq!(chunked.framing(b"5\r\nhello\r\n"), Ok(3));
+    assert_eq!(chunked.left(), 5);
+    chunked.took(5);
+    assert_eq!(chunked.framing(b"\r\n0\r\n\r\nmore"), Ok(7));
+    assert!(chunked.is_done());
+}
+
+#[test]
+fn a_content_length_frames_the_body() {
+    let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n").unwrap();
+    assert_eq!(Framing::of(&head), Ok(Framing::Length(42)));
 }
