@@ -244,7 +244,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
 }
 
 #[test]
-fn what_killed_receivers_held_comes_again_marked_and_nothing_else_does() {
+fn messages_of_killed_receivers_are_redelivered_and_marked_and_no_others() {
     let lab = Lab::new("redeliver");
     let (queue, counts) = kill_receivers(&lab, AfterDeath::Redeliver);
     for (number, (first, again)) in counts.iter().enumerate() {

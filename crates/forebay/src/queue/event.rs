@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_published_wakes_a_sleeper_that_comes_back() {
+    fn every_publication_wakes_a_sleeper_again() {
         model_of(3, || {
             let shared = Arc::new((Event::default(), AtomicU32::new(0)));
             let ringers = [0, 1].map(|_| {

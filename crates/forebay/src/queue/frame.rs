@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_follow_each_other_aligned_whatever_the_length() {
+    fn frames_of_any_length_follow_each_other_aligned() {
         for len in 0..100 {
             assert_eq!(span(len) % ALIGN as u64, 0);
             assert!(

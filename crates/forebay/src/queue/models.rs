@@ -40,7 +40,7 @@ fn three_messages_pass_through_room_for_two() {
 }
 
 #[test]
-fn two_senders_share_the_room_and_receivers_pass_over_what_is_given_up() {
+fn two_senders_share_the_room_and_receivers_pass_over_aborted_messages() {
     model_of(3, || {
         let (sender, receiver) = room_for(1);
         let other = sender.clone();
@@ -110,7 +110,7 @@ fn dropping_the_oldest_and_taking_it_is_one_or_the_other() {
 }
 
 #[test]
-fn whoever_polls_is_told_of_the_message_and_of_the_end() {
+fn a_poll_loop_is_woken_by_the_message_and_by_the_end() {
     model_of(2, || {
         let (sender, receiver) = room_for(1);
         let thread = thread::spawn(move || send(&sender, 7));
@@ -128,7 +128,7 @@ fn whoever_polls_is_told_of_the_message_and_of_the_end() {
 }
 
 #[test]
-fn whoever_polls_is_told_of_room() {
+fn a_poll_loop_is_woken_by_room() {
     model_of(2, || {
         let (sender, receiver) = room_for(1);
         while sender.try_send([0; 8]).is_ok() {}
@@ -209,11 +209,11 @@ fn a_task_is_woken_by_room() {
 fn planted_bugs_are_found() {
     const THREE: &str = "models::three_messages_pass_through_room_for_two";
     const SHARED: &str =
-        "models::two_senders_share_the_room_and_receivers_pass_over_what_is_given_up";
+        "models::two_senders_share_the_room_and_receivers_pass_over_aborted_messages";
     const RECEIVERS: &str =
         "models::each_message_goes_to_one_of_two_receivers_and_neither_sleeps_on";
     const TASK: &str = "models::a_task_is_woken_by_room";
-    const POLL: &str = "models::whoever_polls_is_told_of_room";
+    const POLL: &str = "models::a_poll_loop_is_woken_by_room";
     let mut plants = vec![
         ("queue-reserve-relaxed", THREE),
         ("queue-commit-relaxed", THREE),

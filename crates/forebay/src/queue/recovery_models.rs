@@ -37,7 +37,7 @@ fn at_once() -> Deadline {
     Deadline::now()
 }
 
-fn tell_of_death(core: &Core, number: u32) {
+fn record_death(core: &Core, number: u32) {
     if let Peers::Processes(deaths) = &core.peers {
         deaths.record_death(number);
     }
@@ -91,7 +91,7 @@ fn mortal(
     thread::spawn(move || {
         be(2);
         let died = dies(stores, || life(&core));
-        tell_of_death(&core, 2); // also correct if it survived: then it leaves
+        record_death(&core, 2); // also correct if it survived: then it leaves
         died
     })
 }
@@ -101,7 +101,7 @@ fn mortal(
 struct Deeds(std::sync::Arc<(AtomicBool, std::sync::Mutex<Vec<Acquired>>)>);
 
 #[test]
-fn a_dying_sender_loses_nothing_that_was_sent_and_leaves_nothing_by_half() {
+fn a_dying_sender_loses_no_sent_message_and_leaves_no_partial_one() {
     wherever_it_dies(|stores| {
         let (core, sent) = (core(true), Deeds::default());
         let says = sent.clone();
@@ -169,7 +169,7 @@ fn dying_receiver(redelivers: bool) {
 }
 
 #[test]
-fn what_a_dying_receiver_holds_comes_again_marked_and_nothing_else_does() {
+fn messages_of_a_dying_receiver_are_redelivered_and_marked_and_no_others() {
     dying_receiver(true);
 }
 
@@ -186,7 +186,7 @@ fn dying_recoverer(redelivers: bool) {
         let held = Cell::new(None);
         core.take(1, 1, &at_once(), |frame| held.set(Some(frame)))
             .unwrap();
-        tell_of_death(&core, 3);
+        record_death(&core, 3);
         be(1);
         let recoverer = mortal(&core, stores, |core| {
             let _ = core.recover(&at_once());
@@ -207,7 +207,7 @@ fn dying_recoverer(redelivers: bool) {
 }
 
 #[test]
-fn whoever_looks_after_the_dead_may_die_too() {
+fn a_process_that_recovers_from_a_death_may_die_too() {
     dying_recoverer(true);
     dying_recoverer(false);
 }
@@ -215,7 +215,7 @@ fn whoever_looks_after_the_dead_may_die_too() {
 /// Process 2 dies while it takes a message, while process 3 is stopped and holds the tail's lock. Process 1 then inherits the
 /// head's lock, and cannot complete the repair before process 3 continues.
 #[test]
-fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
+fn after_a_stopped_process_continues_the_work_of_a_dead_one_is_repaired() {
     wherever_it_dies(|stores| {
         let core = core(true);
         send(&core, 1);
@@ -254,10 +254,10 @@ fn a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later() {
 
 #[test]
 fn planted_bugs_are_found() {
-    const SENDER: &str = "a_dying_sender_loses_nothing_that_was_sent_and_leaves_nothing_by_half";
-    const RECEIVER: &str = "what_a_dying_receiver_holds_comes_again_marked_and_nothing_else_does";
-    const RECOVERER: &str = "whoever_looks_after_the_dead_may_die_too";
-    const STOPPED: &str = "a_stopped_process_keeps_nobody_from_mending_what_a_dead_one_left_later";
+    const SENDER: &str = "a_dying_sender_loses_no_sent_message_and_leaves_no_partial_one";
+    const RECEIVER: &str = "messages_of_a_dying_receiver_are_redelivered_and_marked_and_no_others";
+    const RECOVERER: &str = "a_process_that_recovers_from_a_death_may_die_too";
+    const STOPPED: &str = "after_a_stopped_process_continues_the_work_of_a_dead_one_is_repaired";
     for (bug, test) in [
         ("queue-heir-repairs-nothing", RECEIVER),
         ("queue-recovery-at-first-sight", RECEIVER),

@@ -78,7 +78,7 @@ fn what_a_dead_receiver_held_is_given_to_another_one_and_marked() {
 }
 
 #[test]
-fn what_a_dead_receiver_held_comes_again_also_before_the_end() {
+fn messages_of_a_dead_receiver_are_redelivered_before_the_end_is_reported() {
     let queue = page(AfterDeath::Redeliver);
     queue.sender().send(b"last").unwrap();
     queue.sender().close();
@@ -89,7 +89,7 @@ fn what_a_dead_receiver_held_comes_again_also_before_the_end() {
 }
 
 #[test]
-fn what_a_dead_receiver_held_is_counted_where_that_was_chosen_and_its_room_comes_back() {
+fn messages_of_a_dead_receiver_are_counted_if_so_configured_and_their_room_is_reused() {
     let queue = page(AfterDeath::Abandon);
     let sender = queue.sender();
     let most = vec![0; sender.largest()];

@@ -377,7 +377,7 @@ proptest! {
 }
 
 #[test]
-fn a_message_that_is_too_long_stays_for_whoever_has_room_for_it() {
+fn a_message_longer_than_the_buffer_stays_in_the_queue() {
     let (sender, receiver) = page(WhenFull::Wait);
     sender.send([1; 100]).unwrap();
     sender.send([2; 10]).unwrap();
@@ -554,7 +554,7 @@ fn an_empty_queue_has_no_bytes_in_use() {
 }
 
 #[test]
-fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_comes_back() {
+fn a_forgotten_message_of_one_sender_is_taken_once_and_its_room_is_reused() {
     let (mut sender, mut receiver) = spsc::queue(64).unwrap();
     // More often than the queue has room, with one, two and three forgotten messages by turns. The last one ends where
     // the memory ends, so the next ones also fit without a second view.

@@ -175,7 +175,7 @@ fn a_message_longer_than_the_buffer_stays_and_lets_others_pass() {
 }
 
 #[test]
-fn closing_and_dying_are_told_apart_behind_all_that_was_sent() {
+fn a_closed_and_a_dead_sender_are_reported_differently_after_their_last_message() {
     let hub = hub();
     let (mut sender, closes, _) = join(&hub, 1);
     sender.try_send(b"last words").unwrap();
@@ -280,7 +280,7 @@ fn send_flagged(
 }
 
 #[test]
-fn whatever_is_no_sender_is_refused_with_a_reason() {
+fn a_peer_that_is_not_a_sender_is_refused_with_a_reason() {
     let hub = Hub::new(&LanesConfig {
         max_peers: 1,
         ..LanesConfig::default()
@@ -328,7 +328,7 @@ fn whatever_is_no_sender_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_sender_is_told_why_it_was_refused() {
+fn a_refused_sender_gets_the_reason() {
     let small = LanesConfig {
         max_peers: 1,
         max_lane_bytes: 1 << 16,
@@ -401,7 +401,7 @@ fn a_byte_out_of_band_is_a_byte_like_any_other_and_hides_nothing() {
 }
 
 #[test]
-fn a_signal_for_poll_loops_comes_with_a_message_and_with_an_end() {
+fn a_message_and_an_end_signal_a_poll_loop() {
     let hub = hub();
     let (mut sender, ..) = join(&hub, 1);
     while !hub.arm() {}
@@ -432,7 +432,7 @@ fn lingering() -> Option<(OwnedFd, (TcpListener, TcpStream))> {
 }
 
 #[test]
-fn a_descriptor_that_takes_long_to_close_takes_nobodys_time() {
+fn closing_a_slow_descriptor_delays_no_call() {
     let hub = hub();
     let begun = Instant::now();
     let mut keep = Vec::new();
