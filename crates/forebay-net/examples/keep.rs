@@ -9,10 +9,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clock = Clock::real();
     let mut card = Sim::new("rate=1G,count=1M".parse()?, clock.clone());
     let mut pool = Pool::new(&PoolConfig::default())?;
-    let (mut producer, mut consumer) = ring::<Packet>(1024)?;
+    let (mut producer, consumer) = ring::<Packet>(1024)?;
     let reader = thread::spawn(move || {
         let (mut packets, mut bytes) = (0, 0);
-        while let Ok(packet) = consumer.pop_wait(None) {
+        for packet in consumer {
             (packets, bytes) = (packets + 1, bytes + packet.as_slice().len());
         } // here the slot returns to the pool
         println!("{packets} packets, {bytes} bytes");
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut burst = card.receive(64)?;
         while let Some(frame) = burst.next_frame() {
             match copy_frame(&mut pool, &frame) {
-                Ok(packet) => dropped += usize::from(producer.push(packet).is_err()),
+                Ok(packet) => dropped += usize::from(producer.try_push(packet).is_err()),
                 Err(_) => dropped += 1,
             }
         }

@@ -7,8 +7,9 @@
 use forebay::{
     packet::{Packet, Pool, PoolConfig},
     queue,
-    ring::spsc,
+    ring::spsc::{RingConfig, ring_with},
     stream,
+    sync::Spin,
 };
 use std::{env, error::Error, hint::black_box};
 
@@ -37,17 +38,17 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Pushes and pops eight bytes.
 fn ring(times: u64) -> Result<(), Box<dyn Error>> {
-    let (mut producer, mut consumer) = spsc::ring(1024)?;
+    let (mut producer, mut consumer) = ring_with::<_, Spin>(&RingConfig::default())?;
     for number in 0..times {
-        black_box(producer.push(number).is_ok());
-        black_box(consumer.pop());
+        black_box(producer.try_push(number).is_ok());
+        black_box(consumer.try_pop().ok());
     }
     Ok(())
 }
 
 /// Pushes and pops 32 elements at once.
 fn ring_burst(times: u64) -> Result<(), Box<dyn Error>> {
-    let (mut producer, mut consumer) = spsc::ring(1024)?;
+    let (mut producer, mut consumer) = ring_with::<_, Spin>(&RingConfig::default())?;
     let mut target = [0; BURST as usize];
     for _ in 0..times / BURST {
         black_box(producer.push_slice(black_box(&[1_u64; BURST as usize])));
@@ -98,9 +99,9 @@ fn desc(times: u64) -> Result<(), Box<dyn Error>> {
 fn bytes(times: u64) -> Result<(), Box<dyn Error>> {
     let (mut writer, mut reader) = stream::stream(32_768)?;
     for _ in 0..times {
-        black_box(writer.push(black_box(&[1; 128])));
+        black_box(writer.push_slice(black_box(&[1; 128])));
         black_box(reader.peek().as_ptr());
-        black_box(reader.pop(128));
+        black_box(reader.consume(128));
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let bytes = reader.fill_buf()?;
         let Some(last) = bytes.iter().rposition(|&byte| byte == b'\n') else {
             let seen = bytes.len();
-            if reader.peek_wait(seen + 1, None).len() <= seen {
+            if reader.wait_filled(seen + 1) <= seen {
                 break; // the end, or a line longer than the buffer
             }
             continue;

@@ -49,23 +49,23 @@ pub trait Receiver: Send {
 pub struct Ringed;
 
 impl Path for Ringed {
-    type Sender = Producer<Buffer>;
-    type Receiver = Consumer<Buffer>;
+    type Sender = Producer<Buffer, Spin>;
+    type Receiver = Consumer<Buffer, Spin>;
 
     fn new() -> Result<(Self::Sender, Self::Receiver)> {
-        Ok(spsc::ring(HELD)?)
+        ring()
     }
 }
 
-impl Sender for Producer<Buffer> {
+impl Sender for Producer<Buffer, Spin> {
     fn send(&mut self, frame: &Frame<'_>) -> bool {
-        self.push(Buffer::holding(frame)).is_ok()
+        self.try_push(Buffer::holding(frame)).is_ok()
     }
 }
 
-impl Receiver for Consumer<Buffer> {
+impl Receiver for Consumer<Buffer, Spin> {
     fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
-        let Some(buffer) = self.pop() else { return 0 };
+        let Ok(buffer) = self.try_pop() else { return 0 };
         process(buffer.frame());
         1
     }
@@ -81,13 +81,17 @@ pub struct FromPool<W: Wait = Spin> {
 }
 
 /// The end that drops packets one by one.
-pub struct OneByOne(Consumer<PacketDesc>);
+pub struct OneByOne(Consumer<PacketDesc, Spin>);
 
-fn ends<W: Wait>() -> Result<(FromPool<W>, Consumer<PacketDesc, W>)> {
-    let (producer, consumer) = spsc::ring_with(&spsc::RingConfig {
+fn ring<T: Send, W: Wait>() -> Result<(Producer<T, W>, Consumer<T, W>)> {
+    Ok(spsc::ring_with(&spsc::RingConfig {
         capacity: HELD,
         ..spsc::RingConfig::default()
-    })?;
+    })?)
+}
+
+fn ends<W: Wait>() -> Result<(FromPool<W>, Consumer<PacketDesc, W>)> {
+    let (producer, consumer) = ring()?;
     let pool = Pool::new(&PoolConfig {
         slots: 2 * HELD as u32,
         slot_bytes: BUFFER_BYTES as u32,
@@ -113,13 +117,13 @@ impl Sender for FromPool {
         let Ok(desc) = packet.into_desc() else {
             return false;
         };
-        self.producer.push(desc).is_ok()
+        self.producer.try_push(desc).is_ok()
     }
 }
 
 impl Receiver for OneByOne {
     fn receive(&mut self, process: &mut impl FnMut(&[u8])) -> usize {
-        let Some(desc) = self.0.pop() else { return 0 };
+        let Ok(desc) = self.0.try_pop() else { return 0 };
         process(desc.into_packet().as_slice());
         1
     }
@@ -133,7 +137,7 @@ impl Receiver for OneByOne {
 pub struct Batched;
 
 /// The end that processes 32 at a time.
-pub struct ManyAtOnce(Consumer<PacketDesc>);
+pub struct ManyAtOnce(Consumer<PacketDesc, Spin>);
 
 impl Path for Batched {
     type Sender = FromPool;
@@ -194,7 +198,7 @@ impl Receiver for Sleeping {
     fn idle(&mut self) {
         return_idle();
         // With a limit: the end of the run is signalled elsewhere.
-        self.0.wait_filled(Some(Duration::from_millis(5)));
+        self.0.wait_filled_timeout(1, Duration::from_millis(5));
     }
 }
 

@@ -134,7 +134,7 @@ impl Ring for OurStream {
     #[inline(always)]
     fn put(&mut self, message: &[u8]) -> bool {
         let fits = self.0.available_capacity() >= message.len();
-        fits && self.0.push(message) == message.len()
+        fits && self.0.push_slice(message) == message.len()
     }
 
     #[inline(always)]
@@ -148,7 +148,7 @@ impl Ring for OurStream {
         let is_whole = self.1.peek().len() >= len;
         if is_whole {
             black_box(self.1.peek().as_ptr());
-            self.1.pop(len);
+            self.1.consume(len);
         }
         is_whole
     }

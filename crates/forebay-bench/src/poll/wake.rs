@@ -16,7 +16,7 @@ use forebay::{
     poll::{Poller, Source},
     ring::spsc::{RingConfig, ring_with},
     stream::{Reader, StreamConfig, stream_with},
-    sync::{CachePadded, Eventfd, Park, Wait},
+    sync::{Block, CachePadded, Eventfd, Park},
     time::Clock,
 };
 use rustix::{
@@ -167,14 +167,14 @@ fn by_channel(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
     sample(cpus, wakes, wake, sleep)
 }
 
-fn by_ring<W: Wait>(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
+fn by_ring<W: Block>(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
     let (mut producer, mut consumer) = ring_with::<u64, W>(&RingConfig {
         capacity: 8,
         latency: true,
         ..RingConfig::default()
     })?;
-    let wake = || producer.push(1).expect("there is room");
-    let sleep = || assert_eq!(consumer.pop_wait(None), Ok(1));
+    let wake = || producer.try_push(1).expect("there is room");
+    let sleep = || assert_eq!(consumer.pop(), Ok(1));
     sample(cpus, wakes, wake, sleep)
 }
 
@@ -185,7 +185,7 @@ impl Source for Incoming {
     type Error = Infallible;
 
     fn look(&mut self, budget: usize) -> Result<usize, Infallible> {
-        Ok(self.0.pop(budget))
+        Ok(self.0.consume(budget))
     }
 
     fn arm(&mut self) -> Result<(), Infallible> {
@@ -211,7 +211,7 @@ fn by_poller(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
     let (mut writer, reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
     let mut poller = Poller::new(64, Clock::real());
     let mut incoming = Incoming(reader);
-    let wake = || assert_eq!(writer.push(&[1]), 1);
+    let wake = || assert_eq!(writer.push_slice(&[1]), 1);
     let sleep = || while let Ok(0) = poller.turn(&mut incoming) {};
     sample(cpus, wakes, wake, sleep)
 }

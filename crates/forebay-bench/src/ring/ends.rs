@@ -52,8 +52,8 @@ pub trait Ring {
 pub struct Forebay<const LATENCY: bool>;
 
 impl<const LATENCY: bool> Ring for Forebay<LATENCY> {
-    type Producer = spsc::Producer<u64>;
-    type Consumer = spsc::Consumer<u64>;
+    type Producer = spsc::Producer<u64, Spin>;
+    type Consumer = spsc::Consumer<u64, Spin>;
 
     fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)> {
         let config = spsc::RingConfig {
@@ -65,10 +65,10 @@ impl<const LATENCY: bool> Ring for Forebay<LATENCY> {
     }
 }
 
-impl Pushes for spsc::Producer<u64> {
+impl Pushes for spsc::Producer<u64, Spin> {
     #[inline(always)]
     fn push(&mut self, number: u64) -> bool {
-        self.push(number).is_ok()
+        self.try_push(number).is_ok()
     }
 
     #[inline(always)]
@@ -77,10 +77,10 @@ impl Pushes for spsc::Producer<u64> {
     }
 }
 
-impl Pops for spsc::Consumer<u64> {
+impl Pops for spsc::Consumer<u64, Spin> {
     #[inline(always)]
     fn pop(&mut self) -> Option<u64> {
-        self.pop()
+        self.try_pop().ok()
     }
 
     #[inline(always)]

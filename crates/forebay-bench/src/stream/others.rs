@@ -254,13 +254,13 @@ impl<W: Wait> Stream for Forebay<W> {
     }
     #[inline(always)]
     fn push(&mut self, bytes: &[u8]) {
-        self.writer.push(bytes);
+        self.writer.push_slice(bytes);
     }
     #[inline(always)]
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
         let peeked = self.reader.peek();
         let n = n.min(peeked.len());
         show(&peeked[..n]);
-        self.reader.pop(n)
+        self.reader.consume(n)
     }
 }

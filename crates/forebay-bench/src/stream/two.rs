@@ -88,7 +88,7 @@ fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -
     let source = vec![7; write];
     let writing = move || {
         for _ in 0..writes {
-            writer.push_wait(black_box(&source), None);
+            writer.push_all(black_box(&source));
         }
         writer
     };
@@ -96,7 +96,7 @@ fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -
         let mut target = vec![0; READ];
         let mut read = 0;
         while read < bytes {
-            reader.peek_wait(1, None);
+            reader.wait_filled(1);
             read += reader.pop_slice(&mut target) as u64;
             black_box(&target[0]);
         }

@@ -55,12 +55,12 @@ impl Incoming {
 
     /// Removes the first `n` bytes.
     pub fn pop(&mut self, n: usize) {
-        self.reader.pop(n);
+        self.reader.consume(n);
     }
 
     /// Waits until there are more than `n` bytes; false if there will not be.
     pub fn wait_beyond(&mut self, n: usize) -> bool {
-        self.reader.peek_wait(n + 1, None).len() > n
+        self.reader.wait_filled(n + 1) > n
     }
 
     /// The error that ended the stream, if it did not end because the server closed the connection properly. Call it after the
@@ -84,7 +84,7 @@ impl Drop for Incoming {
 
 /// Receives until the server ends the connection, an error occurs, or the reader is dropped.
 fn receive(mut connection: Connection, mut writer: Writer) -> io::Result<()> {
-    while writer.wait_capacity(READ_BYTES, None) > 0 {
+    while writer.wait_vacant(READ_BYTES) > 0 {
         let mut room = writer.reserve(usize::MAX);
         match connection.read(&mut room) {
             Ok(0) => {

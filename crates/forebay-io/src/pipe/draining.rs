@@ -197,7 +197,7 @@ impl<'a> Draining<'a> {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&self.reader.peek()[..done]);
         }
-        self.reader.pop(done);
+        self.reader.consume(done);
         self.counts.count_written(done as u64, self.clock.now());
         self.is_filling = self.start_at > 0 && self.reader.bytes_buffered() == 0;
     }

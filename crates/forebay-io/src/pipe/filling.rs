@@ -245,7 +245,7 @@ impl<'a> Filling<'a> {
         match self.writer.available_capacity() {
             0 => {
                 let began = Instant::now();
-                let room = self.writer.wait_capacity(self.resume_at, None);
+                let room = self.writer.wait_vacant(self.resume_at);
                 self.waited += began.elapsed();
                 room
             }

@@ -129,7 +129,7 @@ pub(super) fn relay(
         return None;
     }
     for pipe in 1..pipes.len() {
-        give_back.push(pipe).ok()?;
+        give_back.try_push(pipe).ok()?;
     }
     let held = pipes.iter().map(|pipe| pipe.size).sum::<usize>();
     let (outs, ins): (Vec<_>, Vec<_>) = pipes.into_iter().map(|it| (it.out, it.into)).unzip();
@@ -171,16 +171,16 @@ impl Intake {
                             pipe: self.pipe,
                             bytes,
                         };
-                        let pushed = self.pieces.push(piece);
+                        let pushed = self.pieces.try_push(piece);
                         pushed.expect("a piece is a page of a pipe, or more");
                         self.has_some = true;
                         self.bell.raise();
                     }
                     return Ok(Some(bytes));
                 }
-                None if self.has_some => match self.vacant.pop() {
-                    Some(pipe) => (self.pipe, self.has_some) = (pipe, false),
-                    None => return Ok(None),
+                None if self.has_some => match self.vacant.try_pop() {
+                    Ok(pipe) => (self.pipe, self.has_some) = (pipe, false),
+                    Err(_) => return Ok(None),
                 },
                 None => return Ok(None),
             }
@@ -197,11 +197,14 @@ impl Intake {
         if !self.has_some {
             return true;
         }
-        match self.vacant.pop_wait(limit) {
-            Ok(pipe) => (self.pipe, self.has_some) = (pipe, false),
-            Err(_) => return false,
+        let popped = match limit {
+            Some(limit) => self.vacant.pop_timeout(limit).ok(),
+            None => self.vacant.pop().ok(),
+        };
+        if let Some(pipe) = popped {
+            (self.pipe, self.has_some) = (pipe, false);
         }
-        true
+        popped.is_some()
     }
 }
 
@@ -209,16 +212,16 @@ impl Outlet {
     /// Whether pages wait. When called after a check of the stream, it reports whether they precede the stream's content.
     pub fn has_some(&mut self) -> bool {
         while self.next.is_none() {
-            match self.pieces.pop() {
-                Some(piece) if piece.pipe == self.pipe => self.left += piece.bytes,
-                Some(piece) => self.next = Some(piece),
-                None => break,
+            match self.pieces.try_pop() {
+                Ok(piece) if piece.pipe == self.pipe => self.left += piece.bytes,
+                Ok(piece) => self.next = Some(piece),
+                Err(_) => break,
             }
         }
         if self.left == 0
             && let Some(next) = self.next.take()
         {
-            let pushed = self.vacant.push(self.pipe);
+            let pushed = self.vacant.try_push(self.pipe);
             pushed.expect("there are no more pipes than there is room for");
             (self.pipe, self.left) = (next.pipe, next.bytes);
         }

@@ -82,7 +82,7 @@ fn slots_return_from_many_threads_once_each() {
             workers.push(thread::spawn(move || {
                 let mut dice = Dice(worker + 1);
                 let mut sum = 0;
-                while let Ok(desc) = consumer.pop_wait(None) {
+                while let Ok(desc) = consumer.pop() {
                     let mut packet = desc.into_packet();
                     sum += unstamp(&mut packet);
                     each_slot(&packet, |slot| owners.give(slot));
@@ -122,7 +122,7 @@ fn slots_return_from_many_threads_once_each() {
             }
             let way = dice.below(threads) as usize;
             let desc = packet.into_desc().unwrap();
-            producers[way].push_wait(desc, None).unwrap();
+            producers[way].push(desc).unwrap();
             number += 1;
         }
         drop(producers);
@@ -162,7 +162,7 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whichever_end_leaves_first(
                 let burst = consumer.peek(32.min(taken - next) as usize);
                 if burst.is_empty() {
                     return_idle();
-                    match consumer.pop_wait(None) {
+                    match consumer.pop() {
                         Ok(desc) => {
                             assert_eq!(unstamp(&mut desc.into_packet()), next);
                             next += 1;
@@ -216,7 +216,7 @@ fn an_owner_that_waits_gets_every_slot_that_others_return() {
             producers.push(producer);
             let owners = owners.clone();
             workers.push(thread::spawn(move || {
-                while let Ok(desc) = consumer.pop_wait(None) {
+                while let Ok(desc) = consumer.pop() {
                     let mut packet = desc.into_packet();
                     unstamp(&mut packet);
                     owners.give(packet.slot());
@@ -235,7 +235,7 @@ fn an_owner_that_waits_gets_every_slot_that_others_return() {
             owners.take(packet.slot());
             stamp(&mut packet, number);
             let way = number as usize % threads;
-            assert!(producers[way].push(packet.into_desc().unwrap()).is_ok());
+            assert!(producers[way].try_push(packet.into_desc().unwrap()).is_ok());
         }
         drop(producers);
         workers
@@ -275,7 +275,7 @@ fn a_packet_shared_by_several_threads_is_read_by_all_and_returns_once() {
             let mut spare = pool_of(4);
             let mut dice = Dice(reader + 1);
             let mut sum = 0;
-            while let Ok(desc) = consumer.pop_wait(None) {
+            while let Ok(desc) = consumer.pop() {
                 let mut packet = desc.into_packet();
                 let bytes = packet.pull(8).unwrap().to_vec();
                 sum += !u64::from_le_bytes(bytes.try_into().unwrap());
@@ -311,7 +311,7 @@ fn a_packet_shared_by_several_threads_is_read_by_all_and_returns_once() {
         owners.give(packet.slot());
         for producer in &mut producers {
             let desc = packet.share().into_desc().unwrap();
-            producer.push_wait(desc, None).unwrap();
+            producer.push(desc).unwrap();
         }
     }
     drop(producers);
@@ -390,7 +390,7 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
             producers.push(producer);
             let dropped = dropped.clone();
             workers.push(thread::spawn(move || {
-                while let Ok(desc) = consumer.pop_wait(None) {
+                while let Ok(desc) = consumer.pop() {
                     drop(desc);
                     dropped.fetch_add(1, Release);
                 }
@@ -402,9 +402,7 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
             let packet = pool
                 .take()
                 .unwrap_or_else(|| panic!("{slots} slots starve"));
-            producers[to]
-                .push_wait(packet.into_desc().unwrap(), None)
-                .unwrap();
+            producers[to].push(packet.into_desc().unwrap()).unwrap();
             sent += 1;
             while dropped.load(Acquire) < sent {
                 thread::yield_now();
@@ -447,7 +445,7 @@ fn few_packets_in_use_take_few_slots_one_by_one_and_in_bursts() {
         let (mut there, mut away) = spsc::ring::<Packet>(64).unwrap();
         thread::scope(|scope| {
             let others = scope.spawn(move || {
-                while let Ok(packet) = away.pop_wait(None) {
+                while let Ok(packet) = away.pop() {
                     drop(packet);
                 }
             });
@@ -457,7 +455,7 @@ fn few_packets_in_use_take_few_slots_one_by_one_and_in_bursts() {
                     thread::yield_now();
                 }
                 for packet in taken.drain(..) {
-                    assert!(there.push_wait(packet, None).is_ok());
+                    assert!(there.push(packet).is_ok());
                 }
             }
             drop(there);

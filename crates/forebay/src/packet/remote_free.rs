@@ -37,7 +37,10 @@ use crate::{
         planted,
     },
 };
-use std::{ptr, time::Duration};
+use std::{
+    ptr,
+    time::{Duration, Instant},
+};
 
 /// The end of a chain: no slot has this number.
 pub(super) const NONE: u32 = u32::MAX;
@@ -227,7 +230,8 @@ impl Returns {
     /// The owner waits until `has_slot` returns true, or until `limit` expires (`None`: never). `has_slot` is called again after
     /// every push. Returns its last result.
     pub(super) fn wait(&self, limit: Option<Duration>, has_slot: &mut dyn FnMut() -> bool) -> bool {
-        self.waits.wait(limit, has_slot)
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        self.waits.wait(deadline, has_slot)
     }
 
     /// The owner takes all returned slots, in one step. Returns the slot of the first block, which is prefetched, or NONE.

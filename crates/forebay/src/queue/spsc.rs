@@ -263,7 +263,11 @@ impl Sender {
         }
         let n = words(len);
         loop {
-            if !self.producer.wait_vacant(n, deadline.left()) {
+            let vacant = match deadline.left() {
+                Some(left) => self.producer.wait_vacant_timeout(n, left),
+                None => self.producer.wait_vacant(n),
+            };
+            if vacant < n {
                 return Err(self.why_not(&deadline));
             }
             if !ONE_VIEW {
@@ -494,7 +498,11 @@ impl Receiver {
     #[cold]
     fn next_len_later(&mut self, deadline: Deadline) -> Result<usize, RecvError> {
         loop {
-            if !self.consumer.wait_filled(deadline.left()) {
+            let filled = match deadline.left() {
+                Some(left) => self.consumer.wait_filled_timeout(1, left),
+                None => self.consumer.wait_filled(1),
+            };
+            if filled == 0 {
                 return Err(self.why_not(&deadline));
             }
             let header = self.consumer.peek(1)[0];

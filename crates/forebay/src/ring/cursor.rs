@@ -17,7 +17,7 @@
 //! | END | `ring::state` | `ring::state` | the last position stored before |
 //! | WAKE | `sync::bell` | `sync::bell` | that a sleeper needs waking |
 
-use super::backoff::Pauses;
+use super::backoff::NextPause;
 use crate::sync::{
     atomic::{
         AtomicU32, AtomicUsize,
@@ -84,16 +84,16 @@ pub(super) struct Cursor {
     position: usize,
     /// The first position that this end may not use, as far as it knows: never too large, often too small.
     limit: usize,
-    pauses: Pauses,
+    pause: NextPause,
 }
 
 impl Cursor {
     /// A cursor at `position` that may advance by `known`.
-    pub(super) fn new(position: usize, known: usize, pauses: Pauses) -> Self {
+    pub(super) fn new(position: usize, known: usize, pause: NextPause) -> Self {
         Cursor {
             position,
             limit: position.wrapping_add(known),
-            pauses,
+            pause,
         }
     }
 
@@ -114,14 +114,14 @@ impl Cursor {
         &mut self,
         theirs: &impl Position,
         ahead: usize,
-        learn: impl FnOnce(usize, usize) -> Pauses,
+        learn: impl FnOnce(usize, usize) -> NextPause,
     ) -> usize {
-        self.pauses.pause();
+        self.pause.pause();
         let (position, limit) = (self.position, self.limit);
         let newly = theirs.since(limit.wrapping_sub(ahead));
         let limit = limit.wrapping_add(newly);
         self.limit = limit;
-        self.pauses.found(newly, || learn(newly, limit));
+        self.pause.record(newly, || learn(newly, limit));
         limit.wrapping_sub(position)
     }
 
@@ -146,7 +146,7 @@ impl Cursor {
 
     /// Advances by `n` without publishing. `n` is at most [`cached_available`](Cursor::cached_available).
     #[inline(always)]
-    pub(super) fn step(&mut self, n: usize) {
+    pub(super) fn advance(&mut self, n: usize) {
         self.position = self.position.wrapping_add(n);
     }
 
@@ -164,7 +164,7 @@ impl Cursor {
 mod tests {
     use super::{super::backoff::Backoff, *};
 
-    fn no_pauses() -> Pauses {
+    fn no_pause() -> NextPause {
         Backoff::new(4, true).1
     }
 
@@ -173,21 +173,21 @@ mod tests {
         let capacity = 6;
         mine.store(start, Edge::Publish);
         theirs.store(start, Edge::Credit);
-        let mut producer = Cursor::new(start, capacity, no_pauses());
-        let mut consumer = Cursor::new(start, 0, no_pauses());
+        let mut producer = Cursor::new(start, capacity, no_pause());
+        let mut consumer = Cursor::new(start, 0, no_pause());
         for _ in 0..10 {
             assert_eq!(
-                producer.refresh(&theirs, capacity, |_, _| no_pauses()),
+                producer.refresh(&theirs, capacity, |_, _| no_pause()),
                 capacity
             );
-            producer.step(4);
+            producer.advance(4);
             producer.publish(&mine, Edge::Publish);
             assert_eq!(
                 (producer.cached_available(), consumer.cached_available()),
                 (2, 0)
             );
-            assert_eq!(consumer.refresh(&mine, 0, |_, _| no_pauses()), 4);
-            consumer.step(4);
+            assert_eq!(consumer.refresh(&mine, 0, |_, _| no_pause()), 4);
+            consumer.advance(4);
             consumer.publish(&theirs, Edge::Credit);
             assert_eq!(producer.refresh_now(&theirs, capacity), capacity);
         }
@@ -203,13 +203,13 @@ mod tests {
         );
         // A kernel ring: our own position has 64 bits, the shared one wraps at 32.
         let (mine, theirs) = (AtomicU32::default(), AtomicU32::default());
-        let mut producer = Cursor::new(u32::MAX as usize - 1, 4, no_pauses());
+        let mut producer = Cursor::new(u32::MAX as usize - 1, 4, no_pause());
         Position::store(&theirs, producer.position(), Edge::Credit);
-        producer.step(4);
+        producer.advance(4);
         producer.publish(&mine, Edge::Publish);
         assert_eq!(mine.load(Relaxed), 2);
-        assert_eq!(producer.refresh(&theirs, 4, |_, _| no_pauses()), 0);
+        assert_eq!(producer.refresh(&theirs, 4, |_, _| no_pause()), 0);
         Position::store(&theirs, 1, Edge::Credit);
-        assert_eq!(producer.refresh(&theirs, 4, |_, _| no_pauses()), 3);
+        assert_eq!(producer.refresh(&theirs, 4, |_, _| no_pause()), 3);
     }
 }

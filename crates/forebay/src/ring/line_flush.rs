@@ -12,7 +12,7 @@
 //!             measured     settling    measured    for 64 times that duration measured
 //! ```
 
-use super::slots::Stand;
+use super::slots::Address;
 use crate::memory::{can_evict, ticks};
 
 /// The consumer's state of eviction.
@@ -34,7 +34,7 @@ pub(super) struct LineFlush {
     /// The number of received elements at which the next step is due.
     due: usize,
     /// Elements between two evictions.
-    step: usize,
+    stride: usize,
     /// The fastest part of this window: ticks for 1024 elements.
     pace: Pace,
     /// The pace before the trial.
@@ -57,9 +57,9 @@ impl LineFlush {
     /// Parts of a window. The fastest part counts: an interrupt or another process slows some parts, but not all.
     const PARTS: u32 = 4;
     /// Minimum bytes of a part: reading the clock costs as much as copying some hundred bytes.
-    const LEAST: usize = 1 << 16;
+    const MIN_PART_BYTES: usize = 1 << 16;
     /// Bytes between two evictions.
-    const STEP: usize = 4096;
+    const STRIDE: usize = 4096;
     /// More elements than arrive between two calls; in 64 bits, more than ever arrive.
     const NEVER: usize = isize::MAX as usize;
     /// After a trial, no other trial starts for this many times its duration.
@@ -69,8 +69,8 @@ impl LineFlush {
     pub(super) fn new(capacity: usize, slot_bytes: usize, never: bool) -> Self {
         let plain_memory = cfg!(any(loom, miri, forebay_one_view));
         let never = never || plain_memory || slot_bytes == 0 || !can_evict();
-        let least = (Self::LEAST / slot_bytes.max(1)).max(1);
-        let part = (capacity / Self::PARTS as usize).max(least);
+        let min_part = (Self::MIN_PART_BYTES / slot_bytes.max(1)).max(1);
+        let part = (capacity / Self::PARTS as usize).max(min_part);
         LineFlush {
             evicts: false,
             from: 0,
@@ -80,30 +80,30 @@ impl LineFlush {
             began: None,
             first: 0,
             due: if never { Self::NEVER } else { part },
-            step: (Self::STEP / slot_bytes.max(1)).min(capacity / 8).max(1),
+            stride: (Self::STRIDE / slot_bytes.max(1)).min(capacity / 8).max(1),
             pace: Pace::MAX,
             before: Pace::MAX,
         }
     }
 
-    /// Whether [`reached`](LineFlush::reached) is due after `come` elements.
+    /// Whether [`step`](LineFlush::step) is due after `received` elements.
     #[inline(always)]
-    pub(super) fn is_due(&self, come: usize) -> bool {
-        come.wrapping_sub(self.due) as isize >= 0
+    pub(super) fn is_due(&self, received: usize) -> bool {
+        received.wrapping_sub(self.due) as isize >= 0
     }
 
-    /// Performs the step that is due after `come` elements. All elements before `stand` were read.
+    /// Performs the step that is due after `received` elements. All elements before `address` were read.
     ///
     /// It cannot panic: see docs/performance-notes.md.
     #[cold]
     #[inline(never)]
-    pub(super) fn reached(&mut self, come: usize, stand: Stand) {
+    pub(super) fn step(&mut self, received: usize, address: Address) {
         if self.evicts {
-            self.from = stand.evict_since(self.from);
+            self.from = address.evict_since(self.from);
         } else {
-            self.from = stand.at();
+            self.from = address.at();
         }
-        let elements = come.wrapping_sub(self.first);
+        let elements = received.wrapping_sub(self.first);
         if elements >= self.part && self.part != Self::NEVER {
             let now = ticks();
             if let Some(began) = self.began {
@@ -111,9 +111,9 @@ impl LineFlush {
                 self.part_took((took / elements.max(1) as u64).max(1));
             }
             self.began = Some(now);
-            self.first = come;
+            self.first = received;
         }
-        self.due = come.wrapping_add(if self.evicts { self.step } else { self.part });
+        self.due = received.wrapping_add(if self.evicts { self.stride } else { self.part });
     }
 
     fn part_took(&mut self, pace: Pace) {

@@ -158,7 +158,7 @@ impl<T> Slots<T> {
 #[derive(Debug)]
 pub(super) struct Place<T> {
     /// In the first view, below the seam (at the seam for zero-sized elements); in the second view only after
-    /// [`step`](Place::advance_unwrapped).
+    /// [`advance_unwrapped`](Place::advance_unwrapped).
     at: *mut u8,
     /// Where the second view begins.
     seam: *mut u8,
@@ -187,12 +187,12 @@ impl<T> Place<T> {
         self.seam.addr() - self.at.addr()
     }
 
-    /// This place as numbers; call it in the first view.
+    /// The address as numbers; call it in the first view.
     #[inline]
-    pub(super) fn stand(&self) -> Stand {
+    pub(super) fn address(&self) -> Address {
         let seam = self.seam.addr();
         debug_assert!(self.at.addr() < seam || Self::BYTES == 0);
-        Stand {
+        Address {
             at: self.at.addr(),
             base: seam - self.seam_bytes,
             seam,
@@ -259,7 +259,7 @@ impl<T> Place<T> {
         let into_line = self.at.addr() % LINE;
         let lines = (into_line + n * Self::BYTES).div_ceil(LINE) - into_line.div_ceil(LINE);
         for line in 0..lines.min(MAX_LINES) {
-            self.prefetch_behind(line * LINE);
+            self.prefetch_ahead(line * LINE);
         }
     }
 
@@ -278,12 +278,12 @@ impl<T> Place<T> {
                 cold_path();
                 self.at = self.at.wrapping_sub(self.seam_bytes);
             }
-            self.prefetch_behind(0);
+            self.prefetch_ahead(0);
         }
     }
 
     #[inline(always)]
-    fn prefetch_behind(&self, bytes: usize) {
+    fn prefetch_ahead(&self, bytes: usize) {
         const AHEAD: usize = 16 * LINE;
         let mut line = self.at.wrapping_add(AHEAD + bytes);
         if line >= self.seam {
@@ -293,16 +293,16 @@ impl<T> Place<T> {
     }
 }
 
-/// The address of an end as numbers: a value, see docs/performance-notes.md.
+/// The address of an end's place as numbers: a value, see docs/performance-notes.md.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stand {
+pub(super) struct Address {
     at: usize,
     /// Start and end of the first view.
     base: usize,
     seam: usize,
 }
 
-impl Stand {
+impl Address {
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -364,7 +364,7 @@ mod tests {
             unsafe { place.slot().write(number) };
             place.advance(1);
         }
-        let base = place.stand().base;
+        let base = place.address().base;
         let mut from = base;
         for (at, line) in [
             (0, 0),
@@ -376,7 +376,7 @@ mod tests {
             (4000, 3968),
             (136, 128),
         ] {
-            from = slots.place(at).stand().evict_since(from);
+            from = slots.place(at).address().evict_since(from);
             assert_eq!(from - base, line);
         }
         for number in 0..512 {

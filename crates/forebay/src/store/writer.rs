@@ -356,7 +356,7 @@ impl Writer {
                     piece,
                 };
                 // The ring has a slot for every buffer, so a push fails only if the writer is gone.
-                let is_gone = full.push(handed).is_err() || full.consumer_is_gone();
+                let is_gone = full.try_push(handed).is_err() || full.consumer_is_gone();
                 if is_gone && !self.shared.abandon.is_set() {
                     self.shared.post_death();
                 }
@@ -417,7 +417,7 @@ impl Writer {
         };
         let back = || match &mut self.place {
             Place::Thread { empty, .. } => loop {
-                match empty.pop()? {
+                match empty.try_pop().ok()? {
                     Some(buffer) => break Some(buffer),
                     None => self.buffers -= 1,
                 }
@@ -461,7 +461,7 @@ impl Writer {
     pub fn wait_empty(&mut self, limit: Duration) -> Option<Empty> {
         let ready = self.take_empty();
         match &mut self.place {
-            Place::Thread { empty, .. } if ready.is_none() => match empty.pop_wait(Some(limit)) {
+            Place::Thread { empty, .. } if ready.is_none() => match empty.pop_timeout(limit) {
                 Ok(Some(buffer)) => Some(buffer),
                 Ok(None) => {
                     self.buffers -= 1;
@@ -476,10 +476,10 @@ impl Writer {
     /// Waits up to `limit` for another buffer to come back, and keeps it.
     pub fn wait_one(&mut self, limit: Duration) {
         if let Place::Thread { empty, .. } = &mut self.place {
-            match empty.pop_wait(Some(limit)) {
+            match empty.pop_timeout(limit) {
                 Ok(Some(buffer)) if self.spare.len() < self.first => self.spare.push(buffer),
                 Ok(_) => self.buffers -= 1,
-                Err(PopError::TimedOut) => {}
+                Err(PopError::Empty) => {}
                 Err(PopError::Closed) if self.shared.abandon.is_set() => {}
                 Err(PopError::Closed) => self.shared.post_death(),
             }
@@ -659,19 +659,19 @@ fn write_all(
     loop {
         let due = drain.sync_due_at().map_or(look_at, |due| due.min(look_at));
         let left = Duration::from_nanos(due.saturating_sub(now()));
-        let (mut buffer, from) = match full.pop_wait(Some(left)) {
+        let (mut buffer, from) = match full.pop_timeout(left) {
             Ok(handed) => {
                 let bytes = handed.filled.or_else(|| in_hand.take());
                 let bytes = bytes.expect("each half is on the desk, in hand, or handed over");
                 let piece = handed.piece;
                 (Buffer { bytes, piece }, From::Ring(handed.vacant))
             }
-            Err(PopError::TimedOut) if now() < look_at => {
+            Err(PopError::Empty) if now() < look_at => {
                 drain.keep_time(now());
                 shared.tell(drain);
                 continue;
             }
-            Err(PopError::TimedOut) => match shared.desk.take(|| !full.is_empty()) {
+            Err(PopError::Empty) => match shared.desk.take(|| !full.is_empty()) {
                 Due::Piece(buffer, serial) => (buffer, From::Desk(serial)),
                 Due::Nothing => {
                     look_at = now().saturating_add(period);
@@ -699,7 +699,7 @@ fn write_all(
             From::Ring(vacant) => {
                 let back = empty.capacity() - empty.vacant();
                 // The ring has a slot for every buffer; a push fails only if the appender is gone, and then needs none back.
-                drop(empty.push((back < first).then_some((vacant, buffer.bytes))));
+                drop(empty.try_push((back < first).then_some((vacant, buffer.bytes))));
             }
             From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),
         }

@@ -49,13 +49,13 @@ impl Told {
             Push(bytes) => {
                 let over = self.closed || self.failed;
                 let n = if over { 0 } else { bytes.len().min(vacant) };
-                assert_eq!(self.writer.push(bytes), n);
+                assert_eq!(self.writer.push_slice(bytes), n);
                 self.content.extend(&bytes[..n]);
                 self.pushed += n as u64;
             }
             Pop(n) => {
                 let expected = n.min(self.content.len());
-                assert_eq!(self.reader.pop(n), expected);
+                assert_eq!(self.reader.consume(n), expected);
                 self.content.drain(..expected);
                 self.popped += expected as u64;
             }

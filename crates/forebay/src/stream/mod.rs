@@ -1,13 +1,14 @@
-//! A stream of bytes from one writer to one reader, bounded, in one thread or in two.
+//! A bounded stream of bytes from one writer to one reader, whose ends sleep while they wait by default.
 //!
-//! [`stream`] makes the two ends. A [`Writer`] pushes; a [`Reader`] peeks and pops. The content is always **one slice**, because
+//! [`stream`] makes the two ends, and [`stream_with`] chooses how they wait. Both may be in one thread. A [`Writer`] pushes; a
+//! [`Reader`] peeks and consumes. The content is always **one slice**, because
 //! the memory is a [mirror](crate::memory::Mirror): no bytes are moved to make room, and none are copied out. This module adds to
 //! [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`.
 //!
 //! ```text
 //!  Writer                        capacity, exact to the byte                     Reader
-//!  push(&[u8]) ─▶ count     │ . . . │ c o n t e n t │ . . . . │  ─▶ peek(): the content, one slice
-//!  reserve(n) ─▶ commit(k)          └ bytes_popped  └ bytes_pushed   pop(n): at most the content
+//!  push_slice(&[u8])        │ . . . │ c o n t e n t │ . . . . │  ─▶ peek(): the content, one slice
+//!  reserve(n) ─▶ commit(k)          └ bytes_popped  └ bytes_pushed   consume(n): at most the content
 //!     │                                                                 │
 //!     └── close · set_error · dropped ─▶ state ◀── set_error · dropped ─┘
 //! ```
@@ -16,13 +17,13 @@
 //!
 //! ```
 //! let (mut writer, mut reader) = forebay::stream::stream(15)?;
-//! assert_eq!(writer.push(b"hello, world, and"), 15); // full: it took only as much as fits
+//! assert_eq!(writer.push_slice(b"hello, world, and"), 15); // full: it took only as much as fits
 //! assert_eq!(reader.peek(), b"hello, world, a");
-//! assert_eq!(reader.pop(7), 7);
-//! assert_eq!(writer.push(b"nd"), 2); // continues at the start of the memory
+//! assert_eq!(reader.consume(7), 7);
+//! assert_eq!(writer.push_slice(b"nd"), 2); // continues at the start of the memory
 //! writer.close();
 //! assert_eq!(reader.peek(), b"world, and"); // still one slice
-//! assert_eq!(reader.pop(usize::MAX), 10); // never past the content
+//! assert_eq!(reader.consume(usize::MAX), 10); // never past the content
 //! assert!(reader.is_finished());
 //! # Ok::<(), forebay::Error>(())
 //! ```
@@ -30,7 +31,13 @@
 //! **With other sources** a thread waits with [`Eventfd`](crate::sync::Eventfd) in its own poll loop, and a task waits with
 //! [`Task`](crate::sync::Task). With the cargo feature `tokio`, such ends implement `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
 //!
-//! **In two threads** either end may wait, with or without a time limit, also through `std::io`:
+//! **In two threads** either end may block:
+//!
+//! - through `std::io`: `write_all`, `read`, `lines`
+//! - [`Writer::push_all`], [`Writer::wait_vacant`] and [`Reader::wait_filled`], each also with `_timeout` and `_deadline`
+//!
+//! Everything else never waits.
+//!
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -55,12 +62,12 @@
 //! ```
 //! use forebay::stream::{stream, End};
 //! let (mut writer, mut reader) = stream(64)?;
-//! writer.push(b"half of it");
+//! writer.push_slice(b"half of it");
 //! writer.set_error();
 //! let mut received = Vec::new();
 //! while !reader.is_finished() {
 //!     received.extend_from_slice(reader.peek());
-//!     reader.pop(usize::MAX);
+//!     reader.consume(usize::MAX);
 //! }
 //! assert_eq!(received, b"half of it");
 //! assert_eq!(reader.end(), Some(End::Failed)); // not `Closed`: something may be missing
@@ -157,11 +164,12 @@ impl StreamConfig {
     }
 }
 
-/// Makes a stream that holds up to `capacity_bytes` bytes, exactly. Its ends wait by [`Park`](crate::sync::Park).
+/// Makes a stream that holds up to `capacity_bytes` bytes, exactly. Its ends sleep while they wait
+/// ([`Park`](crate::sync::Park)), like those of [`ring`](crate::ring::spsc::ring).
 ///
 /// ```
 /// let (mut writer, mut reader) = forebay::stream::stream(1)?;
-/// assert_eq!(writer.push(b"ab"), 1);
+/// assert_eq!(writer.push_slice(b"ab"), 1);
 /// assert_eq!(reader.peek(), b"a");
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -182,8 +190,11 @@ pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
 /// ```
 /// use forebay::{stream::{stream_with, StreamConfig}, sync::Spin};
 /// let (mut writer, mut reader) = stream_with::<Spin>(&StreamConfig::default())?;
-/// let thread = std::thread::spawn(move || reader.peek_wait(5, None).to_vec());
-/// writer.push(b"hello");
+/// let thread = std::thread::spawn(move || {
+///     reader.wait_filled(5);
+///     reader.peek().to_vec()
+/// });
+/// writer.push_slice(b"hello");
 /// assert_eq!(thread.join().unwrap(), b"hello");
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -192,11 +203,12 @@ pub fn stream(capacity_bytes: usize) -> Result<(Writer, Reader)> {
 /// Those of [`stream`]; or a resource that `W` needs is not available.
 pub fn stream_with<W: Wait>(config: &StreamConfig) -> Result<(Writer<W>, Reader<W>)> {
     config.validate()?;
-    let (producer, consumer) = spsc::ring_with(&spsc::RingConfig {
+    let ring = spsc::RingConfig {
         capacity: config.capacity_bytes,
         populate: config.populate,
         huge_pages: config.huge_pages,
-        latency: false, // the ends of a stream never pause; lines that were read may be evicted
-    })?;
+        latency: false,
+    };
+    let (producer, consumer) = spsc::make(&ring, true, false)?; // lines that were read may be flushed
     Ok((Writer::new(producer), Reader::new(consumer)))
 }

@@ -3,16 +3,9 @@
 //! `planted_bugs_are_found` tests these tests: it runs this binary again with a planted bug and requires the model to fail.
 
 use super::*;
-use crate::ring::spsc::ring;
-use crate::sync::{
-    Eventfd, Park, Spin, Task,
-    atomic::{
-        AtomicU32,
-        Ordering::{AcqRel, Acquire},
-    },
-    model, planted, thread,
-};
-use std::task::{Context, Poll, Wake, Waker};
+use crate::ring::spsc::{RingConfig, ring_with};
+use crate::sync::{Eventfd, Park, Spin, Task, executor::Executor, model, planted, thread};
+use std::task::{Context, Poll};
 
 fn pair<W: Wait>() -> (Writer<W>, Reader<W>) {
     stream_with(&StreamConfig {
@@ -30,7 +23,7 @@ fn take<W: Wait>(reader: &mut Reader<W>, next: &mut u8) {
         assert_eq!(byte, *next);
         *next += 1;
     }
-    assert_eq!(reader.pop(n), n);
+    assert_eq!(reader.consume(n), n);
 }
 
 #[test]
@@ -38,7 +31,7 @@ fn a_closed_stream_is_finished_only_when_its_last_byte_is_popped() {
     model(|| {
         let (mut writer, mut reader) = pair::<Spin>();
         let thread = thread::spawn(move || {
-            assert_eq!(writer.push(&[1, 2]), 2);
+            assert_eq!(writer.push_slice(&[1, 2]), 2);
             writer.close();
             writer
         });
@@ -64,13 +57,13 @@ fn a_closed_stream_is_finished_only_when_its_last_byte_is_popped() {
 fn what_goes_past_a_stream_that_is_empty_comes_in_order() {
     model(|| {
         let (mut writer, mut reader) = pair::<Spin>();
-        let (mut past, mut pieces) = ring::<u8>(4).unwrap();
+        let (mut past, mut pieces) = ring_with::<u8, Spin>(&RingConfig::default()).unwrap();
         let thread = thread::spawn(move || {
-            past.push(1).unwrap();
-            writer.push(&[2]);
+            past.try_push(1).unwrap();
+            writer.push_slice(&[2]);
             match writer.available_capacity() == writer.capacity() {
-                true => past.push(3).unwrap(),
-                false => assert_eq!(writer.push(&[3]), 1),
+                true => past.try_push(3).unwrap(),
+                false => assert_eq!(writer.push_slice(&[3]), 1),
             }
         });
         let (mut next, mut buffered) = (1, 0);
@@ -78,7 +71,7 @@ fn what_goes_past_a_stream_that_is_empty_comes_in_order() {
             if !planted("stream-looked-at-last") {
                 buffered = reader.bytes_buffered();
             }
-            let piece = pieces.pop();
+            let piece = pieces.try_pop().ok();
             if planted("stream-looked-at-last") {
                 buffered = reader.bytes_buffered();
             }
@@ -86,7 +79,7 @@ fn what_goes_past_a_stream_that_is_empty_comes_in_order() {
                 Some(number) => number,
                 None if buffered > 0 => {
                     let number = reader.peek()[0];
-                    reader.pop(1);
+                    reader.consume(1);
                     number
                 }
                 None => {
@@ -106,12 +99,12 @@ fn a_reader_that_sleeps_gets_all<W: Wait + 'static>(end: fn(Writer<W>) -> Option
     model(move || {
         let (mut writer, mut reader) = pair::<W>();
         let thread = thread::spawn(move || {
-            writer.push(&[1]);
-            writer.push(&[2]);
+            writer.push_slice(&[1]);
+            writer.push_slice(&[2]);
             end(writer)
         });
         let mut next = 1;
-        while !reader.peek_wait(1, None).is_empty() {
+        while reader.wait_filled(1) > 0 {
             take(&mut reader, &mut next);
         }
         assert_eq!(next, 3);
@@ -151,12 +144,12 @@ fn a_reader_that_sleeps_by_a_descriptor_or_beside_a_task_is_woken() {
 fn a_writer_that_sleeps_is_woken(last: fn(Reader<Park>) -> Option<Reader<Park>>) {
     model(move || {
         let (mut writer, mut reader) = pair::<Park>();
-        assert_eq!(writer.push(&[1, 2, 3]), 2);
+        assert_eq!(writer.push_slice(&[1, 2, 3]), 2);
         let thread = thread::spawn(move || {
-            assert_eq!(reader.pop(1), 1);
+            assert_eq!(reader.consume(1), 1);
             last(reader)
         });
-        let pushed = writer.push_wait(&[3, 4], None);
+        let pushed = writer.push_all(&[3, 4]);
         assert!(pushed <= 1);
         assert!(writer.is_over());
         drop(thread.join().unwrap());
@@ -181,8 +174,8 @@ fn who_arms_a_descriptor_and_is_told_to_poll_is_woken() {
     model(|| {
         let (mut writer, mut reader) = pair::<Eventfd>();
         let thread = thread::spawn(move || {
-            writer.push(&[1]);
-            writer.push(&[2]);
+            writer.push_slice(&[1]);
+            writer.push_slice(&[2]);
             writer.close();
             writer
         });
@@ -198,40 +191,17 @@ fn who_arms_a_descriptor_and_is_told_to_poll_is_woken() {
     });
 }
 
-/// The executor of a task: it sleeps until the task was woken.
-#[derive(Debug, Default)]
-struct Executor {
-    /// Set by the waker, taken by the executor: 0 or 1. Accessed only by swaps, so that loom knows the order of its values.
-    woken: AtomicU32,
-}
-
-impl Executor {
-    fn sleep(&self) {
-        while self.woken.load(Acquire) == 0 {
-            thread::yield_now();
-        }
-        self.woken.swap(0, AcqRel);
-    }
-}
-
-impl Wake for Executor {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.woken.swap(1, AcqRel);
-    }
-}
-
 #[test]
 fn a_task_that_is_pending_is_woken() {
     model(|| {
         let (mut writer, mut reader) = pair::<Task>();
         let thread = thread::spawn(move || {
-            writer.push(&[1]);
-            writer.push(&[2]);
+            writer.push_slice(&[1]);
+            writer.push_slice(&[2]);
             writer.close();
             writer
         });
-        let executor = std::sync::Arc::new(Executor::default());
-        let waker = Waker::from(executor.clone());
+        let (executor, waker) = Executor::new();
         let mut context = Context::from_waker(&waker);
         let mut next = 1;
         loop {

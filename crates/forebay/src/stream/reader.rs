@@ -1,7 +1,7 @@
-//! The reader's end: peeks at the whole content, and pops the bytes that were processed.
+//! The reader's end: peeks at the whole content, and consumes the bytes that were processed.
 //!
 //! ```text
-//!  peek() ─▶ │ a b c d e │ ─▶ pop(3) ─▶ │ d e │        the slice borrows the reader: no pop while it is in use
+//!  peek() ─▶ │ a b c d e │ ─▶ consume(3) ─▶ │ d e │        the slice borrows the reader: it cannot consume while the slice is in use
 //! ```
 
 use super::state::{CLOSED, End, FAILED};
@@ -9,29 +9,32 @@ use crate::{
     ring::{ONE_VIEW, spsc},
     sync::{Park, Wait, planted},
 };
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 /// The end that takes bytes out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
 /// ```
 /// let (mut writer, mut reader) = forebay::stream::stream(8)?;
-/// writer.push(b"abc");
+/// writer.push_slice(b"abc");
 /// assert_eq!(reader.peek(), b"abc");
-/// assert_eq!(reader.pop(2), 2);
+/// assert_eq!(reader.consume(2), 2);
 /// assert_eq!((reader.bytes_popped(), reader.bytes_buffered()), (2, 1));
 /// writer.close();
 /// assert!(!reader.is_finished()); // a byte is left
-/// reader.pop(1);
+/// reader.consume(1);
 /// assert!(reader.is_finished());
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
-/// A slice is valid until the next pop, which the compiler checks:
+/// A slice is valid until the reader consumes, which the compiler checks:
 ///
 /// ```compile_fail,E0499
 /// # let (mut writer, mut reader) = forebay::stream::stream(8).unwrap();
 /// let content = reader.peek();
-/// reader.pop(1);
+/// reader.consume(1);
 /// println!("{content:?}");
 /// ```
 pub struct Reader<W: Wait = Park> {
@@ -48,50 +51,55 @@ impl<W: Wait> Reader<W> {
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
     /// for byte in 0..100 {
-    ///     writer.push(&[byte, byte]);
+    ///     writer.push_slice(&[byte, byte]);
     ///     assert_eq!(reader.peek(), [byte, byte]); // at any position in the memory
-    ///     reader.pop(2);
+    ///     reader.consume(2);
     /// }
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
     pub fn peek(&mut self) -> &[u8] {
-        self.consumer.peek_all().into_slice()
+        self.consumer.peek_now(usize::MAX).into_slice()
     }
 
-    /// Waits until there are `n` bytes (at most the capacity), until no more can arrive, or for `limit` (`None`: forever);
-    /// then [peeks](Reader::peek).
-    ///
-    /// If it returns fewer than `n` bytes, [`end`](Reader::end) is `Some` if the stream has ended; otherwise the limit expired.
+    /// Blocks the thread until there are `n` bytes (at most the capacity), or the stream has ended. Returns how many there are: fewer
+    /// than `n` only if [`end`](Reader::end) is `Some`.
     ///
     /// ```
     /// use std::time::Duration;
     /// let (mut writer, mut reader) = forebay::stream::stream(64)?;
-    /// writer.push(b"GET /");
-    /// assert_eq!(reader.peek_wait(3, None), b"GET /");
-    /// assert_eq!(reader.peek_wait(6, Some(Duration::from_millis(1))), b"GET /");
+    /// writer.push_slice(b"GET /");
+    /// assert_eq!(reader.wait_filled(3), 5);
+    /// assert_eq!(reader.wait_filled_timeout(6, Duration::from_millis(1)), 5);
     /// writer.close();
-    /// assert_eq!(reader.peek_wait(6, None), b"GET /");
+    /// assert_eq!(reader.wait_filled(6), 5);
+    /// assert_eq!(reader.peek(), b"GET /");
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn peek_wait(&mut self, n: usize, limit: Option<Duration>) -> &[u8] {
-        let n = n.min(self.capacity());
-        self.consumer
-            .waits_at()
-            .wait(limit, &mut || self.has(n) || self.has_ended_short_of(n));
-        self.peek()
+    pub fn wait_filled(&mut self, n: usize) -> usize {
+        self.consumer.wait_filled(n)
     }
 
-    /// Removes the first `n` bytes, or all if there are fewer; returns how many.
+    /// Like [`wait_filled`](Reader::wait_filled), for up to `timeout`. A timeout of zero never waits.
+    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> usize {
+        self.consumer.wait_filled_timeout(n, timeout)
+    }
+
+    /// Like [`wait_filled`](Reader::wait_filled), until `deadline`.
+    pub fn wait_filled_deadline(&mut self, n: usize, deadline: Instant) -> usize {
+        self.consumer.wait_filled_deadline(n, deadline)
+    }
+
+    /// Removes the first `n` bytes, or all if there are fewer; returns how many. Never waits.
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
-    /// writer.push(b"abc");
-    /// assert_eq!((reader.pop(1), reader.pop(9), reader.pop(1)), (1, 2, 0));
+    /// writer.push_slice(b"abc");
+    /// assert_eq!((reader.consume(1), reader.consume(9), reader.consume(1)), (1, 2, 0));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn pop(&mut self, n: usize) -> usize {
+    pub fn consume(&mut self, n: usize) -> usize {
         self.consumer.skip(n)
     }
 
@@ -100,7 +108,7 @@ impl<W: Wait> Reader<W> {
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
-    /// writer.push(b"abc");
+    /// writer.push_slice(b"abc");
     /// let mut target = [0; 2];
     /// assert_eq!(reader.pop_slice(&mut target), 2);
     /// assert_eq!(&target, b"ab");
@@ -121,7 +129,7 @@ impl<W: Wait> Reader<W> {
         }
     }
 
-    /// Whether the stream has ended, for any reason, and all of its content is popped.
+    /// Whether the stream has ended, for any reason, and all of its content is consumed.
     ///
     /// It is also true after an error or after the writer was dropped, so a loop on it always ends. Check [`end`](Reader::end)
     /// afterwards: only [`End::Closed`] means that all bytes arrived. (For an error set by this end, see
@@ -136,7 +144,7 @@ impl<W: Wait> Reader<W> {
     /// ```
     /// use forebay::stream::{stream, End};
     /// let (mut writer, mut reader) = stream(4)?;
-    /// writer.push(b"abc");
+    /// writer.push_slice(b"abc");
     /// assert_eq!(reader.end(), None);
     /// drop(writer); // without close
     /// assert_eq!(reader.end(), Some(End::WriterGone));
@@ -166,7 +174,7 @@ impl<W: Wait> Reader<W> {
         self.consumer.state().has(CLOSED)
     }
 
-    /// Number of bytes in the stream now, 0 to the capacity. It can only grow until this end pops some.
+    /// Number of bytes in the stream now, 0 to the capacity. It can only grow until this end consumes some.
     #[inline]
     pub fn bytes_buffered(&self) -> usize {
         self.consumer.len()
@@ -175,7 +183,7 @@ impl<W: Wait> Reader<W> {
     /// Number of bytes removed since the stream was made.
     #[inline]
     pub fn bytes_popped(&self) -> u64 {
-        self.consumer.position() as u64
+        self.consumer.popped()
     }
 
     /// Maximum bytes in the stream at once: exactly the requested capacity.

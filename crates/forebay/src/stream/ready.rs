@@ -26,14 +26,14 @@ impl Reader<Eventfd> {
     /// use forebay::{stream::{stream_with, StreamConfig}, sync::Eventfd};
     /// use rustix::event::{poll, PollFd, PollFlags};
     /// let (mut writer, mut reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
-    /// std::thread::spawn(move || { writer.push(b"hello"); writer.close() });
+    /// std::thread::spawn(move || { writer.push_slice(b"hello"); writer.close() });
     /// let mut received = Vec::new();
     /// while !reader.is_finished() {
     ///     if reader.arm() {
     ///         poll(&mut [PollFd::new(&reader, PollFlags::IN)], None).unwrap(); // and others
     ///     }
     ///     received.extend_from_slice(reader.peek());
-    ///     reader.pop(received.len() - reader.bytes_popped() as usize);
+    ///     reader.consume(received.len() - reader.bytes_popped() as usize);
     /// }
     /// assert_eq!(received, b"hello");
     /// # Ok::<(), forebay::Error>(())
@@ -50,9 +50,9 @@ impl Reader<Eventfd> {
     /// ```
     /// use forebay::{stream::{stream_with, StreamConfig}, sync::Eventfd};
     /// let (mut writer, mut reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
-    /// writer.push(b"GET");
+    /// writer.push_slice(b"GET");
     /// assert!(reader.arm_for(5)); // not there yet
-    /// writer.push(b" /");
+    /// writer.push_slice(b" /");
     /// assert!(!reader.arm_for(5));
     /// # Ok::<(), forebay::Error>(())
     /// ```
@@ -81,9 +81,9 @@ impl Writer<Eventfd> {
     /// let config = StreamConfig { capacity_bytes: 2, ..StreamConfig::default() };
     /// let (mut writer, mut reader) = stream_with::<Eventfd>(&config)?;
     /// assert!(!writer.arm()); // there is room
-    /// writer.push(b"ab");
+    /// writer.push_slice(b"ab");
     /// assert!(writer.arm());
-    /// reader.pop(1); // makes the descriptor readable
+    /// reader.consume(1); // makes the descriptor readable
     /// assert!(!writer.arm());
     /// # Ok::<(), forebay::Error>(())
     /// ```
@@ -129,13 +129,13 @@ impl Reader<Task> {
     /// async fn sum(mut reader: forebay::stream::Reader<Task>) -> u64 {
     ///     let mut sum = 0;
     ///     loop {
-    ///         let popped = poll_fn(|context| {
+    ///         let consumed = poll_fn(|context| {
     ///             reader.poll_peek(context).map(|content| {
     ///                 sum += content.iter().map(|&byte| u64::from(byte)).sum::<u64>();
     ///                 content.len()
     ///             })
     ///         }).await;
-    ///         if reader.pop(popped) == 0 { return sum }
+    ///         if reader.consume(consumed) == 0 { return sum }
     ///     }
     /// }
     /// # let (_writer, reader) = stream_with::<Task>(&StreamConfig::default())?;
@@ -143,12 +143,9 @@ impl Reader<Task> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn poll_peek(&mut self, context: &mut Context<'_>) -> Poll<&[u8]> {
-        let mut ready = || self.has(1) || self.is_finished();
-        if self.consumer.waits_at().poll(context, &mut ready) {
-            Poll::Ready(self.peek())
-        } else {
-            Poll::Pending
-        }
+        self.consumer
+            .poll_filled(1, context)
+            .map(|_| self.consumer.peek_now(usize::MAX).into_slice())
     }
 }
 
@@ -161,22 +158,15 @@ impl Writer<Task> {
     /// use std::task::{Context, Poll, Waker};
     /// let (mut writer, reader) = stream_with::<Task>(&StreamConfig { capacity_bytes: 2, ..StreamConfig::default() })?;
     /// let mut context = Context::from_waker(Waker::noop());
-    /// assert_eq!(writer.poll_capacity(&mut context), Poll::Ready(2));
-    /// writer.push(b"ab");
-    /// assert!(writer.poll_capacity(&mut context).is_pending());
+    /// assert_eq!(writer.poll_vacant(&mut context), Poll::Ready(2));
+    /// writer.push_slice(b"ab");
+    /// assert!(writer.poll_vacant(&mut context).is_pending());
     /// drop(reader); // wakes the task
-    /// assert_eq!(writer.poll_capacity(&mut context), Poll::Ready(0));
+    /// assert_eq!(writer.poll_vacant(&mut context), Poll::Ready(0));
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn poll_capacity(&mut self, context: &mut Context<'_>) -> Poll<usize> {
-        let mut ready = || self.is_over() || self.available_capacity() > 0;
-        if !self.producer.waits_at().poll(context, &mut ready) {
-            return Poll::Pending;
-        }
-        Poll::Ready(if self.is_over() {
-            0
-        } else {
-            self.available_capacity()
-        })
+    pub fn poll_vacant(&mut self, context: &mut Context<'_>) -> Poll<usize> {
+        let vacant = self.producer.poll_vacant(1, context);
+        vacant.map(|vacant| self.unless_over(vacant))
     }
 }

@@ -50,35 +50,35 @@ fn a_new_stream_is_open_and_empty() {
     assert_eq!((writer.capacity(), reader.capacity()), (15, 15));
     counts(&writer, &reader, 0, 0);
     holds(&mut reader, b"");
-    assert_eq!(reader.pop(1), 0);
+    assert_eq!(reader.consume(1), 0);
     assert_eq!(reader.end(), None);
 }
 
 #[test]
 fn write_then_end_then_pop() {
     let (mut writer, mut reader) = stream(15).unwrap();
-    assert_eq!(writer.push(b"cat"), 3);
+    assert_eq!(writer.push_slice(b"cat"), 3);
     counts(&writer, &reader, 3, 0);
     writer.close();
     assert!(writer.is_closed() && reader.is_closed() && !reader.is_finished());
     holds(&mut reader, b"cat");
     counts(&writer, &reader, 3, 0);
-    assert_eq!(reader.pop(3), 3);
+    assert_eq!(reader.consume(3), 3);
     assert!(reader.is_finished());
     assert_eq!(reader.end(), Some(End::Closed));
     counts(&writer, &reader, 3, 3);
     writer.close();
-    assert_eq!(writer.push(b"dog"), 0);
+    assert_eq!(writer.push_slice(b"dog"), 0);
     counts(&writer, &reader, 3, 3);
 }
 
 #[test]
 fn write_then_pop_in_parts_then_end() {
     let (mut writer, mut reader) = stream(15).unwrap();
-    writer.push(b"cat");
-    assert_eq!(reader.pop(1), 1);
+    writer.push_slice(b"cat");
+    assert_eq!(reader.consume(1), 1);
     holds(&mut reader, b"at");
-    assert_eq!(reader.pop(2), 2);
+    assert_eq!(reader.consume(2), 2);
     assert!(!reader.is_finished());
     writer.close();
     assert!(reader.is_finished());
@@ -88,13 +88,13 @@ fn write_then_pop_in_parts_then_end() {
 #[test]
 fn two_writes_are_one_content() {
     let (mut writer, mut reader) = stream(15).unwrap();
-    writer.push(b"cat");
-    writer.push(b"tac");
+    writer.push_slice(b"cat");
+    writer.push_slice(b"tac");
     holds(&mut reader, b"cattac");
-    assert_eq!(reader.pop(2), 2);
+    assert_eq!(reader.consume(2), 2);
     holds(&mut reader, b"ttac");
     writer.close();
-    assert_eq!(reader.pop(4), 4);
+    assert_eq!(reader.consume(4), 4);
     assert!(reader.is_finished());
     counts(&writer, &reader, 6, 6);
 }
@@ -106,12 +106,12 @@ fn many_writes_are_one_content() {
     let mut content = Vec::new();
     for _ in 0..times(1000, 20) {
         let part: Vec<u8> = (0..10 + dice.below(190)).map(|_| dice.byte()).collect();
-        assert_eq!(writer.push(&part), part.len());
+        assert_eq!(writer.push_slice(&part), part.len());
         content.extend(part);
         holds(&mut reader, &content);
     }
     writer.close();
-    assert_eq!(reader.pop(usize::MAX), content.len());
+    assert_eq!(reader.consume(usize::MAX), content.len());
     assert!(reader.is_finished());
 }
 
@@ -120,10 +120,10 @@ fn a_push_takes_what_fits_and_the_capacity_is_exact() {
     for capacity in [1, 2, 15, 4095, 4096, 4097, 32_768] {
         let (mut writer, mut reader) = made::<Spin>(capacity);
         let bytes: Vec<u8> = (0..capacity + 1).map(|i| i as u8).collect();
-        assert_eq!(writer.push(&bytes), capacity);
-        assert_eq!(writer.push(&bytes), 0);
+        assert_eq!(writer.push_slice(&bytes), capacity);
+        assert_eq!(writer.push_slice(&bytes), 0);
         holds(&mut reader, &bytes[..capacity]);
-        assert_eq!(reader.pop(capacity + 1), capacity);
+        assert_eq!(reader.consume(capacity + 1), capacity);
         counts(&writer, &reader, capacity as u64, capacity as u64);
     }
 }
@@ -131,25 +131,25 @@ fn a_push_takes_what_fits_and_the_capacity_is_exact() {
 #[test]
 fn what_is_popped_makes_room_for_as_much() {
     let (mut writer, mut reader) = stream(2).unwrap();
-    assert_eq!(writer.push(b"cat"), 2);
+    assert_eq!(writer.push_slice(b"cat"), 2);
     holds(&mut reader, b"ca");
-    assert_eq!(writer.push(b"t"), 0);
-    assert_eq!(reader.pop(2), 2);
-    assert_eq!(writer.push(b"tac"), 2);
+    assert_eq!(writer.push_slice(b"t"), 0);
+    assert_eq!(reader.consume(2), 2);
+    assert_eq!(writer.push_slice(b"tac"), 2);
     holds(&mut reader, b"ta");
-    assert_eq!(reader.pop(1), 1);
-    assert_eq!(writer.push(b"c"), 1);
+    assert_eq!(reader.consume(1), 1);
+    assert_eq!(writer.push_slice(b"c"), 1);
     holds(&mut reader, b"ac");
-    assert_eq!(reader.pop(2), 2);
+    assert_eq!(reader.consume(2), 2);
     counts(&writer, &reader, 5, 5);
 }
 
 #[test]
 fn an_empty_push_changes_nothing() {
     let (mut writer, mut reader) = stream(2).unwrap();
-    assert_eq!(writer.push(b""), 0);
-    writer.push(b"c");
-    assert_eq!(writer.push(b""), 0);
+    assert_eq!(writer.push_slice(b""), 0);
+    writer.push_slice(b"c");
+    assert_eq!(writer.push_slice(b""), 0);
     holds(&mut reader, b"c");
 }
 
@@ -162,12 +162,12 @@ fn a_long_stream_through_a_short_memory_is_whole() {
             .collect();
         let (mut rest, mut received) = (&bytes[..], Vec::new());
         while !reader.is_finished() {
-            rest = &rest[writer.push(rest)..];
+            rest = &rest[writer.push_slice(rest)..];
             if rest.is_empty() {
                 writer.close();
             }
             received.extend_from_slice(reader.peek());
-            reader.pop(received.len() - reader.bytes_popped() as usize);
+            reader.consume(received.len() - reader.bytes_popped() as usize);
         }
         assert!(received == bytes);
         counts(&writer, &reader, 100_000, 100_000);
@@ -223,13 +223,13 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
         match *step {
             Step::Push(n) => {
                 let source = bytes(pushed, n);
-                assert_eq!(writer.push(&source), n.min(vacant));
+                assert_eq!(writer.push_slice(&source), n.min(vacant));
                 oracle.extend(&source[..n.min(vacant)]);
             }
-            Step::Write(_) if vacant == 0 => assert_eq!(writer.write(b"").unwrap(), 0),
+            Step::Write(_) if vacant == 0 => assert_eq!(writer.write_some(b"").unwrap(), 0),
             Step::Write(n) => {
                 let source = bytes(pushed, n);
-                assert_eq!(writer.write(&source).unwrap(), n.min(vacant));
+                assert_eq!(writer.write_some(&source).unwrap(), n.min(vacant));
                 oracle.extend(&source[..n.min(vacant)]);
             }
             Step::Commit(n, k) => {
@@ -244,7 +244,7 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
             }
             Step::Pop(n) => {
                 let n = n.min(oracle.len());
-                assert_eq!(reader.pop(n), n);
+                assert_eq!(reader.consume(n), n);
                 oracle.drain(..n);
             }
             Step::PopSlice(n) => {
@@ -254,16 +254,16 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
                 assert!(target[..n].iter().copied().eq(oracle.drain(..n)));
             }
             Step::Read(_) | Step::Consume(_) if oracle.is_empty() => {
-                assert_eq!(reader.read(&mut []).unwrap(), 0);
+                assert_eq!(reader.read_some(&mut []).unwrap(), 0);
             }
             Step::Read(n) => {
                 let mut target = vec![0; n];
                 let n = n.min(oracle.len());
-                assert_eq!(reader.read(&mut target).unwrap(), n);
+                assert_eq!(reader.read_some(&mut target).unwrap(), n);
                 assert!(target[..n].iter().copied().eq(oracle.drain(..n)));
             }
             Step::Consume(n) => {
-                let content = reader.fill_buf().unwrap();
+                let content = reader.fill_some().unwrap();
                 assert!(!content.is_empty() && content.len() <= oracle.len());
                 assert!(content.iter().eq(oracle.range(..content.len())));
                 let n = n.min(content.len());
@@ -280,9 +280,12 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
     }
     writer.close();
     assert_eq!(reader.is_finished(), oracle.is_empty());
-    let mut rest = Vec::new();
-    reader.read_to_end(&mut rest).unwrap();
-    assert_eq!(oracle, rest);
+    while !oracle.is_empty() {
+        let content = reader.fill_some().unwrap().to_vec();
+        assert!(oracle.drain(..content.len()).eq(content.iter().copied()));
+        reader.consume(content.len());
+    }
+    assert_eq!(reader.read_some(&mut [0]).unwrap(), 0);
     assert!(reader.is_finished() && writer.bytes_pushed() == pushed);
 }
 
@@ -338,7 +341,7 @@ fn what_was_written_and_not_committed_never_shows() {
     let (mut writer, mut reader) = stream(4).unwrap();
     writer.reserve(4).fill(9);
     holds(&mut reader, b"");
-    writer.push(b"ab");
+    writer.push_slice(b"ab");
     let mut room = writer.reserve(9);
     room.fill(b'c');
     room.commit(1);
@@ -361,7 +364,7 @@ fn committing_more_than_was_reserved_panics() {
 #[test]
 fn a_writer_that_panics_in_its_reservation_vanishes_and_publishes_nothing() {
     let (mut writer, mut reader) = stream(4).unwrap();
-    writer.push(b"a");
+    writer.push_slice(b"a");
     let thread = thread::spawn(move || {
         let mut room = writer.reserve(3);
         room[0] = b'b';
@@ -375,10 +378,10 @@ fn a_writer_that_panics_in_its_reservation_vanishes_and_publishes_nothing() {
 #[test]
 fn an_error_is_seen_by_both_ends_behind_the_content() {
     let (mut writer, mut reader) = stream(8).unwrap();
-    writer.push(b"abc");
+    writer.push_slice(b"abc");
     writer.set_error();
     assert!(writer.has_error() && reader.has_error() && !reader.is_closed());
-    assert_eq!((writer.push(b"d"), writer.reserve(1).len()), (0, 0));
+    assert_eq!((writer.push_slice(b"d"), writer.reserve(1).len()), (0, 0));
     assert_eq!(writer.write(b"d").unwrap_err().kind(), ErrorKind::Other);
     let mut all = Vec::new();
     let error = reader.read_to_end(&mut all).unwrap_err();
@@ -389,10 +392,10 @@ fn an_error_is_seen_by_both_ends_behind_the_content() {
     assert_eq!(reader.end(), Some(End::Failed));
 
     let (mut writer, mut reader) = stream(8).unwrap();
-    writer.push(b"abc");
+    writer.push_slice(b"abc");
     reader.set_error();
     assert!(writer.has_error() && reader.has_error());
-    assert_eq!(writer.push_wait(b"d", None), 0);
+    assert_eq!(writer.push_all(b"d"), 0);
     holds(&mut reader, b"abc");
 }
 
@@ -408,17 +411,18 @@ fn a_loop_until_finished_ends_and_learns_of_an_error_in_every_way_of_reading() {
         .flat_map(|fails| [(fails, &b""[..]), (fails, b"abc")])
     {
         let (mut writer, mut reader) = stream(8).unwrap();
-        writer.push(content);
+        writer.push_slice(content);
         fails(&mut writer, &mut reader);
         let mut received = Vec::new();
         while !reader.is_finished() {
-            received.extend_from_slice(reader.peek_wait(1, None));
-            reader.pop(usize::MAX);
+            reader.wait_filled(1);
+            received.extend_from_slice(reader.peek());
+            reader.consume(usize::MAX);
         }
         assert_eq!(received, content);
         assert_eq!(reader.end(), Some(End::Failed));
         assert!(reader.has_error() && !reader.is_closed());
-        assert_eq!(reader.peek_wait(1, None), b"");
+        assert_eq!(reader.wait_filled(1), 0);
         let mut byte = [0];
         assert_eq!(reader.read(&mut byte).unwrap_err().kind(), ErrorKind::Other);
         assert_eq!(reader.fill_buf().unwrap_err().kind(), ErrorKind::Other);
@@ -434,14 +438,14 @@ fn what_was_reserved_before_the_reader_set_an_error_still_comes() {
     assert!(reader.is_finished());
     room.commit(3);
     holds(&mut reader, b"abc");
-    assert_eq!((writer.push(b"d"), reader.pop(9)), (0, 3));
+    assert_eq!((writer.push_slice(b"d"), reader.consume(9)), (0, 3));
     assert!(reader.is_finished());
 }
 
 #[test]
 fn a_close_is_told_from_a_writer_that_vanished() {
     let (mut writer, mut reader) = stream(8).unwrap();
-    writer.push(b"abc");
+    writer.push_slice(b"abc");
     drop(writer);
     assert!(!reader.is_closed() && !reader.is_finished());
     let mut all = Vec::new();
@@ -457,7 +461,7 @@ fn a_close_is_told_from_a_writer_that_vanished() {
     assert!(reader.is_finished());
 
     let (mut writer, mut reader) = stream(8).unwrap();
-    writer.push(b"abc");
+    writer.push_slice(b"abc");
     writer.close();
     drop(writer);
     let mut all = String::new();
@@ -472,8 +476,8 @@ fn a_writer_notices_that_its_reader_is_gone() {
     assert!(!writer.reader_is_gone());
     drop(reader);
     assert!(writer.reader_is_gone() && writer.is_over());
-    assert_eq!((writer.push(b"a"), writer.push_wait(b"a", None)), (0, 0));
-    assert_eq!(writer.wait_capacity(1, None), 0);
+    assert_eq!((writer.push_slice(b"a"), writer.push_all(b"a")), (0, 0));
+    assert_eq!(writer.wait_vacant(1), 0);
     assert_eq!(
         writer.write(b"a").unwrap_err().kind(),
         ErrorKind::BrokenPipe

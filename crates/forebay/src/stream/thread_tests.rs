@@ -7,27 +7,30 @@ use crate::{
 };
 use forebay_testing::dice::{Dice, times};
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::ErrorKind,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn time_limits_end<W: Wait>() {
     for limit in [Duration::ZERO, Duration::from_millis(2)] {
         let (mut writer, mut reader) = made::<W>(2);
-        assert_eq!(reader.peek_wait(1, Some(limit)), b"");
+        let deadline = Instant::now() + limit;
+        assert_eq!(reader.wait_filled_timeout(1, limit), 0);
+        assert_eq!(reader.wait_filled_deadline(1, deadline), 0);
         assert_eq!(reader.end(), None);
-        assert_eq!(writer.push_wait(b"abc", Some(limit)), 2);
-        assert_eq!(writer.wait_capacity(1, Some(limit)), 0);
+        assert_eq!(writer.push_all_timeout(b"abc", limit), 2);
+        assert_eq!(writer.push_all_deadline(b"c", deadline), 0);
+        assert_eq!(writer.wait_vacant_timeout(1, limit), 0);
+        assert_eq!(writer.wait_vacant_deadline(1, deadline), 0);
         assert!(!writer.is_over());
-        assert_eq!(
-            reader.peek_wait(2, Some(Duration::MAX)).len() + reader.bytes_buffered(),
-            4
-        );
-        reader.pop(1);
-        assert_eq!(writer.wait_capacity(2, Some(limit)), 1);
-        assert_eq!(reader.peek_wait(9, Some(limit)), b"b");
-        assert_eq!(writer.wait_capacity(1, Some(Duration::MAX)), 1);
+        assert_eq!(reader.wait_filled_timeout(2, Duration::MAX), 2);
+        assert_eq!(reader.bytes_buffered(), 2);
+        reader.consume(1);
+        assert_eq!(writer.wait_vacant_timeout(2, limit), 1);
+        assert_eq!(reader.wait_filled_timeout(9, limit), 1);
+        assert_eq!(reader.peek(), b"b");
+        assert_eq!(writer.wait_vacant_timeout(1, Duration::MAX), 1);
     }
 }
 
@@ -59,8 +62,8 @@ fn through_a_stream<W: Wait + 'static>(
             let n = dice.below(2 * capacity as u64 + 2).min(sent - number);
             let bytes: Vec<u8> = (number..number + n).map(byte).collect();
             number += match dice.below(4) {
-                0 => writer.push(&bytes),
-                1 => writer.push_wait(&bytes, Some(Duration::from_micros(dice.below(300)))),
+                0 => writer.push_slice(&bytes),
+                1 => writer.push_all_timeout(&bytes, Duration::from_micros(dice.below(300))),
                 2 => {
                     let mut room = writer.reserve(n as usize);
                     let k = room.len();
@@ -68,7 +71,7 @@ fn through_a_stream<W: Wait + 'static>(
                     room.commit(k);
                     k
                 }
-                _ => match writer.write(&bytes) {
+                _ => match writer.write_some(&bytes) {
                     Ok(written) => written,
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
@@ -95,12 +98,15 @@ fn through_a_stream<W: Wait + 'static>(
         let mut target = vec![0; n as usize];
         let content: &[u8] = match dice.below(4) {
             0 => reader.peek(),
-            1 => reader.peek_wait(n as usize, Some(Duration::from_micros(dice.below(300)))),
+            1 => {
+                reader.wait_filled_timeout(n as usize, Duration::from_micros(dice.below(300)));
+                reader.peek()
+            }
             2 => {
                 let popped = reader.pop_slice(&mut target);
                 &target[..popped]
             }
-            _ => match reader.read(&mut target) {
+            _ => match reader.read_some(&mut target) {
                 Ok(read) => &target[..read],
                 Err(error) => {
                     assert!(reader.is_finished(), "{error}");
@@ -116,7 +122,7 @@ fn through_a_stream<W: Wait + 'static>(
         );
         number += content.len() as u64;
         let ahead = (number - reader.bytes_popped()) as usize;
-        assert_eq!(reader.pop(ahead), ahead);
+        assert_eq!(reader.consume(ahead), ahead);
         dice.stall(100);
     }
     assert!(number >= taken.min(sent));
@@ -156,7 +162,7 @@ fn say<W: Wait>(writer: &mut Writer<W>, first: u8, n: usize) {
     let mut bytes = [0; LONGEST];
     (0..n).for_each(|i| bytes[i] = first.wrapping_add(i as u8));
     assert_eq!(
-        writer.push_wait(&bytes[..n], FOR_EVER),
+        writer.push_all_timeout(&bytes[..n], FOR_EVER),
         n,
         "was never woken"
     );
@@ -166,7 +172,10 @@ fn say<W: Wait>(writer: &mut Writer<W>, first: u8, n: usize) {
 fn hear<W: Wait>(reader: &mut Reader<W>, first: u8, n: usize) {
     let (mut bytes, mut heard) = ([0; LONGEST], 0);
     while heard < n {
-        assert!(!reader.peek_wait(1, FOR_EVER).is_empty(), "was never woken");
+        assert!(
+            reader.wait_filled_timeout(1, FOR_EVER) > 0,
+            "was never woken"
+        );
         heard += reader.pop_slice(&mut bytes[heard..n]);
     }
     assert!((0..n).all(|i| bytes[i] == first.wrapping_add(i as u8)));
@@ -175,7 +184,7 @@ fn hear<W: Wait>(reader: &mut Reader<W>, first: u8, n: usize) {
 const LONGEST: usize = 40;
 
 /// A limit, so that a lost wake-up fails a test instead of hanging it.
-const FOR_EVER: Option<Duration> = Some(Duration::from_secs(100));
+const FOR_EVER: Duration = Duration::from_secs(100);
 
 #[test]
 fn no_wake_up_is_lost_in_a_million_random_handshakes() {
@@ -230,8 +239,8 @@ fn a_poll_loop_over_both_ends_moves_every_byte() {
             if questions.arm() {
                 poll(&mut [PollFd::new(&questions, PollFlags::IN)], None).unwrap();
             }
-            let n = answer.push_wait(questions.peek(), None);
-            questions.pop(n);
+            let n = answer.push_all(questions.peek());
+            questions.consume(n);
         }
         answer.close();
     });
@@ -240,12 +249,12 @@ fn a_poll_loop_over_both_ends_moves_every_byte() {
         .collect();
     let (mut rest, mut received) = (&bytes[..], Vec::new());
     while !reader.is_finished() {
-        rest = &rest[writer.push(rest)..];
+        rest = &rest[writer.push_slice(rest)..];
         if rest.is_empty() {
             writer.close();
         }
         received.extend_from_slice(reader.peek());
-        reader.pop(received.len() - reader.bytes_popped() as usize);
+        reader.consume(received.len() - reader.bytes_popped() as usize);
         let wants_room = !rest.is_empty();
         // Both are armed before either is polled, and each `arm` checks again.
         if reader.arm() && (!wants_room || writer.arm()) {

@@ -45,7 +45,7 @@ impl AsyncRead for Reader<Task> {
         let content = ready!(self.as_mut().poll_fill_buf(context))?;
         let n = content.len().min(target.remaining());
         target.put_slice(&content[..n]);
-        self.pop(n);
+        Reader::consume(&mut self, n);
         Poll::Ready(Ok(()))
     }
 }
@@ -60,7 +60,7 @@ impl AsyncBufRead for Reader<Task> {
     }
 
     fn consume(mut self: Pin<&mut Self>, n: usize) {
-        self.pop(n);
+        Reader::consume(&mut self, n);
     }
 }
 
@@ -71,11 +71,11 @@ impl AsyncWrite for Writer<Task> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         loop {
-            let pushed = self.push(bytes);
+            let pushed = self.push_slice(bytes);
             if pushed > 0 || bytes.is_empty() {
                 return Poll::Ready(Ok(pushed));
             }
-            if ready!(self.poll_capacity(context)) == 0 {
+            if ready!(self.poll_vacant(context)) == 0 {
                 return Poll::Ready(Err(self.refusal()));
             }
         }

@@ -10,14 +10,14 @@ use crate::{
     Result,
     memory::HugePages,
     ring::{ONE_VIEW, spsc, state::CONSUMER_GONE},
-    sync::{Deadline, Park, Wait, planted},
+    sync::{Park, Wait, planted},
 };
 use std::{
     fmt,
     mem::MaybeUninit,
     ops::{Deref, DerefMut, Range},
     slice,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The end that puts bytes in. Belongs to one thread at a time: `Send`, not `Sync`.
@@ -28,12 +28,12 @@ use std::{
 ///
 /// ```
 /// let (mut writer, mut reader) = forebay::stream::stream(8)?;
-/// assert_eq!(writer.push(b"abc"), 3);
+/// assert_eq!(writer.push_slice(b"abc"), 3);
 /// assert_eq!((writer.bytes_pushed(), writer.available_capacity()), (3, 5));
-/// reader.pop(1);
+/// reader.consume(1);
 /// assert_eq!(writer.available_capacity(), 6);
 /// writer.close();
-/// assert_eq!(writer.push(b"d"), 0);
+/// assert_eq!(writer.push_slice(b"d"), 0);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Writer<W: Wait = Park> {
@@ -57,70 +57,94 @@ impl<W: Wait> Writer<W> {
     ///
     /// ```
     /// let (mut writer, _reader) = forebay::stream::stream(4)?;
-    /// assert_eq!(writer.push(b"abc"), 3);
-    /// assert_eq!(writer.push(b"def"), 1);
-    /// assert_eq!(writer.push(b"ef"), 0);
+    /// assert_eq!(writer.push_slice(b"abc"), 3);
+    /// assert_eq!(writer.push_slice(b"def"), 1);
+    /// assert_eq!(writer.push_slice(b"ef"), 0);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn push(&mut self, bytes: &[u8]) -> usize {
+    pub fn push_slice(&mut self, bytes: &[u8]) -> usize {
         if self.is_over() {
             return 0;
         }
         self.producer.put(bytes)
     }
 
-    /// Puts all of `bytes` in, waiting for room up to `limit` in total (`None`: forever); returns how many bytes it put in.
-    /// That is fewer if the limit expired, or if the stream [accepts no more bytes](Writer::is_over).
+    /// Puts all of `bytes` in, blocking the thread while there is no room; returns how many bytes it put in. That is fewer if the
+    /// stream [accepts no more bytes](Writer::is_over).
     ///
     /// It fills the stream whenever there is room for a byte, so it returns as soon as the last byte fits.
     ///
     /// ```
     /// use std::time::Duration;
     /// let (mut writer, reader) = forebay::stream::stream(4)?;
-    /// assert_eq!(writer.push_wait(b"abcdef", Some(Duration::from_millis(1))), 4);
+    /// assert_eq!(writer.push_all_timeout(b"abcdef", Duration::from_millis(1)), 4);
     /// drop(reader);
-    /// assert_eq!(writer.push_wait(b"ef", None), 0);
+    /// assert_eq!(writer.push_all(b"ef"), 0);
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn push_wait(&mut self, bytes: &[u8], limit: Option<Duration>) -> usize {
-        let mut pushed = self.push(bytes);
-        if pushed == bytes.len() {
-            return pushed;
+    pub fn push_all(&mut self, bytes: &[u8]) -> usize {
+        self.push_all_while(bytes, |writer| writer.wait_vacant(1))
+    }
+
+    /// Like [`push_all`](Writer::push_all), for up to `timeout` in total.
+    pub fn push_all_timeout(&mut self, bytes: &[u8], timeout: Duration) -> usize {
+        match Instant::now().checked_add(timeout) {
+            Some(deadline) => self.push_all_deadline(bytes, deadline),
+            None => self.push_all(bytes),
         }
-        let deadline = Deadline::after(limit);
-        while pushed < bytes.len() && self.wait_capacity(1, deadline.left()) > 0 {
-            pushed += self.push(&bytes[pushed..]);
+    }
+
+    /// Like [`push_all`](Writer::push_all), until `deadline`.
+    pub fn push_all_deadline(&mut self, bytes: &[u8], deadline: Instant) -> usize {
+        self.push_all_while(bytes, |writer| writer.wait_vacant_deadline(1, deadline))
+    }
+
+    fn push_all_while(&mut self, bytes: &[u8], wait: impl Fn(&mut Self) -> usize) -> usize {
+        let mut pushed = self.push_slice(bytes);
+        while pushed < bytes.len() && wait(self) > 0 {
+            pushed += self.push_slice(&bytes[pushed..]);
         }
         pushed
     }
 
-    /// Waits until `n` bytes (at most the capacity) are vacant, up to `limit` (`None`: forever). Returns how many bytes a
-    /// push would accept now: 0 if the stream accepts no more bytes.
+    /// Blocks the thread until `n` bytes (at most the capacity) are vacant, or the stream accepts no more bytes. Returns how many
+    /// bytes a push would accept at least: 0 if the stream accepts no more.
     ///
     /// ```
     /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
-    /// writer.push(b"abcd");
+    /// writer.push_slice(b"abcd");
     /// let thread = std::thread::spawn(move || {
-    ///     reader.pop(3);
+    ///     reader.consume(3);
     ///     reader // not dropped yet: that would end the stream
     /// });
-    /// assert_eq!(writer.wait_capacity(2, None), 3);
+    /// assert_eq!(writer.wait_vacant(2), 3);
     /// # thread.join().unwrap();
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn wait_capacity(&self, n: usize, limit: Option<Duration>) -> usize {
-        let n = n.min(self.capacity());
-        let mut over = false;
-        self.producer.waits_at().wait(limit, &mut || {
-            over = self.is_over();
-            over || self.producer.vacant() >= n
-        });
-        if over { 0 } else { self.producer.vacant() }
+    pub fn wait_vacant(&mut self, n: usize) -> usize {
+        let vacant = self.producer.wait_vacant(n);
+        self.unless_over(vacant)
+    }
+
+    /// Like [`wait_vacant`](Writer::wait_vacant), for up to `timeout`. A timeout of zero never waits.
+    pub fn wait_vacant_timeout(&mut self, n: usize, timeout: Duration) -> usize {
+        let vacant = self.producer.wait_vacant_timeout(n, timeout);
+        self.unless_over(vacant)
+    }
+
+    /// Like [`wait_vacant`](Writer::wait_vacant), until `deadline`.
+    pub fn wait_vacant_deadline(&mut self, n: usize, deadline: Instant) -> usize {
+        let vacant = self.producer.wait_vacant_deadline(n, deadline);
+        self.unless_over(vacant)
+    }
+
+    pub(super) fn unless_over(&self, vacant: usize) -> usize {
+        if self.is_over() { 0 } else { vacant }
     }
 
     /// Reserves up to `n` contiguous vacant bytes, to be written in place and then [committed](Reserved::commit): as many as
-    /// are vacant, possibly none.
+    /// are vacant, possibly none. Never waits.
     ///
     /// They contain earlier data, or zeros. Dropping the reservation without a commit changes nothing.
     ///
@@ -180,7 +204,7 @@ impl<W: Wait> Writer<W> {
     /// Number of bytes put in since the stream was made.
     #[inline]
     pub fn bytes_pushed(&self) -> u64 {
-        self.producer.position() as u64
+        self.producer.pushed()
     }
 
     /// Maximum bytes in the stream at once: exactly the requested capacity.
@@ -196,7 +220,7 @@ impl<W: Wait> Writer<W> {
     /// use forebay::{stream::{StreamConfig, stream_with}, sync::Park};
     /// let config = StreamConfig { capacity_bytes: 1 << 20, populate: false, ..StreamConfig::default() };
     /// let (mut writer, _reader) = stream_with::<Park>(&config)?;
-    /// writer.push(b"in a hurry");
+    /// writer.push_slice(b"in a hurry");
     /// writer.populate(0..1 << 20)?;
     /// # Ok::<(), forebay::Error>(())
     /// ```

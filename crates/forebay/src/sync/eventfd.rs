@@ -11,7 +11,7 @@ use super::{Bell, Wait, wait::wait_asleep};
 use crate::{Error, Result};
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::Instant;
 
 /// Checks for about 6 µs, then sleeps in `poll(2)`. The descriptor can also be used in your own poll loop.
 ///
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// use std::os::fd::AsFd;
 /// let (mut writer, mut reader) = stream_with::<Eventfd>(&StreamConfig::default())?;
 /// assert!(reader.arm()); // empty: poll reader.as_fd() together with others
-/// writer.push(b"x");     // makes it readable
-/// assert!(!reader.arm()); // there is something: look instead
+/// writer.push_slice(b"x");     // makes it readable
+/// assert!(!reader.arm()); // there is something
 /// assert_eq!(reader.peek(), b"x");
 /// # let _fd = reader.as_fd();
 /// # Ok::<(), forebay::Error>(())
@@ -85,9 +85,9 @@ impl Wait for Eventfd {
         self.bell.ring_by(|| self.signal.raise());
     }
 
-    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+    fn wait(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool {
         let (arm, sleep) = (|| self.arm(), |left| self.signal.wait(left));
-        wait_asleep(limit, ready, &self.bell, arm, sleep)
+        wait_asleep(deadline, ready, &self.bell, arm, sleep)
     }
 }
 

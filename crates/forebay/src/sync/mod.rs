@@ -22,8 +22,10 @@ pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
 pub(crate) use futex::{OwnFutex, SharedFutex};
 pub use task::Task;
+#[cfg(test)]
+pub(crate) use task::executor;
 pub(crate) use wait::spin_then_yield;
-pub use wait::{Park, Spin, Wait};
+pub use wait::{Block, Park, Spin, Wait};
 
 use std::{
     ops::{Deref, DerefMut},

@@ -10,7 +10,7 @@ use crate::Result;
 use std::{
     sync::Mutex,
     task::{Context, Waker},
-    time::Duration,
+    time::Instant,
 };
 
 /// Wakes the waiting task, or a thread that waits as with [`Park`](super::Park): an end in a task and an end in a thread
@@ -24,7 +24,7 @@ use std::{
 /// let (mut writer, mut reader) = stream_with::<Task>(&StreamConfig::default())?;
 /// let mut context = Context::from_waker(Waker::noop()); // your runtime has a better one
 /// assert!(reader.poll_peek(&mut context).is_pending());
-/// writer.push(b"x"); // wakes the task
+/// writer.push_slice(b"x"); // wakes the task
 /// assert_eq!(reader.poll_peek(&mut context), Poll::Ready(&b"x"[..]));
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -91,8 +91,52 @@ impl Wait for Task {
         self.wake_and(|| ());
     }
 
-    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+    fn wait(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool {
         let (arm, sleep) = (|| self.bell.arm(), |left| self.bell.sleep(left));
-        wait_asleep(limit, ready, &self.bell, arm, sleep)
+        wait_asleep(deadline, ready, &self.bell, arm, sleep)
+    }
+}
+
+/// The executor of one task, for tests.
+#[cfg(test)]
+pub(crate) mod executor {
+    use crate::sync::{
+        atomic::{
+            AtomicU32,
+            Ordering::{AcqRel, Acquire},
+        },
+        thread,
+    };
+    use std::{
+        sync::Arc,
+        task::{Wake, Waker},
+    };
+
+    /// Sleeps until the task was woken.
+    #[derive(Debug, Default)]
+    pub(crate) struct Executor {
+        /// Set by the waker, taken by the executor: 0 or 1. Accessed only by swaps, so that loom knows the order of its values.
+        woken: AtomicU32,
+    }
+
+    impl Executor {
+        pub(crate) fn new() -> (Arc<Executor>, Waker) {
+            let executor = Arc::new(Executor::default());
+            let waker = Waker::from(executor.clone());
+            (executor, waker)
+        }
+
+        pub(crate) fn sleep(&self) {
+            while self.woken.load(Acquire) == 0 {
+                thread::yield_now();
+            }
+            self.woken.swap(0, AcqRel);
+        }
+    }
+
+    impl Wake for Executor {
+        fn wake(self: Arc<Self>) {
+            self.woken.swap(1, AcqRel);
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{Bell, Deadline, hint, planted, thread};
 use crate::Result;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A way to wait for the other end.
 ///
@@ -12,11 +12,11 @@ use std::time::Duration;
 ///
 /// ```
 /// use forebay::sync::{Park, Spin, Wait};
-/// use std::time::Duration;
-/// let mut looks = 0;
-/// let seen = Spin.wait(None, &mut || { looks += 1; looks == 3 });
-/// assert!(seen);
-/// assert!(!Park::default().wait(Some(Duration::from_millis(1)), &mut || false));
+/// use std::time::{Duration, Instant};
+/// let mut checks = 0;
+/// let is_ready = Spin.wait(None, &mut || { checks += 1; checks == 3 });
+/// assert!(is_ready);
+/// assert!(!Park::default().wait(Some(Instant::now() + Duration::from_millis(1)), &mut || false));
 /// ```
 pub trait Wait: Sized + Send + Sync {
     /// Makes one without waiters.
@@ -28,18 +28,29 @@ pub trait Wait: Sized + Send + Sync {
     /// Wakes the thread or task that waits here. Called after each publication and when the other end is dropped: keep it cheap.
     fn wake(&self);
 
-    /// Waits until `ready` returns true or `limit` expires (`None`: forever), and returns the last result of `ready`.
+    /// Blocks the thread until `ready` returns true or the `deadline` passes (`None`: no deadline), and returns the last result of
+    /// `ready`.
     ///
     /// After a publication and its call of [`wake`](Wait::wake), this must call `ready` again instead of sleeping on.
-    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
+    fn wait(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool;
 }
+
+/// A way to wait that blocks the thread: all but [`Task`](super::Task).
+///
+/// Ends that wait in such a way have the blocking calls of a ring (`push`, `pop`, `iter`) and the traits of `std::io`.
+pub trait Block: Wait {}
+
+impl Block for Spin {}
+impl Block for Park {}
+impl Block for super::Eventfd {}
 
 /// Checks in a loop, and yields the processor after some checks. The other end needs no fence and no system call.
 ///
 /// ```
-/// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u8>(8)?; // spins
+/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Spin};
+/// let (mut producer, mut consumer) = ring_with::<u8, Spin>(&RingConfig::default())?;
 /// std::thread::spawn(move || producer.push(7));
-/// assert_eq!(consumer.pop_wait(None), Ok(7));
+/// assert_eq!(consumer.pop(), Ok(7));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,11 +69,9 @@ pub struct Spin;
 /// process. If threads must not be disturbed, use [`Spin`].
 ///
 /// ```
-/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Park};
-/// let config = RingConfig { capacity: 8, ..RingConfig::default() };
-/// let (mut producer, mut consumer) = ring_with::<u8, Park>(&config)?;
+/// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u8>(8)?; // waits by parking
 /// std::thread::spawn(move || producer.push(7));
-/// assert_eq!(consumer.pop_wait(None), Ok(7));
+/// assert_eq!(consumer.pop(), Ok(7));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Debug, Default)]
@@ -71,11 +80,11 @@ pub struct Park {
 }
 
 /// Checks before each yield; a pause instruction takes about 25 ns.
-const LOOKS_BEFORE_YIELD: u32 = if cfg!(loom) { 1 } else { 64 };
+const CHECKS_BEFORE_YIELD: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// Checks before the first sleep. They take about as long as a sleep and its wake-up, so that waiting never costs more than
 /// twice the cheaper of the two.
-const LOOKS_BEFORE_SLEEP: u32 = if cfg!(loom) { 1 } else { 256 };
+const CHECKS_BEFORE_SLEEP: u32 = if cfg!(loom) { 1 } else { 256 };
 
 /// Yields before the first sleep, if the other end needs the same processor. One is enough for an end that can run; the second
 /// helps if another thread was scheduled first.
@@ -89,16 +98,15 @@ impl Wait for Spin {
     #[inline(always)]
     fn wake(&self) {}
 
-    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
-        let deadline = Deadline::after(limit);
+    fn wait(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool {
         loop {
-            for _ in 0..LOOKS_BEFORE_YIELD {
+            for _ in 0..CHECKS_BEFORE_YIELD {
                 if ready() {
                     return true;
                 }
                 hint::spin_loop();
             }
-            if deadline.left() == Some(Duration::ZERO) {
+            if left(deadline) == Some(Duration::ZERO) {
                 return ready();
             }
             thread::yield_now();
@@ -116,27 +124,26 @@ impl Wait for Park {
         self.bell.ring();
     }
 
-    fn wait(&self, limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+    fn wait(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool {
         let (arm, sleep) = (|| self.bell.arm(), |left| self.bell.sleep(left));
-        wait_asleep(limit, ready, &self.bell, arm, sleep)
+        wait_asleep(deadline, ready, &self.bell, arm, sleep)
     }
 }
 
-/// Checks some times, then in a loop: arms `bell` by `arm`, checks once more and sleeps by `sleep` (true unless the limit
+/// Checks some times, then in a loop: arms `bell` by `arm`, checks once more and sleeps by `sleep` (true unless its time limit
 /// expired). Between checks it pauses, or yields the processor if the other end needs the same one.
 pub(super) fn wait_asleep(
-    limit: Option<Duration>,
+    deadline: Option<Instant>,
     ready: &mut dyn FnMut() -> bool,
     bell: &Bell,
     arm: impl Fn(),
     sleep: impl Fn(Option<Duration>) -> bool,
 ) -> bool {
-    let deadline = Deadline::after(limit);
-    let (looks, pause): (u32, fn()) = match bell.ringer_is_here() {
+    let (checks, pause): (u32, fn()) = match bell.ringer_is_here() {
         true => (YIELDS_BEFORE_SLEEP, thread::yield_now),
-        false => (LOOKS_BEFORE_SLEEP, hint::spin_loop),
+        false => (CHECKS_BEFORE_SLEEP, hint::spin_loop),
     };
-    for _ in 0..looks {
+    for _ in 0..checks {
         if ready() {
             return true;
         }
@@ -148,7 +155,7 @@ pub(super) fn wait_asleep(
             bell.disarm();
             return true;
         }
-        let woken = sleep(deadline.left());
+        let woken = sleep(left(deadline));
         bell.disarm();
         if ready() {
             return true;
@@ -185,6 +192,11 @@ pub(crate) fn spin_then_yield<T>(
     None
 }
 
+/// The remaining time: `None` is forever, zero is expired.
+fn left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}
+
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use super::*;
@@ -212,7 +224,7 @@ mod tests {
     }
 
     /// The number of checks in each of `rounds` waits on processor `sleeps`. A thread on `waker` wakes each wait late.
-    fn looks<W: Wait + 'static>(sleeps: usize, waker: usize, rounds: u32) -> Vec<u32> {
+    fn checks<W: Wait + 'static>(sleeps: usize, waker: usize, rounds: u32) -> Vec<u32> {
         let shared = Arc::new((W::new().unwrap(), AtomicU32::new(0), AtomicU32::new(0)));
         let theirs = shared.clone();
         let waking = thread::spawn(move || {
@@ -233,13 +245,13 @@ mod tests {
             let (wait, asked, published) = &*shared;
             let wait_for = |round| {
                 asked.store(round, Release);
-                let mut looks = 0;
+                let mut checks = 0;
                 let seen = wait.wait(None, &mut || {
-                    looks += 1;
+                    checks += 1;
                     published.load(Acquire) == round
                 });
                 assert!(seen);
-                looks
+                checks
             };
             (1..=rounds).map(wait_for).collect()
         });
@@ -248,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn an_end_does_not_look_again_and_again_while_it_holds_the_processor_of_the_other() {
+    fn an_end_does_not_keep_checking_while_it_holds_the_processor_of_the_other() {
         fn few<W: Wait + 'static>(cpu: usize) {
-            let looks = looks::<W>(cpu, cpu, 8);
+            let checks = checks::<W>(cpu, cpu, 8);
             // Before the first wake-up nothing is known; and now and then a thread sleeps twice.
-            let few = looks[1..].iter().filter(|&&looks| looks < 16).count();
-            assert!(few >= 6, "{looks:?}");
+            let few = checks[1..].iter().filter(|&&checks| checks < 16).count();
+            assert!(few >= 6, "{checks:?}");
         }
         let cpu = allowed()[0];
         few::<Park>(cpu);
@@ -262,13 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn an_end_looks_for_a_while_where_the_other_has_a_processor_of_its_own() {
+    fn an_end_keeps_checking_for_a_while_if_the_other_has_its_own_processor() {
         let [first, second, ..] = allowed()[..] else {
             return eprintln!("skipped: needs two processors");
         };
-        let looks = looks::<Park>(first, second, 8);
+        let checks = checks::<Park>(first, second, 8);
         // Some waits may begin late, when there is already something.
-        let long = looks[1..].iter().any(|&looks| looks > LOOKS_BEFORE_SLEEP);
-        assert!(long, "{looks:?}");
+        let long = checks[1..]
+            .iter()
+            .any(|&checks| checks > CHECKS_BEFORE_SLEEP);
+        assert!(long, "{checks:?}");
     }
 }

@@ -38,7 +38,7 @@ fn idle_queue() -> (WorkerQueue, impl FnMut() -> Vec<Batch>) {
     });
     let mut rings = rings.unwrap();
     (queue.unwrap(), move || {
-        std::iter::from_fn(|| rings.empty.pop()).collect()
+        std::iter::from_fn(|| rings.empty.try_pop().ok()).collect()
     })
 }
 

@@ -159,7 +159,7 @@ impl Worker {
             window.bytes.shrink_to(2 * self.window_bytes + READ_AHEAD);
             let is_last = batch.ending.is_some();
             // The ring has room for all batches.
-            if self.full.push(batch).is_err() || is_last {
+            if self.full.try_push(batch).is_err() || is_last {
                 return;
             }
         }
@@ -169,7 +169,7 @@ impl Worker {
         if self.empty.producer_is_gone() {
             return None;
         }
-        let batch = self.empty.pop();
+        let batch = self.empty.try_pop().ok();
         // Early enough that the port can return some before none is left.
         if self.empty.len() < NOTIFY_BELOW {
             self.notify.notify();
@@ -177,7 +177,7 @@ impl Worker {
         if batch.is_some() {
             return batch;
         }
-        self.empty.pop_wait(None).ok()
+        self.empty.pop().ok()
     }
 
     /// Reads what begins in this window. `own` is the state with which this worker decoded its last packets, and its copy of the

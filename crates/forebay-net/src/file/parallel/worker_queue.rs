@@ -78,7 +78,7 @@ impl WorkerQueue {
         let mut may_arrive = false;
         if self.ahead.is_none() {
             let is_gone = self.full.producer_is_gone();
-            self.ahead = self.full.pop();
+            self.ahead = self.full.try_pop().ok();
             may_arrive = self.ahead.is_none() && !is_gone;
         }
         let next = self.ahead.take_if(|batch| batch.window == window);

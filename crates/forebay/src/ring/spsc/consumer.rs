@@ -7,19 +7,26 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{DropRun, Shared, leave};
+use super::{Closed, DropRun, Shared, leave};
 use crate::{
     memory::{HugePages, cold_path, copy_out},
     ring::{
-        backoff::Pauses,
+        backoff::NextPause,
         cursor::{Cursor, Edge},
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Spin, Wait, atomic::Ordering::Relaxed},
+    sync::{Arc, Block, Park, Task, Wait, atomic::Ordering::Relaxed},
 };
 use std::{
-    error, fmt, iter::FusedIterator, mem::ManuallyDrop, ops::Deref, ptr, slice, time::Duration,
+    error, fmt,
+    future::poll_fn,
+    iter::{FusedIterator, from_fn},
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr, slice,
+    task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 /// The end that takes elements out. Belongs to one thread at a time: `Send`, not `Sync`.
@@ -27,11 +34,11 @@ use std::{
 /// ```
 /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
 /// producer.push_slice(&[1, 2, 3]);
-/// assert_eq!(consumer.pop(), Some(1));
+/// assert_eq!(consumer.try_pop(), Ok(1));
 /// assert_eq!(consumer.len(), 2);
 /// # Ok::<(), forebay::Error>(())
 /// ```
-pub struct Consumer<T, W: Wait = Spin> {
+pub struct Consumer<T, W: Wait = Park> {
     cursor: Cursor,
     place: Place<T>,
     capacity: usize,
@@ -43,38 +50,60 @@ pub struct Consumer<T, W: Wait = Spin> {
 unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 
 impl<T, W: Wait> Consumer<T, W> {
-    pub(super) fn new(shared: Arc<Shared<T, W>>, pauses: Pauses) -> Self {
+    pub(super) fn new(shared: Arc<Shared<T, W>>, pause: NextPause) -> Self {
         let (capacity, place) = (shared.capacity, shared.slots.place(0));
         Consumer {
-            cursor: Cursor::new(0, 0, pauses),
+            cursor: Cursor::new(0, 0, pause),
             place,
             capacity,
             shared: ManuallyDrop::new(shared),
         }
     }
 
-    /// Takes the oldest element out; `None` if the ring is empty.
+    /// Takes the oldest element out, if there is one. Never waits.
+    ///
+    /// # Errors
+    /// [`Empty`](PopError::Empty), or [`Closed`](PopError::Closed) if the ring is empty and the producer is gone.
     ///
     /// ```
+    /// use forebay::ring::spsc::PopError;
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// producer.push('a').unwrap();
-    /// assert_eq!((consumer.pop(), consumer.pop()), (Some('a'), None));
+    /// producer.try_push('a').unwrap();
+    /// assert_eq!((consumer.try_pop(), consumer.try_pop()), (Ok('a'), Err(PopError::Empty)));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn pop(&mut self) -> Option<T> {
+    pub fn try_pop(&mut self) -> Result<T, PopError> {
         if self.cursor.cached_available() == 0 && self.refresh() == 0 {
-            return None;
+            if !self.shared.state.has(PRODUCER_GONE) {
+                return Err(PopError::Empty);
+            }
+            // END: the last elements are visible to this load. The place is in the first view since the refresh.
+            if self.cursor.refresh_now(&self.shared.tail.position, 0) == 0 {
+                return Err(PopError::Closed);
+            }
         }
         self.shared.slots.will_write(self.cursor.position(), 1);
         // SAFETY: the slot is filled (the cursor may advance), lies in the memory (`Place::advance_unwrapped`) and is ours until we release
         // it. The release below makes it vacant, so the element is moved out exactly once.
         let value = unsafe { self.place.slot().read() };
         self.release(1);
-        Some(value)
+        Ok(value)
     }
 
-    /// Copies up to `target.len()` elements out, as many as are available, in one burst; returns how many.
+    /// The elements that are there now, one by one, and those that arrive meanwhile. It ends when the ring is empty; never waits.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// assert_eq!(consumer.try_iter().sum::<i32>(), 6);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn try_iter(&mut self) -> impl Iterator<Item = T> {
+        from_fn(|| self.try_pop().ok())
+    }
+
+    /// Copies up to `target.len()` elements out, as many as are available, in one burst; returns how many. Never waits.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -97,7 +126,7 @@ impl<T, W: Wait> Consumer<T, W> {
         popped
     }
 
-    /// Returns up to `n` elements in place, as one slice: as many as are available, possibly none.
+    /// Returns up to `n` elements in place, as one slice: as many as are available, possibly none. Never waits.
     ///
     /// They stay in the ring until released; dropping the burst releases nothing.
     ///
@@ -113,10 +142,7 @@ impl<T, W: Wait> Consumer<T, W> {
     #[inline(always)]
     pub fn peek(&mut self, n: usize) -> Peeked<'_, T, W> {
         let n = n.min(self.capacity);
-        let mut known = self.cursor.cached_available();
-        if known < n {
-            known = self.refresh();
-        }
+        let known = self.filled_or_refresh(n);
         self.lend(n.min(known))
     }
 
@@ -130,56 +156,10 @@ impl<T, W: Wait> Consumer<T, W> {
         Peeked { consumer: self, n }
     }
 
-    /// Takes the oldest element out, waiting for it up to `limit` (`None`: forever).
-    ///
-    /// # Errors
-    /// The time limit expired, or the ring is empty and the producer is gone.
-    ///
-    /// ```
-    /// use forebay::ring::spsc::PopError;
-    /// use std::time::Duration;
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// assert_eq!(consumer.pop_wait(Some(Duration::from_millis(1))), Err(PopError::TimedOut));
-    /// producer.push(1).unwrap();
-    /// drop(producer);
-    /// assert_eq!(consumer.pop_wait(None), Ok(1));
-    /// assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn pop_wait(&mut self, limit: Option<Duration>) -> Result<T, PopError> {
-        if let Some(value) = self.pop() {
-            return Ok(value);
-        }
-        self.place.rewind_to_first_view(); // as in `look`: the closure may learn of more elements
-        let (shared, cursor) = (&*self.shared, &mut self.cursor);
-        let theirs = &shared.tail.position;
-        let mut gone = false;
-        shared.tail.waits.wait(limit, &mut || {
-            // END; loaded first, so that the load of the position below sees the elements published before it.
-            gone = shared.state.has(PRODUCER_GONE);
-            cursor.refresh_now(theirs, 0) > 0 || gone
-        });
-        if self.cursor.cached_available() == 0 {
-            return Err(if gone {
-                PopError::Closed
-            } else {
-                PopError::TimedOut
-            });
-        }
-        self.pop().ok_or(PopError::TimedOut)
-    }
-
-    /// All available elements, as one slice; never pauses.
-    #[inline]
-    pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
-        let known = self.refresh_now();
-        self.lend(known)
-    }
-
     /// Like [`peek`](Consumer::peek), but never pauses.
     #[inline]
     pub(crate) fn peek_now(&mut self, n: usize) -> Peeked<'_, T, W> {
-        let known = self.glance_for(n);
+        let known = self.refresh_now_for(n);
         self.lend(n.min(known))
     }
 
@@ -189,7 +169,7 @@ impl<T, W: Wait> Consumer<T, W> {
     where
         T: Copy,
     {
-        let n = n.min(self.glance_for(n));
+        let n = n.min(self.refresh_now_for(n));
         if n > 0 {
             self.shared.slots.will_write(self.cursor.position(), n);
             self.release(n);
@@ -197,9 +177,9 @@ impl<T, W: Wait> Consumer<T, W> {
         n
     }
 
-    /// The number of elements. Loads the producer's position only if fewer than `n` are known.
+    /// The number of elements. Loads the producer's position, without a pause, only if fewer than `n` are known.
     #[inline]
-    fn glance_for(&mut self, n: usize) -> usize {
+    fn refresh_now_for(&mut self, n: usize) -> usize {
         match self.cursor.cached_available() {
             known if known >= n => known,
             _ => self.refresh_now(),
@@ -212,10 +192,10 @@ impl<T, W: Wait> Consumer<T, W> {
         self.cursor.cached_available()
     }
 
-    /// Elements taken out so far.
+    /// Number of elements taken out since the ring was made.
     #[inline]
-    pub(crate) fn position(&self) -> usize {
-        self.cursor.position()
+    pub fn popped(&self) -> u64 {
+        self.cursor.position() as u64
     }
 
     /// The state word of the ring's end.
@@ -235,36 +215,59 @@ impl<T, W: Wait> Consumer<T, W> {
         self.shared.head.waits.wake();
     }
 
-    /// Waits up to `limit` (`None`: forever) until there is an element; returns whether there is one.
-    ///
-    /// It returns early if the producer is gone.
+    /// Blocks the thread until there are `n` elements (at most the capacity), or the producer is gone. Returns how many are known to
+    /// be there: fewer only if the producer is gone.
     ///
     /// ```
+    /// use std::time::Duration;
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
     /// producer.push(1).unwrap();
+    /// assert_eq!(consumer.wait_filled_timeout(2, Duration::from_millis(1)), 1);
     /// drop(producer);
-    /// assert!(consumer.wait_filled(None));
-    /// assert_eq!(consumer.pop(), Some(1));
-    /// assert!(!consumer.wait_filled(None));
+    /// assert_eq!(consumer.wait_filled(2), 1);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn wait_filled(&mut self, limit: Option<Duration>) -> bool {
-        if self.cursor.cached_available() > 0 || self.refresh() > 0 {
-            return true;
+    pub fn wait_filled(&mut self, n: usize) -> usize {
+        self.wait_filled_until(n, || None)
+    }
+
+    /// Like [`wait_filled`](Consumer::wait_filled), for up to `timeout`. A timeout of zero never waits.
+    #[inline]
+    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> usize {
+        if timeout.is_zero() {
+            return self.filled_or_refresh(n);
         }
-        if limit == Some(Duration::ZERO) {
-            return false;
+        self.wait_filled_until(n, || Instant::now().checked_add(timeout))
+    }
+
+    /// Like [`wait_filled`](Consumer::wait_filled), until `deadline`.
+    #[inline]
+    pub fn wait_filled_deadline(&mut self, n: usize, deadline: Instant) -> usize {
+        self.wait_filled_until(n, || Some(deadline))
+    }
+
+    #[inline]
+    fn wait_filled_until(&mut self, n: usize, deadline: impl FnOnce() -> Option<Instant>) -> usize {
+        let n = n.min(self.capacity);
+        let filled = self.filled_or_refresh(n);
+        if filled >= n {
+            return filled;
         }
-        self.place.rewind_to_first_view(); // as in `look`: the closure may learn of more elements
+        self.place.rewind_to_first_view(); // as in `refresh`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
-        let theirs = &shared.tail.position;
-        shared.tail.waits.wait(limit, &mut || {
-            // END; loaded first, so that the load of the position below sees the elements published before it.
-            let gone = shared.state.has(PRODUCER_GONE);
-            cursor.refresh_now(theirs, 0) > 0 || gone
-        });
-        self.cursor.cached_available() > 0
+        let mut ready = || shared.is_filled_or_over(cursor, n);
+        shared.tail.waits.wait(deadline(), &mut ready);
+        self.cursor.cached_available()
+    }
+
+    /// The number of elements known to be there, after a refresh if that is less than `n`.
+    #[inline]
+    fn filled_or_refresh(&mut self, n: usize) -> usize {
+        match self.cursor.cached_available() {
+            filled if filled >= n => filled,
+            _ => self.refresh(),
+        }
     }
 
     /// Number of elements in the ring now, 0 to the capacity. It can only grow until this end takes an element out.
@@ -301,8 +304,8 @@ impl<T, W: Wait> Consumer<T, W> {
         let learned = unsafe { &mut *shared.consumers.get() };
         let known = self
             .cursor
-            .refresh(&shared.tail.position, 0, |newly, come| {
-                learned.found(newly, come, place.stand())
+            .refresh(&shared.tail.position, 0, |newly, received| {
+                learned.adapt(newly, received, place.address())
             }); // PUBLISH
         if known == 0 {
             self.credit_forgotten();
@@ -310,16 +313,16 @@ impl<T, W: Wait> Consumer<T, W> {
         known
     }
 
-    /// Like [`refresh`](Consumer::look), without a pause.
+    /// Like [`refresh`](Consumer::refresh), without a pause.
     #[inline]
     fn refresh_now(&mut self) -> usize {
-        self.place.rewind_to_first_view(); // as in `look`
+        self.place.rewind_to_first_view(); // as in `refresh`
         let known = self.cursor.refresh_now(&self.shared.tail.position, 0); // PUBLISH
         // SAFETY: the consumer's alone, and this is the only borrow.
         let line_flush = unsafe { &mut (*self.shared.consumers.get()).line_flush };
-        let come = self.cursor.limit();
-        if line_flush.is_due(come) {
-            line_flush.reached(come, self.place.stand());
+        let received = self.cursor.limit();
+        if line_flush.is_due(received) {
+            line_flush.step(received, self.place.address());
         }
         if known == 0 {
             self.credit_forgotten();
@@ -330,15 +333,15 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Returns `n` emptied slots to the producer.
     #[inline(always)]
     fn release(&mut self, n: usize) {
-        self.step(n);
+        self.advance(n);
         self.credit();
     }
 
     /// Advances by `n` slots without publishing that.
     #[inline(always)]
-    fn step(&mut self, n: usize) {
+    fn advance(&mut self, n: usize) {
         self.place.advance_unwrapped(n);
-        self.cursor.step(n);
+        self.cursor.advance(n);
     }
 
     /// Returns the slots that a forgotten [`Drain`] emptied to the producer, which might otherwise wait for them forever.
@@ -358,6 +361,134 @@ impl<T, W: Wait> Consumer<T, W> {
         self.cursor
             .publish(&self.shared.head.position, Edge::Credit);
         self.shared.head.waits.wake();
+    }
+}
+
+impl<T, W: Block> Consumer<T, W> {
+    /// Takes the oldest element out, waiting for one.
+    ///
+    /// # Errors
+    /// The ring is empty and the producer is gone: no element will ever arrive.
+    ///
+    /// ```
+    /// use forebay::ring::spsc::{Closed, PopError};
+    /// use std::time::Duration;
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// assert_eq!(consumer.pop_timeout(Duration::from_millis(1)), Err(PopError::Empty));
+    /// producer.push(1).unwrap();
+    /// drop(producer);
+    /// assert_eq!(consumer.pop(), Ok(1));
+    /// assert_eq!(consumer.pop(), Err(Closed(())));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn pop(&mut self) -> Result<T, Closed> {
+        loop {
+            match self.pop_until(|| None) {
+                Ok(value) => return Ok(value),
+                Err(PopError::Closed) => return Err(Closed(())),
+                Err(PopError::Empty) => {}
+            }
+        }
+    }
+
+    /// Like [`pop`](Consumer::pop), waiting for up to `timeout`.
+    ///
+    /// # Errors
+    /// [`Empty`](PopError::Empty) if no element arrived in time, [`Closed`](PopError::Closed) if the ring is empty and the
+    /// producer is gone.
+    pub fn pop_timeout(&mut self, timeout: Duration) -> Result<T, PopError> {
+        self.pop_until(|| Instant::now().checked_add(timeout))
+    }
+
+    /// Like [`pop`](Consumer::pop), waiting until `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`pop_timeout`](Consumer::pop_timeout).
+    pub fn pop_deadline(&mut self, deadline: Instant) -> Result<T, PopError> {
+        self.pop_until(|| Some(deadline))
+    }
+
+    fn pop_until(&mut self, deadline: impl FnOnce() -> Option<Instant>) -> Result<T, PopError> {
+        match self.try_pop() {
+            Err(PopError::Empty) => {
+                self.wait_filled_until(1, deadline);
+                self.try_pop()
+            }
+            done => done,
+        }
+    }
+
+    /// The elements one by one, waiting for each. It ends when the ring is empty and the producer is gone.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// let thread = std::thread::spawn(move || (0..100).for_each(|number| producer.push(number).unwrap()));
+    /// assert_eq!(consumer.iter().take(10).sum::<i32>(), 45);
+    /// assert_eq!(consumer.into_iter().count(), 90);
+    /// # thread.join().unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn iter(&mut self) -> impl Iterator<Item = T> {
+        from_fn(|| self.pop().ok())
+    }
+}
+
+/// Takes the elements one by one, waiting for each: see [`Consumer::iter`].
+#[derive(Debug)]
+pub struct IntoIter<T, W: Wait = Park>(Consumer<T, W>);
+
+impl<T, W: Block> Iterator for IntoIter<T, W> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.pop().ok()
+    }
+}
+
+impl<T, W: Block> IntoIterator for Consumer<T, W> {
+    type Item = T;
+    type IntoIter = IntoIter<T, W>;
+
+    fn into_iter(self) -> IntoIter<T, W> {
+        IntoIter(self)
+    }
+}
+
+impl<T> Consumer<T, Task> {
+    /// Takes the oldest element out, waiting for one without blocking the thread. See [`Producer::push`](super::Producer::push) for
+    /// an example.
+    ///
+    /// Cancel safety: a future that is dropped before it is ready has taken nothing out.
+    ///
+    /// # Errors
+    /// The ring is empty and the producer is gone: no element will ever arrive.
+    pub async fn pop(&mut self) -> Result<T, Closed> {
+        loop {
+            match self.try_pop() {
+                Ok(value) => return Ok(value),
+                Err(PopError::Closed) => return Err(Closed(())),
+                Err(PopError::Empty) => self.until_filled(1).await,
+            };
+        }
+    }
+
+    /// Waits, without blocking the thread, until there are `n` elements (at most the capacity), or the producer is gone; returns
+    /// how many there are. Cancel-safe: nothing changes in the ring.
+    pub async fn until_filled(&mut self, n: usize) -> usize {
+        poll_fn(|context| self.poll_filled(n, context)).await
+    }
+
+    /// Ready with the number of elements once that is `n` (at most the capacity), or once the producer is gone. While it is
+    /// pending, the task of `context` is woken whenever the producer publishes elements.
+    pub fn poll_filled(&mut self, n: usize, context: &mut Context<'_>) -> Poll<usize> {
+        let n = n.min(self.capacity);
+        self.place.rewind_to_first_view(); // as in `refresh`: the closure may learn of more elements
+        let (shared, cursor) = (&*self.shared, &mut self.cursor);
+        let mut ready = || shared.is_filled_or_over(cursor, n);
+        match shared.tail.waits.poll(context, &mut ready) {
+            true => Poll::Ready(self.cursor.cached_available()),
+            false => Poll::Pending,
+        }
     }
 }
 
@@ -386,7 +517,7 @@ impl<T, W: Wait> fmt::Debug for Consumer<T, W> {
 
 /// The oldest elements, as one slice. They stay in the ring until they are released.
 #[derive(Debug)]
-pub struct Peeked<'a, T, W: Wait = Spin> {
+pub struct Peeked<'a, T, W: Wait = Park> {
     consumer: &'a mut Consumer<T, W>,
     n: usize,
 }
@@ -458,7 +589,7 @@ impl<'a, T: Copy, W: Wait> Peeked<'a, T, W> {
     pub(crate) fn take(self) -> Taken<'a, T, W> {
         let (first, n) = (self.consumer.place.slot(), self.n);
         // The consumer advances at once, so that a forgotten burst is not taken twice.
-        self.consumer.step(n);
+        self.consumer.advance(n);
         Taken {
             consumer: self.consumer,
             first,
@@ -535,11 +666,11 @@ impl<'a, T, W: Wait> IntoIterator for Peeked<'a, T, W> {
 /// producer.push_burst(&mut ["a", "b", "c"].map(String::from).into_iter());
 /// let two: Vec<String> = consumer.peek(2).into_iter().collect();
 /// assert_eq!(two, ["a", "b"]);
-/// assert_eq!(consumer.pop().as_deref(), Some("c"));
+/// assert_eq!(consumer.try_pop().as_deref(), Ok("c"));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Drain<'a, T, W: Wait = Spin> {
+pub struct Drain<'a, T, W: Wait = Park> {
     consumer: &'a mut Consumer<T, W>,
     left: usize,
 }
@@ -554,7 +685,7 @@ impl<T, W: Wait> Iterator for Drain<'_, T, W> {
         }
         let slot = self.consumer.place.slot();
         // The consumer advances at once, so that a forgotten Drain cannot make it move this element out again.
-        self.consumer.step(1);
+        self.consumer.advance(1);
         self.left -= 1;
         // SAFETY: the slot was one of the burst's filled slots, and the consumer has advanced past it. It is read this once,
         // and not returned to the producer before the drain is dropped, or a later release.
@@ -577,11 +708,11 @@ impl<T, W: Wait> Drop for Drain<'_, T, W> {
     }
 }
 
-/// Why [`Consumer::pop_wait`] returned no element.
+/// Why no element was taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PopError {
-    /// No element arrived within the time limit.
-    TimedOut,
+    /// There was no element, or none arrived in time.
+    Empty,
     /// The ring is empty and the producer is gone: no element will ever arrive.
     Closed,
 }
@@ -589,7 +720,7 @@ pub enum PopError {
 impl fmt::Display for PopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PopError::TimedOut => "no element arrived within the time limit",
+            PopError::Empty => "the ring is empty",
             PopError::Closed => "the ring is empty and its producer is gone",
         })
     }

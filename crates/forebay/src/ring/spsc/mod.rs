@@ -1,7 +1,16 @@
-//! A bounded ring of elements from one producer to one consumer: bursts in one slice, every slot usable.
+//! A bounded ring of elements from one producer to one consumer, whose ends sleep while they wait by default.
 //!
-//! [`ring`] makes the two ends. A [`Producer`] reserves and commits; a [`Consumer`] peeks and releases. This module accesses the
-//! slots; the orderings are in `ring::cursor`, the memory in `ring::slots`.
+//! [`ring`] makes the two ends, and [`ring_with`] chooses how they wait. Every slot is usable, and a burst is one slice.
+//!
+//! | Operation | Producer | Consumer |
+//! |---|---|---|
+//! | one element, never waits | [`try_push`](Producer::try_push) | [`try_pop`](Consumer::try_pop), [`try_iter`](Consumer::try_iter) |
+//! | one element, blocks | [`push`](Producer::push), `push_timeout`, `push_deadline` | [`pop`](Consumer::pop), `pop_timeout`, `pop_deadline`, [`iter`](Consumer::iter) |
+//! | one element, `async` (with [`Task`](crate::sync::Task)) | `push`, `until_vacant` | `pop`, `until_filled` |
+//! | a burst: up to `n`, never waits | [`reserve`](Producer::reserve), `push_slice`, `push_burst` | [`peek`](Consumer::peek), `pop_slice` |
+//! | block until a burst is possible | [`wait_vacant`](Producer::wait_vacant), `…_timeout`, `…_deadline` | [`wait_filled`](Consumer::wait_filled), `…_timeout`, `…_deadline` |
+//!
+//! This module accesses the slots; the orderings are in `ring::cursor`, the memory in `ring::slots`.
 //!
 //! ```text
 //!  Producer                     slots (mirror)                       Consumer
@@ -24,11 +33,11 @@
 //! ```
 //! let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u32>(1024)?;
 //! assert_eq!(producer.reserve(100).fill(0..100), 100);
-//! producer.push(100).unwrap();
+//! producer.try_push(100).unwrap();
 //! let burst = consumer.peek(usize::MAX);
 //! assert_eq!(burst.iter().sum::<u32>(), 5050);
 //! burst.release(101);
-//! assert_eq!(consumer.pop(), None);
+//! assert!(consumer.try_pop().is_err());
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
@@ -55,24 +64,25 @@ mod models;
 mod tests;
 
 pub(crate) use consumer::Taken;
-pub use consumer::{Consumer, Drain, Peeked, PopError};
-pub use producer::{Full, Producer, PushError, Reserved};
+pub use consumer::{Consumer, Drain, IntoIter, Peeked, PopError};
+pub use producer::{Producer, PushError, Reserved};
 
 use super::{
-    backoff::{Backoff, Pauses},
+    backoff::{Backoff, NextPause},
+    cursor::Cursor,
     line_flush::LineFlush,
-    slots::{Slots, Stand},
+    slots::{Address, Slots},
     state::{PRODUCER_GONE, State},
 };
 use crate::{
     Error, Result,
     memory::MapConfig,
     sync::{
-        Arc, CachePadded, Spin, Wait,
+        Arc, CachePadded, Park, Wait,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
+use std::{cell::UnsafeCell, error, fmt, panic::RefUnwindSafe, ptr};
 
 /// Settings of a ring.
 ///
@@ -121,7 +131,10 @@ impl RingConfig {
     }
 }
 
-/// Makes a ring of exactly `capacity` slots. Its ends spin while they wait.
+/// Makes a ring of exactly `capacity` slots. Its ends sleep while they wait ([`Park`]), like those of
+/// [`stream`](crate::stream::stream).
+///
+/// [`Spin`](crate::sync::Spin) costs less per element and occupies a processor while it waits: see [`ring_with`].
 ///
 /// Elements may have any size; their alignment is at most 4096 bytes, which the compiler checks:
 ///
@@ -135,26 +148,27 @@ impl RingConfig {
 /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(2)?;
 /// producer.push("a").unwrap();
 /// producer.push("b").unwrap();
-/// assert_eq!(producer.push("c").unwrap_err().0, "c"); // full: `Full` returns it
-/// assert_eq!(consumer.pop(), Some("a"));
+/// assert_eq!(producer.try_push("c").unwrap_err().into_inner(), "c"); // full: the error returns it
+/// assert_eq!(consumer.pop(), Ok("a"));
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
 /// # Errors
 /// Capacity 0, or not enough memory or memory maps: see [`Mirror::new`](crate::memory::Mirror::new).
 pub fn ring<T: Send>(capacity: usize) -> Result<(Producer<T>, Consumer<T>)> {
-    ring_with::<T, Spin>(&RingConfig {
+    ring_with::<T, Park>(&RingConfig {
         capacity,
         ..RingConfig::default()
     })
 }
 
-/// Makes a ring with the settings `config`. Its ends wait by `W`.
+/// Makes a ring with the settings `config`. Its ends wait by `W`: [`Spin`](crate::sync::Spin) never sleeps, [`Park`] sleeps,
+/// [`Eventfd`](crate::sync::Eventfd) sleeps in `poll(2)`, and [`Task`](crate::sync::Task) is for async runtimes.
 ///
 /// ```
-/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Park};
-/// let (mut producer, mut consumer) = ring_with::<String, Park>(&RingConfig::default())?;
-/// let reader = std::thread::spawn(move || consumer.pop_wait(None));
+/// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Spin};
+/// let (mut producer, mut consumer) = ring_with::<String, Spin>(&RingConfig::default())?;
+/// let reader = std::thread::spawn(move || consumer.pop());
 /// producer.push("hello".to_string()).unwrap();
 /// assert_eq!(reader.join().unwrap(), Ok("hello".to_string()));
 /// # Ok::<(), forebay::Error>(())
@@ -166,12 +180,21 @@ pub fn ring_with<T: Send, W: Wait>(
     config: &RingConfig,
 ) -> Result<(Producer<T, W>, Consumer<T, W>)> {
     config.validate()?;
+    make(config, config.latency, config.latency)
+}
+
+/// Makes the ring of a valid `config`, except that the arguments replace `latency`.
+pub(crate) fn make<T: Send, W: Wait>(
+    config: &RingConfig,
+    never_pauses: bool,
+    never_flushes: bool,
+) -> Result<(Producer<T, W>, Consumer<T, W>)> {
     let memory = MapConfig {
         populate: config.populate,
         huge_pages: config.huge_pages,
     };
-    let (backoff, pauses) = Backoff::new(config.capacity, config.latency);
-    let line_flush = LineFlush::new(config.capacity, size_of::<T>(), config.latency);
+    let (backoff, pause) = Backoff::new(config.capacity, never_pauses);
+    let line_flush = LineFlush::new(config.capacity, size_of::<T>(), never_flushes);
     let shared = Arc::new(Shared {
         tail: Side::new()?,
         head: Side::new()?,
@@ -187,8 +210,8 @@ pub fn ring_with<T: Send, W: Wait>(
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });
-    let producer = Producer::new(shared.clone(), pauses);
-    let consumer = Consumer::new(shared, pauses);
+    let producer = Producer::new(shared.clone(), pause);
+    let consumer = Consumer::new(shared, pause);
     Ok((producer, consumer))
 }
 
@@ -225,7 +248,7 @@ struct Shared<T, W> {
     head: CachePadded<Side<W>>,
     /// Written by an end that ends the ring, read by the other: edge END.
     state: CachePadded<State>,
-    /// What the producer has learned from its looks; used by the producer only. It is kept here so that an end is small.
+    /// What the producer has learned from its refreshes; used by the producer only. It is kept here so that an end is small.
     producers: CachePadded<UnsafeCell<Backoff>>,
     /// What the consumer has learned; used by the consumer only.
     consumers: CachePadded<UnsafeCell<Learned>>,
@@ -236,7 +259,43 @@ struct Shared<T, W> {
 // The cells only decide when to load a position. Whatever they contain, the ring is intact after a caught panic.
 impl<T, W: RefUnwindSafe> RefUnwindSafe for Shared<T, W> where Slots<T>: RefUnwindSafe {}
 
-/// What a consumer has learned from its looks.
+impl<T, W> Shared<T, W> {
+    /// Refreshes the producer's `cursor`. Whether `n` slots are vacant, or the ring has ended.
+    #[inline]
+    fn is_vacant_or_over(&self, cursor: &mut Cursor, n: usize) -> bool {
+        // END; loaded first, so that the load of the position below sees a head stored before it.
+        let is_over = self.state.bits() != 0;
+        cursor.refresh_now(&self.head.position, self.capacity) >= n || is_over // CREDIT
+    }
+
+    /// Refreshes the consumer's `cursor`. Whether there are `n` elements, or the ring has ended.
+    #[inline]
+    fn is_filled_or_over(&self, cursor: &mut Cursor, n: usize) -> bool {
+        // END; loaded first, so that the load of the position below sees the elements published before it.
+        let is_over = self.state.bits() != 0;
+        cursor.refresh_now(&self.tail.position, 0) >= n || is_over // PUBLISH
+    }
+}
+
+/// The other end is gone. Contains the element that was not pushed, if any.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Closed<T = ()>(pub T);
+
+impl<T> fmt::Debug for Closed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closed(..)")
+    }
+}
+
+impl<T> fmt::Display for Closed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the other end of the ring is gone")
+    }
+}
+
+impl<T> error::Error for Closed<T> {}
+
+/// What a consumer has learned from its refreshes.
 #[derive(Debug)]
 struct Learned {
     backoff: Backoff,
@@ -244,13 +303,13 @@ struct Learned {
 }
 
 impl Learned {
-    /// Handles a look that found `newly` elements, `come` in all. The elements before the consumer's place were read.
+    /// Adapts to a refresh that found `newly` elements, `received` in all. The elements before `address` were read.
     #[inline(never)]
-    fn found(&mut self, newly: usize, come: usize, stand: Stand) -> Pauses {
-        if self.line_flush.is_due(come) {
-            self.line_flush.reached(come, stand);
+    fn adapt(&mut self, newly: usize, received: usize, address: Address) -> NextPause {
+        if self.line_flush.is_due(received) {
+            self.line_flush.step(received, address);
         }
-        self.backoff.learned(newly)
+        self.backoff.adapt(newly)
     }
 }
 

@@ -5,11 +5,16 @@
 
 use super::*;
 use crate::sync::{
-    Park,
+    Spin, Task,
     atomic::Ordering::{Acquire, Release},
+    executor::Executor,
     model, thread,
 };
-use std::sync::atomic::AtomicUsize as Count; // counts model events; not part of the models
+use std::sync::atomic::AtomicUsize as Count;
+use std::{
+    pin::pin,
+    task::{Context, Poll},
+}; // counts model events; not part of the models
 
 fn pair<T: Send, W: Wait>() -> (Producer<T, W>, Consumer<T, W>) {
     ring_with(&RingConfig {
@@ -34,22 +39,22 @@ fn single_elements_arrive_whole_and_in_order() {
         let (mut producer, mut consumer) = pair::<u32, Spin>();
         let sender = thread::spawn(move || {
             for i in 1..=3 {
-                while producer.push(i).is_err() {
+                while producer.try_push(i).is_err() {
                     thread::yield_now();
                 }
             }
         });
         for i in 1..=3 {
             let value = loop {
-                match consumer.pop() {
-                    Some(value) => break value,
-                    None => thread::yield_now(),
+                match consumer.try_pop() {
+                    Ok(value) => break value,
+                    Err(_) => thread::yield_now(),
                 }
             };
             assert_eq!(value, i);
         }
         sender.join().unwrap();
-        assert_eq!(consumer.pop(), None);
+        assert_eq!(consumer.try_pop(), Err(PopError::Closed));
     });
 }
 
@@ -88,16 +93,16 @@ fn an_element_is_there_when_its_push_has_returned() {
         let (pushed, popped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (tell, heard) = (pushed.clone(), popped.clone());
         let sender = thread::spawn(move || {
-            producer.push(1).unwrap();
+            producer.try_push(1).unwrap();
             tell.store(1, Release);
             assert_eq!(producer.push_slice(&[2]), 1);
             tell.store(2, Release);
             // For a number Relaxed would be enough; with Acquire, everything before it must be visible.
-            heard.load(Acquire) == 0 || producer.push(3).is_ok()
+            heard.load(Acquire) == 0 || producer.try_push(3).is_ok()
         });
         let told = pushed.load(Acquire);
         for expected in 1..=told as u32 {
-            assert_eq!(consumer.pop(), Some(expected));
+            assert_eq!(consumer.try_pop(), Ok(expected));
             popped.store(expected as usize, Release);
         }
         assert!(sender.join().unwrap());
@@ -113,10 +118,10 @@ fn elements_left_behind_are_dropped_once_whoever_goes_last() {
         let sender = thread::spawn(move || {
             for _ in 0..3 {
                 // If the ring is full, it returns the element, which is dropped here.
-                let _ = producer.push(Counted(counted.clone()));
+                let _ = producer.try_push(Counted(counted.clone()));
             }
         });
-        drop(consumer.pop());
+        drop(consumer.try_pop());
         drop(consumer);
         sender.join().unwrap();
         assert_eq!(drops.load(Relaxed), 3);
@@ -128,12 +133,12 @@ fn a_sleeping_consumer_is_woken_by_each_element_and_by_the_end() {
     model(|| {
         let (mut producer, mut consumer) = pair::<u32, Park>();
         let sender = thread::spawn(move || {
-            producer.push(1).unwrap();
-            producer.push(2).unwrap();
+            producer.try_push(1).unwrap();
+            producer.try_push(2).unwrap();
         });
-        assert_eq!(consumer.pop_wait(None), Ok(1));
-        assert_eq!(consumer.pop_wait(None), Ok(2));
-        assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
+        assert_eq!(consumer.pop(), Ok(1));
+        assert_eq!(consumer.pop(), Ok(2));
+        assert_eq!(consumer.pop(), Err(Closed(())));
         sender.join().unwrap();
     });
 }
@@ -142,13 +147,63 @@ fn a_sleeping_consumer_is_woken_by_each_element_and_by_the_end() {
 fn a_sleeping_producer_is_woken_by_credit_and_by_the_end() {
     model(|| {
         let (mut producer, mut consumer) = pair::<u32, Park>();
-        producer.push(1).unwrap();
-        producer.push(2).unwrap();
+        producer.try_push(1).unwrap();
+        producer.try_push(2).unwrap();
         let receiver = thread::spawn(move || {
-            assert_eq!(consumer.pop(), Some(1));
+            assert_eq!(consumer.try_pop(), Ok(1));
         });
-        assert_eq!(producer.push_wait(3, None), Ok(()));
-        assert_eq!(producer.push_wait(4, None), Err(PushError::Closed(4)));
+        assert_eq!(producer.push(3), Ok(()));
+        assert_eq!(producer.push(4), Err(Closed(4)));
+        receiver.join().unwrap();
+    });
+}
+
+/// Each future is polled once and dropped: a dropped future loses no element and no wake-up.
+#[test]
+fn a_task_that_drops_pending_pops_gets_each_element_once() {
+    model(|| {
+        let (mut producer, mut consumer) = pair::<u32, Task>();
+        let sender = thread::spawn(move || {
+            producer.try_push(1).unwrap();
+            producer.try_push(2).unwrap();
+        });
+        let (executor, waker) = Executor::new();
+        let mut context = Context::from_waker(&waker);
+        let mut next = 1;
+        loop {
+            let polled = pin!(consumer.pop()).poll(&mut context);
+            match polled {
+                Poll::Ready(Ok(value)) => assert_eq!(value, next),
+                Poll::Ready(Err(_)) => break,
+                Poll::Pending => {
+                    executor.sleep();
+                    continue;
+                }
+            }
+            next += 1;
+        }
+        assert_eq!(next, 3);
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_that_drops_pending_waits_for_a_slot_pushes_each_element_once() {
+    model(|| {
+        let (mut producer, mut consumer) = pair::<u32, Task>();
+        assert_eq!(producer.push_slice(&[1, 2]), 2);
+        let receiver = thread::spawn(move || assert_eq!(consumer.try_pop(), Ok(1)));
+        let (executor, waker) = Executor::new();
+        let mut context = Context::from_waker(&waker);
+        loop {
+            let polled = pin!(producer.until_vacant(1)).poll(&mut context);
+            match polled {
+                Poll::Ready(0) => break,
+                Poll::Ready(_) => producer.try_push(3).unwrap(),
+                Poll::Pending => executor.sleep(),
+            }
+        }
+        assert_eq!((producer.pushed(), producer.consumer_is_gone()), (3, true));
         receiver.join().unwrap();
     });
 }
@@ -161,6 +216,8 @@ fn planted_bugs_are_found() {
     const AT_ONCE: &str = "an_element_is_there_when_its_push_has_returned";
     const CONSUMER: &str = "a_sleeping_consumer_is_woken_by_each_element_and_by_the_end";
     const PRODUCER: &str = "a_sleeping_producer_is_woken_by_credit_and_by_the_end";
+    const POPS: &str = "a_task_that_drops_pending_pops_gets_each_element_once";
+    const PUSHES: &str = "a_task_that_drops_pending_waits_for_a_slot_pushes_each_element_once";
     let mut plants = vec![
         ("publish-relaxed", ONE_BY_ONE),
         ("credit-relaxed", ONE_BY_ONE),
@@ -172,6 +229,8 @@ fn planted_bugs_are_found() {
             ("park-without-second-look", PRODUCER),
             ("bell-arm-without-fence", CONSUMER),
             ("bell-ring-without-fence", PRODUCER),
+            ("task-without-second-look", POPS),
+            ("task-without-second-look", PUSHES),
         ]);
     } else if std::env::var_os("TSAN_OPTIONS").is_none() {
         eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");

@@ -7,35 +7,37 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{Shared, leave};
+use super::{Closed, Shared, leave};
 use crate::{
     memory::{HugePages, copy_in},
     ring::{
-        backoff::Pauses,
+        backoff::NextPause,
         cursor::{Cursor, Edge},
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Spin, Wait},
+    sync::{Arc, Block, Park, Task, Wait},
 };
 use std::{
     error, fmt,
+    future::poll_fn,
     mem::{ManuallyDrop, MaybeUninit},
     ops::Range,
     slice,
-    time::Duration,
+    task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 /// The end that puts elements in. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
 /// ```
 /// let (mut producer, consumer) = forebay::ring::spsc::ring(4)?;
-/// assert_eq!(producer.push(1), Ok(()));
+/// assert_eq!(producer.try_push(1), Ok(()));
 /// assert_eq!(producer.push_slice(&[2, 3, 4, 5]), 3);
 /// assert_eq!((producer.vacant(), consumer.len()), (0, 4));
 /// # Ok::<(), forebay::Error>(())
 /// ```
-pub struct Producer<T, W: Wait = Spin> {
+pub struct Producer<T, W: Wait = Park> {
     cursor: Cursor,
     place: Place<T>,
     capacity: usize,
@@ -47,35 +49,44 @@ pub struct Producer<T, W: Wait = Spin> {
 unsafe impl<T: Send, W: Wait> Send for Producer<T, W> {}
 
 impl<T, W: Wait> Producer<T, W> {
-    pub(super) fn new(shared: Arc<Shared<T, W>>, pauses: Pauses) -> Self {
+    pub(super) fn new(shared: Arc<Shared<T, W>>, pause: NextPause) -> Self {
         let capacity = shared.capacity;
         Producer {
-            cursor: Cursor::new(0, capacity, pauses),
+            cursor: Cursor::new(0, capacity, pause),
             place: shared.slots.place(0),
             capacity,
             shared: ManuallyDrop::new(shared),
         }
     }
 
-    /// Puts one element into the ring. The consumer can see it at once.
+    /// Puts one element into the ring, if a slot is vacant. Never waits. The consumer can see the element at once.
     ///
     /// # Errors
-    /// [`Full`] returns the element.
+    /// [`Full`](PushError::Full), or [`Closed`](PushError::Closed) if the ring is full and the consumer is gone; both return the
+    /// element. As long as a slot is vacant, elements are accepted even if the consumer is gone: they are dropped with the ring.
     ///
     /// ```
+    /// use forebay::ring::spsc::PushError;
     /// let (mut producer, _consumer) = forebay::ring::spsc::ring(1)?;
-    /// assert!(producer.push('a').is_ok());
-    /// assert_eq!(producer.push('b').unwrap_err().0, 'b');
+    /// assert!(producer.try_push('a').is_ok());
+    /// assert_eq!(producer.try_push('b'), Err(PushError::Full('b')));
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
+    pub fn try_push(&mut self, value: T) -> Result<(), PushError<T>> {
         if self.cursor.cached_available() > 0 {
             self.put_in(value);
             return Ok(());
         }
         if self.refresh() == 0 {
-            return Err(Full(value));
+            if !self.shared.state.has(CONSUMER_GONE) {
+                return Err(PushError::Full(value));
+            }
+            // END: the slots that the consumer emptied last are visible to this load.
+            let head = &self.shared.head.position;
+            if self.cursor.refresh_now(head, self.capacity) == 0 {
+                return Err(PushError::Closed(value));
+            }
         }
         self.put_in(value);
         Ok(())
@@ -88,11 +99,11 @@ impl<T, W: Wait> Producer<T, W> {
         // SAFETY: the slot is vacant (the cursor may advance), so it is ours until we publish it, and it holds no element.
         unsafe { self.place.slot().write(value) };
         self.place.advance_one();
-        self.cursor.step(1);
-        self.tell();
+        self.cursor.advance(1);
+        self.publish_position();
     }
 
-    /// Puts elements of `source` into all vacant slots, in one burst, until either ends; returns how many.
+    /// Puts elements of `source` into all vacant slots, in one burst, until either ends; returns how many. Never waits.
     /// It takes no element from `source` that has no slot.
     ///
     /// ```
@@ -121,6 +132,7 @@ impl<T, W: Wait> Producer<T, W> {
     }
 
     /// Copies the start of `source` into the vacant slots, as far as they suffice, in one burst; returns how many elements.
+    /// Never waits.
     ///
     /// ```
     /// let (mut producer, _consumer) = forebay::ring::spsc::ring(3)?;
@@ -141,6 +153,7 @@ impl<T, W: Wait> Producer<T, W> {
     }
 
     /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none.
+    /// Never waits.
     ///
     /// Dropping it without a commit changes nothing.
     ///
@@ -155,10 +168,7 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline(always)]
     pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
         let n = n.min(self.capacity);
-        let mut known = self.cursor.cached_available();
-        if known < n {
-            known = self.refresh();
-        }
+        let known = self.vacant_or_refresh(n);
         self.lend(n.min(known))
     }
 
@@ -172,50 +182,13 @@ impl<T, W: Wait> Producer<T, W> {
         Reserved { producer: self, n }
     }
 
-    /// Puts one element in, waiting for a vacant slot up to `limit` (`None`: forever).
-    ///
-    /// # Errors
-    /// Returns the element: the time limit expired, or the ring is full and the consumer is gone.
-    ///
-    /// ```
-    /// use forebay::ring::spsc::PushError;
-    /// use std::time::Duration;
-    /// let (mut producer, consumer) = forebay::ring::spsc::ring(1)?;
-    /// let limit = Some(Duration::from_millis(1));
-    /// assert_eq!(producer.push_wait(1, limit), Ok(()));
-    /// assert_eq!(producer.push_wait(2, limit), Err(PushError::TimedOut(2)));
-    /// drop(consumer);
-    /// assert_eq!(producer.push_wait(2, None), Err(PushError::Closed(2)));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn push_wait(&mut self, value: T, limit: Option<Duration>) -> Result<(), PushError<T>> {
-        let Err(Full(value)) = self.push(value) else {
-            return Ok(());
-        };
-        let (shared, cursor) = (&*self.shared, &mut self.cursor);
-        let theirs = &shared.head.position;
-        shared.head.waits.wait(limit, &mut || {
-            // END; loaded first, so that the load of the position below sees a head stored before it.
-            let gone = shared.state.has(CONSUMER_GONE);
-            cursor.refresh_now(theirs, shared.capacity) > 0 || gone
-        });
-        if self.cursor.cached_available() == 0 {
-            return Err(match self.consumer_is_gone() {
-                true => PushError::Closed(value),
-                false => PushError::TimedOut(value),
-            });
-        }
-        self.push(value)
-            .map_err(|Full(value)| PushError::TimedOut(value))
-    }
-
     /// Like [`push_slice`](Producer::push_slice), without pauses and prefetching.
     #[inline]
     pub(crate) fn put(&mut self, source: &[T]) -> usize
     where
         T: Copy,
     {
-        let all = source.len().min(self.glance_for(source.len()));
+        let all = source.len().min(self.refresh_now_for(source.len()));
         let mut put = 0;
         while put < all {
             let n = self.place.run(all - put); // with a mirror all of them
@@ -233,25 +206,19 @@ impl<T, W: Wait> Producer<T, W> {
     /// Like [`reserve`](Producer::reserve), but never pauses.
     #[inline]
     pub(crate) fn reserve_now(&mut self, n: usize) -> Reserved<'_, T, W> {
-        let known = self.glance_for(n);
+        let known = self.refresh_now_for(n);
         self.lend(n.min(known))
     }
 
-    /// The number of vacant slots. Loads the consumer's position only if fewer than `n` are known.
+    /// The number of vacant slots. Loads the consumer's position, without a pause, only if fewer than `n` are known.
     #[inline]
-    fn glance_for(&mut self, n: usize) -> usize {
+    fn refresh_now_for(&mut self, n: usize) -> usize {
         match self.cursor.cached_available() {
             known if known >= n => known,
             _ => self
                 .cursor
                 .refresh_now(&self.shared.head.position, self.capacity), // CREDIT
         }
-    }
-
-    /// Number of elements put in so far.
-    #[inline]
-    pub(crate) fn position(&self) -> usize {
-        self.cursor.position()
     }
 
     /// The state word of the ring's end.
@@ -271,35 +238,64 @@ impl<T, W: Wait> Producer<T, W> {
         self.shared.tail.waits.wake();
     }
 
-    /// Waits up to `limit` (`None`: forever) until `n` slots are vacant; returns whether they are.
-    ///
-    /// It returns early if the consumer is gone, or if `n` is more than the capacity.
+    /// Blocks the thread until `n` slots (at most the capacity) are vacant, or the consumer is gone. Returns how many are known to
+    /// be vacant: fewer only if the consumer is gone.
     ///
     /// ```
     /// use std::time::Duration;
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
     /// producer.push_slice(&[1, 2, 3]);
-    /// assert!(!producer.wait_vacant(2, Some(Duration::from_millis(1))));
-    /// consumer.pop();
-    /// assert!(producer.wait_vacant(2, None));
+    /// assert_eq!(producer.wait_vacant_timeout(2, Duration::from_millis(1)), 1);
+    /// consumer.try_pop().unwrap();
+    /// assert_eq!(producer.wait_vacant(2), 2);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn wait_vacant(&mut self, n: usize, limit: Option<Duration>) -> bool {
-        if self.cursor.cached_available() >= n || self.refresh() >= n {
-            return true;
+    pub fn wait_vacant(&mut self, n: usize) -> usize {
+        self.wait_vacant_until(n, || None)
+    }
+
+    /// Like [`wait_vacant`](Producer::wait_vacant), for up to `timeout`. A timeout of zero never waits.
+    #[inline]
+    pub fn wait_vacant_timeout(&mut self, n: usize, timeout: Duration) -> usize {
+        if timeout.is_zero() {
+            return self.vacant_or_refresh(n);
         }
-        if n > self.capacity || limit == Some(Duration::ZERO) {
-            return false;
+        self.wait_vacant_until(n, || Instant::now().checked_add(timeout))
+    }
+
+    /// Like [`wait_vacant`](Producer::wait_vacant), until `deadline`.
+    #[inline]
+    pub fn wait_vacant_deadline(&mut self, n: usize, deadline: Instant) -> usize {
+        self.wait_vacant_until(n, || Some(deadline))
+    }
+
+    #[inline]
+    fn wait_vacant_until(&mut self, n: usize, deadline: impl FnOnce() -> Option<Instant>) -> usize {
+        let n = n.min(self.capacity);
+        let vacant = self.vacant_or_refresh(n);
+        if vacant >= n {
+            return vacant;
         }
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
-        let theirs = &shared.head.position;
-        shared.head.waits.wait(limit, &mut || {
-            // END; loaded first, so that the load of the position below sees a head stored before it.
-            let gone = shared.state.has(CONSUMER_GONE);
-            cursor.refresh_now(theirs, shared.capacity) >= n || gone
-        });
-        self.cursor.cached_available() >= n
+        let mut ready = || shared.is_vacant_or_over(cursor, n);
+        shared.head.waits.wait(deadline(), &mut ready);
+        self.cursor.cached_available()
+    }
+
+    /// The number of slots known to be vacant, after a refresh if that is less than `n`.
+    #[inline]
+    fn vacant_or_refresh(&mut self, n: usize) -> usize {
+        match self.cursor.cached_available() {
+            vacant if vacant >= n => vacant,
+            _ => self.refresh(),
+        }
+    }
+
+    /// Number of elements put in since the ring was made.
+    #[inline]
+    pub fn pushed(&self) -> u64 {
+        self.cursor.position() as u64
     }
 
     /// Number of vacant slots now, 0 to the capacity. It can only grow until this end puts an element in.
@@ -335,7 +331,7 @@ impl<T, W: Wait> Producer<T, W> {
         // SAFETY: the producer's alone, and this is the only borrow.
         let backoff = unsafe { &mut *self.shared.producers.get() };
         self.cursor
-            .refresh(theirs, self.capacity, |newly, _| backoff.learned(newly)) // CREDIT
+            .refresh(theirs, self.capacity, |newly, _| backoff.adapt(newly)) // CREDIT
     }
 
     /// Publishes a burst of `n` filled slots to the consumer.
@@ -351,17 +347,136 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline(always)]
     fn publish(&mut self, n: usize) {
         self.place.advance(n);
-        self.cursor.step(n);
-        self.tell();
+        self.cursor.advance(n);
+        self.publish_position();
     }
 
     /// Publishes our position.
     #[inline(always)]
-    fn tell(&self) {
+    fn publish_position(&self) {
         self.place.settle();
         self.cursor
             .publish(&self.shared.tail.position, Edge::Publish);
         self.shared.tail.waits.wake();
+    }
+}
+
+impl<T, W: Block> Producer<T, W> {
+    /// Puts one element into the ring, waiting for a vacant slot.
+    ///
+    /// # Errors
+    /// Returns the element: the ring is full and the consumer is gone.
+    ///
+    /// ```
+    /// use forebay::ring::spsc::{Closed, PushError};
+    /// use std::time::Duration;
+    /// let (mut producer, consumer) = forebay::ring::spsc::ring(1)?;
+    /// assert_eq!(producer.push(1), Ok(()));
+    /// let timeout = Duration::from_millis(1);
+    /// assert_eq!(producer.push_timeout(2, timeout), Err(PushError::Full(2)));
+    /// drop(consumer);
+    /// assert_eq!(producer.push(2), Err(Closed(2)));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn push(&mut self, value: T) -> Result<(), Closed<T>> {
+        let mut value = value;
+        loop {
+            match self.push_until(value, || None) {
+                Ok(()) => return Ok(()),
+                Err(PushError::Closed(value)) => return Err(Closed(value)),
+                Err(PushError::Full(back)) => value = back,
+            }
+        }
+    }
+
+    /// Like [`push`](Producer::push), waiting for up to `timeout`.
+    ///
+    /// # Errors
+    /// Returns the element: [`Full`](PushError::Full) if no slot became vacant in time, [`Closed`](PushError::Closed) if the ring
+    /// is full and the consumer is gone.
+    pub fn push_timeout(&mut self, value: T, timeout: Duration) -> Result<(), PushError<T>> {
+        self.push_until(value, || Instant::now().checked_add(timeout))
+    }
+
+    /// Like [`push`](Producer::push), waiting until `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`push_timeout`](Producer::push_timeout).
+    pub fn push_deadline(&mut self, value: T, deadline: Instant) -> Result<(), PushError<T>> {
+        self.push_until(value, || Some(deadline))
+    }
+
+    fn push_until(
+        &mut self,
+        value: T,
+        deadline: impl FnOnce() -> Option<Instant>,
+    ) -> Result<(), PushError<T>> {
+        match self.try_push(value) {
+            Err(PushError::Full(value)) => {
+                self.wait_vacant_until(1, deadline);
+                self.try_push(value)
+            }
+            done => done,
+        }
+    }
+}
+
+impl<T> Producer<T, Task> {
+    /// Puts one element into the ring, waiting for a vacant slot without blocking the thread.
+    ///
+    /// Cancel safety: a future that is dropped before it is ready has pushed nothing; the element is dropped with it. To keep the
+    /// element, await [`until_vacant`](Producer::until_vacant), and then [`try_push`](Producer::try_push).
+    ///
+    /// # Errors
+    /// Returns the element: the ring is full and the consumer is gone.
+    ///
+    /// ```
+    /// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Task};
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let (mut producer, mut consumer) = ring_with::<u64, Task>(&RingConfig::default())?;
+    /// let task = tokio::spawn(async move {
+    ///     for number in 0..5000 {
+    ///         producer.push(number).await.unwrap();
+    ///     }
+    /// });
+    /// let mut sum = 0;
+    /// while let Ok(number) = consumer.pop().await {
+    ///     sum += number;
+    /// }
+    /// assert_eq!(sum, 4999 * 5000 / 2);
+    /// # task.await.unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// # })?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub async fn push(&mut self, value: T) -> Result<(), Closed<T>> {
+        let mut value = value;
+        loop {
+            match self.try_push(value) {
+                Ok(()) => return Ok(()),
+                Err(PushError::Closed(value)) => return Err(Closed(value)),
+                Err(PushError::Full(back)) => value = back,
+            }
+            self.until_vacant(1).await;
+        }
+    }
+
+    /// Waits, without blocking the thread, until `n` slots (at most the capacity) are vacant, or the consumer is gone; returns how
+    /// many are vacant. Cancel-safe: nothing changes in the ring, and the slots stay vacant until this end fills them.
+    pub async fn until_vacant(&mut self, n: usize) -> usize {
+        poll_fn(|context| self.poll_vacant(n, context)).await
+    }
+
+    /// Ready with the number of vacant slots once that is `n` (at most the capacity), or once the consumer is gone. While it is
+    /// pending, the task of `context` is woken whenever the consumer releases slots.
+    pub fn poll_vacant(&mut self, n: usize, context: &mut Context<'_>) -> Poll<usize> {
+        let n = n.min(self.capacity);
+        let (shared, cursor) = (&*self.shared, &mut self.cursor);
+        let mut ready = || shared.is_vacant_or_over(cursor, n);
+        match shared.head.waits.poll(context, &mut ready) {
+            true => Poll::Ready(self.cursor.cached_available()),
+            false => Poll::Pending,
+        }
     }
 }
 
@@ -387,7 +502,7 @@ impl<T, W: Wait> fmt::Debug for Producer<T, W> {
 /// Contiguous vacant slots. `fill`, `copy_from_slice` or `commit` publishes a filled prefix.
 #[derive(Debug)]
 #[must_use = "slots are only published when they are filled or committed"]
-pub struct Reserved<'a, T, W: Wait = Spin> {
+pub struct Reserved<'a, T, W: Wait = Park> {
     producer: &'a mut Producer<T, W>,
     n: usize,
 }
@@ -480,37 +595,28 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     }
 }
 
-/// The ring was full; contains the element.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Full<T>(pub T);
-
-/// Why [`Producer::push_wait`] returned the element.
+/// Why a push returned the element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PushError<T> {
-    /// No slot became vacant within the time limit.
-    TimedOut(T),
+    /// No slot was vacant, or none became vacant in time.
+    Full(T),
     /// The ring is full and the consumer is gone.
     Closed(T),
 }
 
-impl<T> fmt::Debug for Full<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Full(..)")
+impl<T> PushError<T> {
+    /// The element that was not pushed.
+    pub fn into_inner(self) -> T {
+        match self {
+            PushError::Full(value) | PushError::Closed(value) => value,
+        }
     }
 }
-
-impl<T> fmt::Display for Full<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the ring is full")
-    }
-}
-
-impl<T> error::Error for Full<T> {}
 
 impl<T> fmt::Debug for PushError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PushError::TimedOut(_) => "TimedOut(..)",
+            PushError::Full(_) => "Full(..)",
             PushError::Closed(_) => "Closed(..)",
         })
     }
@@ -519,7 +625,7 @@ impl<T> fmt::Debug for PushError<T> {
 impl<T> fmt::Display for PushError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PushError::TimedOut(_) => "the ring stayed full for the whole time limit",
+            PushError::Full(_) => "the ring is full",
             PushError::Closed(_) => "the ring is full and its consumer is gone",
         })
     }

@@ -1,7 +1,7 @@
 //! The ring against a `VecDeque`, with elements of every kind, in one thread and in two.
 
 use super::*;
-use crate::sync::Park;
+use crate::sync::{Block, Eventfd, Spin};
 use forebay_testing::dice::{Dice, times};
 use proptest::prelude::*;
 use std::{
@@ -12,7 +12,7 @@ use std::{
         atomic::{AtomicUsize as Count, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// One step of either end; numbers are burst lengths.
@@ -67,8 +67,8 @@ where
     for step in steps {
         let vacant = capacity - oracle.len();
         match *step {
-            Step::Push if vacant == 0 => assert!(producer.push(make(0)).is_err()),
-            Step::Push => producer.push(next(&mut oracle)).unwrap(),
+            Step::Push if vacant == 0 => assert!(producer.try_push(make(0)).is_err()),
+            Step::Push => producer.try_push(next(&mut oracle)).unwrap(),
             Step::PushBurst(n) => {
                 let k = n.min(vacant);
                 let values: Vec<T> = (0..k).map(|_| next(&mut oracle)).collect();
@@ -104,7 +104,7 @@ where
                 // SAFETY: all slots were written just above.
                 unsafe { reserved.commit(k) };
             }
-            Step::Pop => assert_eq!(consumer.pop(), oracle.pop_front()),
+            Step::Pop => assert_eq!(consumer.try_pop().ok(), oracle.pop_front()),
             Step::PopSlice(n) => {
                 let mut target = vec![make(0); n];
                 let popped = consumer.pop_slice(&mut target);
@@ -178,7 +178,7 @@ fn odd_elements_straddle_the_seam_again_and_again() {
     let (mut producer, mut consumer) = ring::<[u8; 24]>(100).unwrap();
     for round in 0..times(2000, 2) {
         for i in 0..70 {
-            producer.push(bytes(round + i)).unwrap();
+            producer.try_push(bytes(round + i)).unwrap();
         }
         let burst = consumer.peek(70);
         let whole = burst
@@ -188,7 +188,7 @@ fn odd_elements_straddle_the_seam_again_and_again() {
         let k = burst.len();
         assert!(whole && k > 0);
         burst.release(k);
-        while let Some(value) = consumer.pop() {
+        while let Ok(value) = consumer.try_pop() {
             assert_eq!(value[1], value[0].wrapping_add(1));
         }
     }
@@ -223,8 +223,8 @@ fn what_is_pushed_can_be_popped_at_once_and_its_slot_filled_again() {
         };
         let (mut producer, mut consumer) = ring_with::<usize, Spin>(&config).unwrap();
         for number in 0..times(3 * capacity, capacity.min(20)) {
-            producer.push(number).unwrap();
-            assert_eq!((consumer.len(), consumer.pop()), (1, Some(number)));
+            producer.try_push(number).unwrap();
+            assert_eq!((consumer.len(), consumer.try_pop()), (1, Ok(number)));
             assert_eq!(producer.vacant(), capacity);
         }
         let all: Vec<_> = (0..capacity).collect();
@@ -244,9 +244,9 @@ fn what_is_pushed_can_be_popped_at_once_and_its_slot_filled_again() {
 fn one_slot_is_a_ring() {
     let (mut producer, mut consumer) = ring(1).unwrap();
     for i in 0..100 {
-        producer.push(i).unwrap();
-        assert_eq!(producer.push(i), Err(Full(i)));
-        assert_eq!(consumer.pop(), Some(i));
+        producer.try_push(i).unwrap();
+        assert_eq!(producer.try_push(i), Err(PushError::Full(i)));
+        assert_eq!(consumer.try_pop(), Ok(i));
     }
 }
 
@@ -324,7 +324,7 @@ fn an_end_whose_wake_panics_leaves_nothing_behind() {
         fn wake(&self) {
             panic!("a planted panic");
         }
-        fn wait(&self, _limit: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+        fn wait(&self, _deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool {
             ready()
         }
     }
@@ -359,7 +359,7 @@ fn a_forgotten_drain_moves_no_element_out_twice() {
     drop(drain.next());
     std::mem::forget(drain);
     assert_eq!(producer.vacant(), 0);
-    assert_eq!(consumer.pop().map(|element| element.number), Some(1));
+    assert_eq!(consumer.try_pop().map(|element| element.number), Ok(1));
     assert_eq!(producer.vacant(), 2);
     drop((producer, consumer));
     assert_eq!(sorted(&drops), [0, 1, 2, 3]);
@@ -373,7 +373,7 @@ fn with_a_forgotten_drain(
     let (mut producer, mut consumer) = ring(8).unwrap();
     for number in 0..5 {
         producer.push_burst(&mut fragile(drops, number..number + 1, usize::MAX));
-        drop(consumer.pop());
+        drop(consumer.try_pop());
     }
     producer.push_burst(&mut fragile(drops, 5..13, usize::MAX));
     let mut drain = consumer.peek(8).into_iter();
@@ -413,15 +413,17 @@ fn what_a_forgotten_drain_gave_is_dropped_once_whichever_end_goes_first() {
 #[test]
 fn a_consumer_that_finds_nothing_more_gives_back_what_a_forgotten_drain_took() {
     let drops = Mutex::default();
-    type Looks<'a> = fn(&mut Consumer<Fragile<'a>>) -> bool;
-    let looks: [Looks<'_>; 5] = [
-        |consumer| consumer.pop().is_none(),
+    const SHORT: Duration = Duration::from_micros(1);
+    type Find<'a> = fn(&mut Consumer<Fragile<'a>>) -> bool;
+    let ways: [Find<'_>; 6] = [
+        |consumer| consumer.try_pop().is_err(),
+        |consumer| consumer.try_iter().next().is_none(),
         |consumer| consumer.peek(1).is_empty(),
-        |consumer| consumer.peek_all().is_empty(),
-        |consumer| !consumer.wait_filled(Some(Duration::from_micros(1))),
-        |consumer| consumer.pop_wait(Some(Duration::from_micros(1))).is_err(),
+        |consumer| consumer.peek_now(usize::MAX).is_empty(),
+        |consumer| consumer.wait_filled_timeout(1, SHORT) == 0,
+        |consumer| consumer.pop_timeout(SHORT).is_err(),
     ];
-    for finds_nothing in looks {
+    for finds_nothing in ways {
         let (producer, mut consumer) = with_a_forgotten_drain(&drops, 8);
         assert_eq!((producer.vacant(), consumer.len()), (0, 0));
         assert!(finds_nothing(&mut consumer));
@@ -439,7 +441,7 @@ fn forgotten_bursts_change_nothing() {
     std::mem::forget(consumer.peek(2));
     assert_eq!((producer.vacant(), consumer.len()), (5, 3));
     producer.push_burst(&mut fragile(&drops, 3..5, usize::MAX));
-    assert_eq!(consumer.pop().map(|element| element.number), Some(0));
+    assert_eq!(consumer.try_pop().map(|element| element.number), Ok(0));
     drop((consumer, producer));
     assert_eq!(sorted(&drops), [0, 1, 2, 3, 4]);
 }
@@ -464,15 +466,18 @@ fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
             capacity
         );
         for number in first..2 * first {
-            let popped = consumer.pop().unwrap();
+            let popped = consumer.try_pop().unwrap();
             assert_eq!((popped.0.number, popped.1), (number, [7; EXTRA]));
         }
         // The next elements become known from a position there.
         let more = first + capacity..2 * first + capacity;
         assert_eq!(producer.push_burst(&mut many(more)), first);
-        assert_eq!(consumer.peek_all().first().unwrap().0.number, 2 * first);
+        assert_eq!(
+            consumer.peek_now(usize::MAX).first().unwrap().0.number,
+            2 * first
+        );
         for number in 2 * first..3 * first {
-            assert_eq!(consumer.pop().unwrap().0.number, number);
+            assert_eq!(consumer.try_pop().unwrap().0.number, number);
         }
         drop((producer, consumer));
         assert!(sorted(&drops).into_iter().eq(0..2 * first + capacity));
@@ -498,48 +503,86 @@ fn elements_without_a_size_are_dropped_too() {
         5
     );
     consumer.peek(3).release(2);
-    drop(consumer.pop());
+    drop(consumer.try_pop());
     drop((producer, consumer));
     assert_eq!(DROPS.load(SeqCst), 5);
 }
 
 #[test]
-fn abandoned_ends_are_noticed_and_what_is_left_can_be_had() {
+fn abandoned_ends_are_noticed_and_the_remaining_elements_are_available() {
     let (mut producer, mut consumer) = ring(4).unwrap();
     assert!(!producer.consumer_is_gone() && !consumer.producer_is_gone());
     producer.push(1).unwrap();
     drop(producer);
     assert!(consumer.producer_is_gone());
-    assert_eq!(consumer.pop_wait(None), Ok(1));
-    assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
+    assert_eq!(consumer.wait_filled(2), 1);
+    assert_eq!(consumer.pop(), Ok(1));
+    assert_eq!(consumer.pop(), Err(Closed(())));
+    assert_eq!(consumer.try_pop(), Err(PopError::Closed));
+    assert_eq!(consumer.pop_timeout(Duration::MAX), Err(PopError::Closed));
 
     let (mut producer, consumer) = ring(1).unwrap();
     drop(consumer);
     assert!(producer.consumer_is_gone());
-    assert_eq!(producer.push_wait(1, None), Ok(()));
-    assert_eq!(producer.push_wait(2, None), Err(PushError::Closed(2)));
+    assert_eq!(producer.wait_vacant(1), 1);
+    assert_eq!(producer.push(1), Ok(()));
+    assert_eq!(producer.wait_vacant(1), 0);
+    assert_eq!(producer.push(2), Err(Closed(2)));
+    assert_eq!(producer.try_push(2), Err(PushError::Closed(2)));
+    assert_eq!(
+        producer.push_timeout(2, Duration::MAX),
+        Err(PushError::Closed(2))
+    );
 }
 
 #[test]
-fn time_limits_end_both_ways_of_waiting() {
-    fn ends<W: Wait>() {
+fn timeouts_and_deadlines_end_every_way_of_waiting() {
+    fn ends<W: Block>() {
         let config = RingConfig {
             capacity: 1,
             ..RingConfig::default()
         };
-        for limit in [Duration::ZERO, Duration::from_millis(2)] {
+        for timeout in [Duration::ZERO, Duration::from_millis(2)] {
             let (mut producer, mut consumer) = ring_with::<u8, W>(&config).unwrap();
-            assert_eq!(consumer.pop_wait(Some(limit)), Err(PopError::TimedOut));
-            assert_eq!(producer.push_wait(1, Some(limit)), Ok(()));
-            assert_eq!(
-                producer.push_wait(2, Some(limit)),
-                Err(PushError::TimedOut(2))
-            );
-            assert_eq!(consumer.pop_wait(Some(Duration::MAX)), Ok(1));
+            assert_eq!(consumer.pop_timeout(timeout), Err(PopError::Empty));
+            assert_eq!(consumer.wait_filled_timeout(1, timeout), 0);
+            assert_eq!(producer.push_timeout(1, timeout), Ok(()));
+            assert_eq!(producer.push_timeout(2, timeout), Err(PushError::Full(2)));
+            assert_eq!(producer.wait_vacant_timeout(1, timeout), 0);
+            // More than the capacity is never available: the wait is for the capacity.
+            assert_eq!(consumer.wait_filled_timeout(9, Duration::MAX), 1);
+            assert_eq!(consumer.pop_timeout(Duration::MAX), Ok(1));
+            assert_eq!(producer.wait_vacant_timeout(9, Duration::MAX), 1);
+
+            let deadline = Instant::now() + timeout;
+            assert_eq!(consumer.pop_deadline(deadline), Err(PopError::Empty));
+            assert_eq!(consumer.wait_filled_deadline(1, deadline), 0);
+            assert_eq!(producer.push_deadline(1, deadline), Ok(()));
+            assert_eq!(producer.push_deadline(2, deadline), Err(PushError::Full(2)));
+            assert_eq!(producer.wait_vacant_deadline(1, deadline), 0);
+            assert_eq!(consumer.pop_deadline(deadline), Ok(1));
         }
     }
     ends::<Spin>();
     ends::<Park>();
+    ends::<Eventfd>();
+}
+
+#[test]
+fn iterators_return_each_element_once_and_end() {
+    let (mut producer, mut consumer) = ring(64).unwrap();
+    let thread = thread::spawn(move || (0..100).for_each(|number| producer.push(number).unwrap()));
+    assert!(consumer.iter().take(50).eq(0..50));
+    thread.join().unwrap();
+    // What is in the ring, without waiting for more.
+    assert!(consumer.try_iter().eq(50..100));
+    assert_eq!((consumer.popped(), consumer.iter().next()), (100, None));
+
+    let (mut producer, consumer) = ring(4).unwrap();
+    producer.push_slice(&[1, 2, 3]);
+    assert_eq!(producer.pushed(), 3);
+    drop(producer);
+    assert_eq!(consumer.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 #[test]
@@ -551,7 +594,7 @@ fn releasing_more_than_was_peeked_panics() {
 }
 
 /// Sends `elements` numbers through a ring in random steps with stalls. The receiver stops after `taken`.
-fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, taken: u64) {
+fn through_a_ring<W: Block + 'static>(seed: u64, capacity: usize, elements: u64, taken: u64) {
     let config = RingConfig {
         capacity,
         ..RingConfig::default()
@@ -562,13 +605,11 @@ fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, 
         let mut numbers = (0..elements as usize).map(|number| Box::new(number as u64));
         while numbers.len() > 0 && !producer.consumer_is_gone() {
             match dice.below(3) {
-                0 => match producer.push_wait(numbers.next().unwrap(), None) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        assert!(matches!(error, PushError::Closed(_)));
-                        return;
+                0 => {
+                    if producer.push(numbers.next().unwrap()).is_err() {
+                        return; // closed
                     }
-                },
+                }
                 1 => {
                     producer.push_burst(&mut numbers);
                 }
@@ -585,7 +626,7 @@ fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, 
     while next < taken {
         match dice.below(3) {
             0 => {
-                assert_eq!(consumer.pop_wait(None).as_deref(), Ok(&next));
+                assert_eq!(consumer.pop().as_deref(), Ok(&next));
                 next += 1;
             }
             1 => {
@@ -605,7 +646,7 @@ fn through_a_ring<W: Wait + 'static>(seed: u64, capacity: usize, elements: u64, 
         dice.stall(300);
     }
     if taken == elements {
-        assert_eq!(consumer.pop_wait(None), Err(PopError::Closed));
+        assert_eq!(consumer.pop(), Err(Closed(())));
     }
     drop(consumer);
     sender.join().unwrap();
@@ -624,7 +665,7 @@ fn two_threads_agree_with_the_order_through_stalls() {
 /// A consumer tries early whether to evict the lines that it has read. By the fifth lap it has tried both ways.
 #[cfg(not(any(loom, miri)))]
 #[test]
-fn elements_arrive_whole_and_in_order_while_lines_are_evicted() {
+fn elements_arrive_whole_and_in_order_while_lines_are_flushed() {
     let laps: u64 = if crate::ring::ONE_VIEW { 2 } else { 40 };
     let capacity = 10_000; // 24 bytes each: they straddle cache lines and the seam
     let (producer, consumer) = ring::<[u64; 3]>(capacity).unwrap();
@@ -634,8 +675,8 @@ fn elements_arrive_whole_and_in_order_while_lines_are_evicted() {
             let mut producer = producer;
             for n in 0..elements {
                 let mut element = [n, !n, n.rotate_left(32)];
-                while let Err(Full(back)) = producer.push(element) {
-                    element = back;
+                while let Err(error) = producer.try_push(element) {
+                    element = error.into_inner();
                     thread::yield_now();
                 }
             }
