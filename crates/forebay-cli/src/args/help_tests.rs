@@ -2,10 +2,10 @@
 
 use clap::{Command, CommandFactory};
 
-/// Every subcommand, also those of subcommands.
-fn subcommands() -> Vec<Command> {
-    let mut found = Vec::new();
+/// The command and every subcommand, also those of subcommands.
+fn commands() -> Vec<Command> {
     let mut left = vec![super::Args::command()];
+    let mut found = left.clone();
     while let Some(command) = left.pop() {
         for inner in command.get_subcommands() {
             found.push(inner.clone());
@@ -18,7 +18,7 @@ fn subcommands() -> Vec<Command> {
 #[test]
 fn no_line_of_help_is_longer_than_the_terminal() {
     for columns in [60, 80] {
-        for command in subcommands() {
+        for command in commands() {
             let mut command = command.term_width(columns);
             let name = command.get_name().to_owned();
             let texts = [command.render_long_help(), command.render_help()];
@@ -32,8 +32,8 @@ fn no_line_of_help_is_longer_than_the_terminal() {
 }
 
 #[test]
-fn every_subcommand_ends_its_help_with_examples_that_are_never_wrapped() {
-    for command in subcommands() {
+fn every_command_ends_its_help_with_examples_that_are_never_wrapped() {
+    for command in commands() {
         let name = command.get_name().to_owned();
         let help = command.get_after_long_help();
         let help = help.unwrap_or_else(|| panic!("{name} has no examples"));
@@ -47,7 +47,7 @@ fn every_subcommand_ends_its_help_with_examples_that_are_never_wrapped() {
 
 #[test]
 fn every_default_is_shown() {
-    for command in subcommands() {
+    for command in commands() {
         let name = command.get_name().to_owned();
         let text = command.clone().render_long_help().to_string();
         for arg in command.get_arguments() {

@@ -27,9 +27,16 @@ pub use repair::Repair;
 
 use clap::{Parser, Subcommand};
 
-/// Captures packets, and accounts for every one of them.
+const HELP: &str = "\
+Examples:
+  forebay capture -i eth0 -w today.pcapng tcp port 80
+  forebay info today.pcapng
+  tar c . | forebay pipe -m 1G | ssh host 'cat > a.tar'
+  forebay capture --help";
+
+/// Captures packets and buffers data between programs, and counts whatever is lost
 #[derive(Parser)]
-#[command(name = "forebay", version, about, long_about = None)]
+#[command(name = "forebay", version, after_long_help = HELP)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
