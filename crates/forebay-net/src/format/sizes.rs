@@ -14,10 +14,11 @@ pub(super) fn captured<'a>(frame: &Frame<'a>, snaplen: u32) -> &'a [u8] {
     &frame.data[..frame.data.len().min(snaplen as usize)]
 }
 
-/// Writes `value` at `at`, little-endian.
+/// Writes `value` at `at`, little-endian. Assigning an array is one store; `copy_from_slice` may become a call.
 #[inline(always)]
 pub(super) fn put(slot: &mut [u8], at: usize, value: u32) {
-    slot[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    let word: &mut [u8; 4] = (&mut slot[at..at + 4]).try_into().expect("four bytes");
+    *word = value.to_le_bytes();
 }
 
 /// Reads the little-endian word at `at`; `None` if there are too few bytes.
