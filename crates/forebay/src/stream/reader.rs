@@ -59,7 +59,7 @@ impl<W: Wait> Reader<W> {
     /// ```
     #[inline]
     pub fn peek(&mut self) -> &[u8] {
-        self.consumer.peek_now(usize::MAX).into_slice()
+        self.consumer.peek_all().into_slice()
     }
 
     /// Blocks the thread until there are `n` bytes (at most the capacity), or the stream has ended. Returns how many there are: fewer

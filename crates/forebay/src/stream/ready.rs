@@ -145,7 +145,7 @@ impl Reader<Task> {
     pub fn poll_peek(&mut self, context: &mut Context<'_>) -> Poll<&[u8]> {
         self.consumer
             .poll_filled(1, context)
-            .map(|_| self.consumer.peek_now(usize::MAX).into_slice())
+            .map(|_| self.consumer.peek_all().into_slice())
     }
 }
 

@@ -419,7 +419,7 @@ fn a_consumer_that_finds_nothing_more_gives_back_what_a_forgotten_drain_took() {
         |consumer| consumer.try_pop().is_err(),
         |consumer| consumer.try_iter().next().is_none(),
         |consumer| consumer.peek(1).is_empty(),
-        |consumer| consumer.peek_now(usize::MAX).is_empty(),
+        |consumer| consumer.peek_all().is_empty(),
         |consumer| consumer.wait_filled_timeout(1, SHORT) == 0,
         |consumer| consumer.pop_timeout(SHORT).is_err(),
     ];
@@ -472,10 +472,7 @@ fn a_consumer_reads_on_over_the_seam_and_leaves_what_is_left_there_whole() {
         // The next elements become known from a position there.
         let more = first + capacity..2 * first + capacity;
         assert_eq!(producer.push_burst(&mut many(more)), first);
-        assert_eq!(
-            consumer.peek_now(usize::MAX).first().unwrap().0.number,
-            2 * first
-        );
+        assert_eq!(consumer.peek_all().first().unwrap().0.number, 2 * first);
         for number in 2 * first..3 * first {
             assert_eq!(consumer.try_pop().unwrap().0.number, number);
         }
