@@ -8,7 +8,7 @@
 //!
 //! [`samples`] has the contest, [`two`] the one between pairs of threads, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
 //! [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C, [`process`] programs of the system's and
-//! ourselves in a role. It knows no room.
+//! ourselves in a role.
 
 pub mod counters;
 pub mod cycles;
