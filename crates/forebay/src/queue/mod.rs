@@ -1,4 +1,5 @@
-//! A bounded queue of messages of any size, from many senders to many receivers, each delivered to one of them, in order.
+//! A bounded queue of messages of any size, from many senders to many receivers. Each message goes to one receiver, and they are
+//! taken in the order in which room was reserved for them.
 //!
 //! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. There are more kinds:
 //!
@@ -8,7 +9,7 @@
 //!
 //! The cargo feature `shared`, on by default, has the last two.
 //!
-//! Poll loops can wait for a queue with a [`Watch`], and tasks with an [`AsyncSender`] or [`AsyncReceiver`]. The protocol is documented in `core`.
+//! Poll loops can wait for a queue with a [`Watch`], and tasks with an [`AsyncSender`] or [`AsyncReceiver`].
 //!
 //! ```text
 //!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
@@ -47,7 +48,7 @@
 //!
 //! # Misuse
 //!
-//! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] stops all receivers at its place. A [`Message`] or [`Burst`] keeps
+//! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] blocks the delivery of everything reserved after it. A [`Message`] or [`Burst`] keeps
 //!   its room and all room after it, so that the queue fills up. A [`Sender`] or [`Receiver`] keeps the queue open, and a
 //!   [`Watch`] its descriptor. Nothing is unsafe, and no message is delivered twice.
 //! - **Panics** between a reservation and its commit abort the message; receivers pass over it. A panic while a message is

@@ -1,9 +1,9 @@
 //! A bounded stream of bytes from one writer to one reader, whose ends sleep while they wait by default.
 //!
 //! [`stream`] makes the two ends, and [`stream_with`] chooses how they wait. Both may be in one thread. A [`Writer`] pushes; a
-//! [`Reader`] peeks and consumes. The content is always **one slice**, because
-//! the memory is a [mirror](crate::memory::Mirror): no bytes are moved to make room, and none are copied out. This module adds to
-//! [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`.
+//! [`Reader`] peeks and consumes. The *content*, the bytes that were pushed and not yet consumed, is always **one slice**, because
+//! the memory is a [mirror](crate::memory::Mirror), mapped twice in a row: no bytes are moved to make room, and none are copied
+//! out. This module adds to [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`.
 //!
 //! ```text
 //!  Writer                        capacity, exact to the byte                     Reader
@@ -28,8 +28,8 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
-//! **With other sources** a thread waits with [`Eventfd`](crate::sync::Eventfd) in its own poll loop, and a task waits with
-//! [`Task`](crate::sync::Task). With the cargo feature `tokio`, such ends implement `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
+//! **In an event loop** a thread waits with [`Eventfd`](crate::sync::Eventfd) in its own poll loop, and a task waits with
+//! [`Task`](crate::sync::Task). With the cargo feature `tokio`, ends that wait with `Task` implement `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
 //!
 //! **In two threads** either end may block:
 //!
@@ -37,7 +37,6 @@
 //! - [`Writer::push_all`], [`Writer::wait_vacant`] and [`Reader::wait_filled`], each also with `_timeout` and `_deadline`
 //!
 //! Everything else never waits.
-//!
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -76,8 +75,8 @@
 //!
 //! `Read`, `BufRead` and their tokio counterparts return an error after the content if the stream was not closed.
 //!
-//! **Cost of a stream.** Making a stream maps its memory twice and, with `populate`, faults in all of it at once.
-//! Measured on a virtual machine, median of 300 (of 20 from 1 MiB):
+//! **Cost of a stream.** Making a stream maps its memory twice and, with [`StreamConfig::populate`], faults in all of it at once.
+//! Measured on a virtual machine; medians of 300 runs, for 1 MiB of 20:
 //!
 //! | Capacity | Time to make |
 //! |---|---|

@@ -10,18 +10,16 @@
 //! | a burst: up to `n`, never waits | [`reserve`](Producer::reserve), `push_slice`, `push_burst` | [`peek`](Consumer::peek), `pop_slice` |
 //! | block until a burst is possible | [`wait_vacant`](Producer::wait_vacant), `…_timeout`, `…_deadline` | [`wait_filled`](Consumer::wait_filled), `…_timeout`, `…_deadline` |
 //!
-//! This module accesses the slots; the orderings are in `ring::cursor`, the memory in `ring::slots`.
-//!
 //! ```text
 //!  Producer                     slots (mirror)                       Consumer
 //!  reserve(n) ─▶ Reserved ─▶ │ . . │ 4 5 6 7 │ . . . │ ─▶ Peeked ◀─ peek(n)
 //!     fill / commit(k)               │         │             release(k) / into_iter
-//!         └── PUBLISH: tail ─────────┼────────▶               │
-//!         ◀──── CREDIT: head ────────┘◀───────────────────────┘
+//!         └── tail: what was pushed ─┼────────▶               │
+//!         ◀── head: what was taken ──┘◀───────────────────────┘
 //! ```
 //!
 //! Every push and every burst is published at once; there is no flush. Each end keeps a private copy of the other's position
-//! and loads it again only when the ring seems full or empty. Two optimisations raise the throughput (`latency: true`
+//! and loads it again only when the ring seems full or empty. Two optimisations raise the throughput ([`RingConfig::latency`]
 //! disables both):
 //!
 //! - Such a load may be preceded by a pause of up to 1.6 µs, if that lets more elements arrive together.
