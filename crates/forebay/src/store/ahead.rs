@@ -8,8 +8,14 @@
 //! thread starts when the store first grows, and ends with the store.
 
 use super::buffer::Empty;
-use crate::memory::{MapConfig, halves};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use crate::{
+    memory::{MapConfig, halves},
+    ring::spsc::{Consumer, Producer, RingConfig, ring_with},
+    sync::Park,
+};
+
+/// The two rings to the thread, seen from the store. The thread ends once they are dropped.
+type Ends = (Producer<(), Park>, Consumer<Empty, Park>);
 
 pub(super) struct Ahead {
     /// How to make a buffer.
@@ -19,8 +25,7 @@ pub(super) struct Ahead {
     target: usize,
     /// Buffers that were ordered and are not taken yet.
     ordered: usize,
-    /// The two channels to the thread. It ends once they are dropped.
-    channels: Option<(Sender<()>, Receiver<Empty>)>,
+    ends: Option<Ends>,
 }
 
 impl Ahead {
@@ -30,17 +35,17 @@ impl Ahead {
             map,
             target,
             ordered: 0,
-            channels: None,
+            ends: None,
         }
     }
 
     /// Another buffer; `allowed`, at least 1, may still be added. If none is ready, this makes one itself, while the thread makes
     /// others. `None`: the system has no more memory.
     pub fn take(&mut self, allowed: usize) -> Option<Empty> {
-        let buffer = match &self.channels {
-            Some((_, ready)) => ready.try_recv().ok().or_else(|| {
+        let buffer = match &mut self.ends {
+            Some((_, ready)) => ready.try_pop().ok().or_else(|| {
                 // If all that are allowed are being made, wait for the first of them.
-                (self.ordered >= allowed).then(|| ready.recv().ok())?
+                (self.ordered >= allowed).then(|| ready.pop().ok())?
             }),
             None => None,
         };
@@ -60,28 +65,33 @@ impl Ahead {
         if self.ordered >= wanted {
             return;
         }
-        if self.channels.is_none() {
-            self.channels = start(self.whole_buffer_bytes, self.map.clone());
+        if self.ends.is_none() {
+            self.ends = start(self.whole_buffer_bytes, self.map.clone(), self.target);
         }
-        if let Some((orders, _)) = &self.channels {
-            let sent = (self.ordered..wanted).take_while(|_| orders.send(()).is_ok());
+        if let Some((orders, _)) = &mut self.ends {
+            let sent = (self.ordered..wanted).take_while(|_| orders.try_push(()).is_ok());
             self.ordered += sent.count();
         }
     }
 }
 
-/// Starts the thread. `None`: the system has no more threads.
-fn start(whole_buffer_bytes: usize, map: MapConfig) -> Option<(Sender<()>, Receiver<Empty>)> {
-    let (orders, ordered) = channel();
-    let (made, ready) = channel();
+/// Starts the thread. `None`: the system has no more threads or mappings.
+fn start(whole_buffer_bytes: usize, map: MapConfig, capacity: usize) -> Option<Ends> {
+    let config = RingConfig {
+        capacity,
+        populate: false,
+        ..RingConfig::default()
+    };
+    let (orders, mut ordered) = ring_with::<(), Park>(&config).ok()?;
+    let (mut made, ready) = ring_with::<Empty, Park>(&config).ok()?;
     let map = MapConfig {
         populate: true,
         ..map
     };
     let work = move || {
         // It ends when nobody orders or takes any more, or when there is no more memory.
-        while let (Ok(()), Ok(buffer)) = (ordered.recv(), halves(whole_buffer_bytes, &map)) {
-            if made.send(buffer).is_err() {
+        while let (Ok(()), Ok(buffer)) = (ordered.pop(), halves(whole_buffer_bytes, &map)) {
+            if made.try_push(buffer).is_err() {
                 break;
             }
         }
