@@ -62,7 +62,7 @@ fn totals_when(closing: &Closing, is_so: impl Fn(&Totals) -> bool) -> Totals {
         if is_so(&totals) {
             return totals;
         }
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_micros(20));
     }
 }
 

@@ -400,7 +400,8 @@ impl<T> Tried<T> {
             match self.0.try_lock() {
                 Ok(value) if is_so(&value) => return value,
                 Err(TryLockError::Poisoned(_)) => panic!("a thread panicked with the lock"),
-                _ => std::thread::yield_now(),
+                // Threads that only yield can keep the one that they wait for from running.
+                _ => std::thread::sleep(std::time::Duration::from_micros(20)),
             }
         }
     }
