@@ -206,7 +206,7 @@ impl Batch {
     }
 
     /// Moves the bytes of the matching packets into the batch. If they are most of the window, the two buffers are swapped.
-    /// Otherwise the records are copied side by side, and the window, which is in this processor's cache, is read into next.
+    /// Otherwise the records are copied side by side, and the window, which is still in the cache, takes the next read.
     pub fn take_bytes(&mut self, window: &mut Vec<u8>) {
         if self.plain.state.is_some() {
             let (bytes, runs) = (&mut self.bytes, &mut self.runs);

@@ -79,7 +79,7 @@ impl Plain {
     }
 
     /// Moves the records side by side into `bytes`. If they are most of the window, the two buffers are swapped. Otherwise the
-    /// records are copied, and the window, which is in this processor's cache, is read into next.
+    /// records are copied, and the window, which is still in the cache, takes the next read.
     pub fn take_bytes(&mut self, bytes: &mut Vec<u8>, window: &mut Vec<u8>, runs: &mut [Run]) {
         let total = self.bytes.end as usize;
         let ranges = self.stretches.iter();
