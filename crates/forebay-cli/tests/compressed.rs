@@ -1,4 +1,5 @@
-//! Finished files that are compressed while the capture goes on: nothing is lost, also when that is interrupted.
+//! Files that are compressed, while they are written or once they are finished: nothing is lost, also when that is interrupted.
+//! And the formats of files and streams.
 
 use serde_json::Value;
 use std::{
@@ -8,9 +9,9 @@ use std::{
     process::{Command, Output, Stdio},
 };
 use support::{
-    Folder, count, fine, forebay,
+    Folder, count, counted_by_capinfos, fails, fine, forebay,
     found::{Packet, read},
-    has, interrupt, run, subcommand, summary, text,
+    has, interrupt, on_small_disk, run, subcommand, summary, text,
 };
 
 mod support;
@@ -256,5 +257,208 @@ fn the_plain_file_goes_when_the_other_is_safe_from_a_power_cut() {
             syncs(named..gone, "fsync("),
         ];
         assert_eq!(of_both, [u32::from(waits); 2], "{log}");
+    }
+}
+
+/// The first four bytes of a file, decompressed by its own tool.
+fn magic(path: &str) -> [u8; 4] {
+    let bytes = match path.ends_with(".gz") {
+        true => {
+            let output = Command::new("gzip").args(["-dc", path]).output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            output.stdout
+        }
+        false => fs::read(path).unwrap(),
+    };
+    bytes[..4].try_into().unwrap()
+}
+
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+const PCAP_NS: [u8; 4] = [0x4d, 0x3c, 0xb2, 0xa1];
+const PCAP_US: [u8; 4] = [0xd4, 0xc3, 0xb2, 0xa1];
+
+#[test]
+fn the_name_or_the_flag_selects_the_format() {
+    let folder = Folder::new();
+    for (name, flag, expected) in [
+        ("a.pcapng", "", PCAPNG),
+        ("a.pcap", "", PCAP_NS),
+        ("a.PCAP.GZ", "", PCAP_NS),
+        ("a.gz", "", PCAPNG),
+        ("b.pcap", "pcap", PCAP_NS),
+        ("b.pcap.gz", "pcap-us", PCAP_US),
+        ("a.trace", "pcap-us", PCAP_US),
+        ("a.cap", "pcapng", PCAPNG),
+        ("-", "", PCAPNG),
+        ("-", "pcap", PCAP_NS),
+        ("-", "pcap-us", PCAP_US),
+    ] {
+        let path = match name {
+            "-" => "-".into(),
+            name => folder.path(name),
+        };
+        let mut command = forebay(&["-i", VIRTUAL, "-c", "100", "-w", &path]);
+        if !flag.is_empty() {
+            command.args(["--format", flag]);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let path = match name {
+            "-" => folder.path("stream"),
+            _ => path,
+        };
+        if name == "-" {
+            fs::write(&path, &output.stdout).unwrap();
+        }
+        if !name.ends_with("GZ") {
+            assert_eq!(magic(&path), expected, "{name} {flag}");
+        }
+        let again = run(&["-r", &path, "-w", "-"]);
+        let found = read(&again.stdout[..]).packets;
+        assert_eq!(sequences(&found), (0..100).collect::<Vec<_>>(), "{name}");
+        // 672 ns from packet to packet; the copy has the unit of what it copies.
+        let unit = if expected == PCAP_US { 1000 } else { 1 };
+        let span = (found[99].time_ns - found[0].time_ns) * unit;
+        let expected = 99 * 672 - unit + 1..99 * 672 + unit;
+        assert!(expected.contains(&span), "{name} {flag}: {span}");
+    }
+}
+
+#[test]
+fn a_file_that_is_compressed_while_it_is_written_holds_the_same() {
+    for name in ["a.pcapng.gz", "a.pcapng.zst", "a.pcap.gz", "a.zst"] {
+        for flags in [
+            &["--sync", "always"][..],
+            &["-U"],
+            &["--store", "2x4k"],
+            &[],
+        ] {
+            let folder = Folder::new();
+            let output = capture(&folder, name, &[&["-c", "20k"], flags].concat());
+            let json = fine(&output);
+            let path = folder.path(name);
+            let found = packets(&folder, &[name.to_owned()]);
+            assert_eq!(sequences(&found), (0..20_000).collect::<Vec<_>>(), "{name}");
+            let packed = fs::metadata(&path).unwrap();
+            assert_eq!(packed.mode() & 0o777, 0o600);
+            let told = &json["compressed"];
+            assert_eq!(count(&told["files"]), 1);
+            assert_eq!(count(&told["bytes"]), packed.len());
+            assert_eq!(told["bytes_before"], json["bytes"]);
+            assert!(packed.len() < count(&json["bytes"]), "{name} {flags:?}");
+            assert!(text(&output.stderr).contains("compressed to "));
+        }
+    }
+}
+
+#[test]
+fn readers_of_others_accept_it() {
+    if !has("capinfos") {
+        return;
+    }
+    let folder = Folder::new();
+    let names = ["a.pcapng.gz", "b.pcap.gz"];
+    for name in names {
+        fine(&capture(&folder, name, &["-c", "20k", "--store", "2x256k"]));
+    }
+    let paths = names.map(|name| folder.path(name));
+    assert_eq!(counted_by_capinfos(&paths), 40_000);
+}
+
+#[test]
+fn files_of_a_series_are_compressed_while_they_are_written() {
+    for (flags, expected) in [
+        (
+            "-C 50kB -W 3 -c 6000",
+            ["a.pcap0.gz", "a.pcap1.gz", "a.pcap2.gz"],
+        ),
+        (
+            "-C 200kB -c 6000",
+            ["a.pcap.gz", "a.pcap1.gz", "a.pcap2.gz"],
+        ),
+    ] {
+        let folder = Folder::new();
+        let flags: Vec<_> = flags.split(' ').collect();
+        let json = fine(&capture(&folder, "a.pcap.gz", &flags));
+        let mut left = names(&folder);
+        left.sort();
+        let mut expected = expected.map(str::to_owned).to_vec();
+        expected.sort();
+        assert_eq!(left, expected, "{flags:?}");
+        let mut found = sequences(&packets(&folder, &left));
+        found.sort_unstable();
+        let from = 6000 - found.len() as u64;
+        assert_eq!(found, (from..6000).collect::<Vec<_>>());
+        assert_eq!(json["compressed"]["files"], json["files_written"]);
+    }
+    let folder = Folder::new();
+    let flags = ["-b", "packets:500", "-c", "2000"];
+    fine(&capture(&folder, "a.pcapng.zst", &flags));
+    let left = names(&folder);
+    assert_eq!(left.len(), 4);
+    assert!(left[0].starts_with("a_00001_") && left[0].ends_with(".pcapng.zst"));
+    assert_eq!(
+        sequences(&packets(&folder, &left)),
+        (0..2000).collect::<Vec<_>>()
+    );
+    let again = capture(&folder, "b.pcapng.gz", &["-C", "1", "--compress", "zstd"]);
+    fails(&again, 2, "Leave out .gz or .zst");
+}
+
+#[test]
+fn what_was_reported_as_written_survives_a_kill() {
+    for name in ["a.pcapng.gz", "a.pcapng.zst"] {
+        let folder = Folder::new();
+        let path = folder.path(name);
+        let mut child = forebay(&["-i", "sim:rate=50M", "-U", "-w", &path, "--json"])
+            .args(["--stats-interval", "0.05"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut written = 0;
+        while written < 10_000 {
+            let line = lines.next().expect("a report").unwrap();
+            let report: Value = serde_json::from_str(&line).unwrap();
+            written = count(&report["written"]);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The last frame may be torn, which is an error after all packets before it.
+        let output = run(&["-r", &path, "-w", "-"]);
+        let found = sequences(&read(&output.stdout[..]).packets);
+        assert!(
+            found.len() as u64 >= written,
+            "{name}: {} of {written}",
+            found.len()
+        );
+        assert_eq!(found, (0..found.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_full_disk_is_reported_and_the_frames_before_are_whole() {
+    for name in ["a.pcapng.gz", "a.pcapng.zst"] {
+        let folder = Folder::new();
+        let (mount, kept) = (folder.path("small"), folder.path(name));
+        let script = format!(
+            "{} capture -i {VIRTUAL},size=imix -c 2M -w {mount}/{name} --json --store 4x256k
+             code=$?; cp {mount}/{name} {kept}; exit $code",
+            env!("CARGO_BIN_EXE_forebay"),
+        );
+        let Some(output) = on_small_disk(&mount, "1M", &script) else {
+            return;
+        };
+        let log = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{log}");
+        assert!(log.contains("writing: no space left on device"), "{log}");
+        let json = summary(&output.stdout);
+        assert_eq!(json["law_holds"], true, "{json}");
+        assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
+        let again = run(&["-r", &kept, "-w", "-"]);
+        assert!(again.status.success(), "{}", text(&again.stderr));
+        let found = read(&again.stdout[..]).packets;
+        assert_eq!(found.len() as u64, count(&json["written"]), "{json}");
     }
 }

@@ -3,7 +3,7 @@
 use super::values::{self, Parsed};
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
-use forebay_net::{open::Name, units};
+use forebay_net::{format::Format, open::Name, units};
 use std::{path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
@@ -32,6 +32,10 @@ Examples:
   forebay capture -i sim:rate=10G,size=imix -c 1M
   # To a pipe
   forebay capture -i eth0 -w - | tshark -r -
+  # For a program that reads only the classic format
+  forebay capture -i eth0 -w - --format pcap-us | prog
+  # Compressed
+  forebay capture -i eth0 -w today.pcapng.zst
   # From a file
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
   # The file being written and the 23 before it
@@ -53,9 +57,14 @@ pub struct Capture {
 
     /// Write to FILE; - is standard output; without -w packets are only counted
     ///
-    /// A name that ends in .pcap or .cap gives the classic format, every other name pcapng
+    /// A name that ends in .pcap or .cap gives the classic format, every other name pcapng; .gz or .zst at the end compresses
     #[arg(short = 'w', value_name = "FILE")]
     pub write: Option<PathBuf>,
+
+    /// Format to write, instead of the one that FILE's name asks for: pcapng, pcap (with nanoseconds), pcap-us (with
+    /// microseconds)
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    pub format: Option<FileFormat>,
 
     /// Stop after COUNT packets (5M is five million)
     #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
@@ -162,6 +171,30 @@ pub struct Capture {
     /// Exit with 3 if a packet was dropped, also by the interface itself where that is known
     #[arg(long)]
     pub fail_on_drop: bool,
+}
+
+/// The value of `--format`.
+#[derive(Clone, Copy, Debug)]
+pub struct FileFormat {
+    pub format: Format,
+    pub microseconds: bool,
+}
+
+fn format(text: &str) -> Parsed<FileFormat> {
+    let (format, microseconds) = match text {
+        "pcapng" => (Format::Pcapng, false),
+        "pcap" => (Format::Pcap, false),
+        "pcap-us" => (Format::Pcap, true),
+        _ => {
+            return Err(format!(
+                "'{text}' is not a format. Use pcapng, pcap or pcap-us"
+            ));
+        }
+    };
+    Ok(FileFormat {
+        format,
+        microseconds,
+    })
 }
 
 /// A `KEY:VALUE` of `-b` or `-a`.

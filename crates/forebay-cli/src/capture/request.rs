@@ -17,7 +17,7 @@ use forebay_net::{
     format::Format,
     open::{self, Name, Options},
     port::{LinkType, Port},
-    session::{Output, Rotation, SessionConfig},
+    session::{Compression, Output, Rotation, SessionConfig},
     units,
 };
 use std::{
@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
                     .into(),
             );
         }
-        refuse_packed_name(flags)?;
+        refuse_contradicting_name(flags)?;
         let limits = Limits::from_flags(flags)?;
         let names = names(flags)?;
         let mut store = match &flags.store {
@@ -107,7 +107,7 @@ impl<'a> Request<'a> {
                     true => 10,
                     false => 100,
                 }),
-                one_link_type: flags.write.as_deref().is_some_and(is_classic),
+                one_link_type: is_classic(flags),
                 stop_on_down: flags.stop_on_down,
             },
             user: flags.user.as_deref().map(Identity::named).transpose()?,
@@ -231,6 +231,8 @@ impl<'a> Request<'a> {
             count: self.count,
             stop_after: self.stop_after,
             file_bytes: self.file_bytes,
+            format: self.flags.format.map(|it| it.format),
+            microseconds: self.flags.format.is_some_and(|it| it.microseconds),
             store: self.store.clone(),
             metadata: !self.flags.no_metadata,
             progress_every: self.flags.stats_interval.unwrap_or(shortest).min(shortest),
@@ -239,25 +241,43 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether a file of this name gets the classic format, and so has one link type.
-fn is_classic(path: &Path) -> bool {
-    path != Path::new("-") && Format::of_path(path) == Format::Pcap
+/// Whether the output gets the classic format, and so has one link type.
+fn is_classic(flags: &Flags) -> bool {
+    let named = flags.write.as_deref().map(Format::of_path);
+    flags.format.map(|it| it.format).or(named) == Some(Format::Pcap)
 }
 
-/// The output is not compressed, so a name that promises compression would mislead every reader.
-fn refuse_packed_name(flags: &Flags) -> Result<()> {
-    const PACKED: [&str; 6] = ["gz", "zst", "lz4", "xz", "bz2", "Z"];
+/// A name that promises another format or compression would mislead every reader.
+fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
+    const PACKED: [&str; 4] = ["lz4", "xz", "bz2", "Z"];
     let Some(path) = &flags.write else {
-        return Ok(());
+        return match flags.format {
+            Some(_) => refuse("--format is the format of a file: name one with -w".into()),
+            None => Ok(()),
+        };
     };
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    let Some(ending) = ending.filter(|ending| PACKED.contains(ending)) else {
-        return Ok(());
+    let ending = |path: &Path| Some(path.extension()?.to_str()?.to_owned());
+    let shown = path.display();
+    if let Some(ending) = ending(path).filter(|ending| PACKED.contains(&ending.as_str())) {
+        return refuse(format!(
+            "-w {shown}: files are compressed with gzip (.gz) or zstd (.zst), not .{ending}. Use one of these, or a pipe: -w - | PROGRAM >FILE"
+        ));
+    }
+    let stem = match Compression::of_path(path) {
+        Some(_) => path.with_extension(""),
+        None => path.clone(),
     };
-    let path = path.display();
-    refuse(format!(
-        "-w {path}: a single file is not compressed while it is written. Leave out .{ending} and compress the file afterwards, or pipe: -w - | gzip >FILE. With several files (-C, -G, -b), --compress zstd makes NAME.zst of each"
-    ))
+    let promised = match ending(&stem).as_deref() {
+        Some("pcapng") => Format::Pcapng,
+        Some("pcap") => Format::Pcap,
+        _ => return Ok(()),
+    };
+    match flags.format {
+        Some(given) if given.format != promised => refuse(format!(
+            "-w {shown} names another format than --format. Leave --format out, or change the name"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn refuse_overwriting(path: &Path) -> Result<()> {

@@ -458,7 +458,10 @@ fn kept(summary: &Summary) -> String {
     let compressed = &files.compressed;
     if compressed.files > 0 {
         let share = share(compressed.bytes, compressed.bytes_before);
-        text += &format!(", {} compressed to {share:.0} %", compressed.files);
+        text += &match files.written {
+            1 => format!(", compressed to {share:.0} %"),
+            _ => format!(", {} compressed to {share:.0} %", compressed.files),
+        };
     }
     text
 }

@@ -211,19 +211,27 @@ fn one_file_is_written_by_one_capture() {
 }
 
 #[test]
-fn a_name_that_promises_compression_is_refused() {
+fn a_name_that_promises_what_the_file_will_not_be_is_refused() {
     let folder = Folder::new();
-    for ending in ["pcap.gz", "pcapng.gz", "pcapng.zst", "pcap.lz4", "pcap.xz"] {
-        let path = folder.path(&format!("a.{ending}"));
-        let output = run(&["-i", "sim:clock=virtual", "-c", "1", "-w", &path]);
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{log}");
-        assert!(
-            log.contains("gzip") && log.contains("--compress zstd"),
-            "{log}"
-        );
-        assert!(!fs::exists(&path).unwrap());
+    for (name, format, expected) in [
+        ("a.pcap.lz4", "", "gzip (.gz) or zstd (.zst)"),
+        ("a.pcap.xz", "", "gzip (.gz) or zstd (.zst)"),
+        ("a.pcap", "pcapng", "another format than --format"),
+        ("a.pcapng.gz", "pcap", "another format than --format"),
+        ("a.pcapng", "pcap-us", "another format than --format"),
+        ("a.cap", "erf", "Use pcapng, pcap or pcap-us"),
+    ] {
+        let path = folder.path(name);
+        let mut command =
+            crate::support::forebay(&["-i", "sim:clock=virtual", "-c", "1", "-w", &path]);
+        if !format.is_empty() {
+            command.args(["--format", format]);
+        }
+        fails(&command.output().unwrap(), 2, expected);
+        assert!(!fs::exists(&path).unwrap(), "{name}");
     }
+    let args = ["-i", "sim:clock=virtual", "-c", "1", "--format", "pcap"];
+    fails(&run(&args), 2, "name one with -w");
 }
 
 #[test]

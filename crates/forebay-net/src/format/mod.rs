@@ -55,6 +55,15 @@ impl Described {
         self.number == number && self.ticks.resolution() == interface.resolution
     }
 
+    /// The same interface with times in microseconds, or in its own unit if that is coarser.
+    pub(crate) fn in_microseconds(self) -> Described {
+        let ticks = match self.ticks.per_second() > 1_000_000 {
+            true => Ticks::Decimal(1_000),
+            false => self.ticks,
+        };
+        Described { ticks, ..self }
+    }
+
     /// Whether its time unit is smaller than that of `other`.
     pub fn is_finer_than(self, other: Described) -> bool {
         self.ticks.per_second() > other.ticks.per_second()
@@ -62,19 +71,27 @@ impl Described {
 }
 
 impl Format {
-    /// The format for a file with this name: classic for `.pcap` and `.cap`, pcapng for every other name.
+    /// The format for a file with this name: classic for `.pcap` and `.cap`, pcapng for every other name. `.gz` and `.zst` at the
+    /// end are ignored.
     ///
     /// ```
     /// use forebay_net::format::Format;
     /// assert_eq!(Format::of_path("a/b.pcap".as_ref()), Format::Pcap);
+    /// assert_eq!(Format::of_path("a/b.pcap.gz".as_ref()), Format::Pcap);
     /// assert_eq!(Format::of_path("-".as_ref()), Format::Pcapng);
     /// ```
     pub fn of_path(path: &Path) -> Format {
-        let name = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-        if name.eq_ignore_ascii_case("pcap") || name.eq_ignore_ascii_case("cap") {
-            Format::Pcap
-        } else {
-            Format::Pcapng
+        let ending = |path: &Path| {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            ending.unwrap_or_default().to_ascii_lowercase()
+        };
+        let name = match ending(path).as_str() {
+            "gz" | "zst" => ending(path.file_stem().unwrap_or_default().as_ref()),
+            name => name.into(),
+        };
+        match name.as_str() {
+            "pcap" | "cap" => Format::Pcap,
+            _ => Format::Pcapng,
         }
     }
 

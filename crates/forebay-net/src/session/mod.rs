@@ -9,6 +9,7 @@
 //! One thread does everything except writing. The path of a packet: [`crate::port`] (in the source's memory), `intake` (taken
 //! and composed), [`crate::format`] (its encoding), `forebay::store` (its buffer) and [`crate::ledger`] (its accounting).
 
+mod compress;
 mod control;
 mod feed;
 mod intake;
@@ -22,6 +23,7 @@ mod taking;
 mod tests;
 mod watch;
 
+pub use compress::Compression;
 pub use control::Control;
 pub use output::Output;
 pub use rotation::{Compressed, Files, Names, Rotation};
@@ -29,6 +31,7 @@ pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
     filter::Filter,
+    format::Format,
     ledger::{Dropped, Ledger, add_known},
     port::{Left, Port},
 };
@@ -58,6 +61,10 @@ pub struct SessionConfig {
     pub stop_after: Option<Duration>,
     /// Stop when a single output has this many bytes. A series uses [`Rotation::bytes`] instead.
     pub file_bytes: Option<u64>,
+    /// The format of the output; `None`: the one that its name selects, or pcapng.
+    pub format: Option<Format>,
+    /// Write times in microseconds, for programs that read nothing finer.
+    pub microseconds: bool,
     /// Maximum number of packets taken from one port per poll.
     pub budget: usize,
     /// The buffers between taking and writing. `record_bytes` is ignored; the session sets it. If the output is in memory and
@@ -80,6 +87,8 @@ impl Default for SessionConfig {
             count: None,
             stop_after: None,
             file_bytes: None,
+            format: None,
+            microseconds: false,
             budget: 256,
             store: store::StoreConfig::default(),
             progress_every: Duration::from_millis(250),

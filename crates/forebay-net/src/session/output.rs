@@ -2,6 +2,7 @@
 
 use super::{
     Control, Event, SessionConfig,
+    compress::{CompressedSink, Compression},
     metadata::{Metadata, split_secrets},
     rotation::{self, Compressor, Reports, Rotation, SeriesState, Step},
 };
@@ -14,7 +15,11 @@ use forebay::{
     store::{self, Appender, Closing, FileConfig, FileSink, Loan, Sink, StreamSink},
     time::Clock,
 };
-use std::{fs::File, path::PathBuf, time::Duration};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The destination of the packets.
 ///
@@ -26,11 +31,12 @@ use std::{fs::File, path::PathBuf, time::Duration};
 pub enum Output {
     /// Packets are only counted.
     Count,
-    /// Write to this path, which is created or truncated. The extension `.pcap` selects the classic format.
+    /// Write to this path, which is created or truncated. The extension `.pcap` selects the classic format
+    /// ([`SessionConfig::format`] overrides it); `.gz` or `.zst`, also after another extension, compression.
     File(PathBuf),
     /// Write to a series of files.
     Series(Rotation),
-    /// Write to an open descriptor, with this name, as pcapng.
+    /// Write to an open descriptor, with this name, as pcapng or in [`SessionConfig::format`].
     Stream(File, String),
 }
 
@@ -45,12 +51,12 @@ impl Output {
         }
     }
 
-    /// The format of this output.
-    fn format(&self) -> Format {
+    /// The path whose ending selects format and compression.
+    fn path(&self) -> &Path {
         match self {
-            Output::File(path) => Format::of_path(path),
-            Output::Series(rotation) => Format::of_path(&rotation.path),
-            Output::Count | Output::Stream(..) => Format::Pcapng,
+            Output::File(path) => path,
+            Output::Series(rotation) => &rotation.path,
+            Output::Count | Output::Stream(..) => Path::new(""),
         }
     }
 }
@@ -69,6 +75,10 @@ pub(super) struct Writing {
     longest: usize,
     metadata: Metadata,
     limits: Limits,
+    /// The output is compressed while it is written.
+    compresses: bool,
+    /// Times are written in microseconds at most.
+    microseconds: bool,
     /// The state of a series of files, if there is one.
     course: Option<SeriesState>,
     register: Reports,
@@ -107,7 +117,8 @@ impl Writing {
         clock: &Clock,
         (only_reads, reads_ahead): (bool, bool),
     ) -> Result<Option<Self>> {
-        let format = output.format();
+        let format = config.format.unwrap_or(Format::of_path(output.path()));
+        let compresses = Compression::of_path(output.path()).is_some();
         let name = output.name();
         let first = decisive(interfaces);
         if let (Format::Pcap, Some(first)) = (format, &first) {
@@ -128,7 +139,7 @@ impl Writing {
             Output::File(path) => {
                 let sink = FileSink::create(&path, &FileConfig::default())?;
                 register.finished(&path);
-                sink
+                CompressedSink::over(sink, &path, &register)?
             }
             Output::Stream(file, name) => Box::new(StreamSink::named(file, name)),
             Output::Series(rotation) => {
@@ -140,7 +151,7 @@ impl Writing {
                 Box::new(store::Files::open(shelf.0)?)
             }
         };
-        if reads_ahead && sink.is_in_memory() {
+        if reads_ahead && sink.is_in_memory() && !compresses {
             store_config.thread = false;
             store_config.early_bytes = store_config.early_bytes.min(WARM);
             // Because little of it is used, clearing huge pages would take longer than they could save.
@@ -158,6 +169,8 @@ impl Writing {
             longest,
             metadata: Metadata::new(config.metadata, format, interfaces),
             limits,
+            compresses,
+            microseconds: config.microseconds,
             course,
             register,
             compressor,
@@ -203,11 +216,16 @@ impl Writing {
             Format::Pcapng => interface,
             Format::Pcap => {
                 refuse_other_link(first, interface)?;
-                refuse_finer_times(first, interface)?;
+                if !self.microseconds {
+                    refuse_finer_times(first, interface)?;
+                }
                 first
             }
         };
-        let described = self.format.describe(decides, self.known);
+        let mut described = self.format.describe(decides, self.known);
+        if self.microseconds {
+            described = described.in_microseconds();
+        }
         let (copied, left) = self.metadata.of_interface(decides, interface);
         let block = self.format.interface(&copied, &described, self.snaplen);
         if !self.begin(&block)? {
@@ -327,7 +345,8 @@ impl Writing {
 
     /// Whether the output may be written from the memory to which packets were read.
     pub fn takes_loans(&self) -> bool {
-        self.store.takes_loans()
+        // A frame of each loan would be too small to compress well.
+        self.store.takes_loans() && !self.compresses
     }
 
     /// Whether a run is written exactly as it was read.

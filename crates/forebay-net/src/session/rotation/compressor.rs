@@ -7,12 +7,15 @@
 //! At any moment at least one of the two files is complete: a crash may leave both, but never none. The capture does not wait for
 //! this thread. Files wait in [`Retention`]; if too many are waiting, further files stay uncompressed.
 
+#[cfg(feature = "zstd")]
+use super::super::compress::ZstdEncoder;
+#[cfg(not(feature = "zstd"))]
+use super::super::compress::missing;
 use super::{
     super::Control,
     files::sync_folder,
     retention::{Retention, packed, part, remove},
 };
-use encoder::Encoder;
 use forebay::{Error, Result};
 use std::{
     fs::OpenOptions,
@@ -40,7 +43,7 @@ impl Compressor {
         let failed = |cause| Error::new("compression", "starting it").because(cause);
         let mut worker = Worker {
             kept: kept.clone(),
-            encoder: Encoder::new(level).map_err(failed)?,
+            encoder: ZstdEncoder::new(level).map_err(failed)?,
             input: vec![0; CHUNK],
             syncs,
         };
@@ -89,7 +92,7 @@ impl Drop for Compressor {
 
 struct Worker {
     kept: Retention,
-    encoder: Encoder,
+    encoder: ZstdEncoder,
     input: Vec<u8>,
     syncs: bool,
 }
@@ -174,94 +177,21 @@ impl Worker {
     }
 }
 
-#[cfg(feature = "zstd")]
-mod encoder {
-    use std::{
-        fs::File,
-        io::{self, Write},
-    };
-    use zstd_safe::{
-        CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, zstd_sys::ZSTD_EndDirective as Then,
-    };
-
-    pub struct Encoder {
-        context: CCtx<'static>,
-        output: Vec<u8>,
-    }
-
-    impl Encoder {
-        /// An encoder with this `level`, which writes a checksum at the end of each file.
-        pub fn new(level: i32) -> io::Result<Self> {
-            let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
-            let mut context = CCtx::try_create().ok_or_else(no_memory)?;
-            for parameter in [
-                CParameter::CompressionLevel(level),
-                CParameter::ChecksumFlag(true),
-            ] {
-                context.set_parameter(parameter).map_err(failed)?;
-            }
-            let output = vec![0; CCtx::out_size()];
-            Ok(Encoder { context, output })
-        }
-
-        /// Discards a frame that was begun and not ended.
-        pub fn reset(&mut self) -> io::Result<()> {
-            let reset = self.context.reset(ResetDirective::SessionOnly);
-            reset.map(drop).map_err(failed)
-        }
-
-        /// Compresses `input` to the file, or ends the frame if there is none. Returns the number of compressed bytes.
-        pub fn put(&mut self, input: &[u8], to: &mut File) -> io::Result<u64> {
-            let (then, len) = match input.len() {
-                0 => (Then::ZSTD_e_end, 0),
-                len => (Then::ZSTD_e_continue, len),
-            };
-            let mut input = InBuffer::around(input);
-            let mut written = 0;
-            loop {
-                let mut output = OutBuffer::around(&mut self.output[..]);
-                let left = self
-                    .context
-                    .compress_stream2(&mut output, &mut input, then)
-                    .map_err(failed)?;
-                let some = output.as_slice();
-                to.write_all(some)?;
-                written += some.len() as u64;
-                if len == 0 && left == 0 || len > 0 && input.pos() == len {
-                    return Ok(written);
-                }
-            }
-        }
-    }
-
-    fn failed(code: usize) -> io::Error {
-        io::Error::other(zstd_safe::get_error_name(code).to_lowercase())
-    }
-}
-
 /// In a build without zstd, creating an encoder is an error.
 #[cfg(not(feature = "zstd"))]
-mod encoder {
-    use std::{fs::File, io};
+struct ZstdEncoder;
 
-    pub struct Encoder;
-
-    impl Encoder {
-        pub fn new(_level: i32) -> io::Result<Self> {
-            Err(missing())
-        }
-
-        pub fn reset(&mut self) -> io::Result<()> {
-            Err(missing())
-        }
-
-        pub fn put(&mut self, _input: &[u8], _to: &mut File) -> io::Result<u64> {
-            Err(missing())
-        }
+#[cfg(not(feature = "zstd"))]
+impl ZstdEncoder {
+    fn new(_level: i32) -> io::Result<Self> {
+        Err(missing("zstd"))
     }
 
-    fn missing() -> io::Error {
-        let what = "this build cannot compress with zstd: enable the feature `zstd` of forebay-net";
-        io::Error::new(io::ErrorKind::Unsupported, what)
+    fn reset(&mut self) -> io::Result<()> {
+        Err(missing("zstd"))
+    }
+
+    fn put(&mut self, _input: &[u8], _to: &mut std::fs::File) -> io::Result<u64> {
+        Err(missing("zstd"))
     }
 }

@@ -1,6 +1,7 @@
 //! The files of a series on disk: created under a temporary name, renamed when complete, removed for newer ones.
 
 use super::{
+    super::compress::CompressedSink,
     Names, Reports, Rotation,
     names::{behind, folder},
     retention::{Retention, packed, part, remove, rename_to_new},
@@ -23,6 +24,8 @@ use std::{
 pub(in crate::session) struct SeriesFiles {
     register: Reports,
     kept: Retention,
+    /// The base name, whose ending selects the compression.
+    base: PathBuf,
     /// Whether existing files may be replaced.
     replaces: bool,
     keep_files: u64,
@@ -50,6 +53,7 @@ impl SeriesFiles {
         let keep_bytes = rotation.keep_bytes.map(|all| all.saturating_sub(each));
         SeriesFiles {
             register,
+            base: rotation.path.clone(),
             replaces: rotation.names == Names::Numbered,
             keep_files: rotation.keep_files.unwrap_or(u64::MAX),
             keep_bytes: keep_bytes.unwrap_or(u64::MAX),
@@ -162,6 +166,7 @@ impl Series for SeriesFiles {
     fn open(&mut self, _number: u64) -> Result<Box<dyn Sink>> {
         self.kept.make_room(self.keep_files, self.keep_bytes)?;
         let (name, sink) = self.make()?;
+        let sink = CompressedSink::over(sink, &self.base, &self.register)?;
         self.part = part(&name);
         self.ordered = name.clone();
         self.name = name;

@@ -34,6 +34,7 @@ use files::SeriesFiles;
 pub(super) use reports::Reports;
 pub(super) use series::{SeriesState, Step};
 
+use super::compress::Compression;
 use names::Namer;
 use retention::Retention;
 use schedule::Schedule;
@@ -63,7 +64,8 @@ use std::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rotation {
-    /// The base name of the files; its extension selects the format.
+    /// The base name of the files. Its extension selects the format, and `.gz` or `.zst` compression: sizes of files then count
+    /// bytes before compression.
     pub path: PathBuf,
     /// How file names are derived from `path`.
     pub names: Names,
@@ -130,6 +132,12 @@ impl Rotation {
         {
             return bad("the compression level is out of range", "Use 1 to 19");
         }
+        if self.compress.is_some() && Compression::of_path(&self.path).is_some() {
+            return bad(
+                "files that are compressed while they are written are not compressed again",
+                "Leave out .gz or .zst at the end of the name",
+            );
+        }
         if let Some(all) = self.keep_bytes
             && self.bytes.is_none_or(|each| each > all / 2)
         {
@@ -155,9 +163,9 @@ impl Rotation {
     /// # std::fs::remove_dir_all(&folder).unwrap();
     /// ```
     pub fn replaces(&self, path: &Path) -> bool {
-        let folder = names::folder(&self.path).canonicalize();
-        let (Some(name), Ok(folder), Ok(path)) =
-            (self.path.file_name(), folder, path.canonicalize())
+        let (base, ending) = names::without_packing(&self.path);
+        let folder = names::folder(&base).canonicalize();
+        let (Some(name), Ok(folder), Ok(path)) = (base.file_name(), folder, path.canonicalize())
         else {
             return false;
         };
@@ -165,9 +173,12 @@ impl Rotation {
         let Some(mut rest) = file.strip_prefix(name.as_encoded_bytes()) else {
             return false;
         };
-        for suffix in [&b".part"[..], b".zst"] {
-            rest = rest.strip_suffix(suffix).unwrap_or(rest);
-        }
+        rest = rest.strip_suffix(b".part").unwrap_or(rest);
+        rest = match (ending, rest.strip_suffix(ending.as_bytes())) {
+            ("", _) => rest.strip_suffix(b".zst").unwrap_or(rest),
+            (_, Some(rest)) => rest,
+            (_, None) => return false,
+        };
         self.names == Names::Numbered
             && path.parent() == Some(&folder)
             && rest.iter().all(u8::is_ascii_digit)

@@ -1,6 +1,6 @@
 //! File names of a series, in the schemes of tcpdump and dumpcap. Pure, except for the time zone.
 
-use super::Rotation;
+use super::{super::compress::Compression, Rotation};
 use forebay::{Error, Result};
 use jiff::{Timestamp, Zoned, fmt::strtime::BrokenDownTime, tz::TimeZone};
 use std::{
@@ -16,7 +16,7 @@ use std::{
 /// | `Timed` | `a.pcapng` with strftime's `%` sequences replaced; further files of the same time get a number appended |
 /// | `Dumpcap` | `a_00001_20261121143000.pcapng`, and so on |
 ///
-/// Times are local. Files of a ring replace each other, and numbered files replace those of an earlier capture. Names that
+/// The endings `.gz` and `.zst` stay at the end: `a.pcapng1.gz`. Times are local. Files of a ring replace each other, and numbered files replace those of an earlier capture. Names that
 /// contain a time replace nothing: if the name is in use, the new file gets `.1`, `.2`, … appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
@@ -30,7 +30,9 @@ pub enum Names {
 
 /// Returns the names of a series, in order.
 pub(super) struct Namer {
+    /// The path without the ending of a compression, which every name gets.
     path: PathBuf,
+    ending: &'static str,
     names: Names,
     /// Names returned so far; with `Timed`, for the present time.
     given: u64,
@@ -48,8 +50,10 @@ impl Namer {
         let ring = rotation
             .keep_files
             .filter(|_| rotation.names == Names::Numbered);
+        let (path, ending) = without_packing(&rotation.path);
         Namer {
-            path: rotation.path.clone(),
+            path,
+            ending,
             names: rotation.names,
             given: 0,
             ring,
@@ -72,14 +76,15 @@ impl Namer {
         }
         let number = self.given;
         self.given += 1;
-        match self.names {
+        let name = match self.names {
             Names::Numbered => {
                 let number = self.ring.map_or(number, |files| number % files);
-                Ok(self.numbered(self.path.clone(), number))
+                self.numbered(self.path.clone(), number)
             }
-            Names::Timed => Ok(self.numbered(self.timed()?, number)),
-            Names::Dumpcap => self.dumpcap(number + 1, wall_ns),
-        }
+            Names::Timed => self.numbered(self.timed()?, number),
+            Names::Dumpcap => self.dumpcap(number + 1, wall_ns)?,
+        };
+        Ok(behind(&name, self.ending))
     }
 
     fn numbered(&self, path: PathBuf, number: u64) -> PathBuf {
@@ -122,6 +127,15 @@ impl Namer {
     fn local(&self, wall_ns: u64) -> Zoned {
         let time = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or(Timestamp::MAX);
         time.to_zoned(self.zone.clone())
+    }
+}
+
+/// `path` without the ending that selects a compression, and that ending.
+pub(super) fn without_packing(path: &Path) -> (PathBuf, &'static str) {
+    match Compression::of_path(path) {
+        None => (path.into(), ""),
+        Some(Compression::Gzip) => (path.with_extension(""), ".gz"),
+        Some(Compression::Zstd) => (path.with_extension(""), ".zst"),
     }
 }
 

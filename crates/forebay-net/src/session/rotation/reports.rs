@@ -28,7 +28,7 @@ pub struct Files {
     pub compressed: Compressed,
 }
 
-/// The compression of finished files.
+/// The compression of files, while they are written or once they are finished.
 ///
 /// ```
 /// let none = forebay_net::session::Compressed::default(); // nobody asked for it
@@ -107,6 +107,14 @@ impl Reports {
         if let Some(last) = files.last.iter_mut().find(|last| **last == path) {
             *last = by.into();
         }
+    }
+
+    /// Records a complete file that was compressed from `before` to `bytes` bytes while it was written.
+    pub fn packed(&self, before: u64, bytes: u64) {
+        let compressed = &mut self.inner().files.compressed;
+        compressed.files += 1;
+        compressed.bytes_before += before;
+        compressed.bytes += bytes;
     }
 
     /// Records that this many files will not be compressed.
