@@ -1,18 +1,15 @@
 //! Moves frames from each port's bursts into the output. This is the source that the poller drives.
 
 use super::{
-    Control, Event, Progress, SessionConfig, Source,
+    Control, Event, SessionConfig,
     feed::Feed,
     output::Writing,
+    rotator::Rotator,
     sleeper::Sleeper,
     taking::{self, Stop},
 };
-use crate::{
-    format::Described,
-    ledger::add_known,
-    port::{Counts, Odd, Outages, Statistics},
-};
-use forebay::{Error, poll, store, time::Clock};
+use crate::{format::Described, port::Statistics};
+use forebay::{Error, poll, time::Clock};
 use std::time::Duration;
 
 /// The side that failed. It determines what can still be saved.
@@ -32,8 +29,8 @@ pub(super) enum Discard {
 }
 
 pub(super) struct Intake {
-    feeds: Vec<Feed>,
-    writing: Option<Writing>,
+    pub feeds: Vec<Feed>,
+    pub writing: Option<Writing>,
     /// Packets that may still be taken.
     left: u64,
     /// If set, frames that the ports hold are only counted, in this category.
@@ -42,20 +39,15 @@ pub(super) struct Intake {
     is_stopping: bool,
     /// The last poll found no empty buffer.
     is_blocked: bool,
-    wire_bytes: u64,
-    /// The time of the first packet of this file.
-    first_ns: Option<u64>,
-    /// The wall-clock time at which this file began.
-    file_began: u64,
-    /// The duration of the last permitted file has elapsed.
-    is_time_up: bool,
+    pub wire_bytes: u64,
+    rotator: Rotator,
     sleeper: Sleeper,
     clock: Clock,
     deadline: u64,
 }
 
 impl Intake {
-    /// Call [`introduce`](Intake::introduce) before any packet is taken: it describes the interfaces to `writing`.
+    /// Call [`introduce_all`](Intake::introduce_all) before any packet is taken: it describes the interfaces to `writing`.
     pub fn new(
         feeds: Vec<Feed>,
         writing: Option<Writing>,
@@ -72,9 +64,7 @@ impl Intake {
             is_stopping: false,
             is_blocked: false,
             wire_bytes: 0,
-            first_ns: None,
-            file_began: clock.wall(clock.now()),
-            is_time_up: false,
+            rotator: Rotator::new(clock.clone()),
             sleeper,
             // The first tick sets it.
             deadline: clock.now(),
@@ -116,7 +106,7 @@ impl Intake {
         self.left -= took.packets;
         self.wire_bytes += took.wire_bytes;
         if took.packets > 0 {
-            self.first_ns.get_or_insert(took.first_ns);
+            self.rotator.first_ns.get_or_insert(took.first_ns);
         }
         let has_no_room = match stop {
             Stop::AtEnd => {
@@ -140,8 +130,10 @@ impl Intake {
 
     /// Handles a full file: switches to the next one, or ends the capture. `false`: the output has no room for that.
     fn leave_full_file(&mut self) -> Result<bool, Error> {
-        match &self.writing {
-            Some(writing) if writing.may_turn() => self.turn(false),
+        match &mut self.writing {
+            Some(writing) if writing.may_turn() => {
+                self.rotator.turn(&mut self.feeds, writing, false)
+            }
             _ => {
                 self.left = 0;
                 Ok(true)
@@ -149,42 +141,16 @@ impl Intake {
         }
     }
 
-    /// Ends this file and begins the next one. `false`: the output has no room for that yet.
-    fn turn(&mut self, by_time: bool) -> Result<bool, Error> {
-        let Some(writing) = &mut self.writing else {
-            return Ok(true);
-        };
-        let now = self.clock.now();
-        let end = self.clock.wall(now);
-        let begin = std::mem::replace(&mut self.file_began, end);
-        let begin = self.first_ns.take().map_or(begin, |first| first.min(begin));
-        let of_feed = |feed: &mut Feed| feed.share(begin, end);
-        let shares: Vec<_> = self.feeds.iter_mut().flat_map(of_feed).collect();
-        writing.turn(&shares, (now, self.clock.wall_now()), by_time)?;
-        writing.settle()
-    }
-
     /// Switches to the next file if it is due, or if `is_asked`.
     pub fn keep_rotation(&mut self, now: u64, is_asked: bool) -> std::result::Result<(), Broken> {
         let Some(writing) = &mut self.writing else {
             return Ok(());
         };
-        if self.discarding.is_some() || writing.is_turning() {
+        if self.discarding.is_some() {
             return Ok(());
         }
-        let may_turn = writing.may_turn();
-        let Some(course) = writing.course() else {
-            return Ok(());
-        };
-        if !is_asked && !course.is_due(now, &self.clock) {
-            return Ok(());
-        }
-        if may_turn {
-            return self.turn(true).map(drop).map_err(Broken::Store);
-        }
-        self.is_time_up |= !course.may_turn();
-        course.postpone(now, &self.clock);
-        Ok(())
+        let turned = (self.rotator).turn_if_due(&mut self.feeds, writing, now, is_asked);
+        turned.map_err(Broken::Store)
     }
 
     #[inline]
@@ -203,7 +169,17 @@ impl Intake {
 
     /// Whether the duration of the last file has elapsed.
     pub fn is_time_up(&self) -> bool {
-        self.is_time_up
+        self.rotator.is_time_up
+    }
+
+    /// Sets the time at which the files begin.
+    pub fn begin(&mut self, now: u64) {
+        self.rotator.begin(now);
+    }
+
+    /// The statistics of each interface at `end`, for the end of the file.
+    pub fn statistics(&mut self, end: u64) -> Vec<(Described, Statistics)> {
+        self.rotator.statistics(&mut self.feeds, end)
     }
 
     /// Writes the descriptions of all present interfaces. `false`: the output has no room.
@@ -219,6 +195,30 @@ impl Intake {
             }
         }
         Ok(true)
+    }
+
+    pub fn flush(&mut self) -> std::result::Result<(), Broken> {
+        match &mut self.writing {
+            Some(writing) if self.discarding.is_none() => {
+                writing.store.flush().map_err(Broken::Store)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Flushes when the flush period has elapsed, and sets the time of the next call, at the latest `next`.
+    pub fn tick(&mut self, now: u64, next: u64) -> std::result::Result<(), Broken> {
+        self.deadline = next;
+        if let Some(writing) = &mut self.writing
+            && self.discarding.is_none()
+        {
+            writing.store.tick(now).map_err(Broken::Store)?;
+            // A due buffer that could not be sent waits for the writer, not for the clock.
+            let due = writing.store.due_at().filter(|&due| due > now);
+            let turn = self.rotator.due_at(writing, now);
+            self.deadline = due.into_iter().chain(turn).fold(next, u64::min);
+        }
+        Ok(())
     }
 
     /// Waits briefly for the writer to return a buffer, and reports how much is left to write.
@@ -289,154 +289,7 @@ impl Intake {
         self.is_blocked = false;
     }
 
-    pub fn flush(&mut self) -> std::result::Result<(), Broken> {
-        match &mut self.writing {
-            Some(writing) if self.discarding.is_none() => {
-                writing.store.flush().map_err(Broken::Store)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Flushes when the flush period has elapsed, and sets the time of the next call, at the latest `next`.
-    pub fn tick(&mut self, now: u64, next: u64) -> std::result::Result<(), Broken> {
-        self.deadline = next;
-        if let Some(writing) = &mut self.writing
-            && self.discarding.is_none()
-        {
-            writing.store.tick(now).map_err(Broken::Store)?;
-            // A due buffer that could not be sent waits for the writer, not for the clock.
-            if let Some(due) = writing.store.due_at().filter(|&due| due > now) {
-                self.deadline = next.min(due);
-            }
-            if let Some(course) = writing.course() {
-                self.deadline = self.deadline.min(course.due_at(now, &self.clock));
-            }
-        }
-        Ok(())
-    }
-
-    pub fn progress(&mut self, elapsed_ns: u64, asked: bool) -> Progress {
-        let mut dropped = Some(0);
-        let mut filtered = self.filtered();
-        for feed in &mut self.feeds {
-            let counts = feed.port.counts();
-            dropped = add_known(dropped, counts.dropped);
-            filtered += counts.filtered.unwrap_or(0);
-        }
-        let mut progress = Progress {
-            elapsed: Duration::from_nanos(elapsed_ns),
-            asked,
-            taken: self.taken(),
-            filtered,
-            wire_bytes: self.wire_bytes,
-            dropped,
-            ..Progress::default()
-        };
-        if let Some(writing) = &mut self.writing {
-            let totals = writing.store.totals();
-            progress.written = totals.written;
-            progress.written_bytes = totals.written_bytes;
-            progress.durable = totals.durable;
-            progress.durable_bytes = totals.durable_bytes;
-            progress.pending_bytes = totals.pending_bytes;
-            progress.accepted_bytes = writing.accepted_bytes;
-            progress.file = writing.course().map_or(0, |course| course.number());
-            progress.fill = writing.store.fill_level();
-            let all = writing.store.info().limit_bytes as f64;
-            progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;
-        }
-        progress
-    }
-
-    /// Calls `tell` for each port whose interface went down or up since the last call.
-    pub fn tell_outages(&mut self, tell: &mut dyn FnMut(&str, Outages)) {
-        for feed in &mut self.feeds {
-            let outages = feed.port.outages();
-            let seen = (outages.count, outages.is_down);
-            if std::mem::replace(&mut feed.outages_told, seen) != seen {
-                tell(feed.port.name(), outages);
-            }
-        }
-    }
-
-    fn taken(&self) -> u64 {
-        self.feeds.iter().map(|feed| feed.taken).sum()
-    }
-
-    /// Packets that were taken but not kept, because there is no output.
-    pub fn counted(&self) -> u64 {
-        match self.writing {
-            Some(_) => 0,
-            None => self.taken(),
-        }
-    }
-
-    /// Packets that our filter rejected.
-    pub fn filtered(&self) -> u64 {
-        self.feeds.iter().map(|feed| feed.filtered).sum()
-    }
-
-    pub fn unread(&self) -> u64 {
-        self.feeds.iter().map(|feed| feed.unread).sum()
-    }
-
-    /// Packets that could not be taken because the output had failed.
-    pub fn refused(&self) -> u64 {
-        self.feeds.iter().map(|feed| feed.refused).sum()
-    }
-
-    /// Gaps that are marked in the output.
-    pub fn gaps(&self) -> u64 {
-        match &self.writing {
-            Some(writing) if writing.marks_gaps() => self.feeds.iter().map(Feed::gaps).sum(),
-            _ => 0,
-        }
-    }
-
-    /// Packets that differ from the contents of their files.
-    pub fn odd(&self) -> Odd {
-        let mut odd = Odd::default();
-        self.feeds.iter().for_each(|feed| odd += feed.odd);
-        odd
-    }
-
-    /// Sets the time at which the files begin.
-    pub fn begin(&mut self, now: u64) {
-        self.file_began = self.clock.wall(now);
-    }
-
-    /// The statistics of each interface at `end`, for the end of the file. A port may have received packets before the first
-    /// poll.
-    pub fn statistics(&mut self, end: u64) -> Vec<(Described, Statistics)> {
-        let begin = self.file_began;
-        let begin = self.first_ns.map_or(begin, |first| first.min(begin));
-        let of_feed = |feed: &mut Feed| feed.statistics(begin, end);
-        self.feeds.iter_mut().flat_map(of_feed).collect()
-    }
-
-    /// The counters of each port.
-    pub fn counts(&mut self) -> Vec<Counts> {
-        let feeds = self.feeds.iter_mut();
-        feeds.map(|feed| feed.port.counts()).collect()
-    }
-
-    pub fn sources(&self) -> Vec<Source> {
-        let feeds = self.feeds.iter();
-        feeds
-            .map(|feed| Source {
-                name: feed.port.name().to_owned(),
-                interfaces: feed.port.interfaces().to_vec(),
-                got: feed.port.info(),
-                outages: feed.port.outages(),
-            })
-            .collect()
-    }
-
-    pub fn store_got(&self) -> Option<store::StoreInfo> {
-        self.writing.as_ref().map(|writing| writing.store.info())
-    }
-
+    /// Closes the ports.
     pub fn into_writing(self) -> Option<Writing> {
         self.writing
     }

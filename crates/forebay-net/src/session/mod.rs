@@ -11,11 +11,13 @@
 
 mod compress;
 mod control;
+mod counts;
 mod feed;
 mod intake;
 mod metadata;
 mod output;
 mod rotation;
+mod rotator;
 mod sleeper;
 mod summary;
 mod taking;
@@ -32,7 +34,6 @@ pub use summary::{Behind, Event, Progress, Source, Summary};
 use crate::{
     filter::Filter,
     format::Format,
-    ledger::{Dropped, Ledger, add_known},
     port::{Left, Port},
 };
 use feed::Feed;
@@ -198,7 +199,7 @@ impl Session {
 
     /// The properties of each port, and of the store if there is an output.
     pub fn info(&self) -> (Vec<Source>, Option<store::StoreInfo>) {
-        (self.intake.sources(), self.intake.store_got())
+        (self.intake.sources(), self.intake.store_info())
     }
 
     /// Captures until the packet limit is reached, the sources end, something fails or [`Control::stop`] is called. Then drains
@@ -269,7 +270,7 @@ impl Session {
             {
                 observe(Event::Behind(&behind));
             }
-            self.intake.tell_outages(&mut |source, outages| {
+            self.intake.report_outages(&mut |source, outages| {
                 observe(Event::Outage { source, outages });
             });
             observe(Event::Progress(&progress));
@@ -306,31 +307,13 @@ impl Session {
         let modes = poller.modes();
         self.introduce_the_rest(troubles.store.is_some(), observe);
         let statistics = self.intake.statistics(self.clock.wall(ended));
-        let mut ledger = Ledger {
-            counted: self.intake.counted(),
-            filtered: self.intake.filtered(),
-            unread: self.intake.unread(),
-            dropped: Dropped {
-                kernel: Some(0),
-                ..Dropped::default()
-            },
-            interface_dropped: Some(0),
-            ..Ledger::default()
-        };
-        let mut filters_uncounted = false;
-        for counts in self.intake.counts() {
-            ledger.filtered += counts.filtered.unwrap_or(0);
-            filters_uncounted |= self.config.filter.is_some() && counts.filtered.is_none();
-            ledger.received += counts.received;
-            ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped);
-            ledger.interface_dropped =
-                add_known(ledger.interface_dropped, counts.interface_dropped);
-        }
+        let (mut ledger, is_uncounted) = self.intake.ledger();
+        let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
         let odd = self.intake.odd();
         let mut left = Left::default();
-        let store = self.intake.store_got();
+        let store = self.intake.store_info();
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut sync_abandoned = false;
         let mut files = Files::default();

@@ -1,0 +1,134 @@
+//! What an [`Intake`] has counted: for reports while the session runs, and for its summary.
+
+use super::{Progress, Source, intake::Intake};
+use crate::{
+    ledger::{Dropped, Ledger, add_known},
+    port::{Odd, Outages},
+};
+use forebay::store;
+use std::time::Duration;
+
+impl Intake {
+    pub fn progress(&mut self, elapsed_ns: u64, asked: bool) -> Progress {
+        let mut dropped = Some(0);
+        let mut filtered = self.filtered();
+        for feed in &mut self.feeds {
+            let counts = feed.port.counts();
+            dropped = add_known(dropped, counts.dropped);
+            filtered += counts.filtered.unwrap_or(0);
+        }
+        let mut progress = Progress {
+            elapsed: Duration::from_nanos(elapsed_ns),
+            asked,
+            taken: self.taken(),
+            filtered,
+            wire_bytes: self.wire_bytes,
+            dropped,
+            ..Progress::default()
+        };
+        if let Some(writing) = &mut self.writing {
+            let totals = writing.store.totals();
+            progress.written = totals.written;
+            progress.written_bytes = totals.written_bytes;
+            progress.durable = totals.durable;
+            progress.durable_bytes = totals.durable_bytes;
+            progress.pending_bytes = totals.pending_bytes;
+            progress.accepted_bytes = writing.accepted_bytes;
+            progress.file = writing.course().map_or(0, |course| course.number());
+            progress.fill = writing.store.fill_level();
+            let all = writing.store.info().limit_bytes as f64;
+            progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;
+        }
+        progress
+    }
+
+    /// Calls `report` for each port whose interface went down or up since the last call.
+    pub fn report_outages(&mut self, report: &mut dyn FnMut(&str, Outages)) {
+        for feed in &mut self.feeds {
+            let outages = feed.port.outages();
+            let seen = (outages.count, outages.is_down);
+            if std::mem::replace(&mut feed.outages_told, seen) != seen {
+                report(feed.port.name(), outages);
+            }
+        }
+    }
+
+    fn taken(&self) -> u64 {
+        self.feeds.iter().map(|feed| feed.taken).sum()
+    }
+
+    /// Packets that our filter rejected.
+    fn filtered(&self) -> u64 {
+        self.feeds.iter().map(|feed| feed.filtered).sum()
+    }
+
+    /// The counts of all ports, without those of the output. Also returns whether a port did not count the packets that it
+    /// rejected.
+    pub fn ledger(&mut self) -> (Ledger, bool) {
+        let mut ledger = Ledger {
+            // Without an output, packets are not kept.
+            counted: if self.writing.is_none() {
+                self.taken()
+            } else {
+                0
+            },
+            filtered: self.filtered(),
+            unread: self.feeds.iter().map(|feed| feed.unread).sum(),
+            dropped: Dropped {
+                kernel: Some(0),
+                ..Dropped::default()
+            },
+            interface_dropped: Some(0),
+            ..Ledger::default()
+        };
+        let mut is_uncounted = false;
+        for feed in &mut self.feeds {
+            let counts = feed.port.counts();
+            ledger.filtered += counts.filtered.unwrap_or(0);
+            is_uncounted |= counts.filtered.is_none();
+            ledger.received += counts.received;
+            ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped);
+            ledger.interface_dropped =
+                add_known(ledger.interface_dropped, counts.interface_dropped);
+        }
+        (ledger, is_uncounted)
+    }
+
+    /// Packets that could not be taken because the output had failed.
+    pub fn refused(&self) -> u64 {
+        self.feeds.iter().map(|feed| feed.refused).sum()
+    }
+
+    /// Gaps that are marked in the output.
+    pub fn gaps(&self) -> u64 {
+        match &self.writing {
+            Some(writing) if writing.marks_gaps() => {
+                self.feeds.iter().map(|feed| feed.gaps()).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Packets that differ from the contents of their files.
+    pub fn odd(&self) -> Odd {
+        let mut odd = Odd::default();
+        self.feeds.iter().for_each(|feed| odd += feed.odd);
+        odd
+    }
+
+    pub fn sources(&self) -> Vec<Source> {
+        let feeds = self.feeds.iter();
+        feeds
+            .map(|feed| Source {
+                name: feed.port.name().to_owned(),
+                interfaces: feed.port.interfaces().to_vec(),
+                got: feed.port.info(),
+                outages: feed.port.outages(),
+            })
+            .collect()
+    }
+
+    pub fn store_info(&self) -> Option<store::StoreInfo> {
+        self.writing.as_ref().map(|writing| writing.store.info())
+    }
+}

@@ -1,0 +1,93 @@
+//! Switches to the next file of a series: when it is due, when the present one is full, or on request.
+
+use super::{feed::Feed, output::Writing};
+use crate::{format::Described, port::Statistics};
+use forebay::{Result, time::Clock};
+
+/// The time span of the present file.
+pub(super) struct Rotator {
+    clock: Clock,
+    /// The time of the first packet of this file.
+    pub first_ns: Option<u64>,
+    /// The wall-clock time at which this file began.
+    began: u64,
+    /// The duration of the last permitted file has elapsed.
+    pub is_time_up: bool,
+}
+
+impl Rotator {
+    pub fn new(clock: Clock) -> Self {
+        Rotator {
+            first_ns: None,
+            began: clock.wall(clock.now()),
+            is_time_up: false,
+            clock,
+        }
+    }
+
+    /// Sets the time at which the files begin.
+    pub fn begin(&mut self, now: u64) {
+        self.began = self.clock.wall(now);
+    }
+
+    /// Ends this file and begins the next one. `false`: the output has no room for that yet.
+    pub fn turn(
+        &mut self,
+        feeds: &mut [Feed],
+        writing: &mut Writing,
+        by_time: bool,
+    ) -> Result<bool> {
+        let now = self.clock.now();
+        let end = self.clock.wall(now);
+        let begin = self.span_began();
+        (self.first_ns, self.began) = (None, end);
+        let of_feed = |feed: &mut Feed| feed.share(begin, end);
+        let shares: Vec<_> = feeds.iter_mut().flat_map(of_feed).collect();
+        writing.turn(&shares, (now, self.clock.wall_now()), by_time)?;
+        writing.settle()
+    }
+
+    /// Switches to the next file if it is due, or if `is_asked`.
+    pub fn turn_if_due(
+        &mut self,
+        feeds: &mut [Feed],
+        writing: &mut Writing,
+        now: u64,
+        is_asked: bool,
+    ) -> Result<()> {
+        if writing.is_turning() {
+            return Ok(());
+        }
+        let may_turn = writing.may_turn();
+        let Some(course) = writing.course() else {
+            return Ok(());
+        };
+        if !is_asked && !course.is_due(now, &self.clock) {
+            return Ok(());
+        }
+        if may_turn {
+            return self.turn(feeds, writing, true).map(drop);
+        }
+        self.is_time_up |= !course.may_turn();
+        course.postpone(now, &self.clock);
+        Ok(())
+    }
+
+    /// The time at which the next file is due, if times decide.
+    pub fn due_at(&self, writing: &mut Writing, now: u64) -> Option<u64> {
+        Some(writing.course()?.due_at(now, &self.clock))
+    }
+
+    /// The statistics of each interface at `end`, for the end of the file.
+    pub fn statistics(&self, feeds: &mut [Feed], end: u64) -> Vec<(Described, Statistics)> {
+        let begin = self.span_began();
+        let of_feed = |feed: &mut Feed| feed.statistics(begin, end);
+        feeds.iter_mut().flat_map(of_feed).collect()
+    }
+
+    /// A port may have received packets before the first poll.
+    fn span_began(&self) -> u64 {
+        let first = self.first_ns.unwrap_or(self.began);
+        first.min(self.began)
+    }
+}
