@@ -86,7 +86,7 @@ pub fn read(source: impl Read) -> Found {
 }
 
 /// Parses the label of simulated frames, which follows Ethernet, IPv4 and UDP headers.
-fn sequence(frame: &[u8]) -> u64 {
+pub fn sequence(frame: &[u8]) -> u64 {
     let label = |at: usize| u64::from_be_bytes(frame[at..at + 8].try_into().unwrap());
     assert_eq!(label(42), !label(50), "not a simulated frame");
     label(42)

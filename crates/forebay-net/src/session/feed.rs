@@ -4,7 +4,7 @@ use super::output::Writing;
 use crate::{
     filter::{self, Filter, Programs, bpf::Program},
     format::Described,
-    port::{Frame, InFile, Odd, Port, Statistics, Wake},
+    port::{Frame, InFile, Interface, Odd, Port, Statistics, Wake},
 };
 use forebay::Result;
 use std::sync::Arc;
@@ -64,6 +64,8 @@ pub(super) struct Feed {
     pub port: Box<dyn Port>,
     /// Its interfaces, as far as the output knows them.
     pub lanes: Vec<Lane>,
+    /// The same interfaces as the port describes them, for a closure that sees their packets.
+    pub interfaces: Vec<Interface>,
     /// Frames taken from it.
     pub taken: u64,
     /// Frames that our filter rejected.
@@ -91,6 +93,7 @@ impl Feed {
                 .filter(|_| !port.info().filters)
                 .map(|filter| Programs::new(filter.clone())),
             lanes: Vec::new(),
+            interfaces: Vec::new(),
             taken: 0,
             filtered: 0,
             unread: 0,
@@ -146,6 +149,7 @@ impl Feed {
             let broken = |left: &InFile| left.left.broken + left.section.left.broken;
             self.odd.broken_options += interface.in_file.as_deref().map_or(0, broken);
             let programs = self.programs.as_mut();
+            self.interfaces.push(interface.clone());
             self.lanes.push(Lane {
                 described,
                 stands_as_read: described.equals(interface, number as u32),

@@ -6,7 +6,7 @@ use super::{
     output::Writing,
     rotator::Rotator,
     sleeper::Sleeper,
-    taking::{self, Stop},
+    taking::{self, Each, Stop, Tap},
 };
 use crate::{format::Described, port::Statistics};
 use forebay::{Error, poll, time::Clock};
@@ -28,6 +28,18 @@ pub(super) enum Discard {
     Refused,
 }
 
+/// What has no room for the next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocked {
+    /// No buffer of the store is empty.
+    Store,
+    /// The caller's closure did not take it.
+    Caller,
+}
+
+/// When the caller's closure is asked again after it did not take a packet.
+const ASK_AGAIN_NS: u64 = 1_000_000;
+
 pub(super) struct Intake {
     pub feeds: Vec<Feed>,
     pub writing: Option<Writing>,
@@ -37,8 +49,10 @@ pub(super) struct Intake {
     discarding: Option<Discard>,
     /// The ports are detached and being drained.
     is_stopping: bool,
-    /// The last poll found no empty buffer.
-    is_blocked: bool,
+    /// What stopped the last poll.
+    blocked: Option<Blocked>,
+    each: Option<Each>,
+    snaplen: u32,
     pub wire_bytes: u64,
     rotator: Rotator,
     sleeper: Sleeper,
@@ -62,7 +76,9 @@ impl Intake {
             left: config.count.unwrap_or(u64::MAX),
             discarding: None,
             is_stopping: false,
-            is_blocked: false,
+            blocked: None,
+            each: None,
+            snaplen: config.snaplen,
             wire_bytes: 0,
             rotator: Rotator::new(clock.clone()),
             sleeper,
@@ -72,14 +88,23 @@ impl Intake {
         }
     }
 
-    /// Takes up to `budget` frames of one port. Returns their number, and whether the output had no room.
+    /// Shows every packet to `each` before it counts as taken.
+    pub fn show_each(&mut self, each: Each) {
+        self.each = Some(each);
+    }
+
+    /// Takes up to `budget` frames of one port. Returns their number, and what had no room for more.
     #[inline]
-    fn take(&mut self, at: usize, budget: usize) -> std::result::Result<(usize, bool), Broken> {
+    fn take(
+        &mut self,
+        at: usize,
+        budget: usize,
+    ) -> std::result::Result<(usize, Option<Blocked>), Broken> {
         // Blocks that found no room stay in memory: they are written before more are read.
         if let Some(writing) = &mut self.writing
             && !writing.put_blocks(Vec::new()).map_err(Broken::Store)?
         {
-            return Ok((0, true));
+            return Ok((0, Some(Blocked::Store)));
         }
         let feed = &mut self.feeds[at];
         let filters = feed.filters();
@@ -92,14 +117,22 @@ impl Intake {
         };
         let writing = self.writing.as_mut();
         let is_limited = writing.as_ref().is_some_and(|it| it.is_limited());
+        let tap = self.each.as_mut().map(|each| Tap {
+            each,
+            interfaces: &feed.interfaces,
+            snaplen: self.snaplen,
+            is_refused: false,
+        });
         let take = match (filters, is_limited) {
-            (false, false) => taking::take::<false, false>,
-            (false, true) => taking::take::<false, true>,
-            (true, false) => taking::take::<true, false>,
-            (true, true) => taking::take::<true, true>,
+            _ if tap.is_some() => taking::take::<true, true, true>,
+            (false, false) => taking::take::<false, false, false>,
+            (false, true) => taking::take::<false, true, false>,
+            (true, false) => taking::take::<true, false, false>,
+            (true, true) => taking::take::<true, true, false>,
         };
-        let (took, stop) = take(&mut burst, &mut feed.lanes, writing, self.left);
+        let (took, stop) = take(&mut burst, &mut feed.lanes, writing, tap, self.left);
         drop(burst);
+        let is_refused = matches!(stop, Stop::Refused);
         feed.taken += took.packets;
         feed.filtered += took.filtered;
         feed.odd += took.odd;
@@ -108,24 +141,29 @@ impl Intake {
         if took.packets > 0 {
             self.rotator.first_ns.get_or_insert(took.first_ns);
         }
-        let has_no_room = match stop {
+        let has_room = match stop {
             Stop::AtEnd => {
                 // The last file does not wait for a packet that it would not take.
                 let has_all = |writing: &Writing| writing.is_full() && !writing.may_turn();
                 if is_limited && self.writing.as_ref().is_some_and(has_all) {
                     self.left = 0;
                 }
-                false
+                true
             }
-            Stop::NoRoom => true,
-            Stop::Full => !self.leave_full_file().map_err(Broken::Store)?,
+            Stop::NoRoom | Stop::Refused => false,
+            Stop::Full => self.leave_full_file().map_err(Broken::Store)?,
             Stop::Failed(error) => return Err(Broken::Store(error)),
             Stop::UnknownInterface => {
                 let introduced = feed.introduce(self.writing.as_mut());
-                !introduced.map_err(Broken::Store)?
+                introduced.map_err(Broken::Store)?
             }
         };
-        Ok(((took.packets + took.filtered) as usize, has_no_room))
+        let blocked = match has_room {
+            true => None,
+            false if is_refused => Some(Blocked::Caller),
+            false => Some(Blocked::Store),
+        };
+        Ok(((took.packets + took.filtered) as usize, blocked))
     }
 
     /// Handles a full file: switches to the next one, or ends the capture. `false`: the output has no room for that.
@@ -286,7 +324,7 @@ impl Intake {
     /// From here on frames are only counted. The first reason is kept.
     pub fn take_nothing_more(&mut self, why: Discard) {
         self.discarding.get_or_insert(why);
-        self.is_blocked = false;
+        self.blocked = None;
     }
 
     /// Closes the ports.
@@ -301,9 +339,9 @@ impl poll::Source for Intake {
     #[inline]
     fn look(&mut self, budget: usize) -> std::result::Result<usize, Broken> {
         let mut found = 0;
-        self.is_blocked = false;
+        self.blocked = None;
         if self.discarding.is_none() && !self.settle()? {
-            self.is_blocked = true;
+            self.blocked = Some(Blocked::Store);
             return Ok(0);
         }
         let mut is_reading = false;
@@ -321,16 +359,16 @@ impl poll::Source for Intake {
             if feed.in_turn && is_reading {
                 continue;
             }
-            let (taken, is_blocked) = self.take(at, budget)?;
+            let (taken, blocked) = self.take(at, budget)?;
             found += taken;
-            self.is_blocked |= is_blocked;
-            if is_blocked && self.is_turning() {
+            self.blocked = self.blocked.or(blocked);
+            if blocked.is_some() && self.is_turning() {
                 break;
             }
             let feed = &mut self.feeds[at];
             if feed.in_turn {
                 // Other ports may be so busy that the poller never arms: then the end has to be checked here.
-                let is_idle = taken == 0 && !is_blocked && has_others;
+                let is_idle = taken == 0 && blocked.is_none() && has_others;
                 feed.has_ended |= is_idle && feed.is_at_end().map_err(Broken::Port)?;
                 is_reading = !feed.has_ended;
             }
@@ -364,13 +402,20 @@ impl poll::Source for Intake {
         if self.is_satisfied() && self.discarding.is_none() || self.is_ended() {
             return Ok(());
         }
-        match &mut self.writing {
+        match (self.blocked, &mut self.writing) {
             // The ports have frames and we have no room: only the writer can help.
-            Some(writing) if self.is_blocked => {
+            (Some(Blocked::Store), Some(writing)) => {
                 if !writing.store.wait_empty(Duration::from_millis(20)) && self.clock.is_virtual() {
                     self.clock.sleep_until(self.deadline);
                 }
                 Ok(())
+            }
+            // The closure cannot wake this thread, so it is asked again soon.
+            (Some(Blocked::Caller), _) => {
+                self.sleeper.reset();
+                let again = self.clock.now().saturating_add(ASK_AGAIN_NS);
+                let slept = self.sleeper.sleep(again.min(self.deadline));
+                slept.map_err(Broken::Port)
             }
             _ => self.sleeper.sleep(self.deadline).map_err(Broken::Port),
         }

@@ -12,6 +12,8 @@
 mod compress;
 mod control;
 mod counts;
+#[cfg(test)]
+mod each_tests;
 mod feed;
 mod intake;
 mod metadata;
@@ -34,7 +36,7 @@ pub use summary::{Behind, Event, Progress, Source, Summary};
 use crate::{
     filter::Filter,
     format::Format,
-    port::{Left, Port},
+    port::{Frame, Interface, Left, Port},
 };
 use feed::Feed;
 use forebay::{
@@ -200,6 +202,48 @@ impl Session {
     /// The properties of each port, and of the store if there is an output.
     pub fn info(&self) -> (Vec<Source>, Option<store::StoreInfo>) {
         (self.intake.sources(), self.intake.store_info())
+    }
+
+    /// Shows every packet to `each`: beside writing it, or instead if the output is [`Output::Count`].
+    ///
+    /// `each` runs on the thread of the session, for each packet that passed the filter, in order. It gets the packet where it
+    /// lies, with at most [`SessionConfig::snaplen`] bytes, and the interface that received it. It returns whether it took the
+    /// packet:
+    ///
+    /// - `true`: the packet counts as taken, and is written if there is an output.
+    /// - `false`: the packet stays in the source, and `each` gets it again after at most a millisecond. Files wait; a live source
+    ///   drops packets when it is full, and counts them.
+    ///
+    /// So no packet is in the output that `each` did not take. `each` does not see packets that are only counted after the
+    /// output failed or the drain was given up. It must not block for long, because packets wait in the sources meanwhile. If it
+    /// panics, so does [`run`](Session::run), and the output ends without its trailer.
+    ///
+    /// ```
+    /// use forebay_net::{open, session::{Control, Output, Session, SessionConfig}};
+    /// use std::sync::mpsc;
+    ///
+    /// let names = ["sim:clock=virtual,count=1000".parse()?];
+    /// let clock = open::clock(&names)?;
+    /// let ports = open::ports(&names, &Default::default(), &clock)?;
+    /// let config = SessionConfig { filter: Some("udp".parse().unwrap()), ..SessionConfig::default() };
+    /// let session = Session::open(ports, Output::Count, config, clock, Control::new()?)?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// let summary = session
+    ///     .each(move |frame, interface| {
+    ///         sender.send((interface.name.clone(), frame.time_ns, frame.wire_len)).is_ok()
+    ///     })
+    ///     .run(&mut |_| {});
+    /// assert_eq!(receiver.iter().count() as u64, summary.ledger.counted);
+    /// assert!(summary.is_fine());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[must_use]
+    pub fn each(
+        mut self,
+        each: impl FnMut(&Frame<'_>, &Interface) -> bool + Send + 'static,
+    ) -> Self {
+        self.intake.show_each(Box::new(each));
+        self
     }
 
     /// Captures until the packet limit is reached, the sources end, something fails or [`Control::stop`] is called. Then drains

@@ -317,17 +317,28 @@ impl Writing {
         self.limits.packets_in_file += 1;
     }
 
-    /// Composes `frame` in place; `false`: no buffer is empty, and nothing was written.
-    pub fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
+    /// Composes `frame` in place, and keeps it if `accept` agrees; `false`: no buffer is empty or `accept` disagreed, and nothing
+    /// was written.
+    pub fn put(
+        &mut self,
+        frame: &Frame<'_>,
+        described: &Described,
+        accept: impl FnOnce() -> bool,
+    ) -> Result<bool> {
         match self.format {
-            Format::Pcapng => self.compose(Format::Pcapng, frame, described),
-            Format::Pcap => self.put_classic(frame, described),
+            Format::Pcapng => self.compose(Format::Pcapng, frame, described, accept),
+            Format::Pcap => self.put_classic(frame, described, accept),
         }
     }
 
     /// Composes a frame without options, marks or preceding losses; `false` as for [`put`](Self::put).
     #[inline(always)]
-    pub fn put_plain(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
+    pub fn put_plain(
+        &mut self,
+        frame: &Frame<'_>,
+        described: &Described,
+        accept: impl FnOnce() -> bool,
+    ) -> Result<bool> {
         match self.format {
             Format::Pcapng => {
                 // Constants for the absent fields, so that the compiler removes their checks.
@@ -337,9 +348,9 @@ impl Writing {
                     marks: Marks::default(),
                     ..*frame
                 };
-                self.compose(Format::Pcapng, &plain, described)
+                self.compose(Format::Pcapng, &plain, described, accept)
             }
-            Format::Pcap => self.put_classic(frame, described),
+            Format::Pcap => self.put_classic(frame, described, accept),
         }
     }
 
@@ -389,12 +400,17 @@ impl Writing {
     }
 
     #[cold]
-    fn put_classic(&mut self, frame: &Frame<'_>, described: &Described) -> Result<bool> {
+    fn put_classic(
+        &mut self,
+        frame: &Frame<'_>,
+        described: &Described,
+        accept: impl FnOnce() -> bool,
+    ) -> Result<bool> {
         if frame.time_ns > LAST_OF_PCAP_NS {
             let error = Error::invalid("", "a .pcap file cannot hold times after February 2106");
             return Err(error.advise("Name it .pcapng"));
         }
-        self.compose(Format::Pcap, frame, described)
+        self.compose(Format::Pcap, frame, described, accept)
     }
 
     /// A separate function with a constant format, so that the compiler removes the checks of the format.
@@ -404,6 +420,7 @@ impl Writing {
         format: Format,
         frame: &Frame<'_>,
         described: &Described,
+        accept: impl FnOnce() -> bool,
     ) -> Result<bool> {
         let snaplen = self.snaplen;
         let len = format.frame_len(frame, snaplen);
@@ -411,6 +428,9 @@ impl Writing {
             return Ok(false);
         };
         format.put_frame(&mut slot, frame, described, snaplen);
+        if !accept() {
+            return Ok(false);
+        }
         slot.commit(1);
         self.accepted_bytes += len as u64;
         Ok(true)

@@ -1,7 +1,7 @@
 //! The innermost loop: moves the frames of one burst through the filter into the output.
 
 use super::{feed::Lane, output::Writing};
-use crate::port::{Burst, Frame, Handover, Odd, Run};
+use crate::port::{Burst, Frame, Handover, Interface, Odd, Run};
 use forebay::{Error, Result};
 
 /// The frames taken from a burst.
@@ -25,6 +25,8 @@ pub(super) enum Stop {
     AtEnd,
     /// No buffer is empty.
     NoRoom,
+    /// The caller's closure did not take the next packet.
+    Refused,
     /// The file is full.
     Full,
     /// The output failed.
@@ -33,14 +35,42 @@ pub(super) enum Stop {
     UnknownInterface,
 }
 
-/// Takes at most `most` frames. `FILTERS`: a filter of ours applies. `LIMITED`: the file has a size limit.
+/// A closure that sees every packet before it counts as taken.
+pub(super) type Each = Box<dyn FnMut(&Frame<'_>, &Interface) -> bool + Send>;
+
+/// The closure, and what it needs to know about the packets of one burst.
+pub(super) struct Tap<'a> {
+    pub each: &'a mut Each,
+    pub interfaces: &'a [Interface],
+    pub snaplen: u32,
+    /// The closure did not take the last packet.
+    pub is_refused: bool,
+}
+
+impl Tap<'_> {
+    /// Shows a packet as it would be written; `false`: the closure did not take it.
+    fn offer(&mut self, frame: &Frame<'_>) -> bool {
+        let kept = frame.data.len().min(self.snaplen as usize);
+        let shown = Frame {
+            data: &frame.data[..kept],
+            ..*frame
+        };
+        let interface = self.interfaces.get(frame.interface as usize);
+        self.is_refused = !interface.is_none_or(|interface| (self.each)(&shown, interface));
+        !self.is_refused
+    }
+}
+
+/// Takes at most `most` frames. `FILTERS`: a filter of ours applies. `LIMITED`: the file has a size limit. `TAPPED`: there is a
+/// `tap`.
 ///
 /// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]
-pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
+pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>(
     burst: &mut Burst<'_>,
     lanes: &mut [Lane],
     mut writing: Option<&mut Writing>,
+    mut tap: Option<Tap<'_>>,
     most: u64,
 ) -> (Took, Stop) {
     if let Some(writing) = &mut writing {
@@ -51,10 +81,12 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
         }
     }
     let mut took = match &mut writing {
-        Some(writing) if !FILTERS && !LIMITED => match take_run(burst, lanes, writing, most) {
-            Ok(took) => took,
-            Err(stop) => return (Took::default(), stop),
-        },
+        Some(writing) if !FILTERS && !LIMITED && !TAPPED => {
+            match take_run(burst, lanes, writing, most) {
+                Ok(took) => took,
+                Err(stop) => return (Took::default(), stop),
+            }
+        }
         _ => Took::default(),
     };
     // Separate from `took`: see docs/performance-notes.md.
@@ -92,13 +124,23 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool>(
             took.first_ns = frame.time_ns;
         }
         let wire_len = frame.wire_len;
+        let mut accept = || match &mut tap {
+            Some(tap) if TAPPED => tap.offer(frame),
+            _ => true,
+        };
         let put = match &mut writing {
-            _ if !is_plain(frame) => take_special(writing.as_deref_mut(), frame, lane, &mut odd),
-            Some(writing) => writing.put_plain(frame, &lane.described),
-            None => Ok(true),
+            _ if !is_plain(frame) => {
+                take_special(writing.as_deref_mut(), frame, lane, &mut odd, accept)
+            }
+            Some(writing) => writing.put_plain(frame, &lane.described, accept),
+            None => Ok(accept()),
         };
         match put {
             Ok(true) => {}
+            Ok(false) if TAPPED && tap.as_ref().is_some_and(|tap| tap.is_refused) => {
+                burst.put_back();
+                break Stop::Refused;
+            }
             Ok(false) => {
                 burst.put_back();
                 break Stop::NoRoom;
@@ -129,7 +171,7 @@ fn is_plain(frame: &Frame<'_>) -> bool {
 }
 
 /// Writes a packet that follows a gap, has options or irregularities, and counts these. Such packets are rare; in this separate
-/// function they cost the others only one branch. `false`: no buffer is empty, and nothing was written.
+/// function they cost the others only one branch. `false`: no buffer is empty or `accept` disagreed, and nothing was written.
 #[cold]
 #[inline(never)]
 fn take_special(
@@ -137,6 +179,7 @@ fn take_special(
     frame: &Frame<'_>,
     lane: &mut Lane,
     odd: &mut Odd,
+    accept: impl FnOnce() -> bool,
 ) -> Result<bool> {
     if let Some(writing) = writing {
         let options = match writing.keeps_options() {
@@ -144,12 +187,14 @@ fn take_special(
             false => &[],
         };
         let copied = Frame { options, ..*frame };
-        if !writing.put(&copied, &lane.described)? {
+        if !writing.put(&copied, &lane.described, accept)? {
             return Ok(false);
         }
         if !frame.options.is_empty() {
             writing.count_left(frame);
         }
+    } else if !accept() {
+        return Ok(false);
     }
     odd.count(frame.marks);
     if frame.dropped_before > 0 {

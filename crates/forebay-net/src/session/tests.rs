@@ -9,10 +9,10 @@ use std::{
 };
 
 /// A separate path for each test, removed at its end.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub PathBuf);
 
 impl Scratch {
-    fn new(suffix: &str) -> Self {
+    pub fn new(suffix: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let name = format!("forebay-session-{}-{number}{suffix}", std::process::id());
@@ -34,11 +34,11 @@ fn capture(ports: &[&str], path: &Path, config: SessionConfig) -> Summary {
     session.run(&mut |_| {})
 }
 
-fn read_file(path: &Path) -> Found {
+pub(super) fn read_file(path: &Path) -> Found {
     read(std::fs::File::open(path).unwrap())
 }
 
-fn opened(names: &[&str]) -> (Vec<Box<dyn Port>>, Clock) {
+pub(super) fn opened(names: &[&str]) -> (Vec<Box<dyn Port>>, Clock) {
     let names: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
     let clock = open::clock(&names).unwrap();
     let ports = open::ports(&names, &open::Options::default(), &clock).unwrap();

@@ -1,0 +1,102 @@
+//! A closure that sees every packet, with a file beside it and without, and closures that have no room.
+
+use super::{
+    tests::{Scratch, opened, read_file},
+    *,
+};
+use std::sync::{Arc, Mutex};
+
+/// Sequence number, time and lengths of the packets that a closure took.
+type Took = Arc<Mutex<Vec<(u64, u64, usize, u32)>>>;
+
+/// Runs a session whose closure `takes` decides, by the number of the question, whether to take a packet.
+fn shown(
+    ports: &[&str],
+    output: Output,
+    config: SessionConfig,
+    control: &Control,
+    mut takes: impl FnMut(u64) -> bool + Send + 'static,
+) -> (Summary, Vec<(u64, u64, usize, u32)>) {
+    let (ports, clock) = opened(ports);
+    let session = Session::open(ports, output, config, clock, control.clone()).unwrap();
+    let took = Took::default();
+    let ours = took.clone();
+    let mut asked = 0;
+    let session = session.each(move |frame, interface| {
+        assert_eq!(interface.name, "sim");
+        asked += 1;
+        let takes = takes(asked);
+        if takes {
+            let sequence = forebay_testing::found::sequence(frame.data);
+            let seen = (sequence, frame.time_ns, frame.data.len(), frame.wire_len);
+            ours.lock().unwrap().push(seen);
+        }
+        takes
+    });
+    let summary = session.run(&mut |_| {});
+    let took = std::mem::take(&mut *took.lock().unwrap());
+    (summary, took)
+}
+
+#[test]
+fn a_closure_takes_each_packet_once_and_in_order_whatever_it_refuses() {
+    let port = "sim:clock=virtual,rate=10G,size=imix,ring=64,host=none,cost=400ns,count=20000";
+    for filter in [None, Some("less 100")] {
+        for path in [None, Some(".pcapng"), Some(".pcap")] {
+            let scratch = Scratch::new(path.unwrap_or_default());
+            let output = match path {
+                Some(_) => Output::File(scratch.0.clone()),
+                None => Output::Count,
+            };
+            let config = SessionConfig {
+                snaplen: 60,
+                filter: filter.map(|it| it.parse().unwrap()),
+                ..SessionConfig::default()
+            };
+            let control = Control::new().unwrap();
+            let (summary, took) = shown(&[port], output, config, &control, |asked| {
+                asked % 1000 != 0 && asked % 1001 != 0
+            });
+            assert!(summary.is_fine(), "{summary:?}");
+            let ledger = &summary.ledger;
+            assert!(ledger.dropped.known() > 0);
+            assert_eq!(filter.is_some(), ledger.filtered > 0);
+            assert!(took.is_sorted() && took.iter().all(|it| it.2 <= 60));
+            let expected = match path {
+                Some(_) => (0, took.len() as u64),
+                None => (took.len() as u64, 0),
+            };
+            assert_eq!((ledger.counted, ledger.written), expected);
+            if path == Some(".pcapng") {
+                let found = read_file(&scratch.0).packets;
+                let found = found.iter().map(|it| (it.sequence, it.time_ns));
+                assert!(found.eq(took.iter().map(|it| (it.0, it.1))));
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_that_a_closure_never_takes_stay_in_the_source_until_the_second_stop() {
+    let scratch = Scratch::new(".pcapng");
+    for output in [Output::Count, Output::File(scratch.0.clone())] {
+        let control = Control::new().unwrap();
+        let stop = control.clone();
+        let (summary, took) = shown(
+            &["sim:clock=virtual,ring=64,host=none,count=10000"],
+            output,
+            SessionConfig::default(),
+            &control,
+            move |asked| {
+                // The second stop lets the store write for a second, the third does not.
+                (0..if asked == 100 { 3 } else { 0 }).for_each(|_| stop.stop());
+                asked <= 10
+            },
+        );
+        let ledger = &summary.ledger;
+        ledger.check().unwrap();
+        let accounted = ledger.counted + ledger.written + ledger.dropped.writer;
+        assert_eq!((took.len(), accounted), (10, 10));
+        assert!(summary.abandoned && ledger.unread > 0 && ledger.dropped.kernel > Some(0));
+    }
+}
