@@ -26,6 +26,9 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = capture::helper() {
+        return code;
+    }
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {

@@ -8,7 +8,7 @@
 //! thread can open a packet socket, and every output file is opened with the same rights.
 
 use crate::{
-    args::{Command, QueueCommand},
+    args::{self, QueueCommand},
     usage::refuse,
 };
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
-use std::ffi::CString;
+use std::{ffi::CString, os::unix::process::CommandExt, process::Command};
 
 /// Lets root write where it expects to. Without it, root is subject to file permissions like any user.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
@@ -30,8 +30,9 @@ const IDENTITY: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGI
 ///
 /// # Errors
 /// The system rejects the request.
-pub fn keep_for(command: &Command) -> Result<()> {
+pub fn keep_for(command: &args::Command) -> Result<()> {
     use CapabilitySet as Set;
+    use args::Command;
     let needed = match command {
         Command::Capture(flags) => {
             let opening = match flags.interfaces.is_empty() {
@@ -104,6 +105,11 @@ impl Identity {
         })
     }
 
+    /// Lets `command` run as this user, with the user's own group only.
+    pub fn start_as(&self, command: &mut Command) {
+        command.uid(self.uid.as_raw()).gid(self.gid.as_raw());
+    }
+
     /// Becomes this user, with the user's groups, in all threads and for good.
     ///
     /// # Errors
@@ -143,6 +149,16 @@ pub fn shed(next: Option<&Identity>) -> Result<()> {
         Some(_) => IDENTITY,
         None => CapabilitySet::empty(),
     })
+}
+
+/// Drops every capability, root's rights to files included.
+///
+/// # Errors
+/// The system rejects the request.
+pub fn drop_all() -> Result<()> {
+    set_no_new_privs(true)
+        .and_then(|()| keep_only(CapabilitySet::empty()))
+        .context("capabilities cannot be given up")
 }
 
 fn give_up_all_but(needed: CapabilitySet) -> Result<()> {

@@ -188,6 +188,7 @@ fn a_capture_that_does_not_wait_for_compression_keeps_plain_files() {
     let mut rest = String::new();
     log.read_to_string(&mut rest).unwrap();
     let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{rest} {}", text(&output.stdout));
     let json = fine(&output);
     let left = names(&folder);
     let plain = left.iter().filter(|name| name.ends_with(".pcapng")).count();

@@ -38,6 +38,19 @@ pub fn output() -> Result<File> {
     )
 }
 
+/// Closes every other descriptor in programs that this one starts from now on: a shell that started this one
+/// may have left some open.
+///
+/// ```
+/// forebay::standard::close_others_on_exec().unwrap();
+/// ```
+///
+/// # Errors
+/// The descriptors cannot be listed.
+pub fn close_others_on_exec() -> io::Result<()> {
+    crate::sys::standard::close_others_on_exec()
+}
+
 fn open(number: u8, name: &str, stream: &impl AsFd, advice: &str) -> Result<File> {
     if was_closed(number) {
         return Err(Error::new(name, "it is closed").advise(advice));

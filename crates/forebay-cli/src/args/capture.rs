@@ -4,7 +4,7 @@ use super::values::{self, Parsed};
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
 use forebay_net::{format::Format, open::Name, units};
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
 The simulated card: sim:KEY=VALUE,…
@@ -106,6 +106,11 @@ pub struct Capture {
     /// Compress finished files to NAME.zst on a low-priority thread, at LEVEL 1 to 19 [default level: 3]
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compress)]
     pub compress: Option<i32>,
+
+    /// Run CMD FILE for each finished file: a program without arguments and without a shell, at low priority and without any
+    /// capability
+    #[arg(short = 'z', value_name = "CMD")]
+    pub command: Option<OsString>,
 
     /// Size of the kernel's receive ring, in KiB or with a unit (256M) [default: 64M; for sim: one second of frames]
     #[arg(short = 'B', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]

@@ -1,6 +1,6 @@
 //! JSON output of `capture`. The schema is documented in docs/capture.md; a change of meaning raises its number.
 
-use super::request::Request;
+use super::{on_files::Ran, request::Request};
 use crate::output::Stream;
 use forebay::memory::HugePages;
 use forebay_net::session::{Progress, Summary};
@@ -48,7 +48,12 @@ pub fn progress(progress: &Progress) -> Value {
 }
 
 /// The counts at the end.
-pub fn summary(summary: &Summary, request: &Request<'_>, unprinted: u64) -> Value {
+pub fn summary(
+    summary: &Summary,
+    request: &Request<'_>,
+    unprinted: u64,
+    ran: Option<&Ran>,
+) -> Value {
     let ledger = &summary.ledger;
     let causes = ledger.dropped.by_cause().into_iter();
     let dropped: serde_json::Map<_, _> = causes
@@ -141,6 +146,11 @@ pub fn summary(summary: &Summary, request: &Request<'_>, unprinted: u64) -> Valu
             "left": compressed.left,
             "failed": compressed.failed,
         },
+        "command": ran.map(|ran| json!({
+            "files": ran.files,
+            "failed": ran.failed,
+            "left": ran.left,
+        })),
         "syncs": { "count": totals.syncs, "slowest_seconds": totals.slowest_sync.as_secs_f64() },
         "poll": {
             "busy_seconds": summary.modes.busy.as_secs_f64(),

@@ -3,9 +3,12 @@
 mod dump;
 mod json;
 mod list;
+mod on_files;
 mod request;
 mod rotation;
 mod text;
+
+pub use on_files::helper;
 
 use crate::{
     args::Capture as Flags,
@@ -15,6 +18,7 @@ use crate::{
 use anyhow::Result;
 use forebay::standard;
 use forebay_net::session::{Control, Event, Progress, Session, Summary};
+use on_files::Helper;
 use request::Request;
 use std::{process::ExitCode, time::Duration};
 use text::Screen;
@@ -30,6 +34,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if request.flags.json && json::stream(&request) == Stream::Output {
         standard::output()?;
     }
+    let helper = flags.command.as_deref();
+    let helper = helper.map(|program| Helper::start(program, request.user.as_ref()));
+    let helper = helper.transpose()?;
     let control = Control::new()?;
     let ports = request.open_ports()?;
     let (output, config) = (request.output()?, request.config());
@@ -46,6 +53,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     })?;
     // From here on packets arrive, and no thread waits for a reader of the printed text.
     output::start(false)?;
+    let runner = helper.map(Helper::listen).transpose()?;
     let screen = Screen::new(&request);
     screen.start(&session);
     if let Some(warning) = session.warning() {
@@ -56,6 +64,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Event::Behind(behind) => screen.warn_behind(behind),
         Event::Finishing(left) => screen.finishing(left.pending_bytes, left.unsynced_bytes),
         Event::Compressing { files } => screen.compressing(files),
+        Event::Finished { path } => runner.iter().for_each(|runner| runner.file(path)),
         Event::Outage { source, outages } => screen.outage(source, &outages),
         Event::Progress(progress) => {
             if progress.asked {
@@ -76,12 +85,19 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             }
         }
     });
+    let ran = runner.map(|runner| runner.finish(|| screen.running()));
     screen.end(&summary, reports.unprinted);
-    if request.flags.json {
-        let object = output::json(&json::summary(&summary, &request, reports.unprinted));
-        output::summary(json::stream(&request), &object);
+    if let Some(ran) = &ran {
+        screen.ran(ran);
     }
-    Ok(exit_code(&summary, &request))
+    if request.flags.json {
+        let object = json::summary(&summary, &request, reports.unprinted, ran.as_ref());
+        output::summary(json::stream(&request), &output::json(&object));
+    }
+    match ran.is_some_and(|ran| !ran.is_fine()) {
+        true => Ok(ExitCode::from(1)),
+        false => Ok(exit_code(&summary, &request)),
+    }
 }
 
 /// The reports of `--stats-interval`.

@@ -49,7 +49,7 @@ pub struct Request<'a> {
     clock: Clock,
     options: Options,
     store: store::StoreConfig,
-    user: Option<Identity>,
+    pub user: Option<Identity>,
     stop_after: Option<Duration>,
     file_bytes: Option<u64>,
 }
@@ -63,6 +63,9 @@ impl<'a> Request<'a> {
             );
         }
         refuse_contradicting_name(flags)?;
+        if flags.command.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
+            return refuse("-z runs a program on files: name one with -w".into());
+        }
         let limits = Limits::from_flags(flags)?;
         let names = names(flags)?;
         let mut store = match &flags.store {

@@ -1,7 +1,7 @@
 //! Text output of `capture`: start lines, a progress line on a terminal, warnings, and tcpdump's three final lines, followed by
 //! ours. All of it goes to standard error.
 
-use super::{request::Request, rotation};
+use super::{on_files::Ran, request::Request, rotation};
 use crate::{
     output::{self, Line, Stream, say},
     signals,
@@ -150,6 +150,24 @@ impl Screen {
                 "compressing finished files, {}; interrupt to leave them as they are",
                 some_files(files as u64)
             ));
+        }
+    }
+
+    /// Everything is written, and the program of `-z` still runs.
+    pub fn running(&self) {
+        if !self.quiet {
+            let again = if signals::stops() > 0 { " again" } else { "" };
+            output::note(format_args!(
+                "waiting for the program of -z; interrupt{again} to end it"
+            ));
+        }
+    }
+
+    /// Reports files on which the program of `-z` did not run.
+    pub fn ran(&self, ran: &Ran) {
+        if ran.left > 0 {
+            let files = some_files(ran.left);
+            output::error(format_args!("-z: the program did not run on {files}"));
         }
     }
 

@@ -1,12 +1,13 @@
 //! Rotation as its users meet it: whole captures in several files, each readable on its own, nothing lost between them.
 //!
 //! `contents` is about what stands in the files, `naming` about what they are called and replace, `limits` about which are
-//! kept and when a capture ends, `failures` about files that cannot be created, and `requests` about what is refused. Here is
+//! kept and when a capture ends, `failures` about files that cannot be created, `commands` about programs that run on them, and `requests` about what is refused. Here is
 //! what they share.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod commands;
 mod contents;
 mod failures;
 mod limits;

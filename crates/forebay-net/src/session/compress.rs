@@ -311,7 +311,7 @@ mod tests {
         sync::{Arc, Mutex},
     };
 
-    /// An output in memory that takes at most `step` bytes at a time, and fails with each of `failures` in turn.
+    /// An output in memory that takes at most `step` bytes at a time, and fails with each of `failures` one after another.
     struct Memory {
         bytes: Arc<Mutex<Vec<u8>>>,
         step: usize,

@@ -328,6 +328,11 @@ impl Intake {
     }
 
     /// Closes the ports.
+    /// The output.
+    pub fn writing(&self) -> Option<&Writing> {
+        self.writing.as_ref()
+    }
+
     pub fn into_writing(self) -> Option<Writing> {
         self.writing
     }

@@ -47,6 +47,7 @@ use forebay::{
 };
 use intake::{Broken, Discard, Intake};
 use output::Writing;
+use rotation::Reports;
 use std::time::Duration;
 use watch::Watch;
 
@@ -318,6 +319,9 @@ impl Session {
                 observe(Event::Outage { source, outages });
             });
             observe(Event::Progress(&progress));
+            if let Some(writing) = self.intake.writing() {
+                announce(&writing.register(), observe);
+            }
             watch.next = now + watch.every;
         }
         watch.is_time_up |= now >= watch.stop_at;
@@ -361,9 +365,11 @@ impl Session {
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut sync_abandoned = false;
         let mut files = Files::default();
+        let mut abandoned = self.control.is_abandoned();
         if let Some(mut writing) = self.intake.into_writing() {
             let has_failed = troubles.store.is_some();
             let (register, compressor) = (writing.register(), writing.take_compressor());
+            let single = writing.single.take();
             left = writing.left();
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
             let finished;
@@ -371,10 +377,16 @@ impl Session {
             refused += finished.totals.accepted - finished.totals.written;
             ledger.written = finished.totals.written;
             (durable, totals) = (finished.durable, finished.totals);
+            // Later interrupts give up the compression, not packets.
+            abandoned = self.control.is_abandoned();
             if let Some(compressor) = compressor {
                 let tell = |files| observe(Event::Compressing { files });
                 compressor.finish(&self.control, tell);
             }
+            if let Some(path) = single.filter(|_| finished.totals.written_bytes > 0) {
+                register.announce(&path);
+            }
+            announce(&register, observe);
             files = register.files();
             troubles.store = troubles.store.or(error).or(finished.error);
         }
@@ -386,7 +398,7 @@ impl Session {
             _ => ledger.dropped.writer = refused,
         }
         Summary {
-            abandoned: self.control.is_abandoned() && ledger.unread + refused > 0,
+            abandoned: abandoned && ledger.unread + refused > 0,
             sync_abandoned,
             ledger,
             filters_uncounted,
@@ -469,6 +481,13 @@ fn wait(
             }
         }
         observe(Event::Finishing(&closing.totals()));
+    }
+}
+
+/// Reports the files that are complete by now.
+fn announce(register: &Reports, observe: &mut dyn FnMut(Event<'_>)) {
+    for path in register.take_announced() {
+        observe(Event::Finished { path: &path });
     }
 }
 

@@ -83,6 +83,8 @@ pub(super) struct Writing {
     course: Option<SeriesState>,
     register: Reports,
     compressor: Option<Compressor>,
+    /// The only file, until its end.
+    pub single: Option<PathBuf>,
 }
 
 /// The limits of a file. Without limits no packet pays for the checks.
@@ -133,13 +135,15 @@ impl Writing {
         }
         let mut limits = Limits::new(config.file_bytes, None);
         let register = Reports::default();
-        let (mut course, mut compressor) = (None, None);
+        let (mut course, mut compressor, mut single) = (None, None, None);
         let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
             Output::File(path) => {
                 let sink = FileSink::create(&path, &FileConfig::default())?;
                 register.finished(&path);
-                CompressedSink::over(sink, &path, &register)?
+                let sink = CompressedSink::over(sink, &path, &register)?;
+                single = Some(path);
+                sink
             }
             Output::Stream(file, name) => Box::new(StreamSink::named(file, name)),
             Output::Series(rotation) => {
@@ -174,6 +178,7 @@ impl Writing {
             course,
             register,
             compressor,
+            single,
         };
         let header = match only_reads && format == Format::Pcapng {
             true => writing.metadata.header(&config.application, interfaces),

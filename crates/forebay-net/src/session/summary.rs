@@ -8,7 +8,7 @@ use crate::{
     port::{Interface, Left, LinkType, Odd, Outages, PortInfo},
 };
 use forebay::{Error, poll::Modes, store};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// An event of a running session.
 ///
@@ -24,6 +24,7 @@ use std::time::Duration;
 ///     Event::Behind(it) => eprintln!("{:.0} % full", it.fill * 100.0),
 ///     Event::Finishing(totals) => eprintln!("{} bytes left", totals.pending_bytes),
 ///     Event::Compressing { files } => eprintln!("{files} files to compress"),
+///     Event::Finished { path } => eprintln!("{} is complete", path.display()),
 ///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
 /// });
 /// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
@@ -52,6 +53,13 @@ pub enum Event<'a> {
     Compressing {
         /// Number of files that remain.
         files: usize,
+    },
+    /// A file is complete, and compressed if that was requested. Reported within [`SessionConfig::progress_every`].
+    ///
+    /// [`SessionConfig::progress_every`]: super::SessionConfig::progress_every
+    Finished {
+        /// Its final name.
+        path: &'a Path,
     },
 }
 

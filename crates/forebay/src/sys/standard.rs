@@ -1,7 +1,10 @@
 //! Which standard streams the program was started without.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::{
+    io,
+    sync::atomic::{AtomicU8, Ordering},
+};
 
 /// The standard descriptors that were closed when the program began, one bit each. Written once, before `main`. Relaxed: no other
 /// thread exists at that time.
@@ -27,4 +30,17 @@ static NOTE_CLOSED: extern "C" fn() = note_closed;
 /// Whether descriptor `number`, 0 to 2, was closed when the program began.
 pub(crate) fn was_closed(number: u8) -> bool {
     CLOSED.load(Ordering::Relaxed) >> number & 1 == 1
+}
+
+/// Marks every descriptor from 3 on to be closed when another program is executed.
+pub(crate) fn close_others_on_exec() -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        if let Some(number @ 3..) = number {
+            // SAFETY: passes no memory to the kernel, and closes nothing in this process.
+            unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+    Ok(())
 }

@@ -58,12 +58,24 @@ pub(in crate::session) struct Reports(Arc<Mutex<Inner>>);
 struct Inner {
     /// Files registered but not opened yet: never more than the store has buffers.
     ordered: VecDeque<PathBuf>,
+    /// Finished files that the session has not reported yet.
+    announced: Vec<PathBuf>,
     files: Files,
 }
 
 impl Reports {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a file to which nothing more is done.
+    pub fn announce(&self, path: &Path) {
+        self.inner().announced.push(path.into());
+    }
+
+    /// The files that were announced since the last call.
+    pub fn take_announced(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.inner().announced)
     }
 
     /// Registers the name of the next file.

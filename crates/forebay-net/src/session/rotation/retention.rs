@@ -81,10 +81,12 @@ impl Retention {
             inner.files.push_back((path.into(), len));
         }
         if !self.0.compresses {
+            self.0.register.announce(path);
             return;
         }
         if inner.waiting.len() == MAX_WAITING {
             self.0.register.left(1);
+            self.0.register.announce(path);
             return;
         }
         inner.waiting.push_back(path.into());
@@ -158,6 +160,7 @@ impl Retention {
             *file = (by.into(), len);
         }
         self.0.register.compressed(&path, by, before, len);
+        self.0.register.announce(by);
         Ok(())
     }
 
@@ -173,16 +176,23 @@ impl Retention {
     pub fn give_up(&self) {
         let mut inner = self.inner();
         let left = inner.waiting.len() + usize::from(inner.in_hand.is_some());
-        inner.waiting.clear();
-        inner.in_hand = None;
+        for path in inner
+            .in_hand
+            .take()
+            .into_iter()
+            .chain(inner.waiting.drain(..))
+        {
+            self.0.register.announce(&path);
+        }
         self.0.register.left(left as u64);
     }
 
     /// Records that the file in hand could not be compressed.
     pub fn failed(&self, error: &Error) {
         // If the file was removed meanwhile, that is the cause.
-        if self.inner().in_hand.take().is_some() {
+        if let Some(path) = self.inner().in_hand.take() {
             self.0.register.not_compressed(error);
+            self.0.register.announce(&path);
         }
     }
 }

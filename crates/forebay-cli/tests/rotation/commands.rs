@@ -1,0 +1,284 @@
+//! `-z`: a program that runs on finished files, without rights and without delaying the capture.
+
+use crate::support::{
+    Folder, children, count, fails, fine, forebay, interrupt, run, summary, text,
+};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const VIRTUAL: &str = "sim:clock=virtual";
+
+/// A script of the shell in `folder`; `$LOG` is a file there.
+fn script(folder: &Folder, text: &str) -> String {
+    let path = folder.path("program");
+    let log = folder.path("log");
+    // A child of another test could inherit the descriptor, and what is being written cannot be run.
+    let script = format!("cat >$0 <<'END'\n#!/bin/sh\nLOG={log}\n{text}\nEND\nchmod 755 $0");
+    let made = Command::new("sh").args(["-c", &script, &path]).status();
+    assert!(made.unwrap().success());
+    path
+}
+
+fn log(folder: &Folder) -> String {
+    fs::read_to_string(folder.path("log")).unwrap_or_default()
+}
+
+#[test]
+fn it_runs_on_every_finished_file_in_order_and_only_then() {
+    for (name, flags, expected) in [
+        (
+            "a.pcapng",
+            "-C 20kB",
+            &["a.pcapng", "a.pcapng1", "a.pcapng2"][..],
+        ),
+        ("a.pcap.gz", "-C 20kB", &["a.pcap.gz", "a.pcap1.gz"]),
+        (
+            "a.pcapng",
+            "-C 20kB --compress zstd",
+            &["a.pcapng.zst", "a.pcapng1.zst", "a.pcapng2.zst"],
+        ),
+        ("a.pcapng", "--sync none", &["a.pcapng"]),
+    ] {
+        let folder = Folder::new();
+        let program = script(&folder, "test -s $1 && echo $# $1 >>$LOG");
+        let mut args = vec!["-i", VIRTUAL, "-c", "500", "--json", "-z", &program, "-w"];
+        let path = folder.path(name);
+        args.push(&path);
+        args.extend(flags.split(' '));
+        let json = fine(&run(&args));
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|name| format!("1 {}", folder.path(name)))
+            .collect();
+        assert_eq!(
+            log(&folder).lines().collect::<Vec<_>>(),
+            expected,
+            "{flags}"
+        );
+        let command = &json["command"];
+        assert_eq!(count(&command["files"]), expected.len() as u64);
+        assert_eq!(count(&command["failed"]) + count(&command["left"]), 0);
+    }
+}
+
+#[test]
+fn what_it_prints_and_how_it_fails_is_reported() {
+    let folder = Folder::new();
+    let path = folder.path("a.pcapng");
+    let capture = |program: &str| {
+        run(&[
+            "-i", VIRTUAL, "-c", "500", "--json", "-C", "20kB", "-w", &path, "-z", program,
+        ])
+    };
+    for (text_of_program, expected, failed) in [
+        ("echo hello; echo there >&2", "a.pcapng2: there", 0),
+        ("case $1 in *1) exit 7; esac", "a.pcapng1: exit code 7", 1),
+        ("kill -9 $$", "a.pcapng: signal 9", 3),
+        ("yes; exit 0", "", 0),
+        ("printf '\\033[31m'", "\\u{1b}[31m", 0),
+        ("sleep 1000 & echo $! >>$LOG", "", 0),
+    ] {
+        let text_of_program = text_of_program.replace("yes;", "yes | head -c 1000000;");
+        let program = script(&folder, &text_of_program);
+        let output = capture(&program);
+        let log = text(&output.stderr);
+        assert!(log.contains(expected), "{text_of_program}: {log}");
+        assert!(log.len() < 50_000);
+        let json = summary(&output.stdout);
+        assert_eq!(count(&json["command"]["failed"]), failed, "{log}");
+        assert_eq!(output.status.code(), Some(i32::from(failed > 0)));
+        assert_eq!(json["law_holds"], true);
+    }
+    for pid in log(&folder).lines() {
+        let _ = Command::new("kill").arg(pid).status();
+    }
+    // Found when it is run: the interpreter is missing.
+    let program = folder.path("broken");
+    let made = Command::new("sh")
+        .args(["-c", "echo '#!/no/such' >$0; chmod 755 $0", &program])
+        .status();
+    assert!(made.unwrap().success());
+    fails(&capture(&program), 1, "a.pcapng: cannot be run: ");
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_refused_before_the_capture() {
+    let folder = Folder::new();
+    let path = folder.path("a.pcapng");
+    for (program, write, expected) in [
+        ("no-such-program", path.as_str(), "no such program"),
+        ("gzip -9", &path, "without arguments"),
+        ("/etc/passwd", &path, "no such program"),
+        ("gzip", "-", "name one with -w"),
+    ] {
+        let output = run(&["-i", VIRTUAL, "-c", "1", "-w", write, "-z", program]);
+        fails(&output, 2, expected);
+        assert!(!fs::exists(&path).unwrap());
+    }
+}
+
+#[test]
+fn a_name_that_looks_like_a_flag_is_a_file() {
+    let folder = Folder::new();
+    let output = forebay(&[
+        "-i",
+        VIRTUAL,
+        "-c",
+        "9",
+        "--json",
+        "-w",
+        "./-v.pcap",
+        "-z",
+        "gzip",
+    ])
+    .current_dir(folder.path(""))
+    .output()
+    .unwrap();
+    fine(&output);
+    let output = forebay(&[
+        "-i",
+        VIRTUAL,
+        "-c",
+        "9",
+        "--json",
+        "-w-v.pcap",
+        "-z",
+        "gzip",
+    ])
+    .current_dir(folder.path(""))
+    .output()
+    .unwrap();
+    assert_ne!(output.status.code(), Some(0), "it is there by now");
+    assert!(fs::exists(folder.path("-v.pcap.gz")).unwrap());
+}
+
+#[test]
+fn it_has_no_rights_no_descriptors_and_no_blocked_signals() {
+    let folder = Folder::new();
+    let program = script(
+        &folder,
+        "cat /proc/self/status >$LOG; ls -l /proc/$$/fd >>$LOG",
+    );
+    let path = folder.path("a.pcapng");
+    // A shell that leaves a descriptor open.
+    let line = format!(
+        "exec 9</etc/passwd; exec {} capture -i {VIRTUAL} -c 9 -w {path} -z {program}",
+        env!("CARGO_BIN_EXE_forebay")
+    );
+    let output = Command::new("bash").args(["-c", &line]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let log = log(&folder);
+    let status = |label: &str| {
+        let line = log.lines().find_map(|line| line.strip_prefix(label));
+        line.unwrap_or_else(|| panic!("{label} {log}"))
+            .trim()
+            .to_owned()
+    };
+    for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:", "SigBlk:"] {
+        assert_eq!(status(label), "0000000000000000", "{label}");
+    }
+    assert_eq!(status("NoNewPrivs:"), "1");
+    assert!(!log.contains("/etc/passwd"), "{log}");
+    // Its own script is one of the descriptors of some shells.
+    let opened: Vec<_> = log.lines().filter(|line| line.contains(" -> ")).collect();
+    assert!(opened.len() <= 5, "{log}");
+    assert!(log.contains("0 -> /dev/null"), "{log}");
+}
+
+#[test]
+fn with_a_user_it_is_that_user() {
+    let folder = Folder::new();
+    fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let program = script(
+        &folder,
+        "id -un >$LOG; id -Gn >>$LOG; head -c 1 $1 | wc -c >>$LOG",
+    );
+    let path = folder.path("a.pcapng");
+    let output = run(&[
+        "-i", VIRTUAL, "-c", "9", "--json", "-w", &path, "-z", &program, "-Z", "nobody",
+    ]);
+    if text(&output.stderr).contains("only root") {
+        return children::skip("root");
+    }
+    fine(&output);
+    let log = log(&folder);
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines, ["nobody", "nogroup", "1"], "it can read the file");
+}
+
+/// The process that runs programs for this capture.
+fn helper_of(pid: u32) -> u32 {
+    let tasks = format!("/proc/{pid}/task/{pid}/children");
+    let begun = Instant::now();
+    loop {
+        let children = fs::read_to_string(&tasks).unwrap();
+        if let Some(child) = children.split_whitespace().next() {
+            return child.parse().unwrap();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "no helper");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_helper_that_dies_is_reported_and_the_capture_goes_on() {
+    let folder = Folder::new();
+    let program = script(&folder, "echo $1 >>$LOG");
+    let path = folder.path("a.pcapng");
+    let child = forebay(&[
+        "-i", "sim", "-w", &path, "-C", "1MB", "--json", "-z", &program,
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    while log(&folder).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let helper = helper_of(child.id()).to_string();
+    let killed = Command::new("kill").args(["-9", &helper]).status();
+    assert!(killed.unwrap().success());
+    std::thread::sleep(Duration::from_millis(600));
+    interrupt(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(log.contains("helper process has ended (signal 9)"), "{log}");
+    assert!(log.contains("did not run on"), "{log}");
+    let json = summary(&output.stdout);
+    assert_eq!(json["law_holds"], true);
+    let command = &json["command"];
+    let all = ["files", "left"]
+        .map(|key| count(&command[key]))
+        .iter()
+        .sum::<u64>();
+    assert_eq!(all, count(&json["files_written"]), "{json}");
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_slow_program() {
+    let folder = Folder::new();
+    let program = script(&folder, "echo $1 >>$LOG; exec sleep 1000");
+    let path = folder.path("a.pcapng");
+    let child = forebay(&[
+        "-i", VIRTUAL, "-c", "500", "-w", &path, "-C", "20kB", "-z", &program,
+    ])
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    while log(&folder).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(600));
+    interrupt(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let shown = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("waiting for the program of -z"), "{shown}");
+    assert!(shown.contains("did not run on 3 files"), "{shown}");
+    assert_eq!(log(&folder).lines().count(), 1);
+}
