@@ -1,48 +1,40 @@
 //! Files that are compressed, while they are written or once they are finished: nothing is lost, also when that is interrupted.
 //! And the formats of files and streams.
 
-use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
     os::unix::fs::MetadataExt,
-    process::{Command, Output, Stdio},
+    process::Output,
 };
-use support::{
-    Folder, count, counted_by_capinfos, fails, fine, forebay,
-    found::{Packet, read},
-    has, interrupt, on_small_disk, run, subcommand, summary, text,
-};
+use support::{found::Packet, *};
 
 mod support;
 
-const VIRTUAL: &str = "sim:clock=virtual";
-
 /// The names in a folder: those of a series in order.
 fn names(folder: &Folder) -> Vec<String> {
-    let entries = fs::read_dir(folder.path("")).unwrap();
-    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
-    let mut names: Vec<_> = entries.map(|entry| name(entry.unwrap())).collect();
-    names.sort_by_key(|name| (name.trim_end_matches(".zst").len(), name.clone()));
+    let mut names = folder.names();
+    names.sort_by_key(|name| name.trim_end_matches(".zst").len());
     names
 }
 
-fn capture(folder: &Folder, name: &str, flags: &[&str]) -> Output {
-    let name = folder.path(name);
-    run(&[&["-i", VIRTUAL, "-w", &name, "--json"], flags].concat())
+fn capture(folder: &Folder, name: &str, flags: &str) -> Output {
+    let path = folder.path(name);
+    run!("capture -i sim:clock=virtual -w {path} --json {flags}")
 }
 
 /// The packets of these files, packed or not.
 fn packets(folder: &Folder, names: &[String]) -> Vec<Packet> {
     let unpacked = |name: &String| {
-        let output = run(&["-r", &folder.path(name), "-w", "-", "-q"]);
-        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
-        read(&output.stdout[..]).packets
+        let output = run!("capture -r {} -w - -q", folder.path(name));
+        output.succeeds();
+        found::read(&output.stdout[..]).packets
     };
     names.iter().flat_map(unpacked).collect()
 }
 
-fn sequences(packets: &[Packet]) -> Vec<u64> {
+fn sequences(folder: &Folder, names: &[String]) -> Vec<u64> {
+    let packets = packets(folder, names);
     packets.iter().map(|packet| packet.sequence).collect()
 }
 
@@ -50,11 +42,10 @@ fn sequences(packets: &[Packet]) -> Vec<u64> {
 fn every_finished_file_becomes_a_small_one_that_holds_the_same() {
     for (level, sync) in [("zstd", "file"), ("zstd:1", "none"), ("zstd:9", "always")] {
         let [plain, small] = [Folder::new(), Folder::new()];
-        let flags = ["-b", "packets:500", "-c", "10k", "--sync", sync];
-        fine(&capture(&plain, "a.pcapng", &flags));
-        let flags = [&flags[..], &["--compress", level]].concat();
-        let output = capture(&small, "a.pcapng", &flags);
-        let json = fine(&output);
+        let flags = format!("-b packets:500 -c 10k --sync {sync}");
+        capture(&plain, "a.pcapng", &flags).keeps_the_law();
+        let output = capture(&small, "a.pcapng", &format!("{flags} --compress {level}"));
+        let json = output.keeps_the_law();
         let (whole, packed) = (names(&plain), names(&small));
         let expected: Vec<_> = whole.iter().map(|name| format!("{name}.zst")).collect();
         assert_eq!(packed, expected);
@@ -63,26 +54,20 @@ fn every_finished_file_becomes_a_small_one_that_holds_the_same() {
             let about = names
                 .iter()
                 .map(|name| fs::metadata(folder.path(name)).unwrap());
-            about
-                .inspect(|about| assert_eq!(about.mode() & 0o777, 0o600))
-                .map(|about| about.len())
-                .sum()
+            let private = about.inspect(|about| assert_eq!(about.mode() & 0o777, 0o600));
+            private.map(|about| about.len()).sum()
         };
         let message = &json["compressed"];
-        assert_eq!(count(&message["files"]), 20);
-        assert_eq!(count(&message["bytes_before"]), lens(&plain, &whole));
-        assert_eq!(count(&message["bytes"]), lens(&small, &packed));
-        assert_eq!(
-            (&message["left"], &message["failed"]),
-            (&Value::from(0), &Value::from(0))
+        let counted = counts(
+            message,
+            ["files", "bytes_before", "bytes", "left", "failed"],
         );
+        let [before, after] = [lens(&plain, &whole), lens(&small, &packed)];
+        assert_eq!(counted, [20, before, after, 0, 0]);
         assert_eq!(json["files"][15], small.path(packed.last().unwrap()));
-        assert!(text(&output.stderr).contains("20 files, 20 compressed to"));
+        contains(output.log(), "20 files, 20 compressed to");
         // Other tools report what is there by now, too.
-        let output = subcommand("info", &[&small.path(&packed[3])])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        run!("info {}", small.path(&packed[3])).succeeds();
     }
 }
 
@@ -95,21 +80,18 @@ fn a_ring_holds_the_newest_files_whatever_their_state() {
         "-b total:60 -b filesize:20",
     ] {
         let folder = Folder::new();
-        let mut all: Vec<_> = flags.split(' ').collect();
-        all.extend(["-c", "40k", "--compress", "zstd"]);
-        let json = fine(&capture(&folder, "a.pcapng", &all));
+        let flags = format!("{flags} -c 40k --compress zstd");
+        let json = capture(&folder, "a.pcapng", &flags).keeps_the_law();
         let left = names(&folder);
         assert!((2..50).contains(&left.len()), "{flags}: {left:?}");
         assert!(left.iter().all(|name| name.ends_with(".zst")), "{left:?}");
-        let [written, removed] = ["files_written", "files_removed"].map(|key| count(&json[key]));
+        let [written, removed] = counts(&json, ["files_written", "files_removed"]);
         assert_eq!(written - removed, left.len() as u64, "{flags}: {json}");
-        let mut newest = sequences(&packets(&folder, &left));
+        let mut newest = sequences(&folder, &left);
         newest.sort_unstable();
         let from = 40_000 - newest.len() as u64;
         assert_eq!(newest, (from..40_000).collect::<Vec<_>>(), "{flags}");
-        let bytes = left
-            .iter()
-            .map(|name| fs::metadata(folder.path(name)).unwrap().len());
+        let bytes = left.iter().map(|name| file_len(&folder.path(name)));
         assert!(bytes.sum::<u64>() <= 60_000, "{flags}");
     }
 }
@@ -118,45 +100,31 @@ fn a_ring_holds_the_newest_files_whatever_their_state() {
 fn a_file_that_cannot_be_compressed_stays_and_is_reported() {
     let folder = Folder::new();
     fs::create_dir(folder.path("a.pcapng2.zst.part")).unwrap();
-    let output = capture(
-        &folder,
-        "a.pcapng",
-        &["-C", "20kB", "-c", "1000", "--compress", "zstd"],
-    );
-    let (log, json) = (text(&output.stderr), summary(&output.stdout));
-    assert_eq!(output.status.code(), Some(1), "{log}");
-    assert!(log.contains("a.pcapng2: compressing it: "), "{log}");
-    assert!(log.contains("not compressed, and whole: 1 file"), "{log}");
+    let output = capture(&folder, "a.pcapng", "-C 20kB -c 1000 --compress zstd");
+    output.fails(1, "a.pcapng2: compressing it: ");
+    contains(output.log(), "not compressed, and whole: 1 file");
+    let json = output.json();
     assert_eq!(
-        (&json["compressed"]["failed"], &json["written"]),
-        (&Value::from(1), &Value::from(1000))
+        (
+            count(&json["compressed"]["failed"]),
+            count(&json["written"])
+        ),
+        (1, 1000)
     );
     fs::remove_dir(folder.path("a.pcapng2.zst.part")).unwrap();
     let left = names(&folder);
     let packed: Vec<_> = left.iter().map(|name| name.ends_with(".zst")).collect();
     assert_eq!(packed, [true, true, false, true, true], "{left:?}");
-    assert_eq!(
-        sequences(&packets(&folder, &left)),
-        (0..1000).collect::<Vec<_>>()
-    );
+    assert_eq!(sequences(&folder, &left), (0..1000).collect::<Vec<_>>());
 }
 
 #[test]
 fn more_files_than_can_wait_stay_as_they_are() {
     let folder = Folder::new();
-    let flags = [
-        "-b",
-        "packets:1",
-        "-c",
-        "3000",
-        "--compress",
-        "zstd:19",
-        "--sync",
-        "none",
-    ];
-    let json = fine(&capture(&folder, "a.pcapng", &flags));
+    let flags = "-b packets:1 -c 3000 --compress zstd:19 --sync none";
+    let json = capture(&folder, "a.pcapng", flags).keeps_the_law();
     let left = names(&folder);
-    let [packed, plain] = ["files", "left"].map(|key| count(&json["compressed"][key]));
+    let [packed, plain] = counts(&json["compressed"], ["files", "left"]);
     assert_eq!(packed + plain, 3000, "{json}");
     let is_packed = |name: &&String| name.ends_with(".zst");
     assert_eq!(left.iter().filter(is_packed).count() as u64, packed);
@@ -167,14 +135,8 @@ fn more_files_than_can_wait_stay_as_they_are() {
 fn a_capture_that_does_not_wait_for_compression_keeps_plain_files() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
-    let mut args = vec!["-i", VIRTUAL, "-w", &name, "--json", "-b", "filesize:1000"];
-    args.extend(["-c", "300k", "--compress", "zstd:19"]);
-    let mut command = forebay(&args);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let flags = "-b filesize:1000 -c 300k --compress zstd:19";
+    let mut child = start!("capture -i sim:clock=virtual -w {name} --json {flags}");
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("compressing finished files") {
@@ -188,20 +150,15 @@ fn a_capture_that_does_not_wait_for_compression_keeps_plain_files() {
     let mut rest = String::new();
     log.read_to_string(&mut rest).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{rest} {}", text(&output.stdout));
-    let json = fine(&output);
+    assert!(output.status.success(), "{rest} {}", output.text());
+    let json = output.keeps_the_law();
     let left = names(&folder);
     let plain = left.iter().filter(|name| name.ends_with(".pcapng")).count();
     assert_eq!(count(&json["compressed"]["left"]), plain as u64);
-    assert!(
-        plain > 1 && rest.contains(&format!("and whole: {plain} files")),
-        "{rest}"
-    );
+    assert!(plain > 1);
+    contains(rest, format!("and whole: {plain} files"));
     assert!(!left.iter().any(|name| name.ends_with(".part")), "{left:?}");
-    assert_eq!(
-        sequences(&packets(&folder, &left)),
-        (0..300_000).collect::<Vec<_>>()
-    );
+    assert_eq!(sequences(&folder, &left), (0..300_000).collect::<Vec<_>>());
 }
 
 #[test]
@@ -213,28 +170,10 @@ fn the_plain_file_goes_when_the_other_is_safe_from_a_power_cut() {
         let folder = Folder::new();
         let log = folder.path("log");
         let calls = "trace=fdatasync,fsync,rename,renameat,renameat2,unlink,unlinkat";
-        let status = Command::new("strace")
-            .args([
-                "-f",
-                "-y",
-                "-e",
-                calls,
-                "-o",
-                &log,
-                env!("CARGO_BIN_EXE_forebay"),
-                "capture",
-            ])
-            .args([
-                "-i",
-                VIRTUAL,
-                "-c",
-                "1000",
-                "-q",
-                "-w",
-                &folder.path("a.pcapng"),
-            ])
-            .args(["-C", "20kB", "--compress", "zstd", "--sync", sync])
-            .status();
+        let flags = format!("-C 20kB --compress zstd --sync {sync}");
+        let name = folder.path("a.pcapng");
+        let line = format!("capture -i sim:clock=virtual -c 1000 -q -w {name} {flags}");
+        let status = strace(&format!("-y -e {calls}"), &log, &line).status();
         assert!(status.unwrap().success());
         let log = fs::read_to_string(&log).unwrap();
         let packed = format!("\"{}\"", folder.path("a.pcapng2.zst"));
@@ -264,11 +203,7 @@ fn the_plain_file_goes_when_the_other_is_safe_from_a_power_cut() {
 /// The first four bytes of a file, decompressed by its own tool.
 fn magic(path: &str) -> [u8; 4] {
     let bytes = match path.ends_with(".gz") {
-        true => {
-            let output = Command::new("gzip").args(["-dc", path]).output().unwrap();
-            assert!(output.status.success(), "{}", text(&output.stderr));
-            output.stdout
-        }
+        true => foreign(format!("gzip -dc {path}")).unwrap().stdout,
         false => fs::read(path).unwrap(),
     };
     bytes[..4].try_into().unwrap()
@@ -286,40 +221,30 @@ fn the_name_or_the_flag_selects_the_format() {
         ("a.pcap", "", PCAP_NS),
         ("a.PCAP.GZ", "", PCAP_NS),
         ("a.gz", "", PCAPNG),
-        ("b.pcap", "pcap", PCAP_NS),
-        ("b.pcap.gz", "pcap-us", PCAP_US),
-        ("a.trace", "pcap-us", PCAP_US),
-        ("a.cap", "pcapng", PCAPNG),
+        ("b.pcap", "--format pcap", PCAP_NS),
+        ("b.pcap.gz", "--format pcap-us", PCAP_US),
+        ("a.trace", "--format pcap-us", PCAP_US),
+        ("a.cap", "--format pcapng", PCAPNG),
         ("-", "", PCAPNG),
-        ("-", "pcap", PCAP_NS),
-        ("-", "pcap-us", PCAP_US),
+        ("-", "--format pcap", PCAP_NS),
+        ("-", "--format pcap-us", PCAP_US),
     ] {
+        let path = if name == "-" { "-" } else { &folder.path(name) };
+        let output = run!("capture -i sim:clock=virtual -c 100 -w {path} {flag}");
+        output.succeeds();
         let path = match name {
-            "-" => "-".into(),
+            "-" => folder.file("stream", &output.stdout),
             name => folder.path(name),
         };
-        let mut command = forebay(&["-i", VIRTUAL, "-c", "100", "-w", &path]);
-        if !flag.is_empty() {
-            command.args(["--format", flag]);
-        }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let path = match name {
-            "-" => folder.path("stream"),
-            _ => path,
-        };
-        if name == "-" {
-            fs::write(&path, &output.stdout).unwrap();
-        }
         if !name.ends_with("GZ") {
             assert_eq!(magic(&path), expected, "{name} {flag}");
         }
-        let again = run(&["-r", &path, "-w", "-"]);
-        let found = read(&again.stdout[..]).packets;
-        assert_eq!(sequences(&found), (0..100).collect::<Vec<_>>(), "{name}");
+        let again = run!("capture -r {path} -w -");
+        let found = found::read(&again.stdout[..]);
+        assert_eq!(found.sequences(), (0..100).collect::<Vec<_>>(), "{name}");
         // 672 ns from packet to packet; the copy has the unit of what it copies.
         let unit = if expected == PCAP_US { 1000 } else { 1 };
-        let span = (found[99].time_ns - found[0].time_ns) * unit;
+        let span = (found.packets[99].time_ns - found.packets[0].time_ns) * unit;
         let expected = 99 * 672 - unit + 1..99 * 672 + unit;
         assert!(expected.contains(&span), "{name} {flag}: {span}");
     }
@@ -328,26 +253,18 @@ fn the_name_or_the_flag_selects_the_format() {
 #[test]
 fn a_file_that_is_compressed_while_it_is_written_holds_the_same() {
     for name in ["a.pcapng.gz", "a.pcapng.zst", "a.pcap.gz", "a.zst"] {
-        for flags in [
-            &["--sync", "always"][..],
-            &["-U"],
-            &["--store", "2x4k"],
-            &[],
-        ] {
+        for flags in ["--sync always", "-U", "--store 2x4k", ""] {
             let folder = Folder::new();
-            let output = capture(&folder, name, &[&["-c", "20k"], flags].concat());
-            let json = fine(&output);
-            let path = folder.path(name);
-            let found = packets(&folder, &[name.to_owned()]);
-            assert_eq!(sequences(&found), (0..20_000).collect::<Vec<_>>(), "{name}");
-            let packed = fs::metadata(&path).unwrap();
+            let output = capture(&folder, name, &format!("-c 20k {flags}"));
+            let json = output.keeps_the_law();
+            let found = sequences(&folder, &[name.to_owned()]);
+            assert_eq!(found, (0..20_000).collect::<Vec<_>>(), "{name}");
+            let packed = fs::metadata(folder.path(name)).unwrap();
             assert_eq!(packed.mode() & 0o777, 0o600);
-            let told = &json["compressed"];
-            assert_eq!(count(&told["files"]), 1);
-            assert_eq!(count(&told["bytes"]), packed.len());
-            assert_eq!(told["bytes_before"], json["bytes"]);
-            assert!(packed.len() < count(&json["bytes"]), "{name} {flags:?}");
-            assert!(text(&output.stderr).contains("compressed to "));
+            let message = counts(&json["compressed"], ["files", "bytes", "bytes_before"]);
+            assert_eq!(message, [1, packed.len(), count(&json["bytes"])]);
+            assert!(packed.len() < count(&json["bytes"]), "{name} {flags}");
+            contains(output.log(), "compressed to ");
         }
     }
 }
@@ -360,7 +277,7 @@ fn readers_of_others_accept_it() {
     let folder = Folder::new();
     let names = ["a.pcapng.gz", "b.pcap.gz"];
     for name in names {
-        fine(&capture(&folder, name, &["-c", "20k", "--store", "2x256k"]));
+        capture(&folder, name, "-c 20k --store 2x256k").keeps_the_law();
     }
     let paths = names.map(|name| folder.path(name));
     assert_eq!(counted_by_capinfos(&paths), 40_000);
@@ -379,31 +296,23 @@ fn files_of_a_series_are_compressed_while_they_are_written() {
         ),
     ] {
         let folder = Folder::new();
-        let flags: Vec<_> = flags.split(' ').collect();
-        let json = fine(&capture(&folder, "a.pcap.gz", &flags));
-        let mut left = names(&folder);
-        left.sort();
-        let mut expected = expected.map(str::to_owned).to_vec();
-        expected.sort();
-        assert_eq!(left, expected, "{flags:?}");
-        let mut found = sequences(&packets(&folder, &left));
+        let json = capture(&folder, "a.pcap.gz", flags).keeps_the_law();
+        let left = folder.names();
+        assert_eq!(left, expected, "{flags}");
+        let mut found = sequences(&folder, &left);
         found.sort_unstable();
         let from = 6000 - found.len() as u64;
         assert_eq!(found, (from..6000).collect::<Vec<_>>());
         assert_eq!(json["compressed"]["files"], json["files_written"]);
     }
     let folder = Folder::new();
-    let flags = ["-b", "packets:500", "-c", "2000"];
-    fine(&capture(&folder, "a.pcapng.zst", &flags));
+    capture(&folder, "a.pcapng.zst", "-b packets:500 -c 2000").keeps_the_law();
     let left = names(&folder);
     assert_eq!(left.len(), 4);
     assert!(left[0].starts_with("a_00001_") && left[0].ends_with(".pcapng.zst"));
-    assert_eq!(
-        sequences(&packets(&folder, &left)),
-        (0..2000).collect::<Vec<_>>()
-    );
-    let again = capture(&folder, "b.pcapng.gz", &["-C", "1", "--compress", "zstd"]);
-    fails(&again, 2, "Leave out .gz or .zst");
+    assert_eq!(sequences(&folder, &left), (0..2000).collect::<Vec<_>>());
+    let again = capture(&folder, "b.pcapng.gz", "-C 1 --compress zstd");
+    again.fails(2, "Leave out .gz or .zst");
 }
 
 #[test]
@@ -411,24 +320,19 @@ fn what_was_reported_as_written_survives_a_kill() {
     for name in ["a.pcapng.gz", "a.pcapng.zst"] {
         let folder = Folder::new();
         let path = folder.path(name);
-        let mut child = forebay(&["-i", "sim:rate=50M", "-U", "-w", &path, "--json"])
-            .args(["--stats-interval", "0.05"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let flags = "-q --json --stats-interval 0.05";
+        let mut child = Mortal(start!("capture -i sim:rate=50M -U -w {path} {flags}"));
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
         let mut written = 0;
         while written < 10_000 {
             let line = lines.next().expect("a report").unwrap();
-            let report: Value = serde_json::from_str(&line).unwrap();
+            let report: serde_json::Value = serde_json::from_str(&line).unwrap();
             written = count(&report["written"]);
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child);
         // The last frame may be torn, which is an error after all packets before it.
-        let output = run(&["-r", &path, "-w", "-"]);
-        let found = sequences(&read(&output.stdout[..]).packets);
+        let output = run!("capture -r {path} -w -");
+        let found = found::read(&output.stdout[..]).sequences();
         assert!(
             found.len() as u64 >= written,
             "{name}: {} of {written}",
@@ -443,23 +347,20 @@ fn a_full_disk_is_reported_and_the_frames_before_are_whole() {
     for name in ["a.pcapng.gz", "a.pcapng.zst"] {
         let folder = Folder::new();
         let (mount, kept) = (folder.path("small"), folder.path(name));
+        let flags = "-i sim:clock=virtual,size=imix -c 2M --json --store 4x256k";
         let script = format!(
-            "{} capture -i {VIRTUAL},size=imix -c 2M -w {mount}/{name} --json --store 4x256k
-             code=$?; cp {mount}/{name} {kept}; exit $code",
-            env!("CARGO_BIN_EXE_forebay"),
+            "forebay capture {flags} -w {mount}/{name}
+             code=$?; cp {mount}/{name} {kept}; exit $code"
         );
         let Some(output) = on_small_disk(&mount, "1M", &script) else {
             return;
         };
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{log}");
-        assert!(log.contains("writing: no space left on device"), "{log}");
-        let json = summary(&output.stdout);
+        output.fails(1, "writing: no space left on device");
+        let json = output.json();
         assert_eq!(json["law_holds"], true, "{json}");
         assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
-        let again = run(&["-r", &kept, "-w", "-"]);
-        assert!(again.status.success(), "{}", text(&again.stderr));
-        let found = read(&again.stdout[..]).packets;
+        let again = run!("capture -r {kept} -w -");
+        let found = found::read(&again.succeeds().stdout[..]).packets;
         assert_eq!(found.len() as u64, count(&json["written"]), "{json}");
     }
 }

@@ -9,21 +9,15 @@
 use forebay_testing::lab::{lab, tool};
 use serde_json::Value;
 use std::{
-    env,
-    fs::{self, File},
+    env, fs,
     io::{BufRead, BufReader},
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Output, Stdio},
     time::{Duration, Instant},
 };
 use support::{
-    Folder,
-    children::{self, FOLDER, Mortal, moments},
-    count, counted_by_capinfos,
-    dice::Dice,
-    forebay,
-    found::{Found, read},
-    has, subcommand, summary, text,
+    children::{FOLDER, moments},
+    *,
 };
 
 mod support;
@@ -49,26 +43,20 @@ fn files(folder: &Path, prefix: &str) -> Vec<String> {
     paths
 }
 
-fn len(path: &str) -> u64 {
-    fs::metadata(path).unwrap().len()
-}
-
 /// Packets by `tshark`, which has nothing to complain about.
 fn by_tshark(path: &str) -> u64 {
-    let args = ["-r", path, "-T", "fields", "-e", "frame.number"];
-    let output = Command::new("tshark").args(args).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout).lines().count() as u64
+    let output = foreign(format!("tshark -r {path} -T fields -e frame.number"));
+    output.unwrap().succeeds().text().lines().count() as u64
 }
 
 /// The packets that an independent reader finds; only the decompression is ours.
 fn found_in(path: &str) -> Found {
     if !path.ends_with(".zst") {
-        return read(File::open(path).unwrap());
+        return found::open(path);
     }
-    let output = forebay(&["-r", path, "-w", "-", "-q"]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    read(&output.stdout[..])
+    let output = run!("capture -r {path} -w - -q");
+    output.succeeds();
+    found::read(&output.stdout[..])
 }
 
 /// Takes what the compressor was about out of `paths`: where a file is there twice, either is whole.
@@ -86,7 +74,7 @@ fn without_doubles(mut paths: Vec<String>, dice: &mut Dice) -> Vec<String> {
 /// All packets of a series of files; every one is where its number and the marks of losses before it say.
 fn in_order(paths: &[String]) -> u64 {
     // Nothing was written yet into the newest.
-    let some = paths.iter().filter(|path| len(path) > 0);
+    let some = paths.iter().filter(|path| file_len(path) > 0);
     let packets = some.flat_map(|path| found_in(path).packets);
     let all = Found {
         packets: packets.collect(),
@@ -121,51 +109,29 @@ fn kill_9_loses_nothing_that_was_reported_written_and_at_most_the_buffers() {
             ("sim:rate=400M", 256 << 10),
             ("sim:rate=2G", 4 << 20),
         ][dice.below(3)];
-        let store = format!("{BUFFERS}x{buffer_bytes}");
         let path = folder.path("a.pcapng");
-        let mut args = vec!["-i", port, "-w", &path, "-q", "--json", "--sync"];
-        args.extend([policy, "--store", &store, "--stats-interval", "2ms"]);
+        let mut flags = format!("-q --sync {policy} --store {BUFFERS}x{buffer_bytes}");
         if is_series {
-            args.extend(["-b", "duration:30ms", "-b", "filesize:2000"]);
+            flags += " -b duration:30ms -b filesize:2000";
             if dice.below(2) == 0 {
-                args.extend(["--compress", "zstd"]);
+                flags += " --compress zstd";
             }
         }
-        if dice.below(3) == 0 {
-            args.push("-U");
-        }
-        let mut child = Mortal(
-            forebay(&args)
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap(),
-        );
-        let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
-        let line = at_some_moment(&mut stdout, &mut dice);
-        drop(child);
-        let Some(log) = last_summary(&line, stdout) else {
+        let Some(log) = killed(&format!("-i {port} -w {path} {flags}"), &mut dice, |_| ()) else {
             silent += 1; // it was not under way yet
             continue;
         };
-        let [taken, written, durable] = ["taken", "written", "durable"].map(|key| count(&log[key]));
         let paths = without_doubles(files(folder.path("").as_ref(), "a"), &mut dice);
         most_files = most_files.max(paths.len());
         let packets = in_order(&paths);
-        let what = format!("{policy}, {args:?}: {log}, {packets} in {paths:?}");
-        assert!(durable <= written && written <= packets, "{what}");
-        // A packet of 60 bytes takes 92, and one may run over the end of a buffer.
-        let most_lost = BUFFERS * (buffer_bytes / 92 + 1);
-        assert!(taken <= packets + most_lost, "{what}");
-        lost += taken.saturating_sub(packets);
+        let what = format!("{flags}: {log}, {packets} in {paths:?}");
+        lost += not_written(&log, packets, buffer_bytes, &what);
         if is_series {
             assert_eq!(count(&log["file"]).min(1), 1, "{what}");
         }
         let (last, complete) = paths.split_last().unwrap();
-        assert!(
-            complete.iter().all(|path| !path.ends_with(".part")),
-            "{what}"
-        );
+        let are_complete = complete.iter().all(|path| !path.ends_with(".part"));
+        assert!(are_complete, "{what}");
         // The last one is complete, and compressed, only between two files.
         let whole = in_order(complete);
         if last.ends_with(".zst") {
@@ -173,17 +139,50 @@ fn kill_9_loses_nothing_that_was_reported_written_and_at_most_the_buffers() {
         }
         torn += u64::from(repaired(last, packets - whole));
         if has("capinfos") {
-            let some: Vec<_> = paths.iter().filter(|path| len(path) > 0).cloned().collect();
-            assert!(
-                some.is_empty() || counted_by_capinfos(&some) == packets,
-                "{what}"
-            );
+            let some: Vec<_> = paths
+                .iter()
+                .filter(|path| file_len(path) > 0)
+                .cloned()
+                .collect();
+            let counted = if some.is_empty() {
+                0
+            } else {
+                counted_by_capinfos(&some)
+            };
+            assert_eq!(counted, packets, "{what}");
         }
     }
     println!(
         "{torn} of the files were torn, {silent} captures log nothing; up to {most_files} files; \
          {lost} packets were taken, reported as such, and not written"
     );
+}
+
+/// Starts a capture and kills it at some moment. Returns its last summary, if there is one.
+fn killed(
+    arguments: &str,
+    dice: &mut Dice,
+    when_started: impl FnOnce(&mut Child),
+) -> Option<Value> {
+    let flush = if dice.below(3) == 0 { "-U" } else { "" };
+    let mut child = Mortal(start!(
+        "capture {arguments} {flush} --json --stats-interval 2ms"
+    ));
+    when_started(&mut child.0);
+    let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
+    let line = at_some_moment(&mut stdout, dice);
+    drop(child);
+    last_summary(&line, stdout)
+}
+
+/// Packets that a killed capture had taken and did not write. They fit its buffers, and what it reported is there.
+fn not_written(log: &Value, packets: u64, buffer_bytes: u64, what: &str) -> u64 {
+    let [taken, written, durable] = counts(log, ["taken", "written", "durable"]);
+    assert!(durable <= written && written <= packets, "{what}");
+    // A packet of 60 bytes takes 92, and one may run over the end of a buffer.
+    let most_lost = BUFFERS * (buffer_bytes / 92 + 1);
+    assert!(taken <= packets + most_lost, "{what}");
+    taken.saturating_sub(packets)
 }
 
 /// Reads this number of reports, then waits a little; returns the last one.
@@ -205,62 +204,39 @@ fn at_some_moment(stdout: &mut impl BufRead, dice: &mut Dice) -> String {
 fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written() {
     lab(&["tcpreplay"], || {
         let folder = Folder::new();
-        let sent = folder.path("sent.pcap");
-        let made = forebay(&["-i", "sim:clock=virtual", "-c", "2M", "-q", "-w", &sent]).status();
-        assert!(made.unwrap().success());
+        let sent = recorded(&folder, "sent.pcap", "count=2000000");
         let mut dice = Dice(0xAFC0_FFEE);
         let (mut torn, mut silent, mut all, mut lost) = (0, 0, 0, 0);
         let moments = moments(8);
         for moment in 0..moments {
             let policy = POLICIES[moment as usize % POLICIES.len()];
             let buffer_bytes = [16 << 10, 256 << 10, 4 << 20][dice.below(3)];
-            let store = format!("{BUFFERS}x{buffer_bytes}");
             let path = folder.path(&format!("a{moment}.pcapng"));
-            let mut args = vec!["-i", "vb", "-w", &path, "--json", "--sync"];
-            args.extend([policy, "--store", &store, "--stats-interval", "2ms"]);
-            if dice.below(3) == 0 {
-                args.push("-U");
-            }
-            let mut child = Mortal(
-                forebay(&args)
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::piped())
-                    .spawn()
-                    .unwrap(),
-            );
-            // Its first line says that it listens: nothing that is sent is missed from then on.
-            let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
-            stderr.read_line(&mut String::new()).unwrap();
+            let flags = format!("--sync {policy} --store {BUFFERS}x{buffer_bytes}");
             let rate = ["--pps=20000", "--pps=200000", "--topspeed"][dice.below(3)];
-            let sender = tool("tcpreplay")
-                .args(["-i", "va", "-q", rate, &sent])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            let _sender = Mortal(sender.unwrap());
-            let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
-            let line = at_some_moment(&mut stdout, &mut dice);
-            drop(child);
-            let Some(log) = last_summary(&line, stdout) else {
+            let mut held = None;
+            let log = killed(&format!("-i vb -w {path} {flags}"), &mut dice, |child| {
+                // Its first line says that it listens: nothing that is sent is missed from then on.
+                let mut stderr = BufReader::new(child.stderr.take().unwrap());
+                stderr.read_line(&mut String::new()).unwrap();
+                let mut tcpreplay = tool("tcpreplay");
+                tcpreplay.args(["-i", "va", "-q", rate, &sent]);
+                tcpreplay.stdout(Stdio::null()).stderr(Stdio::null());
+                held = Some((stderr, Mortal(tcpreplay.spawn().unwrap())));
+            });
+            drop(held);
+            let Some(log) = log else {
                 silent += 1;
                 continue;
             };
-            let [taken, written, durable] =
-                ["taken", "written", "durable"].map(|key| count(&log[key]));
             let packets = in_order(std::slice::from_ref(&path));
-            let what = format!("{policy}, {args:?}: {log}, {packets}");
-            assert!(durable <= written && written <= packets, "{what}");
-            let most_lost = BUFFERS * (buffer_bytes / 92 + 1);
-            assert!(taken <= packets + most_lost, "{what}");
-            lost += taken.saturating_sub(packets);
+            let what = format!("{flags}: {log}, {packets}");
+            lost += not_written(&log, packets, buffer_bytes, &what);
             all += packets;
             torn += u64::from(repaired(&path, packets));
-            if has("capinfos") && len(&path) > 0 {
-                assert_eq!(
-                    counted_by_capinfos(std::slice::from_ref(&path)),
-                    packets,
-                    "{what}"
-                );
+            if has("capinfos") && file_len(&path) > 0 {
+                let counted = counted_by_capinfos(std::slice::from_ref(&path));
+                assert_eq!(counted, packets, "{what}");
             }
             fs::remove_file(&path).unwrap();
         }
@@ -273,61 +249,50 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
 
 /// Repairs a file with this many whole packets. Returns whether anything was cut off.
 fn repaired(path: &str, packets: u64) -> bool {
-    let before = len(path);
+    let before = file_len(path);
     if before == 0 {
         assert_eq!(packets, 0);
         return false;
     }
-    let output = subcommand("repair", &["--json", path]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let log = summary(&output.stdout);
+    let log = run!("repair --json {path}").succeeds().json();
     assert_eq!(count(&log["packets"]), packets, "{log}");
     let (whole, rest) = (count(&log["whole_bytes"]), &log["rest"]);
-    assert_eq!((count(&log["bytes"]), whole), (before, len(path)));
-    let cut = rest.as_str().map_or(0, len);
+    assert_eq!((count(&log["bytes"]), whole), (before, file_len(path)));
+    let cut = rest.as_str().map_or(0, file_len);
     assert_eq!(whole + cut, before, "what was cut off is in the other file");
     cut > 0
 }
 
 /// What a full disk left.
-fn check_full(output: &Output, mount: &Path, flags: &[&str], dice: &mut Dice) {
-    let (log, json) = (text(&output.stderr), summary(&output.stdout));
-    let what = format!("{flags:?}: {json}\n{log}");
-    assert_eq!(output.status.code(), Some(1), "{what}");
-    assert!(log.contains("no space left on device"), "{what}");
-    assert!(log.contains(mount.join("a").to_str().unwrap()), "{what}");
+fn check_full(output: &Output, mount: &Path, flags: &str, dice: &mut Dice) {
+    let (log, json) = (output.log(), output.json());
+    let what = format!("{flags}: {json}\n{log}");
+    output.fails(1, "no space left on device");
+    contains(log, mount.join("a").to_str().unwrap());
     assert_eq!(json["law_holds"], true, "{what}");
-    let [written, bytes] = ["written", "bytes"].map(|key| count(&json[key]));
+    let [written, bytes] = counts(&json, ["written", "bytes"]);
     assert!(count(&json["dropped"]["disk"]) > 0, "{what}");
-    assert!(
-        log.contains(&format!("received = {written} written")),
-        "{what}"
-    );
+    contains(log, format!("received = {written} written"));
     let mut paths = files(mount, "a");
     assert!(paths.iter().all(|path| !path.ends_with(".part")), "{what}");
     assert_eq!(count(&json["files_written"]), paths.len() as u64, "{what}");
     let compressed = &json["compressed"];
     let packed = paths.iter().filter(|path| path.ends_with(".zst")).count();
     assert_eq!(count(&compressed["files"]), packed as u64, "{what}");
-    let [before, after] = ["bytes_before", "bytes"].map(|key| count(&compressed[key]));
-    let lens = paths.iter().map(|path| len(path));
+    let [before, after] = counts(compressed, ["bytes_before", "bytes"]);
+    let lens = paths.iter().map(|path| file_len(path));
     assert_eq!(lens.sum::<u64>() + before, bytes + after, "{what}");
     // Only where not even a header fits, and the file was there before we knew.
-    paths.retain(|path| len(path) > 0);
-    if !paths
-        .iter()
-        .any(|path| path.contains(".pcap") && !path.contains(".pcapng"))
-    {
+    paths.retain(|path| file_len(path) > 0);
+    let is_classic = |path: &String| path.contains(".pcap") && !path.contains(".pcapng");
+    if !paths.iter().any(is_classic) {
         assert_eq!(in_order(&paths), written, "{what}");
     }
     if !paths.is_empty() && has("capinfos") && has("tshark") {
         assert_eq!(counted_by_capinfos(&paths), written, "{what}");
         let one = &paths[dice.below(paths.len())];
-        assert_eq!(
-            by_tshark(one),
-            counted_by_capinfos(std::slice::from_ref(one)),
-            "{what}"
-        );
+        let counted = counted_by_capinfos(std::slice::from_ref(one));
+        assert_eq!(by_tshark(one), counted, "{what}");
     }
 }
 
@@ -350,27 +315,26 @@ fn filler() {
         let path = mount.join(name).display().to_string();
         let store = dice.one_of(&["4x16KiB", "4x64KiB", "2x256KiB", "3x1MiB"]);
         let port = dice.one_of(&["sim:rate=max", "sim:rate=2G", "sim:clock=virtual"]);
-        let mut flags = vec!["-i", port, "-c", "1M", "-w", &path, "--json", "--sync"];
-        flags.extend([dice.one_of(&POLICIES), "--store", store]);
+        let policy = dice.one_of(&POLICIES);
+        let mut flags = format!("-i {port} -c 1M -w {path} --json --sync {policy} --store {store}");
         // Every second one rotates.
         if moment % 2 == 1 {
-            let way = dice.one_of(&[
+            let ways = [
                 "-C 100kB",
                 "-C 7kB",
                 "-b filesize:300",
                 "-b duration:1ms",
                 "-b packets:999",
-            ]);
-            flags.extend(way.split(' '));
+            ];
+            flags = format!("{flags} {}", dice.one_of(&ways));
             if dice.below(3) == 0 {
-                flags.extend(["--compress", "zstd:1"]);
+                flags += " --compress zstd:1";
             }
         }
         if dice.below(3) == 0 {
-            flags.push("-U");
+            flags += " -U";
         }
-        let output = forebay(&flags).output().unwrap();
-        check_full(&output, mount, &flags, &mut dice);
+        check_full(&run!("capture {flags}"), mount, &flags, &mut dice);
     }
     println!("done");
 }
@@ -383,6 +347,5 @@ fn a_full_disk_costs_what_is_counted_and_leaves_what_readers_find_whole() {
     let Some(output) = children::on_small_disk(ran) else {
         return;
     };
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("done"));
+    contains(output.succeeds().text(), "done");
 }

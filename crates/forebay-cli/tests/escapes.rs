@@ -4,56 +4,23 @@
 mod server;
 mod support;
 
-use std::process::{Command, Output, Stdio};
-use support::Folder;
+use forebay_testing::blocks::{block, option, section, words};
+use std::process::Output;
+use support::*;
 
 /// It would clear the screen, set a colour, set the title, and reverse what follows; the fourth is a control of eight bits.
 const EVIL: &str = "e\u{1b}[2J\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}l";
 
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    let len = (12 + body.len() as u32).to_le_bytes();
-    [&kind.to_le_bytes()[..], &len, body, &len].concat()
-}
-
-fn option(code: u16, text: &str) -> Vec<u8> {
-    let mut option = [code.to_le_bytes(), (text.len() as u16).to_le_bytes()].concat();
-    option.extend(text.as_bytes());
-    option.resize(option.len().next_multiple_of(4), 0);
-    option
-}
-
 /// Two interfaces of different link types and evil names, a packet of each, and a tail that is torn.
 fn evil_capture() -> Vec<u8> {
-    let section = [
-        0x1a2b_3c4d_u32.to_le_bytes(),
-        [1, 0, 0, 0],
-        [255; 4],
-        [255; 4],
-    ]
-    .concat();
-    let texts = [
-        option(2, EVIL),
-        option(3, EVIL),
-        option(4, EVIL),
-        vec![0; 4],
-    ]
-    .concat();
-    let mut file = block(0x0a0d_0d0a, &[section, texts].concat());
-    for link in [1_u32, 101] {
-        let texts = [
-            option(2, EVIL),
-            option(3, EVIL),
-            option(12, EVIL),
-            vec![0; 4],
-        ]
-        .concat();
-        file.extend(block(
-            1,
-            &[&link.to_le_bytes()[..], &[0; 4], &texts].concat(),
-        ));
+    let options =
+        |codes: [u16; 3]| [&codes.map(|code| option(code, EVIL)).concat()[..], &[0; 4]].concat();
+    let mut file = section(&options([2, 3, 4]));
+    for link in [1, 101] {
+        file.extend(block(1, &[words(&[link, 0]), options([2, 3, 12])].concat()));
     }
-    for interface in [0_u32, 1] {
-        let head = [interface, 0, 1000, 60, 60].map(u32::to_le_bytes).concat();
+    for interface in [0, 1] {
+        let head = words(&[interface, 0, 1000, 60, 60]);
         file.extend(block(6, &[head, vec![0; 60]].concat()));
     }
     file.extend([6, 0, 0, 0, 100, 0]);
@@ -72,74 +39,57 @@ fn is_plain(ran: &Output, shows: bool) {
     assert!(!shows || both.contains("[31m"), "it must be shown: {both}");
 }
 
-fn ran(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.args(args).stdin(Stdio::null());
-    command.output().unwrap()
-}
-
 #[test]
 fn names_in_a_file_and_of_files_move_no_cursor() {
     let folder = Folder::new();
-    let good_name = folder.path("in.pcapng");
-    let evil_name = folder.path(EVIL);
-    for name in [&good_name, &evil_name] {
-        std::fs::write(name, evil_capture()).unwrap();
-        let shows = name == &evil_name;
-        is_plain(
-            &ran(&["capture", "-r", name, "-w", &folder.path("out.pcap")]),
-            true,
-        );
-        is_plain(
-            &ran(&[
-                "capture",
-                "-r",
-                name,
-                "-w",
-                &folder.path("o.pcapng"),
-                "--json",
-            ]),
-            true,
-        );
-        is_plain(&ran(&["capture", "-r", name, "tcp port 80"]), shows);
-        is_plain(&ran(&["info", name]), true);
-        is_plain(&ran(&["info", "--json", name]), true);
-        is_plain(&ran(&["repair", "-n", name]), shows);
-        is_plain(&ran(&["repair", "-n", "--json", name]), shows);
-        is_plain(&ran(&["records", "check", name]), shows);
-        is_plain(&ran(&["records", "check", "--json", name]), shows);
-        is_plain(&ran(&["records", "dump", name]), shows);
-        is_plain(&ran(&["pipe", name, "-o", name]), shows);
+    for name in ["in.pcapng", EVIL] {
+        let file = folder.file(name, evil_capture());
+        let shows_name = name == EVIL;
+        let [pcap, pcapng] = ["out.pcap", "out.pcapng"].map(|name| folder.path(name));
+        is_plain(&run!("capture -r {file} -w {pcap}"), true);
+        is_plain(&run!("capture -r {file} -w {pcapng} --json"), true);
+        is_plain(&run!("info {file}"), true);
+        is_plain(&run!("info --json {file}"), true);
+        for line in [
+            "capture tcp port 80 -r",
+            "repair -n",
+            "repair -n --json",
+            "records check",
+            "records check --json",
+            "records dump",
+        ] {
+            is_plain(&run!("{line} {file}"), shows_name);
+        }
+        is_plain(&run!("pipe {file} -o {file}"), shows_name);
     }
 }
 
 #[test]
 fn arguments_move_no_cursor() {
-    let missing = format!("/nowhere/{EVIL}");
-    is_plain(&ran(&["capture", "-i", EVIL]), true);
-    is_plain(&ran(&["capture", "-i", &format!("sim:{EVIL}=1")]), true);
-    is_plain(&ran(&["capture", "-i", "sim", EVIL]), true);
-    is_plain(&ran(&["capture", "-i", "sim", "-c", EVIL]), true);
+    for line in [
+        "capture -i EVIL",
+        "capture -i sim:EVIL=1",
+        "capture -i sim EVIL",
+        "capture -i sim -c EVIL",
+        "capture -i sim -c 1 -w /nowhere/EVIL",
+        "capture -i sim -F /nowhere/EVIL",
+        "capture --EVIL",
+        "EVIL",
+        "get EVIL",
+        "pipe /nowhere/EVIL",
+        "pipe -R EVIL",
+        "queue stat EVIL",
+        "info /nowhere/EVIL",
+        "repair /nowhere/EVIL",
+        "records check /nowhere/EVIL",
+    ] {
+        is_plain(&run!("{}", line.replace("EVIL", EVIL)), true);
+    }
+    is_plain(&run!("get http://127.0.0.1:1/{}", EVIL), false);
     // An unfinished sequence does not swallow the reason.
-    let unfinished = ran(&["capture", "-i", "sim", "-c", "\u{1b}]0;x"]);
+    let unfinished = run!("capture -i sim -c '\u{1b}]0;x'");
     is_plain(&unfinished, false);
-    let error = String::from_utf8_lossy(&unfinished.stderr);
-    assert!(error.contains("is not a count"), "{error}");
-    is_plain(
-        &ran(&["capture", "-i", "sim", "-c", "1", "-w", &missing]),
-        true,
-    );
-    is_plain(&ran(&["capture", "-i", "sim", "-F", &missing]), true);
-    is_plain(&ran(&["capture", &format!("--{EVIL}")]), true);
-    is_plain(&ran(&[EVIL]), true);
-    is_plain(&ran(&["get", EVIL]), true);
-    is_plain(&ran(&["get", &format!("http://127.0.0.1:1/{EVIL}")]), false);
-    is_plain(&ran(&["pipe", &missing]), true);
-    is_plain(&ran(&["pipe", "-R", EVIL]), true);
-    is_plain(&ran(&["queue", "stat", EVIL]), true);
-    is_plain(&ran(&["info", &missing]), true);
-    is_plain(&ran(&["repair", &missing]), true);
-    is_plain(&ran(&["records", "check", &missing]), true);
+    contains(unfinished.log(), "is not a count");
 }
 
 #[test]
@@ -153,6 +103,6 @@ fn answers_of_a_server_move_no_cursor() {
     ];
     for answer in answers {
         let address = server::serve_bytes(answer);
-        is_plain(&ran(&["get", &format!("http://{address}/")]), false);
+        is_plain(&run!("get http://{address}/"), false);
     }
 }

@@ -1,17 +1,15 @@
 //! Where `forebay get` writes: files, pipes, full disks; what it leaves when it fails, or is stopped.
 
-use fetch::{command, fails, get, http, is_fine, with_length};
-use server::{serve, serve_bytes};
+use server::{is_fine, serve, serve_and_wait, serve_bytes, with_length};
 use std::{
     fs::{self, File},
     io::Read,
-    os::unix::fs::PermissionsExt,
-    process::{Child, Command, Stdio},
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Child,
+    sync::{Mutex, mpsc},
 };
-use support::{Folder, dice::noise, has, interrupt, text};
+use support::*;
 
-#[path = "support/fetch.rs"]
-mod fetch;
 #[path = "support/server.rs"]
 mod server;
 mod support;
@@ -20,73 +18,56 @@ mod support;
 fn a_failure_of_the_server_is_one_of_ours_and_its_body_is_kept_apart() {
     let answer = "HTTP/1.1 404 Not \x1b[31mFound\r\nContent-Length: 5\r\n\r\nsorry";
     let plain = "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nsorry";
-    fails(&get(&[&http(serve_bytes(answer), "/")]), 1, "malformed");
+    run!("get http://{}/", serve_bytes(answer)).fails(1, "malformed");
     let server = serve_bytes(plain);
     let folder = Folder::new();
     let path = folder.path("file");
-    let ran = get(&["-o", &path, &http(server, "/")]);
-    fails(&ran, 1, "/: 404 Not Found\n");
-    assert!(fs::exists(&path).is_ok_and(|there| !there));
+    run!("get -o {path} http://{server}/").fails(1, "/: 404 Not Found\n");
+    assert!(folder.names().is_empty());
     for (flag, written) in [
         ("-i", ""),
         ("--content-on-error", "sorry"),
         ("--raw", plain),
     ] {
-        let ran = get(&[flag, &http(server, "/")]);
-        fails(&ran, 1, "404 Not Found");
-        assert_eq!(text(&ran.stdout), written);
+        let ran = run!("get {flag} http://{server}/");
+        ran.fails(1, "404 Not Found");
+        assert_eq!(ran.text(), written);
     }
-}
-
-/// What is in a folder.
-fn names(folder: &str) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.collect();
-    names.sort();
-    names
 }
 
 #[test]
 fn a_file_appears_when_it_is_complete_and_nothing_else_is_left() {
     let folder = Folder::new();
-    let path = folder.path("file");
-    fs::write(&path, "old").unwrap();
+    let path = folder.file("file", "old");
     let cut = serve_bytes("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
-    let ran = get(&["-o", &path, &http(cut, "/")]);
-    fails(&ran, 1, "5 bytes of 9 were written");
+    run!("get -o {path} http://{cut}/").fails(1, "5 bytes of 9 were written");
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    assert_eq!(names(&folder.path("")), ["file"]);
+    assert_eq!(folder.names(), ["file"]);
     let whole = serve_bytes(with_length(b"new"));
-    is_fine(&get(&["-o", &path, &http(whole, "/")]), b"");
+    is_fine(&run!("get -o {path} http://{whole}/"), b"");
     assert_eq!(fs::read(&path).unwrap(), b"new");
     let empty = serve_bytes(with_length(b""));
-    is_fine(&get(&["-o", &path, &http(empty, "/")]), b"");
+    is_fine(&run!("get -o {path} http://{empty}/"), b"");
     assert_eq!(fs::read(&path).unwrap(), b"");
-    assert_eq!(names(&folder.path("")), ["file"]);
+    assert_eq!(folder.names(), ["file"]);
     let nowhere = folder.path("no/file");
-    fails(
-        &get(&["-o", &nowhere, &http(whole, "/")]),
-        1,
-        "no/file: opening it to write",
-    );
+    run!("get -o {nowhere} http://{whole}/").fails(1, "no/file: opening it to write");
 }
 
 #[test]
 fn another_user_cannot_prepare_the_growing_file() {
     let folder = Folder::new();
-    let (path, victim) = (folder.path("file"), folder.path("victim"));
-    fs::write(&victim, "precious").unwrap();
-    std::os::unix::fs::symlink(&victim, folder.path("file.part")).unwrap();
+    let (path, victim) = (folder.path("file"), folder.file("victim", "precious"));
+    symlink(&victim, folder.path("file.part")).unwrap();
     let server = serve_bytes(with_length(b"new"));
-    is_fine(&get(&["-o", &path, &http(server, "/")]), b"");
+    is_fine(&run!("get -o {path} http://{server}/"), b"");
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
-    assert_eq!(names(&folder.path("")), ["file", "file.part", "victim"]);
+    assert_eq!(folder.names(), ["file", "file.part", "victim"]);
     // A link of our own is followed, and stays.
     let link = folder.path("link");
-    std::os::unix::fs::symlink("victim", &link).unwrap();
-    is_fine(&get(&["-o", &link, &http(server, "/")]), b"");
+    symlink("victim", &link).unwrap();
+    is_fine(&run!("get -o {link} http://{server}/"), b"");
     assert_eq!(fs::read(&victim).unwrap(), b"new");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
@@ -95,52 +76,42 @@ fn another_user_cannot_prepare_the_growing_file() {
 fn two_fetches_of_one_name_do_not_mix() {
     let folder = Folder::new();
     let path = folder.path("file");
-    let (go, gone) = std::sync::mpsc::channel::<()>();
-    let gone = std::sync::Mutex::new(gone);
-    let (tell, message) = std::sync::mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let gone = Mutex::new(gone);
+    let (tell, message) = mpsc::channel();
     let slow = serve(move |client| {
         client.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
         tell.send(()).unwrap();
         gone.lock().unwrap().recv().unwrap();
         client.send("FIRST");
     });
-    let mut first = command(&["-o", &path, &http(slow, "/")])
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let first = start!("get -o {path} http://{slow}/");
     message.recv().unwrap();
     let quick = serve_bytes(with_length(b"another body"));
-    is_fine(&get(&["-o", &path, &http(quick, "/")]), b"");
+    is_fine(&run!("get -o {path} http://{quick}/"), b"");
     assert_eq!(fs::read(&path).unwrap(), b"another body");
     go.send(()).unwrap();
-    assert!(first.wait().unwrap().success());
+    first.wait_with_output().unwrap().succeeds();
     assert_eq!(fs::read(&path).unwrap(), b"firstFIRST");
-    assert_eq!(names(&folder.path("")), ["file"]);
+    assert_eq!(folder.names(), ["file"]);
 }
 
 #[test]
 fn a_kill_leaves_no_files() {
     let folder = Folder::new();
     let path = folder.path("file");
-    let server = serve(|client| {
-        client.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
-        client.wait();
-    });
+    let server = serve_and_wait("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
     for signal in ["-KILL", "-INT"] {
-        let mut child = command(&["-q", "-o", &path, &http(server, "/")])
-            .spawn()
-            .unwrap();
+        let mut child = start!("get -q -o {path} http://{server}/");
         // Once it has opened a file there, it has begun to write, and listens to signals.
         let descriptors = format!("/proc/{}/fd", child.id());
         let is_there = |entry: fs::DirEntry| {
             fs::read_link(entry.path()).is_ok_and(|to| to.starts_with(folder.path("")))
         };
-        while !fs::read_dir(&descriptors).unwrap().flatten().any(is_there) {
-            std::thread::yield_now();
-        }
+        wait_until(|| fs::read_dir(&descriptors).unwrap().flatten().any(is_there));
         interrupt(&child, signal);
         assert!(!child.wait().unwrap().success());
-        assert_eq!(names(&folder.path("")), [""; 0], "{signal}");
+        assert_eq!(folder.names(), [""; 0], "{signal}");
     }
 }
 
@@ -148,13 +119,10 @@ fn a_kill_leaves_no_files() {
 fn a_new_file_has_the_permissions_of_the_umask_and_a_replaced_one_keeps_its_own() {
     let folder = Folder::new();
     let path = folder.path("file");
-    let url = http(serve_bytes(with_length(b"new")), "/");
+    let server = serve_bytes(with_length(b"new"));
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
-    let script = format!(
-        "umask 027; exec {} get -q -o {path} {url}",
-        env!("CARGO_BIN_EXE_forebay")
-    );
-    let fetch = || Command::new("sh").args(["-c", &script]).output().unwrap();
+    let script = format!("umask 027; exec forebay get -q -o {path} http://{server}/");
+    let fetch = || shell(&script).output().unwrap();
     is_fine(&fetch(), b"");
     assert_eq!(mode(), 0o640);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4604)).unwrap();
@@ -169,23 +137,13 @@ fn the_file_is_durable_before_it_has_its_name_and_the_name_at_the_end() {
     }
     let folder = Folder::new();
     let (log, path) = (folder.path("log"), folder.path("file"));
-    let url = http(serve_bytes(with_length(b"new")), "/");
-    let fetch = |tampering: &[&str]| {
-        Command::new("strace")
-            .args(["-f", "-e", "trace=fsync,rename,close", "-o", &log])
-            .args(tampering)
-            .args([
-                env!("CARGO_BIN_EXE_forebay"),
-                "get",
-                "-q",
-                "-o",
-                &path,
-                &url,
-            ])
-            .output()
-            .unwrap()
+    let server = serve_bytes(with_length(b"new"));
+    let line = format!("get -q -o {path} http://{server}/");
+    let fetch = |tampering: &str| {
+        let options = format!("-e trace=fsync,rename,close {tampering}");
+        strace(&options, &log, &line).output().unwrap()
     };
-    is_fine(&fetch(&[]), b"");
+    is_fine(&fetch(""), b"");
     let calls = fs::read_to_string(&log).unwrap();
     let calls = calls.lines().filter_map(|line| {
         let call = line.split_whitespace().nth(1)?.split('(').next()?;
@@ -194,21 +152,21 @@ fn the_file_is_durable_before_it_has_its_name_and_the_name_at_the_end() {
     assert_eq!(calls.collect::<Vec<_>>(), ["fsync", "rename", "fsync"]);
     // The disk refuses: the file is as it was.
     fs::write(&path, "old").unwrap();
-    let ran = fetch(&["-e", "inject=fsync:error=EIO"]);
-    fails(&ran, 1, "file: making it durable: input/output error");
+    let ran = fetch("-e inject=fsync:error=EIO");
+    ran.fails(1, "file: making it durable: input/output error");
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    assert_eq!(names(&folder.path("")), ["file", "log"]);
+    assert_eq!(folder.names(), ["file", "log"]);
 }
 
 #[test]
 fn what_another_user_put_into_a_shared_folder_is_not_written_to() {
-    let Some(shared) = support::shared_folder() else {
+    let Some(shared) = shared_folder() else {
         return;
     };
-    let url = http(serve_bytes(with_length(b"secret")), "/");
+    let server = serve_bytes(with_length(b"secret"));
     for name in ["fifo", "link"] {
         let path = shared.path(name);
-        fails(&get(&["-o", &path, &url]), 1, "another user (number 65534)");
+        run!("get -o {path} http://{server}/").fails(1, "another user (number 65534)");
     }
     assert_eq!(fs::read(shared.path("victim")).unwrap(), b"precious");
 }
@@ -217,27 +175,20 @@ fn what_another_user_put_into_a_shared_folder_is_not_written_to() {
 fn a_full_disk_is_an_error_that_counts() {
     let server = serve_bytes(with_length(&noise(3_000_000)));
     let expected = "no space left on device (os error 28). 0 bytes of 3000000 were written";
-    fails(&get(&["-o", "/dev/full", &http(server, "/")]), 1, expected);
+    run!("get -o /dev/full http://{server}/").fails(1, expected);
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let ran = command(&[&http(server, "/")])
-        .stdout(full)
-        .output()
-        .unwrap();
-    fails(&ran, 1, expected);
+    let mut command = forebay!("get http://{server}/");
+    command.stdout(full).output().unwrap().fails(1, expected);
 }
 
 #[test]
 fn a_reader_that_leaves_early_is_not_an_error() {
     let server = serve_bytes(with_length(&noise(20_000_000)));
-    let mut child = command(&[&http(server, "/")])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start!("get http://{server}/");
     let mut begin = [0; 10];
     child.stdout.take().unwrap().read_exact(&mut begin).unwrap();
     let ran = child.wait_with_output().unwrap();
-    assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(0), ""));
+    assert_eq!((ran.status.code(), ran.log()), (Some(0), ""));
     assert_eq!(begin.as_slice(), noise(10));
 }
 
@@ -249,31 +200,20 @@ fn begins(child: &mut Child) {
 
 #[test]
 fn a_signal_ends_it_and_the_bytes_are_counted() {
-    let server = serve(|client| {
-        client.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
-        client.wait();
-    });
+    let server = serve_and_wait("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
     for name in ["-INT", "-TERM"] {
-        let mut child = command(&[&http(server, "/")])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = start!("get http://{server}/");
         begins(&mut child);
         interrupt(&child, name);
         let ran = child.wait_with_output().unwrap();
-        fails(&ran, 1, "was stopped. 5 bytes of 9 were written");
+        ran.fails(1, "was stopped. 5 bytes of 9 were written");
     }
 }
 
 #[test]
 fn a_second_signal_ends_it_although_its_output_is_not_read() {
     let server = serve_bytes(with_length(&noise(20_000_000)));
-    let mut child = command(&[&http(server, "/")])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = start!("get http://{server}/");
     begins(&mut child);
     interrupt(&child, "-INT");
     interrupt(&child, "-TERM");

@@ -1,12 +1,9 @@
 //! `forebay get` over TLS: which certificates it trusts, and what it accepts as the end of an answer.
 
-use fetch::{fails, get, is_fine, with_length};
-use server::{serve_bytes, serve_self_signed, serve_tls};
-use std::{fs, io::Write, net::TcpListener};
-use support::{Folder, dice::noise};
+use server::{is_fine, serve_bytes, serve_self_signed, serve_tls, with_length};
+use std::{io::Write, net::TcpListener};
+use support::*;
 
-#[path = "support/fetch.rs"]
-mod fetch;
 #[path = "support/server.rs"]
 mod server;
 mod support;
@@ -17,32 +14,17 @@ fn tls_trusts_the_root_it_is_given_and_no_other() {
     let answer = with_length(&body);
     let (server, root) = serve_tls("localhost", move |client| client.send(&answer));
     let folder = Folder::new();
-    let path = folder.path("root.pem");
-    fs::write(&path, root).unwrap();
+    let path = folder.file("root.pem", root);
     let url = |host: &str| format!("https://{host}:{}/", server.port());
-    is_fine(&get(&["--cacert", &path, &url("localhost")]), &body);
-    fails(
-        &get(&[&url("localhost")]),
-        1,
-        "the server's certificate is not signed by a trusted authority",
-    );
-    fails(
-        &get(&["--cacert", &path, &url("127.0.0.1")]),
-        1,
-        "the server's certificate is not for 127.0.0.1, only for ",
-    );
-    fs::write(&path, "nothing").unwrap();
-    fails(
-        &get(&["--cacert", &path, &url("localhost")]),
-        1,
-        "contains no certificate",
-    );
+    is_fine(&run!("get --cacert {path} {}", url("localhost")), &body);
+    let untrusted = "the server's certificate is not signed by a trusted authority";
+    run!("get {}", url("localhost")).fails(1, untrusted);
+    let other_name = "the server's certificate is not for 127.0.0.1, only for ";
+    run!("get --cacert {path} {}", url("127.0.0.1")).fails(1, other_name);
+    folder.file("root.pem", "nothing");
+    run!("get --cacert {path} {}", url("localhost")).fails(1, "contains no certificate");
     let none = folder.path("none.pem");
-    fails(
-        &get(&["--cacert", &none, &url("localhost")]),
-        1,
-        "no such file",
-    );
+    run!("get --cacert {none} {}", url("localhost")).fails(1, "no such file");
 }
 
 #[test]
@@ -52,51 +34,47 @@ fn a_self_signed_certificate_is_trusted_if_it_is_exactly_the_one_that_was_named(
         serve_self_signed(name, |_| {}, move |client| client.send(&answer))
     };
     let folder = Folder::new();
-    let path = folder.path("own.pem");
     let (server, own) = serve("localhost");
+    let path = folder.file("own.pem", own);
     let url = |host: &str| format!("https://{host}:{}/", server.port());
-    fs::write(&path, &own).unwrap();
-    is_fine(&get(&["--cacert", &path, &url("localhost")]), b"own");
+    is_fine(&run!("get --cacert {path} {}", url("localhost")), b"own");
     // The name still has to be right.
-    let other_name = get(&["--cacert", &path, &url("127.0.0.1")]);
-    fails(&other_name, 1, "not for 127.0.0.1, only for ");
+    run!("get --cacert {path} {}", url("127.0.0.1")).fails(1, "not for 127.0.0.1, only for ");
     // Another one, also for that name, is not trusted.
     let (_, another) = serve("localhost");
-    fs::write(&path, another).unwrap();
+    folder.file("own.pem", another);
     for ran in [
-        get(&["--cacert", &path, &url("localhost")]),
-        get(&[&url("localhost")]),
+        run!("get --cacert {path} {}", url("localhost")),
+        run!("get {}", url("localhost")),
     ] {
-        fails(&ran, 1, "is that of a certificate authority");
-        fails(&ran, 1, "give it with --cacert");
+        ran.fails(1, "is that of a certificate authority");
+        ran.fails(1, "give it with --cacert");
     }
 }
 
 #[test]
 fn a_self_signed_certificate_that_was_named_still_has_dates_and_names() {
-    let folder = Folder::new();
-    let path = folder.path("own.pem");
-    let nothing = |_: &mut server::Client| {};
-    let expire = |params: &mut rcgen::CertificateParams| {
-        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
-        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
-    };
-    let (server, own) = serve_self_signed("127.0.0.1", expire, nothing);
-    fs::write(&path, own).unwrap();
-    let ran = get(&["--cacert", &path, &format!("https://{server}/")]);
-    fails(&ran, 1, "the server's certificate has expired");
-    let early = |params: &mut rcgen::CertificateParams| {
-        params.not_before = rcgen::date_time_ymd(4000, 1, 1);
-    };
-    let (server, own) = serve_self_signed("127.0.0.1", early, nothing);
-    fs::write(&path, own).unwrap();
-    let ran = get(&["--cacert", &path, &format!("https://{server}/")]);
-    fails(&ran, 1, "the server's certificate is not valid yet");
-    let nameless = |params: &mut rcgen::CertificateParams| params.subject_alt_names.clear();
-    let (server, own) = serve_self_signed("127.0.0.1", nameless, nothing);
-    fs::write(&path, own).unwrap();
-    let ran = get(&["--cacert", &path, &format!("https://{server}/")]);
-    fails(&ran, 1, "it names no host. It needs a subjectAltName");
+    type Change = fn(&mut rcgen::CertificateParams);
+    let cases: [(Change, &str); 3] = [
+        (
+            |it| it.not_after = rcgen::date_time_ymd(2002, 1, 1),
+            "the server's certificate has expired",
+        ),
+        (
+            |it| it.not_before = rcgen::date_time_ymd(4000, 1, 1),
+            "the server's certificate is not valid yet",
+        ),
+        (
+            |it| it.subject_alt_names.clear(),
+            "it names no host. It needs a subjectAltName",
+        ),
+    ];
+    for (change, expected) in cases {
+        let (server, own) = serve_self_signed("127.0.0.1", change, |_| ());
+        let folder = Folder::new();
+        let path = folder.file("own.pem", own);
+        run!("get --cacert {path} https://{server}/").fails(1, expected);
+    }
 }
 
 #[test]
@@ -108,11 +86,8 @@ fn a_server_without_tls_is_distinguished_from_one_with_it() {
         client.write_all(b"SSH-2.0-x\r\n").unwrap();
         client
     });
-    fails(
-        &get(&[&url]),
-        1,
-        "negotiating TLS with the server: the server does not speak TLS",
-    );
+    let expected = "negotiating TLS with the server: the server does not speak TLS";
+    run!("get {url}").fails(1, expected);
     server.join().unwrap();
 }
 
@@ -125,15 +100,11 @@ fn over_tls_a_body_that_ends_with_the_connection_needs_a_proper_close() {
         }
     });
     let folder = Folder::new();
-    let path = folder.path("root.pem");
-    fs::write(&path, root).unwrap();
-    is_fine(
-        &get(&["--cacert", &path, &format!("https://{server}/")]),
-        b"hello",
-    );
-    let ran = get(&["--cacert", &path, &format!("https://{server}/cut")]);
-    fails(&ran, 1, "may be truncated: 5 bytes arrived");
-    fails(&ran, 1, "closed the connection without ending TLS properly");
+    let path = folder.file("root.pem", root);
+    is_fine(&run!("get --cacert {path} https://{server}/"), b"hello");
+    let ran = run!("get --cacert {path} https://{server}/cut");
+    ran.fails(1, "may be truncated: 5 bytes arrived");
+    ran.fails(1, "closed the connection without ending TLS properly");
     assert_eq!(ran.stdout, b"hello");
 }
 
@@ -146,12 +117,9 @@ fn a_redirect_out_of_tls_is_only_followed_on_request() {
         ));
     });
     let folder = Folder::new();
-    let path = folder.path("root.pem");
-    fs::write(&path, root).unwrap();
+    let path = folder.file("root.pem", root);
     let url = format!("https://{server}/");
-    fails(&get(&["--cacert", &path, &url]), 1, "redirected from https");
-    is_fine(
-        &get(&["--cacert", &path, "--allow-downgrade", &url]),
-        b"plain",
-    );
+    run!("get --cacert {path} {url}").fails(1, "redirected from https");
+    let followed = run!("get --cacert {path} --allow-downgrade {url}");
+    is_fine(&followed, b"plain");
 }

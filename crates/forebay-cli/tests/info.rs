@@ -1,33 +1,15 @@
 //! `forebay info` as users run it, compared with capinfos and sha256sum.
 
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
-use support::{Folder, fails, has, run, text};
+use std::fs::{self, File};
+use support::*;
 
 mod support;
 
-fn info(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.arg("info").args(args).stdin(Stdio::null());
-    command.output().unwrap()
-}
-
-fn recorded(folder: &Folder, name: &str, port: &str) -> String {
-    let path = folder.path(name);
-    let ran = run(&["-i", port, "-q", "-w", &path]);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
-    path
-}
-
 /// The value that capinfos prints after `label` in its machine-readable form.
 fn capinfos(path: &str, label: &str) -> String {
-    let output = Command::new("capinfos")
-        .args(["-M", path])
-        .output()
-        .unwrap();
-    let line = text(&output.stdout)
-        .lines()
-        .find(|line| line.starts_with(label));
+    let output = foreign(format!("capinfos -M {path}")).unwrap();
+    let line = output.text().lines().find(|line| line.starts_with(label));
     let (_, value) = line.expect(label).split_once(':').unwrap();
     value.trim().to_owned()
 }
@@ -38,37 +20,25 @@ fn it_counts_what_capinfos_counts() {
         return;
     }
     let folder = Folder::new();
-    let port = "sim:clock=virtual,size=imix,rate=10G,ring=32,host=none,cost=400ns,count=30000";
+    let port = "size=imix,rate=10G,ring=32,host=none,cost=400ns,count=30000";
     for name in ["a.pcapng", "a.pcap"] {
         let path = recorded(&folder, name, port);
-        let json: Value = serde_json::from_slice(&info(&["--json", &path]).stdout).unwrap();
-        let number = |key: &str| json[key].as_u64().unwrap().to_string();
-        assert_eq!(number("packets"), capinfos(&path, "Number of packets"));
-        assert_eq!(
-            format!("{} bytes", number("bytes")),
-            capinfos(&path, "File size")
-        );
-        assert_eq!(
-            format!("{} bytes", number("wire_bytes")),
-            capinfos(&path, "Data size")
-        );
+        let json = run!("info --json {path}").json();
+        let [packets, bytes, wire] = counts(&json, ["packets", "bytes", "wire_bytes"]);
+        assert_eq!(packets.to_string(), capinfos(&path, "Number of packets"));
+        assert_eq!(format!("{bytes} bytes"), capinfos(&path, "File size"));
+        assert_eq!(format!("{wire} bytes"), capinfos(&path, "Data size"));
         assert_eq!(json["sha256"], capinfos(&path, "SHA256"));
         assert_eq!(json["in_order"], true);
         let seconds = format!("{:.9} seconds", json["seconds"].as_f64().unwrap());
         assert_eq!(seconds, capinfos(&path, "Capture duration"));
         // 2026-11-21T07:20:26.427258433Z here, 2026-11-21 07:20:26.427258433 in local time there.
         let fraction = |time: &str| {
-            time.trim_end_matches('Z')
-                .rsplit_once('.')
-                .unwrap()
-                .1
-                .to_owned()
+            let (_, fraction) = time.trim_end_matches('Z').rsplit_once('.').unwrap();
+            fraction.to_owned()
         };
-        let first = json["first"].as_str().unwrap();
-        assert_eq!(
-            fraction(first),
-            fraction(&capinfos(&path, "First packet time"))
-        );
+        let first = fraction(json["first"].as_str().unwrap());
+        assert_eq!(first, fraction(&capinfos(&path, "First packet time")));
         assert_eq!(json["format"], name.split_once('.').unwrap().1);
         assert_eq!(json["interfaces"][0]["link_name"], "EN10MB");
     }
@@ -77,119 +47,96 @@ fn it_counts_what_capinfos_counts() {
 #[test]
 fn losses_recorded_in_the_file_are_reported() {
     let folder = Folder::new();
-    let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=50000";
+    let port = "ring=64,host=none,cost=1us,count=50000";
     let path = recorded(&folder, "lossy.pcapng", port);
-    let json: Value = serde_json::from_slice(&info(&["--json", &path]).stdout).unwrap();
+    let json = run!("info --json {path}").json();
     let interface = &json["interfaces"][0];
-    let number = |value: &Value| value.as_u64().unwrap();
     let recorded = &interface["recorded"];
-    let dropped = number(&recorded["dropped"]);
+    let [received, delivered, dropped] = counts(recorded, ["received", "delivered", "dropped"]);
     assert!(
-        dropped > 1000 && number(&interface["lost_in_gaps"]) <= dropped,
+        dropped > 1000 && count(&interface["lost_in_gaps"]) <= dropped,
         "{json}"
     );
-    assert_eq!(number(&recorded["received"]), 50_000);
-    assert_eq!(number(&recorded["delivered"]) + dropped, 50_000);
+    assert_eq!((received, delivered + dropped), (50_000, 50_000));
     assert_eq!(interface["name"], "sim");
-    let log = info(&[&path]);
-    let log = text(&log.stdout);
-    assert!(
-        log.contains(&format!("Dropped by kernel:   {dropped}\n")),
-        "{log}"
-    );
+    let log = run!("info {path}");
+    contains(log.text(), format!("Dropped by kernel:   {dropped}\n"));
 }
 
 #[test]
 fn compressed_and_several_files_are_reported() {
     let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
-    assert!(Command::new("gzip").arg(&path).status().unwrap().success());
+    let path = recorded(&folder, "a.pcapng", "count=1000");
+    foreign(format!("gzip {path}")).unwrap().succeeds();
     let path = path + ".gz";
-    let sum = Command::new("sha256sum").arg(&path).output().unwrap();
-    let log = info(&[&path, &path]);
-    let log = text(&log.stdout);
-    assert_eq!(log.matches("pcapng (gzip)\n").count(), 2);
-    assert_eq!(log.matches("Packets:               1000\n").count(), 2);
-    assert!(log.contains(&text(&sum.stdout)[..64]), "{log}");
-    let lines = info(&["--json", &path, &path]);
-    assert_eq!(text(&lines.stdout).lines().count(), 2);
+    let sum = foreign(format!("sha256sum {path}")).unwrap();
+    let output = run!("info {path} {path}");
+    assert_eq!(output.text().matches("pcapng (gzip)\n").count(), 2);
+    assert_eq!(
+        output
+            .text()
+            .matches("Packets:               1000\n")
+            .count(),
+        2
+    );
+    contains(output.text(), &sum.text()[..64]);
+    assert_eq!(run!("info --json {path} {path}").text().lines().count(), 2);
 }
 
 #[test]
 fn an_unreadable_file_is_an_error_and_the_others_are_reported() {
     let folder = Folder::new();
-    let whole = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
-    let torn = folder.path("torn.pcapng");
-    std::fs::write(&torn, &std::fs::read(&whole).unwrap()[..50_000]).unwrap();
-    let ran = info(&["--json", &folder.path("none"), &torn, &whole]);
-    assert_eq!(ran.status.code(), Some(1));
-    let log = text(&ran.stderr);
-    assert!(
-        log.contains("none: ") && log.contains("ends in the middle of a block"),
-        "{log}"
-    );
-    let lines = text(&ran.stdout)
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let message: Vec<_> = lines
-        .map(|json| (json["packets"].clone(), json["error"].is_null()))
+    let whole = recorded(&folder, "a.pcapng", "count=1000");
+    let torn = folder.file("torn.pcapng", &fs::read(&whole).unwrap()[..50_000]);
+    let ran = run!("info --json {} {torn} {whole}", folder.path("none"));
+    ran.fails(1, "none: ");
+    contains(ran.log(), "ends in the middle of a block");
+    let lines = ran.text().lines();
+    let found: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert!(message[0].0.is_null() && !message[0].1, "{message:?}");
-    assert!(
-        message[1].0.as_u64().unwrap() > 500 && !message[1].1,
-        "{message:?}"
-    );
-    assert_eq!(message[2], (1000.into(), true));
+    assert!(found[0]["packets"].is_null() && found[0]["error"].is_string());
+    assert!(count(&found[1]["packets"]) > 500 && found[1]["error"].is_string());
+    assert!(found[2]["packets"] == 1000 && found[2]["error"].is_null());
 }
 
 #[test]
 fn names_in_a_file_are_shown_and_not_obeyed() {
     let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=10");
-    let mut bytes = std::fs::read(&path).unwrap();
+    let path = recorded(&folder, "a.pcapng", "count=10");
+    let mut bytes = fs::read(&path).unwrap();
     let at = bytes.windows(5).position(|five| five == b"1 Gb/").unwrap();
     bytes[at..at + 5].copy_from_slice(b"\x1b[2J\n");
-    std::fs::write(&path, bytes).unwrap();
-    let log = info(&[&path]);
-    let log = text(&log.stdout);
-    assert!(log.contains("\\u{1b}[2J\\n"), "{log}");
-    assert!(!log.contains('\x1b'), "{log}");
+    fs::write(&path, bytes).unwrap();
+    let output = run!("info {path}");
+    contains(output.text(), "\\u{1b}[2J\\n");
+    lacks(output.text(), "\x1b");
 }
 
 #[test]
 fn a_pipe_that_ended_is_reported_and_a_full_disk_is_an_error() {
     let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=10");
+    let path = recorded(&folder, "a.pcapng", "count=10");
     let pipe = folder.path("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    mkfifo(&pipe);
     let (from, to) = (path.clone(), pipe.clone());
-    let writer = std::thread::spawn(move || std::fs::copy(from, to).unwrap());
-    assert!(text(&info(&[&pipe]).stdout).contains("Packets:               10\n"));
+    let writer = std::thread::spawn(move || fs::copy(from, to).unwrap());
+    contains(run!("info {pipe}").text(), "Packets:               10\n");
     writer.join().unwrap();
-    let full = std::fs::File::create("/dev/full").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    let ran = command.args(["info", &path]).stdout(full).output().unwrap();
-    fails(&ran, 1, "standard output cannot be written");
+    let full = File::create("/dev/full").unwrap();
+    let ran = forebay!("info {path}").stdout(full).output().unwrap();
+    ran.fails(1, "standard output cannot be written");
 }
 
 #[test]
 fn standard_input_is_reported_too() {
     let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "sim:clock=virtual,count=1000");
-    let ran = Command::new(env!("CARGO_BIN_EXE_forebay"))
-        .args(["info", "--json", "-"])
-        .stdin(std::fs::File::open(&path).unwrap())
-        .output()
-        .unwrap();
-    let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    assert_eq!(
-        (json["packets"].as_u64(), json["sha256"].is_null()),
-        (Some(1000), true)
+    let path = recorded(&folder, "a.pcapng", "count=1000");
+    let mut command = forebay!("info --json -");
+    let ran = command.stdin(File::open(&path).unwrap()).output().unwrap();
+    let json = ran.json();
+    assert!(
+        json["packets"] == 1000 && json["sha256"].is_null(),
+        "{json}"
     );
 }

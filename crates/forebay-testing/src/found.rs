@@ -5,7 +5,7 @@ use pcap_parser::{
     Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption, PcapNGReader,
     traits::{PcapNGPacketBlock, PcapReaderIterator},
 };
-use std::io::Read;
+use std::{fs::File, io::Read, path::Path};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet {
@@ -25,6 +25,10 @@ pub struct Found {
 }
 
 impl Found {
+    pub fn sequences(&self) -> Vec<u64> {
+        self.packets.iter().map(|packet| packet.sequence).collect()
+    }
+
     /// Checks that every mark reports the gap in the sequence numbers before its packet. Returns the number of marks, and the
     /// number of packets missing anywhere, of `received` in all.
     pub fn gaps(&self, received: u64) -> (u64, u64) {
@@ -43,13 +47,15 @@ impl Found {
     }
 }
 
+/// Reads a file to its end.
+pub fn open(path: impl AsRef<Path>) -> Found {
+    read(File::open(path).unwrap())
+}
+
 fn option(options: &[PcapNGOption<'_>], code: u16) -> u64 {
-    let wanted = options
-        .iter()
-        .find(|option| option.code == OptionCode(code));
-    wanted.map_or(0, |option| {
-        u64::from_le_bytes(option.value().try_into().unwrap())
-    })
+    let mut options = options.iter();
+    let wanted = options.find(|option| option.code == OptionCode(code));
+    wanted.map_or(0, |it| u64::from_le_bytes(it.value().try_into().unwrap()))
 }
 
 /// Reads to the end; an incomplete block at the end is skipped.

@@ -16,20 +16,12 @@ mod signals;
 mod terminals;
 
 use serde_json::Value;
-use std::process::{Child, Stdio};
-use support::{count, forebay, found::Found};
-
-/// Running, with both outputs in pipes.
-fn started(args: &[&str]) -> Child {
-    let mut command = forebay(args);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
-}
+use support::*;
 
 /// The law in JSON, in the text and in the file, and the gaps in the sequence numbers.
 fn check(json: &Value, text: &str, found: &Found) {
     let [received, written, filtered, unread] =
-        ["received", "written", "filtered", "unread"].map(|key| count(&json[key]));
+        counts(&json, ["received", "written", "filtered", "unread"]);
     let causes = json["dropped"].as_object().unwrap();
     let dropped: u64 = causes.values().map(count).sum();
     assert_eq!(received, written + filtered + unread + dropped, "{json}");
@@ -42,12 +34,7 @@ fn check(json: &Value, text: &str, found: &Found) {
         (count(&json["gaps"]), kernel)
     );
     let law = format!("{received} received = {written} written + 0 filtered");
-    assert!(
-        text.contains(&law) && text.contains(&format!("+ {dropped} dropped")),
-        "{text}"
-    );
-    assert!(
-        text.contains(&format!("{kernel} packets dropped by kernel")),
-        "{text}"
-    );
+    contains(text, law);
+    contains(text, format!("+ {dropped} dropped"));
+    contains(text, format!("{kernel} packets dropped by kernel"));
 }

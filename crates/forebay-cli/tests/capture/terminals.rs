@@ -1,38 +1,19 @@
 //! Terminals and pipes that are not read, and terminals that other programs print on.
 
 use crate::support::{
-    Folder, count, forebay, interrupt, summary,
     terminal::{Terminal, rows},
-    text, words,
+    *,
 };
 use std::{
     fs::File,
-    io::Read,
-    process::{Child, Stdio},
-    time::Duration,
+    io::{PipeReader, PipeWriter},
+    process::Stdio,
 };
 
-/// Waits until the file at `path` has grown by a megabyte; panics if it does not within 20 seconds.
-fn wait_for_more(path: &str) {
-    let len = || std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let before = len();
-    for _ in 0..2000 {
-        if len() >= before + 1_000_000 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{path} does not grow");
-}
-
-/// Ends the child whatever happens to the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Waits until the file at `path` has grown by this many megabytes.
+fn wait_for_more(path: &str, megabytes: u64) {
+    let before = file_len(path);
+    wait_until(|| file_len(path) >= before + megabytes * 1_000_000);
 }
 
 #[test]
@@ -41,16 +22,14 @@ fn an_unread_terminal_stops_neither_a_capture_nor_its_end() {
     let (file, json) = (folder.path("a.pcapng"), folder.path("json"));
     let terminal = Terminal::new(80);
     terminal.stop();
-    let mut command = terminal.command(env!("CARGO_BIN_EXE_forebay"));
+    let mut command = terminal.command(FOREBAY);
     command.args(["capture", "-i", "sim", "-U", "--json", "-w", &file]);
     command.stdout(File::create(&json).unwrap());
-    let mut child = Ended(command.spawn().unwrap());
-    for _ in 0..3 {
-        wait_for_more(&file);
-    }
+    let mut child = Mortal(command.spawn().unwrap());
+    wait_for_more(&file, 3);
     interrupt(&child.0, "-INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    let json = summary(&std::fs::read(&json).unwrap());
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(json["law_holds"], true, "{json}");
     assert_eq!(json["unread"], 0, "{json}");
 }
@@ -61,16 +40,14 @@ fn a_terminal_that_is_read_again_shows_the_newest_line_and_all_of_the_end() {
     let file = folder.path("a.pcapng");
     let terminal = Terminal::new(80);
     terminal.stop();
-    let mut command = terminal.command(env!("CARGO_BIN_EXE_forebay"));
+    let mut command = terminal.command(FOREBAY);
     command.args(["capture", "-i", "sim", "-U", "-w", &file]);
-    let mut child = Ended(command.spawn().unwrap());
+    let mut child = Mortal(command.spawn().unwrap());
     drop(command);
-    for _ in 0..3 {
-        wait_for_more(&file);
-    }
+    wait_for_more(&file, 3);
     terminal.go_on();
     let shown = terminal.read();
-    wait_for_more(&file);
+    wait_for_more(&file, 1);
     interrupt(&child.0, "-INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let shown = shown.join().unwrap();
@@ -84,47 +61,44 @@ fn a_terminal_that_is_read_again_shows_the_newest_line_and_all_of_the_end() {
 }
 
 /// A pipe of one page. The caller keeps one end.
-fn small_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+fn small_pipe() -> (PipeReader, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
     (reader, writer)
+}
+
+/// A capture into `file` that reports every millisecond.
+fn reporting(file: &str, reports: PipeWriter) -> Mortal {
+    let mut command = forebay!("capture -i sim -U --json -w {file} --stats-interval 0.001");
+    Mortal(
+        command
+            .stdout(reports)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    )
 }
 
 #[test]
 fn unread_reports_are_dropped_and_counted() {
     let folder = Folder::new();
     let file = folder.path("a.pcapng");
-    let (mut reader, writer) = small_pipe();
-    let mut command = forebay(&["-i", "sim", "-U", "--json", "-w", &file]);
-    command.args(["--stats-interval", "0.001"]);
-    command.stdout(writer).stderr(Stdio::piped());
-    let mut child = Ended(command.spawn().unwrap());
-    drop(command);
-    for _ in 0..40 {
-        wait_for_more(&file);
-    }
-    let reading = std::thread::spawn(move || {
-        let mut lines = String::new();
-        reader.read_to_string(&mut lines).unwrap();
-        lines
-    });
+    let (reader, writer) = small_pipe();
+    let mut child = reporting(&file, writer);
+    wait_for_more(&file, 40);
+    let reading = std::thread::spawn(move || std::io::read_to_string(reader).unwrap());
     interrupt(&child.0, "-INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let lines = reading.join().unwrap();
+    let mut json = serde_json::Value::Null;
     for line in lines.lines() {
-        let object: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!(object["schema"], 1);
+        json = serde_json::from_str(line).unwrap();
+        assert_eq!(json["schema"], 1);
     }
-    let json = summary(lines.as_bytes());
     let unprinted = count(&json["reports_unprinted"]);
     assert!(unprinted > 0, "{json}");
-    let mut log = String::new();
-    let stderr = child.0.stderr.as_mut().unwrap();
-    stderr.read_to_string(&mut log).unwrap();
-    assert!(
-        log.contains(&format!("{unprinted} reports were not printed")),
-        "{log}"
-    );
+    let log = std::io::read_to_string(child.0.stderr.as_mut().unwrap()).unwrap();
+    contains(log, &format!("{unprinted} reports were not printed"));
 }
 
 #[test]
@@ -132,27 +106,20 @@ fn an_unread_summary_ends_with_an_error_and_does_not_hang() {
     let folder = Folder::new();
     let file = folder.path("a.pcapng");
     let (_unread, writer) = small_pipe();
-    let mut command = forebay(&["-i", "sim", "-U", "--json", "-w", &file]);
-    command.args(["--stats-interval", "0.001"]);
-    command.stdout(writer).stderr(Stdio::piped());
-    let mut child = Ended(command.spawn().unwrap());
-    for _ in 0..20 {
-        wait_for_more(&file);
-    }
+    let mut child = reporting(&file, writer);
+    wait_for_more(&file, 20);
     interrupt(&child.0, "-INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(1));
-    let mut log = String::new();
-    let stderr = child.0.stderr.as_mut().unwrap();
-    stderr.read_to_string(&mut log).unwrap();
-    assert!(log.contains("nobody reads standard output"), "{log}");
-    assert!(log.contains("received ="), "the rest is printed: {log}");
+    let log = std::io::read_to_string(child.0.stderr.as_mut().unwrap()).unwrap();
+    contains(&log, "nobody reads standard output");
+    contains(log, "received ="); // the rest is printed
 }
 
 /// What `script` shows on a terminal of this width: as rows, and unchanged.
 fn shown(columns: u16, script: &str) -> (Vec<String>, String) {
     let terminal = Terminal::new(columns);
-    let script = script.replace("FOREBAY", env!("CARGO_BIN_EXE_forebay"));
-    let mut child = Ended(terminal.shell(&script));
+    let script = script.replace("FOREBAY", FOREBAY);
+    let mut child = Mortal(terminal.shell(&script));
     let shown = terminal.read();
     assert!(child.0.wait().unwrap().success());
     let shown = shown.join().unwrap();
@@ -180,7 +147,7 @@ fn what_a_reader_of_the_packets_prints_stays() {
     for n in 1..=9 {
         assert!(rows.contains(&format!("line {n}")), "{n}: {shown}");
     }
-    assert!(!shown.contains("lost 0"), "{shown}");
+    lacks(shown, "lost 0");
 }
 
 #[test]
@@ -199,14 +166,12 @@ fn a_job_in_the_background_draws_nothing_until_it_is_in_the_foreground() {
 
 #[test]
 fn rates_are_those_of_the_whole_interval() {
-    let args = words("-i sim:clock=virtual,rate=16k,size=64 -a duration:4");
-    let mut command = forebay(&args);
-    command.args(["--json", "--stats-interval", "1"]);
-    let output = command.output().unwrap();
-    let lines = text(&output.stdout).lines();
+    let port = "sim:clock=virtual,rate=16k,size=64";
+    let output = run!("capture -i {port} -a duration:4 --json --stats-interval 1");
+    let lines = output.text().lines();
     let objects = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let reports: Vec<_> = objects.filter(|it| it["running"] == true).collect();
-    assert!(reports.len() >= 3, "{}", text(&output.stdout));
+    assert!(reports.len() >= 3, "{}", output.text());
     let mut last = (0.0, 0);
     for report in reports {
         let (seconds, taken) = (report["seconds"].as_f64().unwrap(), count(&report["taken"]));

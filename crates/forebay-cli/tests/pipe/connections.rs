@@ -1,11 +1,8 @@
 //! TCP on both ends.
 
-use super::{
-    feed, is_silent, run_with, started,
-    support::{dice::noise, text},
-};
+use super::{feed, is_silent, support::*};
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
 };
 
@@ -14,17 +11,12 @@ fn connections_carry_every_byte_both_ways() {
     let sent = noise(2_000_000);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (address, output) = (format!("tcp:127.0.0.1:{port}"), format!("127.0.0.1:{port}"));
-    for args in [["-o", &address], ["-O", &output]] {
-        let mut child = started(&args);
+    for output in ["-o tcp:127.0.0.1", "-O 127.0.0.1"] {
+        let mut child = start!("pipe {output}:{port}");
         let feeding = feed(&mut child, sent.clone());
         let mut received = Vec::new();
-        listener
-            .accept()
-            .unwrap()
-            .0
-            .read_to_end(&mut received)
-            .unwrap();
+        let (mut connection, _) = listener.accept().unwrap();
+        connection.read_to_end(&mut received).unwrap();
         assert!(received == sent);
         feeding.join().unwrap();
         is_silent(&child.wait_with_output().unwrap());
@@ -33,7 +25,7 @@ fn connections_carry_every_byte_both_ways() {
         let sent = sent.clone();
         move || listener.accept().unwrap().0.write_all(&sent).unwrap()
     });
-    let output = run_with(&["-i", &address], Vec::new());
+    let output = run!("pipe -i tcp:127.0.0.1:{port}");
     is_silent(&output);
     assert!(output.stdout == sent);
     serving.join().unwrap();
@@ -52,14 +44,11 @@ fn port_of(lines: &mut impl Iterator<Item = String>) -> u16 {
 
 #[test]
 fn a_listening_pipe_reads_and_writes_the_connection() {
-    use std::io::{BufRead, BufReader};
     let sent = noise(300_000);
-    for input in [["-i", "tcp-listen:127.0.0.1:0"], ["-I", "127.0.0.1:0"]] {
-        let args = [&input[..], &["-o", "tcp-listen:127.0.0.1:0", "-f"]].concat();
-        let mut child = started(&args);
-        let mut lines = BufReader::new(child.stderr.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
+    for input in ["-i tcp-listen:127.0.0.1:0", "-I 127.0.0.1:0"] {
+        let mut child = start!("pipe {input} -o tcp-listen:127.0.0.1:0 -f");
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = lines.map(Result::unwrap);
         let mut source = TcpStream::connect(("127.0.0.1", port_of(&mut lines))).unwrap();
         let mut target = TcpStream::connect(("127.0.0.1", port_of(&mut lines))).unwrap();
         let sending = std::thread::spawn({
@@ -83,19 +72,14 @@ fn a_listening_pipe_reads_and_writes_the_connection() {
 fn a_connection_that_breaks_is_an_error_and_a_closed_pipe_is_none() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
-    let mut child = started(&["-o", &address]);
+    let mut child = start!("pipe -o {address}");
     drop(listener.accept().unwrap());
     let feeding = feed(&mut child, noise(8 << 20));
     let output = child.wait_with_output().unwrap();
     feeding.join().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let log = text(&output.stderr);
-    assert!(
-        log.contains(&format!("forebay: error: {address}: writing: ")),
-        "{log}"
-    );
+    output.fails(1, format!("forebay: error: {address}: writing: "));
 
-    let mut child = started(&[]);
+    let mut child = start!("pipe");
     let mut first = [0; 10];
     let feeding = feed(&mut child, noise(8 << 20));
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();

@@ -1,9 +1,6 @@
 //! Producers that lend their memory to the pipe, and rely on its size to know when the memory is theirs again.
 
-use super::{
-    pipe,
-    support::{Folder, text},
-};
+use super::support::*;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     pipe::{SpliceFlags, fcntl_getpipe_size, splice},
@@ -24,10 +21,10 @@ struct Between {
     output: PipeWriter,
 }
 
-fn between(args: &[&str]) -> Between {
+fn between(arguments: &str) -> Between {
     let (input, producer) = kernel_pipe().unwrap();
     let (consumer, output) = kernel_pipe().unwrap();
-    let child = pipe(args)
+    let child = forebay!("pipe {arguments}")
         .stdin(input)
         .stdout(output.try_clone().unwrap())
         .stderr(Stdio::piped())
@@ -51,22 +48,17 @@ fn is_full(pipe: &PipeWriter) -> bool {
 fn where_every_byte_is_copied_no_pipe_is_resized() {
     let folder = Folder::new();
     let file = folder.path("file");
-    for args in [
-        &["-C"][..],
-        &["--hash", "crc32"],
-        &["-R", "900G"],
-        &["-o", "-", "-o", &file],
-    ] {
-        let mut it = between(args);
+    let two_outputs = format!("-o - -o {file}");
+    for arguments in ["-C", "--hash crc32", "-R 900G", &two_outputs] {
+        let mut it = between(arguments);
         let size = |pipe: &PipeWriter| fcntl_getpipe_size(pipe).unwrap();
         let before = (size(&it.producer), size(&it.output));
         it.producer.write_all(b"hello").unwrap();
         it.consumer.read_exact(&mut [0; 5]).unwrap();
         let after = (size(&it.producer), size(&it.output));
-        assert_eq!(after, before, "{args:?}");
+        assert_eq!(after, before, "{arguments}");
         drop(it.producer);
-        let output = it.child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        it.child.wait_with_output().unwrap().succeeds();
     }
 }
 
@@ -77,7 +69,7 @@ fn copied_bytes_are_those_that_a_lender_wrote_before_it_reused_their_memory() {
         producer,
         mut consumer,
         output,
-    } = between(&["-C", "-m", "4k"]);
+    } = between("-C -m 4k");
     let half = fcntl_getpipe_size(&producer).unwrap();
     const HALVES: usize = 64;
     // A file's pages are lent with splice as memory is with vmsplice. When all of one half is in the pipe, no page of the

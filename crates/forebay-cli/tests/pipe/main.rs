@@ -17,21 +17,10 @@ mod signals;
 use sha2::{Digest, Sha256};
 use std::{
     io::Write,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Output},
     thread::JoinHandle,
 };
-use support::{subcommand, text};
-
-fn pipe(args: &[&str]) -> Command {
-    subcommand("pipe", args)
-}
-
-/// Running, with all three in pipes.
-fn started(args: &[&str]) -> Child {
-    let mut command = pipe(args);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    command.stderr(Stdio::piped()).spawn().unwrap()
-}
+use support::*;
 
 fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
@@ -39,24 +28,30 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Writes to its standard input from a thread, until the reader leaves.
-fn feed(child: &mut Child, bytes: Vec<u8>) -> JoinHandle<()> {
-    let mut stdin = child.stdin.take().unwrap();
+fn feed(child: &mut Child, bytes: impl Into<Vec<u8>>) -> JoinHandle<()> {
+    let (mut stdin, bytes) = (child.stdin.take().unwrap(), bytes.into());
     std::thread::spawn(move || {
         let _ = stdin.write_all(&bytes);
     })
 }
 
-/// Runs with `bytes` as standard input.
-fn run_with(args: &[&str], bytes: Vec<u8>) -> Output {
-    let mut child = started(args);
+/// Runs `command` with `bytes` as standard input.
+fn fed_to(command: &mut Command, bytes: impl Into<Vec<u8>>) -> Output {
+    let mut child = piped(command);
     let feeding = feed(&mut child, bytes);
     let output = child.wait_with_output().unwrap();
     feeding.join().unwrap();
     output
 }
 
+/// Runs `forebay pipe` with `bytes` as standard input.
+fn fed(arguments: impl AsRef<str>, bytes: impl Into<Vec<u8>>) -> Output {
+    fed_to(&mut forebay!("pipe {}", arguments.as_ref()), bytes)
+}
+
 /// It went well, and said nothing.
+#[track_caller]
 fn is_silent(output: &Output) {
-    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.log(), "");
     assert_eq!(output.status.code(), Some(0));
 }

@@ -1,29 +1,23 @@
 //! Stops, reports, and the watchdog.
 
-use super::{
-    started,
-    support::{dice::noise, fails, has, interrupt, text},
-};
+use super::support::*;
 use std::{
     fs,
-    io::{Read, Write},
-    process::{Command, Stdio},
-    time::Duration,
+    io::{BufRead, BufReader, Read, Write},
+    process::Command,
 };
 
 #[test]
 fn the_first_signal_writes_what_was_read_and_usr1_prints_the_counts() {
-    use std::io::{BufRead, BufReader};
     for signal in ["-INT", "-TERM", "-HUP"] {
-        let mut child = started(&["--hash", "crc32"]);
+        let mut child = start!("pipe --hash crc32");
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"all that came").unwrap();
         let mut received = [0; 13];
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_exact(&mut received).unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = lines.map(Result::unwrap);
         // What we have already may not be counted yet.
         let is_told = (0..1000).any(|_| {
             interrupt(&child, "-USR1");
@@ -40,29 +34,19 @@ fn the_first_signal_writes_what_was_read_and_usr1_prints_the_counts() {
     }
 }
 
-/// Waits until the thread of that name has ended, for at most 20 seconds.
+/// Waits until the thread of that name has ended.
 fn wait_for_the_end_of(thread: &str, pid: u32) {
-    let is_there = || {
-        let threads = fs::read_dir(format!("/proc/{pid}/task"))
-            .into_iter()
-            .flatten();
-        let mut names = threads
-            .flatten()
-            .map(|thread| fs::read_to_string(thread.path().join("comm")));
-        names.any(|name| name.is_ok_and(|name| name.trim() == thread))
-    };
-    for _ in 0..20_000 {
-        if !is_there() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{thread} does not end");
+    wait_until(|| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"));
+        let mut threads = threads.into_iter().flatten().flatten();
+        let name = |path: std::path::PathBuf| fs::read_to_string(path.join("comm"));
+        !threads.any(|it| name(it.path()).is_ok_and(|name| name.trim() == thread))
+    });
 }
 
 #[test]
 fn a_second_signal_gives_up_a_reader_that_stands_still() {
-    let mut child = started(&["-m", "4M"]);
+    let mut child = start!("pipe -m 4M");
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&noise(4 << 20)).unwrap();
     interrupt(&child, "-INT");
@@ -73,11 +57,8 @@ fn a_second_signal_gives_up_a_reader_that_stands_still() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let output = child.wait_with_output().unwrap();
     assert!(noise(4 << 20).starts_with(&output.stdout));
-    let log = text(&output.stderr);
-    assert!(
-        log.starts_with("forebay: gave up: ") && log.contains("were read and not written"),
-        "{log}"
-    );
+    assert!(output.log().starts_with("forebay: gave up: "), "{output:?}");
+    contains(output.log(), "were read and not written");
 }
 
 /// Whether the thread of that name is in a `write(2)`; `None` if the kernel does not report it.
@@ -98,32 +79,23 @@ fn a_third_signal_ends_also_a_write_that_waits() {
         return;
     }
     // A terminal that is not read: `script` provides one, and is stopped.
-    let command = format!("exec {} pipe -q /dev/zero", env!("CARGO_BIN_EXE_forebay"));
-    let mut terminal = Command::new("script")
-        .args(["-qec", &command, "/dev/null"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = [0];
+    let command = format!("exec {FOREBAY} pipe -q /dev/zero");
+    let mut terminal = piped(Command::new("script").args(["-qec", &command, "/dev/null"]));
     terminal
         .stdout
         .as_mut()
         .unwrap()
-        .read_exact(&mut first)
+        .read_exact(&mut [0])
         .unwrap();
     interrupt(&terminal, "-STOP");
     let children = format!("/proc/{0}/task/{0}/children", terminal.id());
     let pid = fs::read_to_string(children).unwrap();
     let pid: u32 = pid.trim().parse().expect("one child");
     let kill = |signal: &str| {
-        let kill = Command::new("kill")
-            .args([signal, pid.to_string().as_str()])
-            .status();
-        assert!(kill.unwrap().success());
+        foreign(format!("kill {signal} {pid}")).unwrap().succeeds();
     };
     let is_waiting = (0..20_000).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(std::time::Duration::from_millis(1));
         is_writing("draining", pid).map_or(Some(false), |waits| waits.then_some(true))
     });
     if is_waiting == Some(true) {
@@ -144,13 +116,9 @@ fn a_third_signal_ends_also_a_write_that_waits() {
 
 #[test]
 fn the_watchdog_gives_up_what_stands_still() {
-    let mut child = started(&["--watchdog", "0.1"]);
+    let mut child = start!("pipe --watchdog 0.1");
     let stdin = child.stdin.take().unwrap();
     let output = child.wait_with_output().unwrap();
     drop(stdin); // it was open all the time
-    fails(
-        &output,
-        1,
-        "no byte has moved for as long as --watchdog allows",
-    );
+    output.fails(1, "no byte has moved for as long as --watchdog allows");
 }

@@ -1,16 +1,10 @@
 //! Captures made by other programs: a copy holds what another tool's copy holds.
 
-use crate::{
-    law, packets,
-    support::{Folder, has, run, summary, text},
-};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use crate::{law, packets, support::*};
+use std::path::{Path, PathBuf};
 
 /// Captures made by other programs.
-fn foreign(kind: &str) -> Vec<PathBuf> {
+fn captures(kind: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let Ok(entries) = std::fs::read_dir(folder.join(kind)) else {
         println!("skipped: needs ../shared/data/{kind}");
@@ -24,10 +18,10 @@ fn classic_files_come_out_as_tcpdump_copies_them() {
     if !has("tcpdump") {
         return;
     }
-    for path in foreign("pcap") {
+    for path in captures("pcap") {
         let folder = Folder::new();
-        let (input, ours, theirs) = (path.to_str().unwrap(), folder.path("a.pcap"), "-");
-        let ran = run(&["-r", input, "-w", &ours, "-q"]);
+        let (input, ours) = (path.to_str().unwrap(), folder.path("a.pcap"));
+        let ran = run!("capture -r {input} -w {ours} -q");
         // tcpdump cuts packets to the snapshot length of the file, where they are longer.
         let file = std::fs::read(&path).unwrap();
         let mut uncut = file.clone();
@@ -36,12 +30,8 @@ fn classic_files_come_out_as_tcpdump_copies_them() {
             0xa1 => longest.to_be_bytes(),
             _ => longest.to_le_bytes(),
         });
-        let roomy = folder.path("uncut.pcap");
-        std::fs::write(&roomy, uncut).unwrap();
-        let tcpdump = Command::new("tcpdump")
-            .args(["-r", &roomy, "-w", theirs])
-            .output()
-            .unwrap();
+        let roomy = folder.file("uncut.pcap", uncut);
+        let tcpdump = foreign(format!("tcpdump -r {roomy} -w -")).unwrap();
         assert_eq!(ran.status.success(), tcpdump.status.success(), "{input}");
         let ours = std::fs::read(&ours).unwrap();
         let mut snaplen: [u8; 4] = file[16..20].try_into().unwrap();
@@ -60,20 +50,17 @@ fn pcapng_files_come_out_as_tshark_writes_them() {
     if !has("tshark") {
         return;
     }
-    for path in foreign("pcapng") {
+    for path in captures("pcapng") {
         let folder = Folder::new();
         let input = path.to_str().unwrap();
         let (ours, theirs) = (folder.path("ours.pcapng"), folder.path("theirs.pcapng"));
-        let ran = run(&["-r", input, "-w", &ours, "-q", "--json"]);
-        assert!(ran.status.success(), "{input}: {}", text(&ran.stderr));
-        let tshark = Command::new("tshark")
-            .args(["-r", input, "-w", &theirs, "-F", "pcapng"])
-            .output()
-            .unwrap();
-        assert!(tshark.status.success(), "{input}");
+        let ran = run!("capture -r {input} -w {ours} -q --json");
+        ran.succeeds();
+        let tshark = foreign(format!("tshark -r {input} -w {theirs} -F pcapng"));
+        tshark.unwrap().succeeds();
         let packets = packets(&ours);
         assert_eq!(packets, self::packets(&theirs), "{input}");
-        let [received, written, _] = law(&summary(&ran.stdout));
+        let [received, written, _] = law(&ran);
         assert_eq!([received, written], [packets.len() as u64; 2], "{input}");
     }
 }

@@ -1,14 +1,8 @@
 //! Files that several threads read, and whose packets are mostly written from where they were read: the same comes out,
 //! wherever it goes, and if it does not all fit, the counts report that.
 
-use crate::{
-    found, law, recorded, sequences,
-    support::{Folder, count, fails, into_full_disk, run, summary, text, words},
-};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use crate::{law, support::*};
+use std::path::Path;
 
 /// A path on a file system that is nothing but memory.
 fn in_memory(name: &str) -> Option<String> {
@@ -21,7 +15,7 @@ fn in_memory(name: &str) -> Option<String> {
 
 /// A file that several threads read, and whose matches are mostly written from where they were read.
 fn large(folder: &Folder) -> String {
-    recorded(folder, "large.pcapng", "80k")
+    recorded(folder, "large.pcapng", "count=80000")
 }
 
 #[test]
@@ -38,20 +32,22 @@ fn a_large_file_is_copied_alike_in_memory_to_a_disk_and_through_a_pipe() {
         "(ether[42] + ether[49]) & 15 != 0",
     ] {
         let disk = folder.path("disk.pcapng");
-        let ran = run(&["-r", &input, "-w", &disk, "-q", "--json", filter]);
-        assert!(ran.status.success(), "{}", text(&ran.stderr));
-        let [received, written, filtered] = law(&summary(&ran.stdout));
+        let ran = run!("capture -r {input} -w {disk} -q --json '{filter}'");
+        let [received, written, filtered] = law(ran.succeeds());
         assert_eq!((received, written + filtered), (80_000, 80_000));
-        let sequences_there = sequences(&found(&disk));
+        let sequences_there = found::open(&disk).sequences();
         assert_eq!(sequences_there.len() as u64, written);
         assert!(sequences_there.is_sorted() && written > 1000, "{filter}");
-        let piped = run(&["-r", &input, "-w", "-", "-q", filter]);
-        assert!(piped.status.success(), "{}", text(&piped.stderr));
-        let ran = run(&["-r", &input, "-w", &memory, "-q", "--json", filter]);
-        assert!(ran.status.success(), "{}", text(&ran.stderr));
-        assert_eq!(law(&summary(&ran.stdout)), [received, written, filtered]);
+        let piped = run!("capture -r {input} -w - -q '{filter}'");
+        piped.succeeds();
+        let ran = run!("capture -r {input} -w {memory} -q --json '{filter}'");
+        assert_eq!(law(ran.succeeds()), [received, written, filtered]);
         // Past the page cache there is padding between buffers, so packets are compared, and elsewhere bytes.
-        assert_eq!(sequences(&found(&memory)), sequences_there, "{filter}");
+        assert_eq!(
+            found::open(&memory).sequences(),
+            sequences_there,
+            "{filter}"
+        );
         assert!(std::fs::read(&memory).unwrap() == piped.stdout, "{filter}");
     }
     std::fs::remove_file(memory).unwrap();
@@ -65,7 +61,7 @@ fn a_disk_that_fills_while_a_large_file_is_read_keeps_what_fits_and_counts_the_r
         let Some(found) = into_full_disk(&folder, &format!("-r {input} '{filter}'")) else {
             return;
         };
-        let packets = sequences(&found);
+        let packets = found.sequences();
         assert!(packets.is_sorted() && packets.len() > 10_000);
     }
 }
@@ -78,15 +74,12 @@ fn a_file_size_limit_met_while_a_large_file_is_read_is_an_error_like_a_full_disk
         return;
     };
     for file in [folder.path("a.pcapng"), memory.clone()] {
-        let script = format!(
-            "ulimit -f 1500; exec {} capture -r {input} -w {file} --json ip",
-            env!("CARGO_BIN_EXE_forebay")
-        );
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        fails(&output, 1, "file too large");
-        let json = summary(&output.stdout);
+        let script = format!("ulimit -f 1500; exec forebay capture -r {input} -w {file} --json ip");
+        let output = shell(script).output().unwrap();
+        output.fails(1, "file too large");
+        let json = output.json();
         assert_eq!(json["law_holds"], true, "{json}");
-        let packets = sequences(&found(&file));
+        let packets = found::open(&file).sequences();
         assert_eq!(packets.len() as u64, count(&json["written"]));
         assert!(packets.is_sorted() && packets.len() > 1000);
     }
@@ -98,24 +91,11 @@ fn a_large_file_read_into_a_ring_of_files_loses_nothing_between_them() {
     let folder = Folder::new();
     let input = large(&folder);
     let ring = folder.path("ring.pcapng");
-    let line = format!("-r {input} -w {ring} -b packets:30000 -q --json ip");
-    let args = words(&line);
-    let ran = run(&args);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
-    assert_eq!(law(&summary(&ran.stdout)), [80_000, 80_000, 0]);
-    let mut files: Vec<_> = std::fs::read_dir(Path::new(&ring).parent().unwrap())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with("ring")
-        })
-        .collect();
-    files.sort();
-    let read = |path: &PathBuf| sequences(&found(path.to_str().unwrap()));
+    let ran = run!("capture -r {input} -w {ring} -b packets:30000 -q --json ip");
+    assert_eq!(law(ran.succeeds()), [80_000, 80_000, 0]);
+    let mut files = folder.names();
+    files.retain(|name| name.starts_with("ring"));
+    let read = |name: &String| found::open(folder.path(name)).sequences();
     let all: Vec<_> = files.iter().flat_map(read).collect();
     assert_eq!((files.len(), all.len()), (3, 80_000));
     assert!(all.is_sorted());

@@ -15,37 +15,18 @@ mod large;
 mod metadata;
 mod requests;
 
-use serde_json::Value;
-use std::fs::File;
-use support::{
-    Folder, count,
-    found::{Found, read},
-    run, text,
-};
-
-/// A capture of simulated packets: `frames` of them, with the sequence number in bytes 42 to 49.
-fn recorded(folder: &Folder, name: &str, frames: &str) -> String {
-    let path = folder.path(name);
-    let ran = run(&["-i", "sim:clock=virtual", "-c", frames, "-q", "-w", &path]);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
-    path
-}
-
-fn found(path: &str) -> Found {
-    read(File::open(path).unwrap())
-}
-
-fn sequences(found: &Found) -> Vec<u64> {
-    found.packets.iter().map(|packet| packet.sequence).collect()
-}
+use std::{fs::File, process::Output};
+use support::*;
 
 /// The law, and that it is about files: nothing is lost, whatever is not written is filtered.
-fn law(json: &Value) -> [u64; 3] {
+#[track_caller]
+fn law(ran: &Output) -> [u64; 3] {
+    let json = ran.json();
     assert_eq!(json["law_holds"], true, "{json}");
     let dropped = json["dropped"].as_object().unwrap();
     assert!(dropped.values().all(|lost| lost == 0), "{json}");
     assert_eq!(json["unread"], 0, "{json}");
-    ["received", "written", "filtered"].map(|key| count(&json[key]))
+    counts(&json, ["received", "written", "filtered"])
 }
 
 /// A packet with what its interface says: link type, resolution, ticks, wire length, data.

@@ -1,25 +1,16 @@
 //! `-z`: a program that runs on finished files, without rights and without delaying the capture.
 
-use crate::support::{
-    Folder, children, count, fails, fine, forebay, interrupt, run, summary, text,
-};
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
-
-const VIRTUAL: &str = "sim:clock=virtual";
+use crate::support::*;
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 /// A script of the shell in `folder`; `$LOG` is a file there.
 fn script(folder: &Folder, text: &str) -> String {
     let path = folder.path("program");
     let log = folder.path("log");
     // A child of another test could inherit the descriptor, and what is being written cannot be run.
-    let script = format!("cat >$0 <<'END'\n#!/bin/sh\nLOG={log}\n{text}\nEND\nchmod 755 $0");
-    let made = Command::new("sh").args(["-c", &script, &path]).status();
-    assert!(made.unwrap().success());
+    let script =
+        format!("cat >{path} <<'END'\n#!/bin/sh\nLOG={log}\n{text}\nEND\nchmod 755 {path}");
+    shell(script).output().unwrap().succeeds();
     path
 }
 
@@ -29,29 +20,20 @@ fn log(folder: &Folder) -> String {
 
 #[test]
 fn it_runs_on_every_finished_file_in_order_and_only_then() {
-    for (name, flags, expected) in [
-        (
-            "a.pcapng",
-            "-C 20kB",
-            &["a.pcapng", "a.pcapng1", "a.pcapng2"][..],
-        ),
-        ("a.pcap.gz", "-C 20kB", &["a.pcap.gz", "a.pcap1.gz"]),
-        (
-            "a.pcapng",
-            "-C 20kB --compress zstd",
-            &["a.pcapng.zst", "a.pcapng1.zst", "a.pcapng2.zst"],
-        ),
-        ("a.pcapng", "--sync none", &["a.pcapng"]),
-    ] {
+    let cases = "
+        a.pcapng  | -C 20kB                  | a.pcapng a.pcapng1 a.pcapng2
+        a.pcap.gz | -C 20kB                  | a.pcap.gz a.pcap1.gz
+        a.pcapng  | -C 20kB --compress zstd  | a.pcapng.zst a.pcapng1.zst a.pcapng2.zst
+        a.pcapng  | --sync none              | a.pcapng
+    ";
+    for [name, flags, expected] in rows(cases) {
         let folder = Folder::new();
         let program = script(&folder, "test -s $1 && echo $# $1 >>$LOG");
-        let mut args = vec!["-i", VIRTUAL, "-c", "500", "--json", "-z", &program, "-w"];
         let path = folder.path(name);
-        args.push(&path);
-        args.extend(flags.split(' '));
-        let json = fine(&run(&args));
+        let line = format!("-c 500 --json -z {program} -w {path} {flags}");
+        let json = run!("capture -i sim:clock=virtual {line}").keeps_the_law();
+        let expected = words(expected).into_iter();
         let expected: Vec<_> = expected
-            .iter()
             .map(|name| format!("1 {}", folder.path(name)))
             .collect();
         assert_eq!(
@@ -59,9 +41,8 @@ fn it_runs_on_every_finished_file_in_order_and_only_then() {
             expected,
             "{flags}"
         );
-        let command = &json["command"];
-        assert_eq!(count(&command["files"]), expected.len() as u64);
-        assert_eq!(count(&command["failed"]) + count(&command["left"]), 0);
+        let command = counts(&json["command"], ["files", "failed", "left"]);
+        assert_eq!(command, [expected.len() as u64, 0, 0]);
     }
 }
 
@@ -70,9 +51,8 @@ fn what_it_prints_and_how_it_fails_is_reported() {
     let folder = Folder::new();
     let path = folder.path("a.pcapng");
     let capture = |program: &str| {
-        run(&[
-            "-i", VIRTUAL, "-c", "500", "--json", "-C", "20kB", "-w", &path, "-z", program,
-        ])
+        let flags = "-c 500 --json -C 20kB";
+        run!("capture -i sim:clock=virtual {flags} -w {path} -z {program}")
     };
     for (text_of_program, expected, failed) in [
         ("echo hello; echo there >&2", "a.pcapng2: there", 0),
@@ -85,24 +65,25 @@ fn what_it_prints_and_how_it_fails_is_reported() {
         let text_of_program = text_of_program.replace("yes;", "yes | head -c 1000000;");
         let program = script(&folder, &text_of_program);
         let output = capture(&program);
-        let log = text(&output.stderr);
-        assert!(log.contains(expected), "{text_of_program}: {log}");
-        assert!(log.len() < 50_000);
-        let json = summary(&output.stdout);
-        assert_eq!(count(&json["command"]["failed"]), failed, "{log}");
+        contains(output.log(), expected);
+        assert!(output.log().len() < 50_000);
+        let json = output.json();
+        assert_eq!(
+            count(&json["command"]["failed"]),
+            failed,
+            "{text_of_program}"
+        );
         assert_eq!(output.status.code(), Some(i32::from(failed > 0)));
         assert_eq!(json["law_holds"], true);
     }
     for pid in log(&folder).lines() {
-        let _ = Command::new("kill").arg(pid).status();
+        foreign(format!("kill {pid}"));
     }
     // Found when it is run: the interpreter is missing.
     let program = folder.path("broken");
-    let made = Command::new("sh")
-        .args(["-c", "echo '#!/no/such' >$0; chmod 755 $0", &program])
-        .status();
+    let made = shell(format!("echo '#!/no/such' >{program}; chmod 755 {program}")).status();
     assert!(made.unwrap().success());
-    fails(&capture(&program), 1, "a.pcapng: cannot be run: ");
+    capture(&program).fails(1, "a.pcapng: cannot be run: ");
 }
 
 #[test]
@@ -115,8 +96,8 @@ fn a_program_that_cannot_be_run_is_refused_before_the_capture() {
         ("/etc/passwd", &path, "no such program"),
         ("gzip", "-", "name one with -w"),
     ] {
-        let output = run(&["-i", VIRTUAL, "-c", "1", "-w", write, "-z", program]);
-        fails(&output, 2, expected);
+        let output = run!("capture -i sim:clock=virtual -c 1 -w {write} -z '{program}'");
+        output.fails(2, expected);
         assert!(!fs::exists(&path).unwrap());
     }
 }
@@ -124,35 +105,13 @@ fn a_program_that_cannot_be_run_is_refused_before_the_capture() {
 #[test]
 fn a_name_that_looks_like_a_flag_is_a_file() {
     let folder = Folder::new();
-    let output = forebay(&[
-        "-i",
-        VIRTUAL,
-        "-c",
-        "9",
-        "--json",
-        "-w",
-        "./-v.pcap",
-        "-z",
-        "gzip",
-    ])
-    .current_dir(folder.path(""))
-    .output()
-    .unwrap();
-    fine(&output);
-    let output = forebay(&[
-        "-i",
-        VIRTUAL,
-        "-c",
-        "9",
-        "--json",
-        "-w-v.pcap",
-        "-z",
-        "gzip",
-    ])
-    .current_dir(folder.path(""))
-    .output()
-    .unwrap();
-    assert_ne!(output.status.code(), Some(0), "it is there by now");
+    let capture = |name: &str| {
+        let mut command = forebay!("capture -i sim:clock=virtual -c 9 --json {name} -z gzip");
+        command.current_dir(folder.path("")).output().unwrap()
+    };
+    capture("-w ./-v.pcap").keeps_the_law();
+    let again = capture("-w-v.pcap");
+    assert_ne!(again.status.code(), Some(0), "it is there by now");
     assert!(fs::exists(folder.path("-v.pcap.gz")).unwrap());
 }
 
@@ -165,18 +124,13 @@ fn it_has_no_rights_no_descriptors_and_no_blocked_signals() {
     );
     let path = folder.path("a.pcapng");
     // A shell that leaves a descriptor open.
-    let line = format!(
-        "exec 9</etc/passwd; exec {} capture -i {VIRTUAL} -c 9 -w {path} -z {program}",
-        env!("CARGO_BIN_EXE_forebay")
-    );
-    let output = Command::new("bash").args(["-c", &line]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let line = format!("-i sim:clock=virtual -c 9 -w {path} -z {program}");
+    let capture = shell(format!("exec 9</etc/passwd; exec forebay capture {line}")).output();
+    capture.unwrap().succeeds();
     let log = log(&folder);
     let status = |label: &str| {
         let line = log.lines().find_map(|line| line.strip_prefix(label));
-        line.unwrap_or_else(|| panic!("{label} {log}"))
-            .trim()
-            .to_owned()
+        line.expect(label).trim().to_owned()
     };
     for label in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:", "SigBlk:"] {
         assert_eq!(status(label), "0000000000000000", "{label}");
@@ -198,13 +152,12 @@ fn with_a_user_it_is_that_user() {
         "id -un >$LOG; id -Gn >>$LOG; head -c 1 $1 | wc -c >>$LOG",
     );
     let path = folder.path("a.pcapng");
-    let output = run(&[
-        "-i", VIRTUAL, "-c", "9", "--json", "-w", &path, "-z", &program, "-Z", "nobody",
-    ]);
-    if text(&output.stderr).contains("only root") {
+    let flags = format!("-w {path} -z {program} -Z nobody");
+    let output = run!("capture -i sim:clock=virtual -c 9 --json {flags}");
+    if output.log().contains("only root") {
         return children::skip("root");
     }
-    fine(&output);
+    output.keeps_the_law();
     let log = log(&folder);
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines, ["nobody", "nogroup", "1"], "it can read the file");
@@ -213,15 +166,15 @@ fn with_a_user_it_is_that_user() {
 /// The process that runs programs for this capture.
 fn helper_of(pid: u32) -> u32 {
     let tasks = format!("/proc/{pid}/task/{pid}/children");
-    let begun = Instant::now();
-    loop {
+    let first = || {
         let children = fs::read_to_string(&tasks).unwrap();
-        if let Some(child) = children.split_whitespace().next() {
-            return child.parse().unwrap();
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "no helper");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        children
+            .split_whitespace()
+            .next()
+            .map(|pid| pid.parse().unwrap())
+    };
+    wait_until(|| first().is_some());
+    first().unwrap()
 }
 
 #[test]
@@ -229,33 +182,17 @@ fn a_helper_that_dies_is_reported_and_the_capture_goes_on() {
     let folder = Folder::new();
     let program = script(&folder, "echo $1 >>$LOG");
     let path = folder.path("a.pcapng");
-    let child = forebay(&[
-        "-i", "sim", "-w", &path, "-C", "1MB", "--json", "-z", &program,
-    ])
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
-    while log(&folder).is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let helper = helper_of(child.id()).to_string();
-    let killed = Command::new("kill").args(["-9", &helper]).status();
-    assert!(killed.unwrap().success());
+    let child = start!("capture -i sim -w {path} -C 1MB --json -z {program}");
+    wait_until(|| !log(&folder).is_empty());
+    let helper = helper_of(child.id());
+    foreign(format!("kill -9 {helper}")).unwrap().succeeds();
     std::thread::sleep(Duration::from_millis(600));
-    interrupt(&child, "-INT");
-    let output = child.wait_with_output().unwrap();
-    let log = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{log}");
-    assert!(log.contains("helper process has ended (signal 9)"), "{log}");
-    assert!(log.contains("did not run on"), "{log}");
-    let json = summary(&output.stdout);
+    let output = stopped(child);
+    output.fails(1, "helper process has ended (signal 9)");
+    contains(output.log(), "did not run on");
+    let json = output.json();
     assert_eq!(json["law_holds"], true);
-    let command = &json["command"];
-    let all = ["files", "left"]
-        .map(|key| count(&command[key]))
-        .iter()
-        .sum::<u64>();
+    let all: u64 = counts(&json["command"], ["files", "left"]).iter().sum();
     assert_eq!(all, count(&json["files_written"]), "{json}");
 }
 
@@ -264,21 +201,11 @@ fn an_interrupt_ends_the_wait_for_a_slow_program() {
     let folder = Folder::new();
     let program = script(&folder, "echo $1 >>$LOG; exec sleep 1000");
     let path = folder.path("a.pcapng");
-    let child = forebay(&[
-        "-i", VIRTUAL, "-c", "500", "-w", &path, "-C", "20kB", "-z", &program,
-    ])
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
-    while log(&folder).is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let child = start!("capture -i sim:clock=virtual -c 500 -w {path} -C 20kB -z {program}");
+    wait_until(|| !log(&folder).is_empty());
     std::thread::sleep(Duration::from_millis(600));
-    interrupt(&child, "-INT");
-    let output = child.wait_with_output().unwrap();
-    let shown = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{shown}");
-    assert!(shown.contains("waiting for the program of -z"), "{shown}");
-    assert!(shown.contains("did not run on 3 files"), "{shown}");
+    let output = stopped(child);
+    output.fails(1, "waiting for the program of -z");
+    contains(output.log(), "did not run on 3 files");
     assert_eq!(log(&folder).lines().count(), 1);
 }

@@ -1,27 +1,18 @@
 //! Files that cannot be created in the middle of a series: the counts stay exact, and what fits is kept.
 
-use crate::{
-    VIRTUAL, series,
-    support::{Folder, count, fails, forebay, found::read, on_small_disk, summary, text, words},
-    whole,
-};
-use std::{
-    fs::{self, File},
-    process::Stdio,
-    time::Duration,
-};
+use crate::{VIRTUAL, series, support::*, whole};
+use std::fs;
 
 #[test]
 fn a_second_file_that_cannot_be_created_ends_the_capture_with_exact_counts() {
     let folder = Folder::new();
     fs::create_dir(folder.path("a.pcapng1")).unwrap();
-    let output = series(VIRTUAL, &folder, "a.pcapng", &["-C", "100kB", "-c", "50k"]);
-    fails(
-        &output,
+    let output = series(VIRTUAL, &folder, "a.pcapng", "-C 100kB -c 50k");
+    output.fails(
         1,
         "a.pcapng1: a series of files can replace only regular files",
     );
-    let json = summary(&output.stdout);
+    let json = output.json();
     let first = [folder.path("a.pcapng")];
     let found = whole(&first, &json);
     assert_eq!(found[0].packets.len() as u64, count(&json["written"]));
@@ -31,27 +22,13 @@ fn a_second_file_that_cannot_be_created_ends_the_capture_with_exact_counts() {
     let folder = Folder::new();
     let inner = folder.path("inner");
     fs::create_dir(&inner).unwrap();
-    let name = format!("{inner}/a.pcapng");
-    let line = format!("-i sim:rate=100M -w {name} -b duration:100ms --json -q");
-    let args = words(&line);
-    let child = forebay(&args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let moved = folder.path("moved");
-    while fs::read_dir(&inner).unwrap().count() < 2 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    fs::rename(&inner, &moved).unwrap();
+    let flags = "-b duration:100ms --json -q";
+    let child = start!("capture -i sim:rate=100M -w {inner}/a.pcapng {flags}");
+    wait_until(|| fs::read_dir(&inner).unwrap().count() >= 2);
+    fs::rename(&inner, folder.path("moved")).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert_eq!(summary(&output.stdout)["law_holds"], true);
-    assert!(
-        text(&output.stderr).contains("no such file or directory"),
-        "{}",
-        text(&output.stderr)
-    );
+    output.fails(1, "no such file or directory");
+    assert_eq!(output.json()["law_holds"], true);
 }
 
 #[test]
@@ -65,29 +42,22 @@ fn a_disk_that_fills_up_in_the_middle_of_a_series_keeps_all_that_fits() {
         ("64k", "-C 1kB"),
     ] {
         let script = format!(
-            "{} capture -i sim:rate=max -c 1M -w {mount}/a.pcapng {flags} --store 4x64KiB --json; code=$?
-             rm -f {kept}/*; cp -p {mount}/* {kept}; exit $code",
-            env!("CARGO_BIN_EXE_forebay"),
+            "forebay capture -i sim:rate=max -c 1M -w {mount}/a.pcapng {flags} --store 4x64KiB --json; code=$?
+             rm -f {kept}/*; cp -p {mount}/* {kept}; exit $code"
         );
         let Some(output) = on_small_disk(&mount, size, &script) else {
             return;
         };
-        let log = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{log}");
-        assert!(log.contains("no space left on device"), "{log}");
-        let json = summary(&output.stdout);
+        let log = output.log();
+        output.fails(1, "no space left on device");
+        let json = output.json();
         assert_eq!(json["law_holds"], true);
-        let mut paths: Vec<_> = fs::read_dir(&kept)
-            .unwrap()
-            .map(|e| e.unwrap().path())
-            .collect();
-        paths.sort();
+        let entries = fs::read_dir(&kept).unwrap();
+        let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         assert_eq!(count(&json["files_written"]), paths.len() as u64, "{log}");
         assert!(paths.len() > 2);
-        let packets = paths
-            .iter()
-            .flat_map(|path| read(File::open(path).unwrap()).packets);
-        let mut found: Vec<u64> = packets.map(|packet| packet.sequence).collect();
+        let found = paths.iter().flat_map(|path| found::open(path).sequences());
+        let mut found: Vec<u64> = found.collect();
         found.sort_unstable();
         assert_eq!(found, (0..count(&json["written"])).collect::<Vec<_>>());
     }

@@ -15,49 +15,25 @@ mod naming;
 mod requests;
 
 use serde_json::Value;
-use std::{
-    fs::{self, File},
-    os::unix::fs::MetadataExt,
-    path::Path,
-    process::Output,
-};
-use support::{
-    Folder, count, counted_by_capinfos,
-    found::{Found, read},
-    has, run,
-};
+use std::{fs, os::unix::fs::MetadataExt, process::Output};
+use support::*;
 
 const VIRTUAL: &str = "sim:clock=virtual";
 
-/// The files of a folder, in the order of their names: those of a series in time, as long as they have one length.
-fn files(folder: &Folder) -> Vec<String> {
-    let entries = fs::read_dir(folder.path("")).unwrap();
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
-        .collect();
-    paths.sort_by_key(|path| (path.len(), path.clone()));
-    paths
-}
-
+/// The names in a folder in an order that is that of a series as long as its names have one length.
 fn names(folder: &Folder) -> Vec<String> {
-    let name = |path: &String| {
-        Path::new(path)
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned()
-    };
-    files(folder).iter().map(name).collect()
+    let mut names = folder.names();
+    names.sort_by_key(|name| name.len());
+    names
 }
 
-fn open(path: &str) -> Found {
-    read(File::open(path).unwrap())
+fn files(folder: &Folder) -> Vec<String> {
+    names(folder).iter().map(|name| folder.path(name)).collect()
 }
 
 /// Reads each file separately with an independent reader.
 fn whole(paths: &[String], json: &Value) -> Vec<Found> {
-    let found: Vec<_> = paths.iter().map(|path| open(path)).collect();
+    let found: Vec<_> = paths.iter().map(found::open).collect();
     for (path, found) in paths.iter().zip(&found) {
         assert!(!path.ends_with(".part"), "{path} has no final name");
         assert_eq!(found.interfaces, 1, "{path}");
@@ -77,34 +53,25 @@ fn whole(paths: &[String], json: &Value) -> Vec<Found> {
 fn complete(paths: &[String], json: &Value) {
     let found = whole(paths, json);
     assert_eq!(count(&json["files_written"]), paths.len() as u64);
-    let last: Vec<_> = paths
-        .iter()
-        .rev()
-        .take(16)
-        .rev()
-        .map(|path| path.as_str().into())
-        .collect();
-    assert_eq!(json["files"], Value::Array(last));
-    let sums = |column: usize| {
+    assert_eq!(
+        json["files"],
+        Value::from(&paths[paths.len().saturating_sub(16)..])
+    );
+    let sum = |column: usize| {
         found
             .iter()
             .map(|one| one.statistics[0][column])
             .sum::<u64>()
     };
-    let [received, written, unread] =
-        ["received", "written", "unread"].map(|key| count(&json[key]));
+    let [received, written, unread] = counts(&json, ["received", "written", "unread"]);
     let dropped = count(&json["dropped"]["kernel"]);
-    assert_eq!([sums(0), sums(1), sums(2)], [received, dropped, written]);
-    let lens = paths.iter().map(|path| fs::metadata(path).unwrap().len());
+    assert_eq!([sum(0), sum(1), sum(2)], [received, dropped, written]);
+    let lens = paths.iter().map(|path| file_len(path));
     assert_eq!(lens.sum::<u64>(), count(&json["bytes"]));
     let mut marked = 0;
     let (last, others) = found.split_last().unwrap();
     for found in others {
-        let marks: u64 = found
-            .packets
-            .iter()
-            .map(|packet| packet.dropped_before)
-            .sum();
+        let marks: u64 = found.packets.iter().map(|it| it.dropped_before).sum();
         let [received, dropped, delivered] = found.statistics[0];
         assert_eq!(dropped, marks, "losses are marked where their packet is");
         assert_eq!(received, delivered + marks);
@@ -126,7 +93,7 @@ fn foreign_counts(paths: &[String], written: u64) {
     assert_eq!(counted_by_capinfos(paths), written);
 }
 
-fn series(port: &str, folder: &Folder, name: &str, flags: &[&str]) -> Output {
+fn series(port: &str, folder: &Folder, name: &str, flags: &str) -> Output {
     let name = folder.path(name);
-    run(&[&["-i", port, "-w", &name, "--json", "-q"], flags].concat())
+    run!("capture -i {port} -w {name} --json -q {flags}")
 }

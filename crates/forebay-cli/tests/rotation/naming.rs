@@ -1,57 +1,24 @@
 //! What the files of a series are called, while they are written and afterwards, and what is never replaced by them.
 
-use crate::{
-    VIRTUAL, complete, files, names, open, series,
-    support::{Folder, fails, fine, forebay, interrupt, run, summary, text, words},
-};
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::Path,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use crate::{VIRTUAL, complete, files, names, series, support::*};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 #[test]
 fn the_names_are_those_of_tcpdump_and_dumpcap() {
-    let cases: &[(&str, &[&str], &[&str])] = &[
-        (
-            "a.pcap",
-            &["-C", "1MB", "-c", "30k"],
-            &["a.pcap", "a.pcap1", "a.pcap2"],
-        ),
-        (
-            "a.pcapng",
-            &["-C", "1", "-W", "2", "-c", "50k"],
-            &["a.pcapng0", "a.pcapng1"],
-        ),
-        (
-            "a-%H%M%S.pcapng",
-            &["-G", "1", "-W", "2"],
-            &["a-000000.pcapng", "a-000001.pcapng"],
-        ),
-        (
-            "a-%S",
-            &["-G", "1", "-C", "60MB", "-a", "duration:1.5"],
-            &["a-00", "a-01", "a-001", "a-002", "a-011"],
-        ),
-        ("a", &["-G", "100ms", "-a", "files:3"], &["a", "a.1", "a.2"]),
-        (
-            "a.pcapng",
-            &["-b", "duration:1", "-b", "files:2", "-a", "duration:2.5"],
-            &[
-                "a_00002_20200101000001.pcapng",
-                "a_00003_20200101000002.pcapng",
-            ],
-        ),
-    ];
-    for (name, flags, expected) in cases {
+    let cases = "
+        a.pcap          | -C 1MB -c 30k                              | a.pcap a.pcap1 a.pcap2
+        a.pcapng        | -C 1 -W 2 -c 50k                           | a.pcapng0 a.pcapng1
+        a-%H%M%S.pcapng | -G 1 -W 2                                  | a-000000.pcapng a-000001.pcapng
+        a-%S            | -G 1 -C 60MB -a duration:1.5               | a-00 a-01 a-001 a-002 a-011
+        a               | -G 100ms -a files:3                        | a a.1 a.2
+        a.pcapng        | -b duration:1 -b files:2 -a duration:2.5   | a_00002_20200101000001.pcapng a_00003_20200101000002.pcapng
+    ";
+    for [name, flags, expected] in rows(cases) {
         let folder = Folder::new();
         let name = folder.path(name);
-        let mut command = forebay(&["-i", VIRTUAL, "-q", "-w", &name]);
-        let output = command.args(*flags).env("TZ", "UTC").output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        assert_eq!(&names(&folder)[..], *expected, "{flags:?}");
+        let mut command = forebay!("capture -i {} -q -w {name} {flags}", VIRTUAL);
+        command.env("TZ", "UTC").output().unwrap().succeeds();
+        assert_eq!(names(&folder), words(expected), "{flags}");
     }
 }
 
@@ -59,7 +26,7 @@ fn the_names_are_those_of_tcpdump_and_dumpcap() {
 fn a_series_does_not_replace_what_it_reads() {
     let folder = Folder::new();
     let source = folder.path("a.pcapng1");
-    fine(&run(&["-i", VIRTUAL, "-c", "9", "-w", &source, "--json"]));
+    run!("capture -i {} -c 9 -w {source} --json", VIRTUAL).keeps_the_law();
     let before = fs::read(&source).unwrap();
     let output = folder.path("a.pcapng");
     for name in [
@@ -69,13 +36,11 @@ fn a_series_does_not_replace_what_it_reads() {
         "a.pcapng.part",
         "a.pcapng1.zst.part",
     ] {
-        let path = folder.path(name);
-        fs::write(&path, &before).unwrap();
+        let path = folder.file(name, &before);
         let link = folder.path("link");
         symlink(&path, &link).unwrap();
         for read in [&path, &link] {
-            let refused = run(&["-r", read, "-w", &output, "-C", "1"]);
-            fails(&refused, 2, "would overwrite");
+            run!("capture -r {read} -w {output} -C 1").fails(2, "would overwrite");
             assert_eq!(fs::read(&path).unwrap(), before);
         }
         fs::remove_file(&link).unwrap();
@@ -84,12 +49,10 @@ fn a_series_does_not_replace_what_it_reads() {
     let other = Folder::new();
     let elsewhere = other.path("a.pcapng");
     for flags in [
-        ["-w", &output, "-b", "packets:4"],
-        ["-w", &elsewhere, "-C", "1"],
+        format!("-w {output} -b packets:4"),
+        format!("-w {elsewhere} -C 1"),
     ] {
-        fine(&run(
-            &[&["-r", &output, "-q", "--json"], &flags[..]].concat()
-        ));
+        run!("capture -r {output} -q --json {flags}").keeps_the_law();
         assert_eq!(fs::read(&output).unwrap(), before);
     }
 }
@@ -99,43 +62,25 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
     let second_name = folder.path("a.pcapng1");
-    let line = format!("-i sim:rate=100M -w {name} -C 1000 --json -q");
-    let args = words(&line);
-    let first = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
+    let first = start!("capture -i sim:rate=100M -w {name} -C 1000 --json -q");
     // Packets in it show that signals are handled by now.
     let wait_for = |name: &str| {
         let part = format!("{name}.part");
-        while !fs::metadata(&part).is_ok_and(|part| part.len() > 1000) {
-            assert!(begun.elapsed() < Duration::from_secs(300));
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(|| file_len(&part) > 1000);
         part
     };
     wait_for(&name);
     interrupt(&first, "-HUP");
     let part = wait_for(&second_name);
-    for flags in [&["-C", "1"][..], &["-C", "1", "-W", "1"]] {
-        let second = series(
-            VIRTUAL,
-            &folder,
-            "a.pcapng",
-            &[flags, &["-c", "9"]].concat(),
-        );
-        fails(&second, 1, "another capture is writing it");
+    for flags in ["-C 1 -c 9", "-C 1 -W 1 -c 9"] {
+        let second = series(VIRTUAL, &folder, "a.pcapng", flags);
+        second.fails(1, "another capture is writing it");
     }
-    interrupt(&first, "-INT");
-    let output = first.wait_with_output().unwrap();
-    assert!(output.status.success());
-    complete(&files(&folder), &summary(&output.stdout));
+    let json = stopped(first).keeps_the_law();
+    complete(&files(&folder), &json);
     // What a killed one left is no obstacle.
     fs::rename(&second_name, &part).unwrap();
-    fine(&series(
-        VIRTUAL,
-        &folder,
-        "a.pcapng",
-        &["-C", "1", "-c", "9"],
-    ));
+    series(VIRTUAL, &folder, "a.pcapng", "-C 1 -c 9").keeps_the_law();
     assert_eq!(names(&folder), ["a.pcapng", "a.pcapng1.part"]);
 }
 
@@ -143,101 +88,67 @@ fn two_captures_do_not_take_each_others_numbered_files() {
 fn hup_goes_on_to_the_next_file_and_the_one_being_written_has_no_name_yet() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
-    let line = format!("-i sim:rate=100M -w {name} -b duration:1000 -U --json -q");
-    let args = words(&line);
-    let mut child = forebay(&args).stdout(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
+    let child = start!("capture -i sim:rate=100M -w {name} -b duration:1000 -U --json -q");
     // Packets in it show that signals are handled by now.
-    let wait_for = |complete: usize| loop {
-        let paths = files(&folder);
-        let is_part = |path: &&String| path.ends_with(".pcapng.part");
-        let mut parts = paths.iter().filter(is_part);
-        let part = parts.next().and_then(|path| fs::metadata(path).ok());
-        let has_packets = part.is_some_and(|part| part.len() > 1000);
-        if paths.len() == complete + 1 && has_packets && parts.next().is_none() {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(300), "{paths:?}");
-        std::thread::sleep(Duration::from_millis(10));
+    let wait_for = |complete: usize| {
+        wait_until(|| {
+            let paths = files(&folder);
+            let mut parts = paths.iter().filter(|path| path.ends_with(".pcapng.part"));
+            let has_packets = parts.next().is_some_and(|part| file_len(part) > 1000);
+            paths.len() == complete + 1 && has_packets && parts.next().is_none()
+        })
     };
     for complete in 0..3 {
         wait_for(complete);
         interrupt(&child, "-HUP");
     }
     wait_for(3);
-    interrupt(&child, "-INT");
-    assert!(child.wait().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    complete(&files(&folder), &summary(&output.stdout));
+    let json = stopped(child).keeps_the_law();
+    complete(&files(&folder), &json);
 }
 
 #[test]
 fn names_of_a_time_replace_nothing_and_links_are_never_followed() {
     let folder = Folder::new();
-    let kept = folder.path("a-00");
-    fs::write(&kept, "mine").unwrap();
-    fs::write(folder.path("a-00.1.part"), "of a capture that was killed").unwrap();
-    fine(&series(
-        VIRTUAL,
-        &folder,
-        "a-%S",
-        &["-G", "10ms", "-W", "1"],
-    ));
+    let kept = folder.file("a-00", "mine");
+    folder.file("a-00.1.part", "of a capture that was killed");
+    series(VIRTUAL, &folder, "a-%S", "-G 10ms -W 1").keeps_the_law();
     assert_eq!(fs::read(&kept).unwrap(), b"mine");
     assert_eq!(names(&folder), ["a-00", "a-00.2", "a-00.1.part"]);
 
     let folder = Folder::new();
-    let victim = folder.path("victim");
-    fs::write(&victim, "mine").unwrap();
+    let victim = folder.file("victim", "mine");
     for link in ["b", "b.part", "b1", "b1.part"] {
         symlink(&victim, folder.path(link)).unwrap();
     }
-    fine(&series(VIRTUAL, &folder, "b", &["-C", "10kB", "-c", "200"]));
+    series(VIRTUAL, &folder, "b", "-C 10kB -c 200").keeps_the_law();
     assert_eq!(fs::read(&victim).unwrap(), b"mine");
     assert_eq!(names(&folder), ["b", "b1", "victim"]);
-    assert_eq!(open(&folder.path("b1")).packets.len(), 93);
+    assert_eq!(found::open(folder.path("b1")).packets.len(), 93);
 
     // A single file: a link to a missing file is not followed, one to an existing file is.
     let nowhere = folder.path("nowhere");
     symlink(folder.path("missing"), &nowhere).unwrap();
-    let output = run(&["-i", VIRTUAL, "-c", "1", "-w", &nowhere]);
-    fails(&output, 1, "leads nowhere");
+    run!("capture -i {} -c 1 -w {nowhere}", VIRTUAL).fails(1, "leads nowhere");
     assert!(!Path::new(&folder.path("missing")).exists());
-    assert!(
-        run(&["-i", VIRTUAL, "-c", "1", "-w", "/dev/null"])
-            .status
-            .success()
-    );
+    run!("capture -i {} -c 1 -w /dev/null", VIRTUAL).succeeds();
 }
 
 #[test]
 fn a_file_that_appeared_while_one_was_written_keeps_its_name() {
     let folder = Folder::new();
     let name = folder.path("a.pcapng");
-    let args = ["-i", "sim:rate=10M", "-w", &name, "-b", "duration:1000"];
-    let mut command = forebay(&args);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = child.spawn().unwrap();
+    let child = start!("capture -i sim:rate=10M -w {name} -b duration:1000 -q");
     let part = || {
-        names(&folder)
+        folder
+            .names()
             .into_iter()
             .find(|name| name.ends_with(".part"))
     };
-    let part = loop {
-        if let Some(part) = part() {
-            break part;
-        }
-        std::thread::yield_now();
-    };
-    let theirs = folder.path(part.strip_suffix(".part").unwrap());
     // Its header is there: signals are heard from then on.
-    while fs::metadata(folder.path(&part)).unwrap().len() == 0 {
-        std::thread::yield_now();
-    }
-    fs::write(&theirs, "theirs").unwrap();
-    interrupt(&child, "-INT");
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    wait_until(|| part().is_some_and(|part| file_len(&folder.path(&part)) > 0));
+    let theirs = folder.file(part().unwrap().strip_suffix(".part").unwrap(), "theirs");
+    stopped(child).succeeds();
     assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
-    assert!(!open(&format!("{theirs}.1")).packets.is_empty());
+    assert!(!found::open(format!("{theirs}.1")).packets.is_empty());
 }

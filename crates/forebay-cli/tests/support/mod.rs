@@ -1,28 +1,170 @@
-//! Shared by the tests of the command: running it, a folder for its files, and an independent reader of them.
-
-#![allow(dead_code)] // each test program uses a part
+#![allow(dead_code, unused_imports, unused_macros)] // each test program uses a part
 
 pub mod terminal;
 
-#[allow(unused_imports)] // each test program uses a part
-pub use forebay_testing::{children, dice, found};
+pub use forebay_testing::{
+    children::{self, Mortal},
+    dice::{Dice, noise},
+    folder::Folder,
+    found::{self, Found},
+};
 
 use serde_json::Value;
 use std::{
-    fs::File,
-    path::PathBuf,
+    path::Path,
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 
-pub fn forebay(args: &[&str]) -> Command {
-    subcommand("capture", args)
+/// The command `forebay` with the words of a line that is formatted as by `format!`. Quotes hold words together.
+macro_rules! forebay {
+    ($($line:tt)*) => { $crate::support::command(&format!($($line)*)) };
 }
 
-pub fn subcommand(name: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.arg(name).args(args).stdin(Stdio::null());
+/// Runs that command to its end.
+macro_rules! run {
+    ($($line:tt)*) => { $crate::support::forebay!($($line)*).output().unwrap() };
+}
+
+/// Starts that command with its three streams in pipes.
+macro_rules! start {
+    ($($line:tt)*) => { $crate::support::piped(&mut $crate::support::forebay!($($line)*)) };
+}
+
+pub(crate) use {forebay, run, start};
+
+pub const FOREBAY: &str = env!("CARGO_BIN_EXE_forebay");
+
+pub fn command(line: &str) -> Command {
+    let mut command = Command::new(FOREBAY);
+    command.args(shlex::split(line).expect("balanced quotes"));
+    command.stdin(Stdio::null());
     command
+}
+
+pub fn piped(command: &mut Command) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// A shell that runs `script`, in which `forebay` is the command under test.
+pub fn shell(script: impl AsRef<str>) -> Command {
+    let folder = Path::new(FOREBAY).parent().unwrap().display();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script.as_ref()]).stdin(Stdio::null());
+    shell.env(
+        "PATH",
+        format!("{folder}:{}", std::env::var("PATH").unwrap()),
+    );
+    shell
+}
+
+/// `forebay` with the words of `line` under `strace`, which prints what `options` ask for to the file `log`.
+pub fn strace(options: &str, log: &str, line: &str) -> Command {
+    let mut strace = Command::new("strace");
+    strace
+        .args(["-f", "-o", log])
+        .args(words(options))
+        .arg(FOREBAY);
+    strace.args(words(line)).stdin(Stdio::null());
+    strace
+}
+
+/// What a command that ended has printed and returned.
+pub trait Outcome {
+    /// What it printed on standard output.
+    fn text(&self) -> &str;
+
+    /// What it printed on standard error.
+    fn log(&self) -> &str;
+
+    /// The summary: the last line that is an object.
+    fn json(&self) -> Value;
+
+    /// Requires exit code 0.
+    #[track_caller]
+    fn succeeds(&self) -> &Self;
+
+    /// Requires this exit code, and an error that contains `expected`.
+    #[track_caller]
+    fn fails(&self, code: i32, expected: impl AsRef<str>);
+
+    /// Requires exit code 0 and a summary whose law holds, and returns the summary.
+    #[track_caller]
+    fn keeps_the_law(&self) -> Value {
+        let json = self.succeeds().json();
+        assert_eq!(json["law_holds"], true, "{json}");
+        json
+    }
+}
+
+impl Outcome for Output {
+    fn text(&self) -> &str {
+        text(&self.stdout)
+    }
+
+    fn log(&self) -> &str {
+        text(&self.stderr)
+    }
+
+    fn json(&self) -> Value {
+        // Where packets go to standard output, it is on standard error.
+        let on_stderr = self.log().lines().rfind(|line| line.starts_with('{'));
+        let found = on_stderr.or_else(|| self.text().lines().rfind(|line| line.starts_with('{')));
+        serde_json::from_str(found.expect("a summary")).unwrap()
+    }
+
+    fn succeeds(&self) -> &Self {
+        assert_eq!(self.status.code(), Some(0), "{}", self.log());
+        self
+    }
+
+    fn fails(&self, code: i32, expected: impl AsRef<str>) {
+        assert_eq!(self.status.code(), Some(code), "{}", self.log());
+        contains(self.log(), expected);
+    }
+}
+
+#[track_caller]
+pub fn contains(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(text.contains(part), "no {part:?} in {text}");
+}
+
+#[track_caller]
+pub fn lacks(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(!text.contains(part), "{part:?} in {text}");
+}
+
+/// Waits until `is_so`, for at most five minutes.
+#[track_caller]
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(300),
+            "it never happens"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The rows of a table of cases: one a line, with cells between bars.
+pub fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
+    let lines = table.lines().filter(|line| !line.trim().is_empty());
+    lines.map(|line| {
+        let cells: Vec<_> = line.split(" | ").map(str::trim).collect();
+        cells.try_into().expect(line)
+    })
+}
+
+/// What another program prints; `None`, with a message, if it is not installed.
+pub fn foreign(line: impl AsRef<str>) -> Option<Output> {
+    let words = shlex::split(line.as_ref()).expect("balanced quotes");
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
+    has(&words[0]).then(|| command.output().unwrap())
 }
 
 /// Sends a signal, such as `-INT`.
@@ -32,8 +174,27 @@ pub fn interrupt(child: &Child, signal: &str) {
     assert!(killed.unwrap().success());
 }
 
-pub fn run(args: &[&str]) -> Output {
-    forebay(args).output().unwrap()
+/// Ends a command with Ctrl-C.
+pub fn stopped(child: Child) -> Output {
+    interrupt(&child, "-INT");
+    child.wait_with_output().unwrap()
+}
+
+pub fn mkfifo(path: &str) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+/// The bytes of a file, or 0 if there is none.
+pub fn file_len(path: &str) -> u64 {
+    std::fs::metadata(path).map_or(0, |about| about.len())
+}
+
+/// A capture of simulated packets on a port with these settings. Bytes 42 to 49 of each are its sequence number.
+pub fn recorded(folder: &Folder, name: &str, settings: &str) -> String {
+    let path = folder.path(name);
+    run!("capture -i sim:clock=virtual,{settings} -q -w {path}").succeeds();
+    path
 }
 
 /// The words of a command line. Arguments with blanks cannot be written this way.
@@ -43,30 +204,6 @@ pub fn words(line: &str) -> Vec<&str> {
 
 pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
-}
-
-/// A folder for one test, removed at its end.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let name = format!("forebay-cli-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A folder like `/tmp`, into which another user (65534) has put `file`, `fifo`, and a `link` to our `victim`. `None`,
@@ -81,8 +218,7 @@ pub fn shared_folder() -> Option<Folder> {
         println!("skipped: only root can give a file to another user");
         return None;
     }
-    let made = Command::new("mkfifo").arg(path("fifo")).status();
-    assert!(made.unwrap().success());
+    mkfifo(&path("fifo"));
     chown(path("fifo"), Some(65534), Some(65534)).unwrap();
     symlink(path("victim"), path("link")).unwrap();
     lchown(path("link"), Some(65534), Some(65534)).unwrap();
@@ -93,10 +229,10 @@ pub fn shared_folder() -> Option<Folder> {
 
 /// Runs a script of the shell where `folder` is a disk of `size`; `None`, with a message, if the rights for that are missing.
 pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script]);
-    let ran = children::with_small_disk(folder.as_ref(), size, &shell).output();
-    children::on_small_disk(ran)
+    let shell = shell(script);
+    let path = shell.get_envs().find_map(|(_, value)| value).unwrap();
+    let mut shell = children::with_small_disk(folder.as_ref(), size, &shell);
+    children::on_small_disk(shell.env("PATH", path).output())
 }
 
 /// Captures with these arguments to a disk of 2 MB that fills up: that is reported, and a reader finds what was counted,
@@ -105,62 +241,42 @@ pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
 pub fn into_full_disk(folder: &Folder, words: &str) -> Option<found::Found> {
     let (mount, kept) = (folder.path("small"), folder.path("kept.pcapng"));
     let script = format!(
-        "{} capture -w {mount}/full.pcapng --json {words}; code=$?
-         cp {mount}/full.pcapng {kept}; exit $code",
-        env!("CARGO_BIN_EXE_forebay"),
+        "forebay capture -w {mount}/full.pcapng --json {words}; code=$?
+         cp {mount}/full.pcapng {kept}; exit $code"
     );
     let output = on_small_disk(&mount, "2M", &script)?;
-    let log = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{log}");
-    let message = "full.pcapng: writing: no space left on device";
-    assert!(log.contains(message), "{log}");
-    let json = summary(&output.stdout);
+    output.fails(1, "full.pcapng: writing: no space left on device");
+    let json = output.json();
     assert_eq!(json["law_holds"], true, "{json}");
     assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
-    let found = found::read(File::open(&kept).unwrap());
+    let found = found::open(&kept);
     assert_eq!(found.packets.len() as u64, count(&json["written"]));
-    let bytes = std::fs::metadata(&kept).unwrap().len();
-    assert_eq!(count(&json["bytes"]), bytes, "cut after the last packet");
+    assert_eq!(
+        count(&json["bytes"]),
+        file_len(&kept),
+        "cut after the last packet"
+    );
     Some(found)
-}
-
-/// Requires this exit code, and an error that contains `expected`.
-#[track_caller]
-pub fn fails(output: &Output, code: i32, expected: &str) {
-    let log = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{log}");
-    assert!(log.contains(expected), "{expected}: {log}");
-}
-
-/// Exit code 0, and a summary whose law holds.
-#[track_caller]
-pub fn fine(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let json = summary(&output.stdout);
-    assert_eq!(json["law_holds"], true, "{json}");
-    json
 }
 
 /// The packets that `capinfos`, which reads files to their ends, finds in all of these.
 pub fn counted_by_capinfos(paths: &[String]) -> u64 {
     let mut capinfos = Command::new("capinfos");
     let output = capinfos.args(["-TMcr"]).args(paths).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let counts = text(&output.stdout).lines().map(|line| {
+    let counts = output.succeeds().text().lines().map(|line| {
         let (_, count) = line.rsplit_once('\t').unwrap();
         count.parse::<u64>().unwrap()
     });
     counts.sum()
 }
 
-/// The summary among the lines: the last one that is an object.
-pub fn summary(lines: &[u8]) -> Value {
-    let object = text(lines).lines().rfind(|line| line.starts_with('{'));
-    serde_json::from_str(object.expect("a summary")).unwrap()
-}
-
 pub fn count(value: &Value) -> u64 {
     value.as_u64().unwrap()
+}
+
+/// These counts of a summary.
+pub fn counts<const N: usize>(json: &Value, keys: [&str; N]) -> [u64; N] {
+    keys.map(|key| count(&json[key]))
 }
 
 /// Whether a tool is installed. In CI a missing tool is a failure; elsewhere the test is skipped.

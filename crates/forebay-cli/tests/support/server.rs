@@ -1,7 +1,9 @@
-//! Servers that a test starts on loopback, to answer as no good server would. Each ends with the test program.
+//! Servers that a test starts on loopback, to answer as no good server would, and what `forebay get` does with the answers.
+//! Each server ends with the test program.
 
 #![allow(dead_code)] // each test program uses a part
 
+use super::support::Outcome;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
@@ -95,6 +97,28 @@ pub fn serve_on(
         }
     });
     address
+}
+
+/// An answer with this body.
+pub fn with_length(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// Requires that a command succeeded and printed these bytes.
+#[track_caller]
+pub fn is_fine(ran: &std::process::Output, body: &[u8]) {
+    let printed = &ran.succeeds().stdout;
+    assert!(printed == body, "{} bytes came", printed.len());
+}
+
+/// A server that sends the same bytes to everybody, and keeps the connection.
+pub fn serve_and_wait(bytes: impl Into<Vec<u8>>) -> SocketAddr {
+    let bytes = bytes.into();
+    serve(move |client| {
+        client.send(&bytes);
+        client.wait();
+    })
 }
 
 /// A server that sends the same bytes to everybody, and ends the connection.

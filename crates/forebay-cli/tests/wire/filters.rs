@@ -1,28 +1,26 @@
 //! Filters that the kernel runs: what they let pass arrives, tags and all, and is counted.
 
 use crate::{
-    Load, ended,
+    Load,
     lab::{classic, lab},
     listening, overloaded,
-    support::{count, found::read},
+    support::*,
 };
-use std::fs::File;
 
 #[test]
 fn the_kernel_lets_pass_what_the_filter_keeps() {
     lab(&["tcpreplay"], || {
-        let load = Load::new("10k");
+        let load = Load::new(10_000);
         let file = load.path("got.pcapng");
-        let child = listening(&["-w", &file, "udp", "and", "ether[49] & 3 = 1"]);
-        let (code, json, log) = load.through(child);
-        assert_eq!(code, 0, "{log}");
-        assert_eq!(json["law_holds"], true, "{json}");
+        let child = listening(format!("-w {file} udp and ether[49] & 3 = 1"));
+        let ran = load.through(child);
+        let json = ran.keeps_the_law();
         // Nobody counts what the kernel's filter rejects.
         assert!(json["filtered"].is_null(), "{json}");
-        assert!(log.contains("2500 packets received by filter"), "{log}");
-        let found = read(File::open(&file).unwrap());
+        contains(ran.log(), "2500 packets received by filter");
+        let found = found::open(&file);
         assert_eq!(found.statistics, [[2_500, 0, 2_500]]);
-        let sequences = found.packets.iter().map(|packet| packet.sequence);
+        let sequences = found.sequences().into_iter();
         assert!(sequences.eq((0..2_500).map(|k| 4 * k + 1)));
     });
 }
@@ -30,7 +28,7 @@ fn the_kernel_lets_pass_what_the_filter_keeps() {
 #[test]
 fn tags_are_filtered_where_the_kernel_keeps_them() {
     lab(&["tcpreplay"], || {
-        let load = Load::new("1");
+        let load = Load::new(1);
         let frame = |tags: &[u16], number: u8| {
             let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
             for tag in tags {
@@ -54,9 +52,8 @@ fn tags_are_filtered_where_the_kernel_keeps_them() {
             ("outbound", &[]),
         ] {
             let file = load.path("got.pcap");
-            let child = listening(&["-w", &file, expression]);
-            let (code, _, log) = load.through(child);
-            assert_eq!(code, 0, "{log}");
+            let child = listening(format!("-w {file} {expression}"));
+            load.through(child).succeeds();
             let got = std::fs::read(&file).unwrap();
             let expected = frames.iter().enumerate();
             let expected: Vec<_> = expected
@@ -73,18 +70,13 @@ fn tags_are_filtered_where_the_kernel_keeps_them() {
 #[test]
 fn with_a_filter_overload_is_counted_and_marked_as_without() {
     lab(&["tcpreplay"], || {
-        let load = Load::new("300k");
-        let args = ["-w", "-", "-B", "1M", "--store", "2x64KiB"];
-        let filter = ["ether[49] & 1 = 1"];
-        let (found, child) = overloaded(&load, &[&args[..], &filter].concat());
-        let (code, json, log) = ended(child);
-        assert_eq!(code, 0, "{log}");
-        let [received, written] = ["received", "written"].map(|key| count(&json[key]));
+        let load = Load::new(300_000);
+        let flags = "-w - -B 1M --store 2x64KiB ether[49] & 1 = 1";
+        let (found, ran) = overloaded(&load, flags);
+        let json = ran.keeps_the_law();
+        let [received, written] = counts(&json, ["received", "written"]);
         let kernel = count(&json["dropped"]["kernel"]);
-        assert_eq!(
-            (received, json["law_holds"].as_bool()),
-            (150_000, Some(true))
-        );
+        assert_eq!(received, 150_000);
         assert!(kernel > 50_000, "{json}");
         assert_eq!(found.statistics, [[received, kernel, written]]);
         let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);

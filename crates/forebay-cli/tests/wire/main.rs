@@ -18,25 +18,17 @@ use forebay_testing::lab::{self, tool};
 use serde_json::Value;
 use std::{
     io::Read,
-    process::{Child, Stdio},
+    process::{Child, Output},
 };
-use support::{
-    Folder, count, forebay,
-    found::{Found, read},
-    interrupt, run, summary, text,
-};
+use support::*;
 
 /// A capture on `vb` under way: started, and listening.
-fn listening(args: &[&str]) -> Child {
-    listening_on("vb", args)
+fn listening(arguments: impl AsRef<str>) -> Child {
+    listening_on("vb", arguments)
 }
 
-fn listening_on(interface: &str, args: &[&str]) -> Child {
-    let mut child = forebay(&[&["-i", interface, "--json"], args].concat())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+fn listening_on(interface: &str, arguments: impl AsRef<str>) -> Child {
+    let mut child = start!("capture -i {interface} --json {}", arguments.as_ref());
     heard(&mut child, "polling\n");
     child
 }
@@ -54,27 +46,13 @@ fn heard(child: &mut Child, words: &str) -> String {
     String::from_utf8(log).unwrap()
 }
 
-/// Exit code, summary, and standard error.
-fn ended(child: Child) -> (i32, Value, String) {
-    let output = child.wait_with_output().unwrap();
-    let log = String::from_utf8(output.stderr).unwrap();
-    let lines = String::from_utf8(output.stdout).unwrap() + &log;
-    (
-        output.status.code().unwrap(),
-        summary(lines.as_bytes()),
-        log,
-    )
-}
-
 /// Simulated frames in a file that senders can read, and its folder.
 struct Load(Folder);
 
 impl Load {
-    fn new(frames: &str) -> Self {
+    fn new(frames: u64) -> Self {
         let load = Load(Folder::new());
-        let sent = load.path("sent.pcap");
-        let made = run(&["-i", "sim:clock=virtual", "-c", frames, "-q", "-w", &sent]);
-        assert!(made.status.success());
+        recorded(&load.0, "sent.pcap", &format!("count={frames}"));
         load
     }
 
@@ -90,33 +68,30 @@ impl Load {
     /// Sends at most this many frames of it into an interface.
     fn send_into(&self, interface: &str, most: u64) {
         let limit = format!("--limit={most}");
-        let sent = tool("tcpreplay")
-            .args([
-                "-i",
-                interface,
-                "--topspeed",
-                "--preload-pcap",
-                "-q",
-                &limit,
-            ])
-            .arg(self.path("sent.pcap"))
-            .output()
-            .unwrap();
-        assert!(sent.status.success(), "{}", text(&sent.stderr));
+        let mut tcpreplay = tool("tcpreplay");
+        tcpreplay.args([
+            "-i",
+            interface,
+            "--topspeed",
+            "--preload-pcap",
+            "-q",
+            &limit,
+        ]);
+        let sent = tcpreplay.arg(self.path("sent.pcap")).output();
+        sent.unwrap().succeeds();
     }
 
-    /// Sends it all to a capture and then stops that. Returns what [`ended`] returns.
-    fn through(&self, child: Child) -> (i32, Value, String) {
+    /// Sends it all to a capture and then stops that.
+    fn through(&self, child: Child) -> Output {
         self.send();
-        interrupt(&child, "-INT");
-        ended(child)
+        stopped(child)
     }
 }
 
 /// What a reader found that paused while `load` was sent, and then read it all; the capture, which
 /// was stopped.
-fn overloaded(load: &Load, args: &[&str]) -> (Found, Child) {
-    let mut child = listening(args);
+fn overloaded(load: &Load, arguments: &str) -> (Found, Output) {
+    let mut child = listening(arguments);
     let mut stdout = child.stdout.take().unwrap();
     let (sent, all_sent) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -128,13 +103,13 @@ fn overloaded(load: &Load, args: &[&str]) -> (Found, Child) {
     load.send();
     interrupt(&child, "-INT");
     sent.send(()).unwrap();
-    (read(&reader.join().unwrap()[..]), child)
+    let found = found::read(&reader.join().unwrap()[..]);
+    (found, child.wait_with_output().unwrap())
 }
 
 /// The law, and the file's own counters; the gaps are the drops if `sent` frames were sent.
 fn check(json: &Value, found: &Found, sent: u64) {
-    let [received, written, unread] =
-        ["received", "written", "unread"].map(|key| count(&json[key]));
+    let [received, written, unread] = counts(&json, ["received", "written", "unread"]);
     let kernel = count(&json["dropped"]["kernel"]);
     assert_eq!(json["law_holds"], true, "{json}");
     assert_eq!((received, unread), (sent, 0), "{json}");
