@@ -11,14 +11,18 @@
 
 use super::{
     Control, Counts, Input, LARGE, PipeConfig,
-    control::Flag,
     input::Waited,
     limiter::{Allowed, Limiter},
     pace::{PAUSE, Pace},
     relay::Intake,
     until,
 };
-use forebay::{Result, stream::Writer, sync::Eventfd, time::Clock};
+use forebay::{
+    Result,
+    stream::Writer,
+    sync::{Eventfd, Signal},
+    time::Clock,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     ops::Range,
@@ -236,7 +240,7 @@ impl<'a> Filling<'a> {
         };
     }
 
-    fn ends(&self) -> [&'a Flag; 2] {
+    fn ends(&self) -> [&'a Signal; 2] {
         [self.control.stopping(), &self.counts.drained]
     }
 

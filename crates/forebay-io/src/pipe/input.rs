@@ -1,11 +1,8 @@
 //! Inputs of a pipe: one open input after another.
 
-use super::{
-    control::Flag,
-    place::{self, Place},
-};
+use super::place::{self, Place};
 use forebay::standard;
-use forebay::{Error, Result};
+use forebay::{Error, Result, sync::Signal};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Advice,
@@ -149,7 +146,7 @@ impl Input {
 
     /// Waits until there is something to read, one of `ends` is raised, or `limit` has passed (`None`: no limit). For a regular
     /// file it returns at once.
-    pub(super) fn wait(&self, ends: [&Flag; 2], limit: Option<&Timespec>) -> Result<Waited> {
+    pub(super) fn wait(&self, ends: [&Signal; 2], limit: Option<&Timespec>) -> Result<Waited> {
         while !ends.iter().any(|end| end.is_raised()) {
             if self.regular.is_some() {
                 return Ok(Waited::Ready);

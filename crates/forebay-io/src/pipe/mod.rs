@@ -36,13 +36,12 @@ pub use output::{Existing, Output};
 pub use place::{Place, split_port};
 pub use summary::{Outcome, Progress, Summary};
 
-use control::Flag;
 use draining::Draining;
 use filling::Filling;
 use forebay::{
     Error, Result,
     stream::{Reader, StreamConfig, Writer, stream_with},
-    sync::Eventfd,
+    sync::{Eventfd, Signal},
     time::Clock,
 };
 use relay::{Intake, Outlet};
@@ -184,9 +183,9 @@ struct Counts {
     /// When bytes last moved, on the pipe's clock. Written by both threads. Relaxed, like the others.
     moved_at: AtomicU64,
     /// The reading thread has ended.
-    filled: Flag,
+    filled: Signal,
     /// The writing thread has ended: no output takes any more bytes.
-    drained: Flag,
+    drained: Signal,
 }
 
 impl Pipe {
@@ -207,13 +206,12 @@ impl Pipe {
             populate: false, // the reading thread populates it when idle
             ..StreamConfig::default()
         })?;
-        let flag = || Flag::new().map_err(control::no_descriptor);
         let counts = Counts {
             read: AtomicU64::new(0),
             written: AtomicU64::new(0),
             moved_at: AtomicU64::new(0),
-            filled: flag()?,
-            drained: flag()?,
+            filled: Signal::new()?,
+            drained: Signal::new()?,
         };
         for output in &mut outputs {
             output.prepare(&inputs)?;
@@ -330,7 +328,7 @@ impl Counts {
 }
 
 /// Reports the end of a thread, even if it panics.
-struct Through<'a>(&'a Flag);
+struct Through<'a>(&'a Signal);
 
 impl Drop for Through<'_> {
     fn drop(&mut self) {

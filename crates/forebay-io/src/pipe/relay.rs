@@ -28,10 +28,10 @@
 //! a limit, unprivileged processes get only small pipes. Without privilege, the intermediate pipes therefore take a quarter of
 //! that limit, or a quarter of the buffer if that is less, and the buffer takes the rest.
 
-use super::{Input, LARGE, Output, PipeConfig, control::Flag};
+use super::{Input, LARGE, Output, PipeConfig};
 use forebay::{
     ring::spsc::{Consumer, Producer, RingConfig, ring, ring_with},
-    sync::Park,
+    sync::{Park, Signal},
 };
 use rustix::{
     io::Errno,
@@ -76,7 +76,7 @@ pub(super) struct Intake {
     has_some: bool,
     vacant: Consumer<usize, Park>,
     pieces: Producer<Piece>,
-    bell: Arc<Flag>,
+    bell: Arc<Signal>,
     /// The number of bytes at which the pipes and their pages are full; `None` if the buffer would hold more.
     full_at: Option<u64>,
 }
@@ -91,7 +91,7 @@ pub(super) struct Outlet {
     next: Option<Piece>,
     vacant: Producer<usize, Park>,
     pieces: Consumer<Piece>,
-    bell: Arc<Flag>,
+    bell: Arc<Signal>,
     passed: u64,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn relay(
         return None;
     }
     // Reserve the descriptors needed in any case before the pipes, which may be fewer.
-    let bell = Arc::new(Flag::new().ok()?);
+    let bell = Arc::new(Signal::new().ok()?);
     let (count, size) = dimensions(bytes);
     let (put, taken) = ring((count * slots(size.max(DEFAULT))).max(1)).ok()?;
     let (mut give_back, vacant) = ring_with(&RingConfig {
@@ -251,7 +251,7 @@ impl Outlet {
 
     /// Clears the notification: the next piece makes the descriptor readable again.
     pub fn listen(&self) {
-        self.bell.take();
+        self.bell.clear();
     }
 }
 

@@ -65,7 +65,7 @@ impl<'a> Supervisor<'a> {
             let timeout = timeout.map(|time| until(time, self.clock));
             // An interruption is treated as a wake-up.
             let _ = poll(&mut fds.collect::<Vec<_>>(), timeout.as_ref());
-            if reports.take() {
+            if reports.clear() {
                 observe(&self.progress(true));
             }
             let now = self.clock.now();
@@ -121,8 +121,9 @@ impl<'a> Supervisor<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{AtomicU64, Flag};
+    use super::super::AtomicU64;
     use super::*;
+    use forebay::sync::Signal;
 
     #[test]
     fn the_watchdog_counts_from_the_last_byte_and_not_from_its_own_last_check() {
@@ -132,8 +133,8 @@ mod tests {
             read: AtomicU64::new(0),
             written: AtomicU64::new(0),
             moved_at: AtomicU64::new(0),
-            filled: Flag::new().unwrap(),
-            drained: Flag::new().unwrap(),
+            filled: Signal::new().unwrap(),
+            drained: Signal::new().unwrap(),
         };
         let config = PipeConfig {
             watchdog: Some(Duration::from_secs(100)),

@@ -1,9 +1,8 @@
 //! Controls a running session from a signal handler's thread, or from any other thread.
 
-use forebay::{Error, Result, store::Abandon};
-use rustix::event::{EventfdFlags, eventfd};
+use forebay::{Result, store::Abandon, sync::Signal};
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
@@ -28,13 +27,13 @@ pub struct Control(Arc<Inner>);
 
 struct Inner {
     /// The number of stop requests so far. Written by any thread, read by the session, like the flags below. Relaxed: each value
-    /// publishes only itself, and the eventfd wakes a sleeping session.
+    /// publishes only itself, and the signal wakes a sleeping session.
     stops: AtomicU32,
     report: AtomicBool,
     flush: AtomicBool,
     rotate: AtomicBool,
     abandon: Abandon,
-    wake: OwnedFd,
+    wake: Signal,
 }
 
 impl Control {
@@ -43,22 +42,14 @@ impl Control {
     /// # Errors
     /// No file descriptor is available.
     pub fn new() -> Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let wake =
-            eventfd(0, flags).map_err(|e| Error::new("session", "making an eventfd").because(e))?;
         Ok(Control(Arc::new(Inner {
             stops: AtomicU32::new(0),
             report: AtomicBool::new(false),
             flush: AtomicBool::new(false),
             rotate: AtomicBool::new(false),
             abandon: Abandon::default(),
-            wake,
+            wake: Signal::new()?,
         })))
-    }
-
-    fn wake(&self) {
-        // This fails only when the counter is full, and then the session is already being woken.
-        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }
 
     /// Requests a stop. A capture that has ended by itself counts as stopped once.
@@ -72,7 +63,7 @@ impl Control {
             1 => self.0.abandon.set_after(GRACE),
             _ => self.0.abandon.set(),
         }
-        self.wake();
+        self.0.wake.raise();
     }
 
     /// Ends the capture: the next stop gives up.
@@ -83,19 +74,19 @@ impl Control {
     /// Requests a report of the counts now.
     pub fn report(&self) {
         self.0.report.store(true, Relaxed);
-        self.wake();
+        self.0.wake.raise();
     }
 
     /// Flushes buffered packets to the writer now.
     pub fn flush(&self) {
         self.0.flush.store(true, Relaxed);
-        self.wake();
+        self.0.wake.raise();
     }
 
     /// Switches to the next file now, if there are several.
     pub fn rotate(&self) {
         self.0.rotate.store(true, Relaxed);
-        self.wake();
+        self.0.wake.raise();
     }
 
     /// Whether a stop was requested.
@@ -145,6 +136,6 @@ impl Control {
 
     /// Marks the requests as processed.
     pub(super) fn clear(&self) {
-        let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
+        self.0.wake.clear();
     }
 }

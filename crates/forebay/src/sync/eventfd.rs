@@ -8,7 +8,7 @@
 //! The sleeper drains the descriptor before it checks. So a drained signal never belongs to a publication that the check missed.
 
 use super::{Bell, Wait, wait::wait_asleep};
-use crate::{Error, Result};
+use crate::Result;
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -38,7 +38,7 @@ pub struct Eventfd {
 impl Eventfd {
     /// Clears the signal, and requests one at the next publication. The caller checks again.
     pub(crate) fn arm(&self) {
-        self.signal.drain();
+        self.signal.clear();
         self.bell.arm();
     }
 
@@ -69,20 +69,17 @@ impl Eventfd {
 
 impl Wait for Eventfd {
     fn new() -> Result<Self> {
-        let signal = Signal::new().map_err(|error| {
-            Error::new("eventfd", "making a descriptor to wait on")
-                .because(error)
-                .advise("Too many files are open: close some, or raise `ulimit -n`")
-        })?;
         Ok(Eventfd {
             bell: Bell::default(),
-            signal,
+            signal: Signal::new()?,
         })
     }
 
     #[inline(always)]
     fn wake(&self) {
-        self.bell.ring_by(|| self.signal.raise());
+        self.bell.ring_by(|| {
+            self.signal.raise();
+        });
     }
 
     fn wait(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> bool {
@@ -99,15 +96,16 @@ impl AsFd for Eventfd {
 }
 
 #[cfg(not(loom))]
-use crate::sys::eventfd::Signal;
+use super::Signal;
 #[cfg(loom)]
 use modelled::Signal;
 
 /// A model of the kernel: a counter under a lock, and its sleepers.
 #[cfg(loom)]
 mod modelled {
+    use crate::Result;
     use loom::sync::{Condvar, Mutex};
-    use std::{io, time::Duration};
+    use std::time::Duration;
 
     #[derive(Debug, Default)]
     pub(super) struct Signal {
@@ -116,7 +114,7 @@ mod modelled {
     }
 
     impl Signal {
-        pub(super) fn new() -> io::Result<Signal> {
+        pub(super) fn new() -> Result<Signal> {
             Ok(Signal::default())
         }
 
@@ -125,7 +123,7 @@ mod modelled {
             self.raised.notify_one();
         }
 
-        pub(super) fn drain(&self) {
+        pub(super) fn clear(&self) {
             *self.is_raised.lock().unwrap() = false;
         }
 

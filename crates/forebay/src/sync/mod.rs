@@ -14,6 +14,7 @@ mod deadline;
 mod eventfd;
 mod futex;
 pub(crate) mod mortal;
+mod signal;
 mod task;
 mod wait;
 
@@ -21,6 +22,7 @@ pub(crate) use bell::Bell;
 pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
 pub(crate) use futex::{OwnFutex, SharedFutex};
+pub use signal::Signal;
 pub use task::Task;
 #[cfg(test)]
 pub(crate) use task::executor;

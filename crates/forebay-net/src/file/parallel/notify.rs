@@ -1,4 +1,4 @@
-//! How workers wake a port whose owner sleeps in `poll`: an eventfd that is written only while a thread waits for it.
+//! How workers wake a port whose owner sleeps in `poll`: a signal that is raised only while a thread waits for it.
 //!
 //! ```text
 //!  port:     arm ─▶ (fence) ─▶ check again ─▶ poll until readable
@@ -16,10 +16,9 @@
 //! for the port.) The second check sees everything published before it, and a worker notifies after everything it publishes
 //! later.
 
-use forebay::{Error, Result};
-use rustix::event::{EventfdFlags, eventfd};
+use forebay::{Result, sync::Signal};
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     sync::{
         Arc,
         atomic::{
@@ -37,16 +36,14 @@ pub(super) struct Notify(Arc<Inner>);
 struct Inner {
     /// Written by the port (both) and by workers (false). Relaxed: the fences order it.
     is_armed: AtomicBool,
-    fd: OwnedFd,
+    signal: Signal,
 }
 
 impl Notify {
     pub fn new() -> Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let fd = eventfd(0, flags).map_err(|e| Error::new("file", "making an eventfd").because(e));
         Ok(Notify(Arc::new(Inner {
             is_armed: AtomicBool::new(false),
-            fd: fd?,
+            signal: Signal::new()?,
         })))
     }
 
@@ -58,20 +55,19 @@ impl Notify {
 
     pub fn disarm(&self) {
         self.0.is_armed.store(false, Relaxed);
-        // A worker that notifies at this moment leaves the eventfd readable, which shortens the next sleep.
-        let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
+        // A worker that notifies at this moment leaves the signal raised, which shortens the next sleep.
+        self.0.signal.clear();
     }
 
     /// Wakes the port if it waits. Call it after publishing.
     pub fn notify(&self) {
         fence(SeqCst); // WAKE, the worker's side
         if self.0.is_armed.load(Relaxed) && self.0.is_armed.swap(false, Relaxed) {
-            // This fails only if the counter is full, and then the eventfd is readable already.
-            let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
+            self.0.signal.raise();
         }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
+        self.0.signal.as_fd()
     }
 }

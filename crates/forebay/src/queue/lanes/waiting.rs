@@ -12,51 +12,41 @@
 use super::{Hub, Peer, RecvError, hub::Received, lane, link::Link, sender::YIELDS};
 use crate::{
     Error,
-    sync::{Deadline, held, spin_then_yield},
-    sys::{
-        eventfd::Signal,
-        passing::{Epoll, Happening},
-    },
+    sync::{Deadline, Signal, held, spin_then_yield},
+    sys::passing::{Epoll, Happening},
 };
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
-    sync::{
-        Condvar, Mutex, PoisonError,
-        atomic::{
-            AtomicBool,
-            Ordering::{Acquire, Release},
-        },
-    },
+    sync::{Condvar, Mutex, PoisonError},
     time::Duration,
 };
 
 /// A number in [`Epoll`] that no peer has.
-const NUDGE: u64 = u64::MAX;
+const CLOSED: u64 = u64::MAX;
 
 /// What the threads of a hub wait on.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Watches all sockets, and `nudge`.
+    /// Watches all sockets, and `closed`.
     epoll: Epoll,
     /// Raised permanently when the hub closes.
-    nudge: Signal,
-    is_closed: AtomicBool,
+    closed: Signal,
     is_led: Mutex<bool>,
     resigned: Condvar,
 }
 
 impl Waiting {
     pub(super) fn new() -> crate::Result<Waiting> {
+        let closed = Signal::new()?;
         let make = || -> io::Result<Waiting> {
             let waiting = Waiting {
                 epoll: Epoll::new()?,
-                nudge: Signal::new()?,
-                is_closed: AtomicBool::new(false),
+                closed,
                 is_led: Mutex::new(false),
                 resigned: Condvar::new(),
             };
-            waiting.epoll.add(&waiting.nudge, NUDGE)?;
+            waiting.epoll.add(&waiting.closed, CLOSED)?;
             Ok(waiting)
         };
         make().map_err(|error| {
@@ -75,14 +65,13 @@ impl Waiting {
     }
 
     pub(super) fn close(&self) {
-        self.is_closed.store(true, Release);
-        self.nudge.raise();
+        self.closed.raise();
         drop(held(&self.is_led)); // a thread that checked before the store now waits on `resigned`
         self.resigned.notify_all();
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Acquire)
+        self.closed.is_raised()
     }
 
     /// Waits until no thread leads, then leads. `None` if the deadline passes first, or the hub is closed.
