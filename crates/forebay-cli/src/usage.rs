@@ -25,18 +25,31 @@ pub fn print() {
     // Parsed once more without colours: to take them out of the text would also take out what looks like one in a foreign
     // argument, and everything after it.
     let command = Args::command().styles(Styles::plain());
-    if let Err(error) = command.try_get_matches() {
-        let text = error.render().ansi().to_string();
-        format!("forebay: {}", text.trim_end())
-            .lines()
-            .for_each(say);
-    }
     let words = std::env::args_os().skip(1);
     let words: Vec<_> = words
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    if let Some(line) = habit::suggestion(&words) {
+    let suggestion = habit::suggestion(&words);
+    if let Err(error) = command.try_get_matches() {
+        let text = error.render().ansi().to_string();
+        let text = match suggestion {
+            // Its tips go by spelling only.
+            Some(_) => without_tips(&text),
+            None => text,
+        };
+        format!("forebay: {}", text.trim_end())
+            .lines()
+            .for_each(say);
+    }
+    if let Some(line) = suggestion {
         say("");
         say(&format!("  did you mean '{line}'?"));
     }
+}
+
+/// Removes the paragraphs that begin with `tip:`.
+fn without_tips(text: &str) -> String {
+    let paragraphs = text.split("\n\n");
+    let kept = paragraphs.filter(|it| !it.trim_start().starts_with("tip:"));
+    kept.collect::<Vec<_>>().join("\n\n")
 }
