@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use forebay_io::{
-    http::{Answer, Event, Head, HttpConfig, Output, Shown, Stop, Url, get},
+    http::{Answer, Destination, Event, Head, HttpConfig, Shown, Stop, Url, get},
     pipe::Progress,
 };
 use std::{
@@ -34,7 +34,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         .output
         .as_deref()
         .filter(|&name| name != Path::new("-"));
-    let mut output = file.map_or_else(Output::stdout, Output::file);
+    let mut output = file.map_or_else(Destination::stdout, Destination::file);
     // A progress line would be drawn into a body that goes to the same terminal.
     let is_on_terminal = file.is_none() && io::stdout().is_terminal();
     let has_bar = !flags.quiet && !is_on_terminal;
@@ -122,7 +122,7 @@ fn listen(stop: &Stop) -> Result<()> {
 
 /// An output that may be a terminal: only text without control characters is written there.
 struct Shielded<'a> {
-    output: &'a mut Output,
+    output: &'a mut Destination,
     is_shielded: bool,
 }
 

@@ -37,7 +37,7 @@ use std::{
 /// use std::io::Write;
 /// let folder = std::env::temp_dir().join(format!("forebay-output-{}", std::process::id()));
 /// std::fs::create_dir_all(&folder).unwrap();
-/// let mut output = forebay_io::http::Output::file(folder.join("name"));
+/// let mut output = forebay_io::http::Destination::file(folder.join("name"));
 /// output.write_all(b"hello").unwrap();
 /// assert!(!folder.join("name").exists());
 /// output.finish()?;
@@ -46,7 +46,7 @@ use std::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Output {
+pub struct Destination {
     /// `None` is standard output.
     name: Option<PathBuf>,
     open: Option<Open>,
@@ -76,10 +76,10 @@ impl Drop for Part {
     }
 }
 
-impl Output {
+impl Destination {
     /// Standard output.
     pub fn stdout() -> Self {
-        Output {
+        Destination {
             name: None,
             open: None,
         }
@@ -88,7 +88,7 @@ impl Output {
     /// The file `name`, whose content is replaced when everything is written. If `name` is a symbolic link, its target is
     /// replaced.
     pub fn file(name: impl Into<PathBuf>) -> Self {
-        Output {
+        Destination {
             name: Some(name.into()),
             open: None,
         }
@@ -228,7 +228,7 @@ fn umask() -> u32 {
     umask.unwrap_or(0o077)
 }
 
-impl Write for Output {
+impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = self.open().map_err(io::Error::other)?;
         loop {
@@ -268,7 +268,7 @@ mod tests {
             name: name.clone(),
             part: Some(part),
         });
-        let output = Output {
+        let output = Destination {
             name: Some(name.clone()),
             open,
         };

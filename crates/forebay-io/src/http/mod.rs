@@ -15,12 +15,12 @@
 
 mod chunked;
 mod connection;
+mod destination;
 mod exchange;
 mod fault;
 mod framing;
 mod head;
 mod incoming;
-mod output;
 mod redirect;
 mod reply;
 mod stop;
@@ -31,10 +31,10 @@ mod url;
 #[cfg(test)]
 mod tests;
 
+pub use destination::Destination;
 pub use exchange::{Answer, Event, get};
 pub use fault::Fault;
 pub use head::Head;
-pub use output::Output;
 pub use reply::{Part, Reply};
 pub use stop::Stop;
 pub use url::Url;
