@@ -23,7 +23,7 @@ fn sink(path: &str) -> Box<dyn Sink> {
         direct: false,
         ..FileConfig::default()
     };
-    FileSink::create(path.as_ref(), &config).unwrap()
+    FileSink::create(path, &config).unwrap()
 }
 
 /// Numbers from 0 to `count`, 8 bytes each, with a block a hundred of them.

@@ -113,7 +113,8 @@ impl Info {
     ///
     /// # Errors
     /// The file cannot be opened, or is broken before its first packet. Later faults are reported in [`error`](Info::error).
-    pub fn of(path: &Path) -> Result<Info> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Info> {
+        let path = path.as_ref();
         if path == Path::new("-") {
             return Ok(read(File::stdin()?));
         }

@@ -79,7 +79,8 @@ impl Examined {
     /// * The file cannot be read.
     /// * It is not a regular file, or it is compressed, or it is not a capture file.
     /// * A process has it open for writing.
-    pub fn of(path: &Path) -> Result<Examined> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Examined> {
+        let path = path.as_ref();
         let name = path.display().to_string();
         let failed = |what: &'static str| {
             let name = name.clone();

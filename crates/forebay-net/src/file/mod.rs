@@ -178,7 +178,8 @@ impl File {
     /// # Errors
     /// It cannot be opened, is empty, is not a capture file, or its header is malformed. Later faults are reported by
     /// [`receive`](Port::receive).
-    pub fn open(path: &Path) -> Result<File> {
+    pub fn open(path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
         let name = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
         match rustix::fs::open(path, flags, Mode::empty()) {

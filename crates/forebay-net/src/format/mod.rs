@@ -76,11 +76,12 @@ impl Format {
     ///
     /// ```
     /// use forebay_net::format::Format;
-    /// assert_eq!(Format::of_path("a/b.pcap".as_ref()), Format::Pcap);
-    /// assert_eq!(Format::of_path("a/b.pcap.gz".as_ref()), Format::Pcap);
-    /// assert_eq!(Format::of_path("-".as_ref()), Format::Pcapng);
+    /// assert_eq!(Format::of_path("a/b.pcap"), Format::Pcap);
+    /// assert_eq!(Format::of_path("a/b.pcap.gz"), Format::Pcap);
+    /// assert_eq!(Format::of_path("-"), Format::Pcapng);
     /// ```
-    pub fn of_path(path: &Path) -> Format {
+    pub fn of_path(path: impl AsRef<Path>) -> Format {
+        let path = path.as_ref();
         let ending = |path: &Path| {
             let ending = path.extension().and_then(|ending| ending.to_str());
             ending.unwrap_or_default().to_ascii_lowercase()

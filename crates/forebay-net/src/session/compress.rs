@@ -14,8 +14,8 @@ use std::{collections::VecDeque, io, path::Path, time::Duration};
 ///
 /// ```
 /// use forebay_net::session::Compression;
-/// assert_eq!(Compression::of_path("a.pcap.gz".as_ref()), Some(Compression::Gzip));
-/// assert_eq!(Compression::of_path("a.pcapng".as_ref()), None);
+/// assert_eq!(Compression::of_path("a.pcap.gz"), Some(Compression::Gzip));
+/// assert_eq!(Compression::of_path("a.pcapng"), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
@@ -27,8 +27,8 @@ pub enum Compression {
 
 impl Compression {
     /// The compression of a file with this name: gzip for `.gz`, zstd for `.zst`.
-    pub fn of_path(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?;
+    pub fn of_path(path: impl AsRef<Path>) -> Option<Self> {
+        let ending = path.as_ref().extension()?.to_str()?;
         match ending {
             _ if ending.eq_ignore_ascii_case("gz") => Some(Compression::Gzip),
             _ if ending.eq_ignore_ascii_case("zst") => Some(Compression::Zstd),
@@ -359,7 +359,7 @@ mod tests {
 
     fn unpacked(name: &str, bytes: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
-        match Compression::of_path(name.as_ref()).unwrap() {
+        match Compression::of_path(name).unwrap() {
             Compression::Gzip => {
                 let mut reader = flate2::read::MultiGzDecoder::new(bytes);
                 reader.read_to_end(&mut plain).unwrap();

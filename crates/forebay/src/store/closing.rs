@@ -151,7 +151,7 @@ impl Abandon {
 /// #     fn last_whole(&self, bytes: &[u8]) -> Whole { Whole { bytes: bytes.len(), records: 0 } }
 /// # }
 /// use std::time::Duration;
-/// let sink = FileSink::create("/dev/full".as_ref(), &FileConfig::default())?;
+/// let sink = FileSink::create("/dev/full", &FileConfig::default())?;
 /// let mut store = Appender::new(sink, std::sync::Arc::new(Bytes), &StoreConfig::default())?;
 /// store.reserve(10)?.unwrap().commit(1);
 /// let mut closing = store.close();

@@ -236,7 +236,7 @@ fn under_always_a_retry_writes_again_what_a_failed_sync_left_in_doubt() {
 
 #[test]
 fn what_cannot_be_promised_is_not_waited_for() {
-    let sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default()).unwrap();
+    let sink = FileSink::create("/dev/null", &FileConfig::default()).unwrap();
     let mut store = Appender::new(sink, Arc::new(Lengths), &config(true)).unwrap();
     append(&mut store, 100, 0).unwrap();
     assert_eq!(

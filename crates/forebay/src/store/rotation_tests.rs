@@ -137,7 +137,7 @@ fn a_final_name_that_cannot_be_given_is_told_at_the_end() {
 
 #[test]
 fn a_sink_without_a_next_output_says_so() {
-    let sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default()).unwrap();
+    let sink = FileSink::create("/dev/null", &FileConfig::default()).unwrap();
     let mut store = Appender::new(sink, Arc::new(Lengths), &config(false)).unwrap();
     append(&mut store, 100, 0).unwrap();
     assert!(store.next_output().unwrap());

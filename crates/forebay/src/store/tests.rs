@@ -280,13 +280,13 @@ fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
 #[test]
 #[cfg_attr(miri, ignore = "real files")]
 fn a_path_that_cannot_be_made_says_why() {
-    let missing = FileSink::create("/nonexistent/a.pcapng".as_ref(), &FileConfig::default());
+    let missing = FileSink::create("/nonexistent/a.pcapng", &FileConfig::default());
     let text = missing.err().unwrap().to_string();
     assert!(
         text.contains("/nonexistent/a.pcapng") && text.contains("folder"),
         "{text}"
     );
-    assert!(FileSink::create("/".as_ref(), &FileConfig::default()).is_err());
+    assert!(FileSink::create("/", &FileConfig::default()).is_err());
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn a_socket_whose_reader_stands_still_does_not_block() {
 #[test]
 #[cfg_attr(miri, ignore = "real files")]
 fn a_file_in_memory_says_so_and_what_may_wait_does_not() {
-    let device = FileSink::create("/dev/null".as_ref(), &FileConfig::default()).unwrap();
+    let device = FileSink::create("/dev/null", &FileConfig::default()).unwrap();
     assert!(
         !device.is_in_memory(),
         "a device is not known to be in memory"

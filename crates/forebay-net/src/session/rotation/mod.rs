@@ -162,10 +162,11 @@ impl Rotation {
     /// assert!(of(Names::Numbered).replaces(&seventh) && !of(Names::Timed).replaces(&seventh));
     /// # std::fs::remove_dir_all(&folder).unwrap();
     /// ```
-    pub fn replaces(&self, path: &Path) -> bool {
+    pub fn replaces(&self, path: impl AsRef<Path>) -> bool {
         let (base, ending) = names::without_packing(&self.path);
         let folder = names::folder(&base).canonicalize();
-        let (Some(name), Ok(folder), Ok(path)) = (base.file_name(), folder, path.canonicalize())
+        let (Some(name), Ok(folder), Ok(path)) =
+            (base.file_name(), folder, path.as_ref().canonicalize())
         else {
             return false;
         };

@@ -52,12 +52,12 @@ impl Records<[u8]> {
     /// * It holds records of a fixed length, or contains no block at all.
     /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::store::recover) to do so.
     pub fn open_append(
-        path: &Path,
+        path: impl AsRef<Path>,
         file: &FileConfig,
         config: &StoreConfig,
     ) -> Result<(Self, Recovered)> {
         config.check()?;
-        let opened = append::open(path, Shape::Varying, file)?;
+        let opened = append::open(path.as_ref(), Shape::Varying, file)?;
         let log = Self::blocks(opened.sink, config, opened.file, opened.start)?;
         Ok((log, opened.found))
     }
@@ -98,7 +98,7 @@ impl Records<[u8]> {
     /// ```
     /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records};
     /// use std::io::IoSlice;
-    /// let sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default())?;
+    /// let sink = FileSink::create("/dev/null", &FileConfig::default())?;
     /// let mut log = Records::<[u8]>::in_blocks(sink, &StoreConfig::default())?;
     /// log.append(b"in one piece")?;
     /// log.append_vectored(&[IoSlice::new(b"in two "), IoSlice::new(b"pieces")])?;

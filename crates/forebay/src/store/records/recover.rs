@@ -19,7 +19,8 @@ use std::{
 ///
 /// # Errors
 /// It cannot be opened or read.
-pub fn check(path: &Path) -> Result<Recovered> {
+pub fn check(path: impl AsRef<Path>) -> Result<Recovered> {
+    let path = path.as_ref();
     let file = File::open(path).map_err(|cause| failed(path, "opening", cause))?;
     let found = Reader::new(file).finish();
     found.map_err(|error| error.about(path.display().to_string()))
@@ -50,7 +51,8 @@ pub fn check(path: &Path) -> Result<Recovered> {
 /// * It is not a regular file; it cannot be opened for writing, locked, read, truncated or synced.
 /// * A store of this or another process writes it: it is locked.
 /// * There is something to cut but not a single whole block: it may not be a record file.
-pub fn recover(path: &Path) -> Result<Recovered> {
+pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
+    let path = path.as_ref();
     let file = open(path)?;
     let (found, _) = read(&file, path)?;
     if found.cut.is_some() && found.blocks == 0 {

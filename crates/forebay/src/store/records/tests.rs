@@ -327,7 +327,7 @@ fn nothing_is_cut_of_a_file_that_is_none_of_ours() {
     assert_eq!(std::fs::read(&path).unwrap(), [7; 1000]);
     std::fs::remove_file(&path).unwrap();
     assert!(check(&path).unwrap_err().to_string().contains("opening"));
-    let refused = recover("/dev/null".as_ref()).unwrap_err().to_string();
+    let refused = recover("/dev/null").unwrap_err().to_string();
     assert!(refused.contains("no regular file"), "{refused}");
 }
 

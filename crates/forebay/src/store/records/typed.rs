@@ -67,7 +67,7 @@ impl<T: Record> Records<T> {
     /// * It holds anything other than records of this length, or contains no block at all.
     /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::store::recover) to do so.
     pub fn open_append(
-        path: &Path,
+        path: impl AsRef<Path>,
         file: &FileConfig,
         config: &StoreConfig,
     ) -> Result<(Self, Recovered)> {
@@ -77,7 +77,7 @@ impl<T: Record> Records<T> {
             ..config.clone()
         }
         .check()?;
-        let opened = append::open(path, Self::SHAPE, file)?;
+        let opened = append::open(path.as_ref(), Self::SHAPE, file)?;
         let log = Self::blocks(opened.sink, config, opened.file, opened.start)?;
         Ok((log, opened.found))
     }
@@ -136,7 +136,7 @@ impl<T: Record> Records<T> {
     ///
     /// ```
     /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records};
-    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null".as_ref(), &FileConfig::default())?, &StoreConfig::default())?;
+    /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null", &FileConfig::default())?, &StoreConfig::default())?;
     /// assert_eq!(numbers.append_all(&[7; 5000])?, 5000);
     /// # Ok::<(), forebay::Error>(())
     /// ```

@@ -31,7 +31,8 @@ use std::{
 ///
 /// # Errors
 /// The file cannot be created or opened; or an error of [`open_existing`].
-pub fn open_output(path: &Path, options: &OpenOptions) -> io::Result<File> {
+pub fn open_output(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
+    let path = path.as_ref();
     // The kernel follows no link when it has to create a new file.
     match options.clone().create_new(true).mode(0o600).open(path) {
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => open_existing(path, options),
@@ -47,7 +48,8 @@ pub fn open_output(path: &Path, options: &OpenOptions) -> io::Result<File> {
 /// * The file cannot be opened.
 /// * It is a regular file or a FIFO of another user, in a folder with the sticky bit where others may create files, such as /tmp,
 ///   and that user does not own the folder.
-pub fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
+pub fn open_existing(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
+    let path = path.as_ref();
     // Check the opened file, not the name, which may lead elsewhere a moment later. And do not wait for a FIFO that has no
     // reader.
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;

@@ -153,7 +153,7 @@ impl FileSink {
     ///
     /// ```
     /// use forebay::store::{FileConfig, FileSink, Sink};
-    /// let mut sink = FileSink::create("/dev/null".as_ref(), &FileConfig::default())?;
+    /// let mut sink = FileSink::create("/dev/null", &FileConfig::default())?;
     /// assert_eq!(sink.write(b"into the void", 0).unwrap(), 13);
     /// assert!(!sink.is_direct());
     /// # Ok::<(), forebay::Error>(())
@@ -164,7 +164,8 @@ impl FileSink {
     /// * Another sink, of this or another process, writes the file.
     /// * It belongs to another user, in a folder such as /tmp ([`open_existing`](crate::store::open_existing)).
     /// * The file holds blocks of records. [`Records::open_append`](crate::store::Records) appends to such a file.
-    pub fn create(path: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
+    pub fn create(path: impl AsRef<Path>, config: &FileConfig) -> Result<Box<dyn Sink>> {
+        let path = path.as_ref();
         let file = open_output(path, OpenOptions::new().write(true));
         let file = file.map_err(|cause| not_created(path, cause))?;
         if !is_regular(&file, path)? {
@@ -202,7 +203,12 @@ impl FileSink {
     ///
     /// # Errors
     /// Something exists at `path`, or the file cannot be created.
-    pub fn create_new(path: &Path, name: &Path, config: &FileConfig) -> Result<Box<dyn Sink>> {
+    pub fn create_new(
+        path: impl AsRef<Path>,
+        name: impl AsRef<Path>,
+        config: &FileConfig,
+    ) -> Result<Box<dyn Sink>> {
+        let (path, name) = (path.as_ref(), name.as_ref());
         let file = create_new(path).map_err(|cause| not_created(path, cause))?;
         // Nobody else can hold a lock on a new file. Later openers find it locked.
         let _ = sys::lock(&file);

@@ -30,8 +30,8 @@ const MAX_LINKS: usize = 40;
 ///
 /// # Errors
 /// `PermissionDenied` for a link that another user put into a shared sticky folder. Otherwise as `readlink(2)`.
-pub fn resolve(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
+pub fn resolve(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let mut path = path.as_ref().to_owned();
     for _ in 0..MAX_LINKS {
         let found = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => found,
