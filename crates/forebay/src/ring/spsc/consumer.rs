@@ -7,27 +7,18 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{Closed, DropRun, Shared, leave};
+use super::{Peeked, PopError, Shared, leave};
 use crate::{
-    memory::{HugePages, cold_path, copy_out},
+    memory::{HugePages, cold_path},
     ring::{
         backoff::NextPause,
         cursor::{Cursor, Edge},
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Block, Park, Task, Wait, atomic::Ordering::Relaxed},
+    sync::{Arc, Park, Wait, atomic::Ordering::Relaxed},
 };
-use std::{
-    error, fmt,
-    future::poll_fn,
-    iter::{FusedIterator, from_fn},
-    mem::ManuallyDrop,
-    ops::Deref,
-    ptr, slice,
-    task::{Context, Poll},
-    time::{Duration, Instant},
-};
+use std::{fmt, iter::from_fn, mem::ManuallyDrop};
 
 /// The end that takes elements out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -39,10 +30,10 @@ use std::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Consumer<T, W: Wait = Park> {
-    cursor: Cursor,
-    place: Place<T>,
-    capacity: usize,
-    shared: ManuallyDrop<Arc<Shared<T, W>>>,
+    pub(super) cursor: Cursor,
+    pub(super) place: Place<T>,
+    pub(super) capacity: usize,
+    pub(super) shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
 // SAFETY: only the consumer touches filled slots and its own learned state, and it moves as a whole. The elements that it moves
@@ -222,55 +213,9 @@ impl<T, W: Wait> Consumer<T, W> {
         self.shared.head.waits.wake();
     }
 
-    /// Blocks the thread until there are `n` elements (at most the capacity), or the producer is gone. Returns how many are known to
-    /// be there: fewer only if the producer is gone.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// producer.push(1).unwrap();
-    /// assert_eq!(consumer.wait_filled_timeout(2, Duration::from_millis(1)), 1);
-    /// drop(producer);
-    /// assert_eq!(consumer.wait_filled(2), 1);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn wait_filled(&mut self, n: usize) -> usize {
-        self.wait_filled_until(n, || None)
-    }
-
-    /// Like [`wait_filled`](Consumer::wait_filled), for up to `timeout`. A timeout of zero never waits.
-    #[inline]
-    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> usize {
-        if timeout.is_zero() {
-            return self.filled_or_refresh(n);
-        }
-        self.wait_filled_until(n, || Instant::now().checked_add(timeout))
-    }
-
-    /// Like [`wait_filled`](Consumer::wait_filled), until `deadline`.
-    #[inline]
-    pub fn wait_filled_deadline(&mut self, n: usize, deadline: Instant) -> usize {
-        self.wait_filled_until(n, || Some(deadline))
-    }
-
-    #[inline]
-    fn wait_filled_until(&mut self, n: usize, deadline: impl FnOnce() -> Option<Instant>) -> usize {
-        let n = n.min(self.capacity);
-        let filled = self.filled_or_refresh(n);
-        if filled >= n {
-            return filled;
-        }
-        self.place.rewind_to_first_view(); // as in `refresh`: the closure may learn of more elements
-        let (shared, cursor) = (&*self.shared, &mut self.cursor);
-        let mut ready = || shared.is_filled_or_over(cursor, n);
-        shared.tail.waits.wait(deadline(), &mut ready);
-        self.cursor.cached_available()
-    }
-
     /// The number of elements known to be there, after a refresh if that is less than `n`.
     #[inline]
-    fn filled_or_refresh(&mut self, n: usize) -> usize {
+    pub(super) fn filled_or_refresh(&mut self, n: usize) -> usize {
         match self.cursor.cached_available() {
             filled if filled >= n => filled,
             _ => self.refresh(),
@@ -339,14 +284,14 @@ impl<T, W: Wait> Consumer<T, W> {
 
     /// Returns `n` emptied slots to the producer.
     #[inline(always)]
-    fn release(&mut self, n: usize) {
+    pub(super) fn release(&mut self, n: usize) {
         self.advance(n);
         self.credit();
     }
 
     /// Advances by `n` slots without publishing that.
     #[inline(always)]
-    fn advance(&mut self, n: usize) {
+    pub(super) fn advance(&mut self, n: usize) {
         self.place.advance_unwrapped(n);
         self.cursor.advance(n);
     }
@@ -363,139 +308,11 @@ impl<T, W: Wait> Consumer<T, W> {
 
     /// Returns all slots before our position to the producer.
     #[inline(always)]
-    fn credit(&mut self) {
+    pub(super) fn credit(&mut self) {
         self.place.settle();
         self.cursor
             .publish(&self.shared.head.position, Edge::Credit);
         self.shared.head.waits.wake();
-    }
-}
-
-impl<T, W: Block> Consumer<T, W> {
-    /// Takes the oldest element out, waiting for one.
-    ///
-    /// # Errors
-    /// The ring is empty and the producer is gone: no element will ever arrive.
-    ///
-    /// ```
-    /// use forebay::ring::spsc::{Closed, PopError};
-    /// use std::time::Duration;
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// assert_eq!(consumer.pop_timeout(Duration::from_millis(1)), Err(PopError::Empty));
-    /// producer.push(1).unwrap();
-    /// drop(producer);
-    /// assert_eq!(consumer.pop(), Ok(1));
-    /// assert_eq!(consumer.pop(), Err(Closed(())));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn pop(&mut self) -> Result<T, Closed> {
-        loop {
-            match self.pop_until(|| None) {
-                Ok(value) => return Ok(value),
-                Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::Empty) => {}
-            }
-        }
-    }
-
-    /// Like [`pop`](Consumer::pop), waiting for up to `timeout`.
-    ///
-    /// # Errors
-    /// [`Empty`](PopError::Empty) if no element arrived in time, [`Closed`](PopError::Closed) if the ring is empty and the
-    /// producer is gone.
-    pub fn pop_timeout(&mut self, timeout: Duration) -> Result<T, PopError> {
-        self.pop_until(|| Instant::now().checked_add(timeout))
-    }
-
-    /// Like [`pop`](Consumer::pop), waiting until `deadline`.
-    ///
-    /// # Errors
-    /// Those of [`pop_timeout`](Consumer::pop_timeout).
-    pub fn pop_deadline(&mut self, deadline: Instant) -> Result<T, PopError> {
-        self.pop_until(|| Some(deadline))
-    }
-
-    fn pop_until(&mut self, deadline: impl FnOnce() -> Option<Instant>) -> Result<T, PopError> {
-        match self.try_pop() {
-            Err(PopError::Empty) => {
-                self.wait_filled_until(1, deadline);
-                self.try_pop()
-            }
-            done => done,
-        }
-    }
-
-    /// The elements one by one, waiting for each. It ends when the ring is empty and the producer is gone.
-    ///
-    /// ```
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// let thread = std::thread::spawn(move || (0..100).for_each(|number| producer.push(number).unwrap()));
-    /// assert_eq!(consumer.iter().take(10).sum::<i32>(), 45);
-    /// assert_eq!(consumer.into_iter().count(), 90);
-    /// # thread.join().unwrap();
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn iter(&mut self) -> impl Iterator<Item = T> {
-        from_fn(|| self.pop().ok())
-    }
-}
-
-/// Takes the elements one by one, waiting for each: see [`Consumer::iter`].
-#[derive(Debug)]
-pub struct IntoIter<T, W: Wait = Park>(Consumer<T, W>);
-
-impl<T, W: Block> Iterator for IntoIter<T, W> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.pop().ok()
-    }
-}
-
-impl<T, W: Block> IntoIterator for Consumer<T, W> {
-    type Item = T;
-    type IntoIter = IntoIter<T, W>;
-
-    fn into_iter(self) -> IntoIter<T, W> {
-        IntoIter(self)
-    }
-}
-
-impl<T> Consumer<T, Task> {
-    /// Takes the oldest element out, waiting for one without blocking the thread. See [`Producer::push`](super::Producer::push) for
-    /// an example.
-    ///
-    /// Cancel safety: a future that is dropped before it is ready has taken nothing out.
-    ///
-    /// # Errors
-    /// The ring is empty and the producer is gone: no element will ever arrive.
-    pub async fn pop(&mut self) -> Result<T, Closed> {
-        loop {
-            match self.try_pop() {
-                Ok(value) => return Ok(value),
-                Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::Empty) => self.until_filled(1).await,
-            };
-        }
-    }
-
-    /// Waits, without blocking the thread, until there are `n` elements (at most the capacity), or the producer is gone; returns
-    /// how many there are. Cancel-safe: nothing changes in the ring.
-    pub async fn until_filled(&mut self, n: usize) -> usize {
-        poll_fn(|context| self.poll_filled(n, context)).await
-    }
-
-    /// Ready with the number of elements once that is `n` (at most the capacity), or once the producer is gone. While it is
-    /// pending, the task of `context` is woken whenever the producer publishes elements.
-    pub fn poll_filled(&mut self, n: usize, context: &mut Context<'_>) -> Poll<usize> {
-        let n = n.min(self.capacity);
-        self.place.rewind_to_first_view(); // as in `refresh`: the closure may learn of more elements
-        let (shared, cursor) = (&*self.shared, &mut self.cursor);
-        let mut ready = || shared.is_filled_or_over(cursor, n);
-        match shared.tail.waits.poll(context, &mut ready) {
-            true => Poll::Ready(self.cursor.cached_available()),
-            false => Poll::Pending,
-        }
     }
 }
 
@@ -521,216 +338,3 @@ impl<T, W: Wait> fmt::Debug for Consumer<T, W> {
             .finish_non_exhaustive()
     }
 }
-
-/// The oldest elements, as one slice. They stay in the ring until they are released.
-#[derive(Debug)]
-pub struct Peeked<'a, T, W: Wait = Park> {
-    consumer: &'a mut Consumer<T, W>,
-    n: usize,
-}
-
-impl<'a, T, W: Wait> Peeked<'a, T, W> {
-    /// Drops the first `k` elements in place and returns their slots to the producer.
-    ///
-    /// If a Drop panics, the other elements of the `k` are still dropped, and the slots are returned.
-    ///
-    /// # Panics
-    /// If `k` is larger than the number of elements in this burst.
-    #[inline]
-    pub fn release(self, k: usize) {
-        /// Declared before the elements, so that it is dropped after them, even if one of them panics.
-        struct Credit<'a, T, W: Wait>(&'a mut Consumer<T, W>, usize);
-        impl<T, W: Wait> Drop for Credit<'_, T, W> {
-            #[inline(always)]
-            fn drop(&mut self) {
-                self.0.release(self.1);
-            }
-        }
-        assert!(k <= self.n, "releasing {k} of {} elements", self.n);
-        if k == 0 {
-            return;
-        }
-        self.consumer
-            .shared
-            .slots
-            .will_write(self.consumer.cursor.position(), k);
-        let elements = ptr::slice_from_raw_parts_mut(self.consumer.place.slot(), k);
-        let _credit = Credit(self.consumer, k);
-        drop(DropRun(elements));
-    }
-
-    /// The elements, borrowed for as long as the consumer; they stay in the ring.
-    ///
-    /// ```
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// producer.push_slice(&[1, 2, 3]);
-    /// let slice: &[u8] = consumer.peek(2).into_slice();
-    /// assert_eq!(slice, [1, 2]);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn into_slice(self) -> &'a [T] {
-        // SAFETY: as in `deref`. Releasing them needs the consumer, which stays borrowed for `'a`.
-        unsafe { slice::from_raw_parts(self.consumer.place.slot(), self.n) }
-    }
-
-    /// Copies elements into `target`, up to the smaller of both lengths, and releases them; returns how many.
-    #[inline]
-    pub fn copy_to_slice(self, target: &mut [T]) -> usize
-    where
-        T: Copy,
-    {
-        let k = self.n.min(target.len());
-        let filled = self.consumer.place.slot();
-        // SAFETY: `k` of our filled slots, contiguous, and the same number of elements of `target`. They cannot overlap: a
-        // reference to an element in a slot borrows the consumer.
-        unsafe { copy_out(filled, target.as_mut_ptr(), k) };
-        self.release(k);
-        k
-    }
-}
-
-impl<'a, T: Copy, W: Wait> Peeked<'a, T, W> {
-    /// Takes all of the elements at once, to read them in place.
-    #[inline(always)]
-    pub(crate) fn take(self) -> Taken<'a, T, W> {
-        let (first, n) = (self.consumer.place.slot(), self.n);
-        // The consumer advances at once, so that a forgotten burst is not taken twice.
-        self.consumer.advance(n);
-        Taken {
-            consumer: self.consumer,
-            first,
-            n,
-        }
-    }
-}
-
-/// Elements that were taken but are still in their slots. Dropping it returns the slots to the producer; forgetting it has the
-/// same effect as forgetting a [`Drain`].
-#[derive(Debug)]
-pub(crate) struct Taken<'a, T: Copy, W: Wait> {
-    consumer: &'a mut Consumer<T, W>,
-    first: *const T,
-    n: usize,
-}
-
-impl<T: Copy, W: Wait> Deref for Taken<'_, T, W> {
-    type Target = [T];
-
-    #[inline]
-    fn deref(&self) -> &[T] {
-        // SAFETY: `n` filled slots, contiguous. They are the consumer's until `drop` returns them, and we borrow the consumer.
-        unsafe { slice::from_raw_parts(self.first, self.n) }
-    }
-}
-
-impl<T: Copy, W: Wait> Drop for Taken<'_, T, W> {
-    #[inline]
-    fn drop(&mut self) {
-        self.consumer
-            .shared
-            .slots
-            .will_write(self.consumer.cursor.position().wrapping_sub(self.n), self.n);
-        self.consumer.credit();
-    }
-}
-
-impl<T, W: Wait> Deref for Peeked<'_, T, W> {
-    type Target = [T];
-
-    #[inline]
-    fn deref(&self) -> &[T] {
-        // SAFETY: `n` filled slots, contiguous. They stay ours until they are released, which needs this burst by value.
-        unsafe { slice::from_raw_parts(self.consumer.place.slot(), self.n) }
-    }
-}
-
-impl<'a, T, W: Wait> IntoIterator for Peeked<'a, T, W> {
-    type Item = T;
-    type IntoIter = Drain<'a, T, W>;
-
-    /// Moves the elements out one by one; the elements that are not taken stay in the ring.
-    #[inline]
-    fn into_iter(self) -> Drain<'a, T, W> {
-        self.consumer
-            .shared
-            .slots
-            .will_write(self.consumer.cursor.position(), self.n);
-        Drain {
-            consumer: self.consumer,
-            left: self.n,
-        }
-    }
-}
-
-/// Moves the elements of a burst out. Dropping it returns the slots of the taken elements to the producer at once.
-///
-/// If it is forgotten ([`std::mem::forget`]), the elements that it returned are still taken. The producer gets their slots back
-/// later: when the consumer takes another element out, finds the ring empty, or is dropped.
-///
-/// ```
-/// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-/// producer.push_burst(&mut ["a", "b", "c"].map(String::from).into_iter());
-/// let two: Vec<String> = consumer.peek(2).into_iter().collect();
-/// assert_eq!(two, ["a", "b"]);
-/// assert_eq!(consumer.try_pop().as_deref(), Ok("c"));
-/// # Ok::<(), forebay::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Drain<'a, T, W: Wait = Park> {
-    consumer: &'a mut Consumer<T, W>,
-    left: usize,
-}
-
-impl<T, W: Wait> Iterator for Drain<'_, T, W> {
-    type Item = T;
-
-    #[inline]
-    fn next(&mut self) -> Option<T> {
-        if self.left == 0 {
-            return None;
-        }
-        let slot = self.consumer.place.slot();
-        // The consumer advances at once, so that a forgotten Drain cannot make it move this element out again.
-        self.consumer.advance(1);
-        self.left -= 1;
-        // SAFETY: the slot was one of the burst's filled slots, and the consumer has advanced past it. It is read this once,
-        // and not returned to the producer before the drain is dropped, or a later release.
-        Some(unsafe { slot.read() })
-    }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl<T, W: Wait> ExactSizeIterator for Drain<'_, T, W> {}
-impl<T, W: Wait> FusedIterator for Drain<'_, T, W> {}
-
-impl<T, W: Wait> Drop for Drain<'_, T, W> {
-    #[inline]
-    fn drop(&mut self) {
-        self.consumer.credit();
-    }
-}
-
-/// Why no element was taken out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PopError {
-    /// There was no element, or none arrived in time.
-    Empty,
-    /// The ring is empty and the producer is gone: no element will ever arrive.
-    Closed,
-}
-
-impl fmt::Display for PopError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PopError::Empty => "the ring is empty",
-            PopError::Closed => "the ring is empty and its producer is gone",
-        })
-    }
-}
-
-impl error::Error for PopError {}

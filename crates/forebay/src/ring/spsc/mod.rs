@@ -54,16 +54,31 @@
 #![allow(unsafe_code)]
 
 mod consumer;
+mod error;
+mod peeked;
 mod producer;
+mod reserved;
+mod task;
+mod waiting;
 
+#[cfg(all(test, not(loom)))]
+mod drop_tests;
 #[cfg(test)]
 mod models;
 #[cfg(all(test, not(loom)))]
+mod oracle_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(loom)))]
+mod thread_tests;
 
-pub(crate) use consumer::Taken;
-pub use consumer::{Consumer, Drain, IntoIter, Peeked, PopError};
-pub use producer::{Producer, PushError, Reserved};
+pub use consumer::Consumer;
+pub use error::{Closed, PopError, PushError};
+pub(crate) use peeked::Taken;
+pub use peeked::{Drain, Peeked};
+pub use producer::Producer;
+pub use reserved::Reserved;
+pub use waiting::IntoIter;
 
 use super::{
     backoff::{Backoff, NextPause},
@@ -80,7 +95,7 @@ use crate::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-use std::{cell::UnsafeCell, error, fmt, panic::RefUnwindSafe, ptr};
+use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 
 /// Settings of a ring.
 ///
@@ -274,24 +289,6 @@ impl<T, W> Shared<T, W> {
         cursor.refresh_now(&self.tail.position, 0) >= n || is_over // PUBLISH
     }
 }
-
-/// The other end is gone. Contains the element that was not pushed, if any.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Closed<T = ()>(pub T);
-
-impl<T> fmt::Debug for Closed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Closed(..)")
-    }
-}
-
-impl<T> fmt::Display for Closed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the other end of the ring is gone")
-    }
-}
-
-impl<T> error::Error for Closed<T> {}
 
 /// What a consumer has learned from its refreshes.
 #[derive(Debug)]

@@ -240,11 +240,11 @@ fn planted_bugs_are_found() {
         plants = vec![
             (
                 "publish-relaxed",
-                "../tests::two_threads_agree_with_the_order_through_stalls",
+                "../thread_tests::two_threads_agree_with_the_order_through_stalls",
             ),
             (
                 "credit-relaxed",
-                "../tests::two_threads_agree_with_the_order_through_stalls",
+                "../thread_tests::two_threads_agree_with_the_order_through_stalls",
             ),
         ];
     }
