@@ -15,12 +15,8 @@ use super::{
     task::AsyncReceiver,
     watch::{For, Watch, check_local},
 };
-use crate::sync::{Arc, Deadline};
-use std::{
-    fmt,
-    ops::Deref,
-    time::{Duration, Instant},
-};
+use crate::sync::{Arc, Deadline, limited};
+use std::{fmt, ops::Deref, time::Duration};
 
 /// Messages that [`Receiver::take_burst`] takes at a time.
 const BURST: usize = 64;
@@ -48,64 +44,29 @@ impl Receiver {
         Receiver { handles }
     }
 
-    /// Copies the next message into `buffer`, waiting for one if the queue is empty.
-    ///
-    /// # Errors
-    /// - [`Closed`](RecvError::Closed) once the queue is closed and empty.
-    /// - [`TooSmall`](RecvError::TooSmall) if the message is longer than `buffer`. It stays in the queue for another receiver,
-    ///   or for this one with a larger buffer.
-    ///
-    /// ```
-    /// use forebay::queue::RecvError;
-    /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send("hello").unwrap();
-    /// let mut buffer = vec![0; 2];
-    /// let Err(RecvError::TooSmall { needed }) = receiver.recv(&mut buffer) else { panic!() };
-    /// buffer.resize(needed, 0);
-    /// assert_eq!(receiver.recv(&mut buffer).unwrap().len, 5);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::never())
-    }
-
-    /// Like [`recv`](Receiver::recv), without waiting for a message.
-    ///
-    /// # Errors
-    /// - [`Empty`](RecvError::Empty), also while the next message is still being filled.
-    /// - [`Closed`](RecvError::Closed), [`TooSmall`](RecvError::TooSmall).
-    /// - [`TimedOut`](RecvError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that
-    ///   thread was preempted.
-    #[inline]
-    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::now())
-    }
-
-    /// Like [`recv`](Receiver::recv), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline]
-    pub fn recv_timeout(
-        &self,
-        buffer: &mut [u8],
-        timeout: Duration,
-    ) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::after(timeout))
-    }
-
-    /// Like [`recv`](Receiver::recv), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline]
-    pub fn recv_deadline(
-        &self,
-        buffer: &mut [u8],
-        deadline: Instant,
-    ) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::at(deadline))
+    limited! {
+        /// Copies the next message into `buffer`, waiting for one if the queue is empty.
+        ///
+        /// # Errors
+        /// - [`Closed`](RecvError::Closed) once the queue is closed and empty.
+        /// - [`TooSmall`](RecvError::TooSmall) if the message is longer than `buffer`. It stays in the queue for another receiver,
+        ///   or for this one with a larger buffer.
+        ///
+        /// ```
+        /// use forebay::queue::RecvError;
+        /// let (sender, receiver) = forebay::queue::queue(4096)?;
+        /// sender.send("hello").unwrap();
+        /// let mut buffer = vec![0; 2];
+        /// let Err(RecvError::TooSmall { needed }) = receiver.recv(&mut buffer) else { panic!() };
+        /// buffer.resize(needed, 0);
+        /// assert_eq!(receiver.recv(&mut buffer).unwrap().len, 5);
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError>,
+        |deadline| self.recv_until(buffer, &deadline),
+        no wait: try_recv "\n\n# Errors\nThose of `recv`, and [`Empty`](RecvError::Empty).",
+        for: recv_timeout "\n\n# Errors\nThose of `recv`, and [`TimedOut`](RecvError::TimedOut).",
+        until: recv_deadline
     }
 
     #[inline]
@@ -114,48 +75,24 @@ impl Receiver {
         Ok(message.copy_to(buffer))
     }
 
-    /// Takes the next message without copying it, waiting for one if the queue is empty.
-    ///
-    /// # Errors
-    /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
-    ///
-    /// ```
-    /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send("hello").unwrap();
-    /// let message = receiver.take().unwrap();
-    /// assert_eq!((&*message, message.sequence()), (&b"hello"[..], 0));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn take(&self) -> Result<Message<'_>, RecvError> {
-        self.next(usize::MAX, &Deadline::never())
-    }
-
-    /// Like [`take`](Receiver::take), without waiting for a message.
-    ///
-    /// # Errors
-    /// Those of [`try_recv`](Receiver::try_recv), but never `TooSmall`.
-    #[inline]
-    pub fn try_take(&self) -> Result<Message<'_>, RecvError> {
-        self.next(usize::MAX, &Deadline::now())
-    }
-
-    /// Like [`take`](Receiver::take), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline]
-    pub fn take_timeout(&self, timeout: Duration) -> Result<Message<'_>, RecvError> {
-        self.next(usize::MAX, &Deadline::after(timeout))
-    }
-
-    /// Like [`take`](Receiver::take), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline]
-    pub fn take_deadline(&self, deadline: Instant) -> Result<Message<'_>, RecvError> {
-        self.next(usize::MAX, &Deadline::at(deadline))
+    limited! {
+        /// Takes the next message without copying it, waiting for one if the queue is empty.
+        ///
+        /// # Errors
+        /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
+        ///
+        /// ```
+        /// let (sender, receiver) = forebay::queue::queue(4096)?;
+        /// sender.send("hello").unwrap();
+        /// let message = receiver.take().unwrap();
+        /// assert_eq!((&*message, message.sequence()), (&b"hello"[..], 0));
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn take(&self) -> Result<Message<'_>, RecvError>,
+        |deadline| self.next(usize::MAX, &deadline),
+        no wait: try_take "\n\n# Errors\nThose of `take`, and [`Empty`](RecvError::Empty).",
+        for: take_timeout "\n\n# Errors\nThose of `take`, and [`TimedOut`](RecvError::TimedOut).",
+        until: take_deadline
     }
 
     /// [Takes](Receiver::take) one message after another until the queue is closed and empty (or `Broken`).

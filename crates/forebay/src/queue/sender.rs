@@ -15,11 +15,11 @@ use super::{
     task::AsyncSender,
     watch::{For, Watch, check_local},
 };
-use crate::sync::{Arc, Deadline};
+use crate::sync::{Arc, Deadline, limited};
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Sends messages into a queue. It can be cloned, or shared by threads.
@@ -34,79 +34,25 @@ impl Sender {
         Sender { handles }
     }
 
-    /// Sends a copy of `message`. If the queue is full, waits for room, unless the policy is not to wait.
-    ///
-    /// # Errors
-    /// - [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
-    /// - [`Full`](SendError::Full) if the policy is to refuse.
-    ///
-    /// ```
-    /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// sender.send("text").unwrap();
-    /// sender.send([1, 2]).unwrap();
-    /// assert_eq!(receiver.iter().take(2).map(|message| message.len()).sum::<usize>(), 6);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn send(&self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::never())
-    }
-
-    /// Sends a copy of `message`, without waiting for room.
-    ///
-    /// # Errors
-    /// - [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
-    /// - [`TimedOut`](SendError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that
-    ///   thread was preempted.
-    ///
-    /// ```
-    /// use forebay::queue::SendError;
-    /// let (sender, receiver) = forebay::queue::queue(1)?; // a page of 4096 bytes, on most machines
-    /// sender.try_send(vec![7; sender.largest()]).unwrap();
-    /// assert_eq!(sender.try_send("x"), Err(SendError::Full));
-    /// drop(receiver);
-    /// assert_eq!(sender.try_send("x"), Err(SendError::Closed));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn try_send(&self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::now())
-    }
-
-    /// Like [`send`](Sender::send), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
-    ///
-    /// ```
-    /// use forebay::queue::SendError;
-    /// use std::time::Duration;
-    /// let (sender, _receiver) = forebay::queue::queue(1)?;
-    /// sender.send(vec![7; sender.largest()]).unwrap();
-    /// let timeout = Duration::from_millis(1);
-    /// assert_eq!(sender.send_timeout("x", timeout), Err(SendError::TimedOut));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn send_timeout(
-        &self,
-        message: impl AsRef<[u8]>,
-        timeout: Duration,
-    ) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::after(timeout))
-    }
-
-    /// Like [`send`](Sender::send), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
-    #[inline]
-    pub fn send_deadline(
-        &self,
-        message: impl AsRef<[u8]>,
-        deadline: Instant,
-    ) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::at(deadline))
+    limited! {
+        /// Sends a copy of `message`. If the queue is full, waits for room, unless the policy is not to wait.
+        ///
+        /// # Errors
+        /// - [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
+        /// - [`Full`](SendError::Full) if the policy is to refuse.
+        ///
+        /// ```
+        /// let (sender, receiver) = forebay::queue::queue(4096)?;
+        /// sender.send("text").unwrap();
+        /// sender.send([1, 2]).unwrap();
+        /// assert_eq!(receiver.iter().take(2).map(|message| message.len()).sum::<usize>(), 6);
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn send(&self, message: impl AsRef<[u8]>) -> Result<(), SendError>,
+        |deadline| self.send_until(message.as_ref(), &deadline),
+        no wait: try_send "\n\n# Errors\nThose of `send`, and [`Full`](SendError::Full).",
+        for: send_timeout "\n\n# Errors\nThose of `send`, and [`TimedOut`](SendError::TimedOut).",
+        until: send_deadline
     }
 
     #[inline]
@@ -155,62 +101,30 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Reserves room for a message of `len` bytes in the queue's memory, to be filled in place. Waits like
-    /// [`send`](Sender::send).
-    ///
-    /// Receivers get messages in the order of reservations, so they wait for this one until it is committed or dropped.
-    ///
-    /// # Errors
-    /// Those of `send`.
-    ///
-    /// ```
-    /// let (sender, receiver) = forebay::queue::queue(4096)?;
-    /// let mut reserved = sender.reserve(3).unwrap();
-    /// reserved.copy_from_slice(b"abc");
-    /// drop(sender.reserve(1000).unwrap()); // aborted
-    /// reserved.commit();
-    /// assert_eq!(&*receiver.take().unwrap(), b"abc");
-    /// assert_eq!(receiver.stats().unwrap().queued, 1); // no receiver has passed over the other one yet
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn reserve(&self, len: usize) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, &Deadline::never())
-    }
-
-    /// Like [`reserve`](Sender::reserve), without waiting for room.
-    ///
-    /// # Errors
-    /// Those of [`try_send`](Sender::try_send).
-    #[inline]
-    pub fn try_reserve(&self, len: usize) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, &Deadline::now())
-    }
-
-    /// Like [`reserve`](Sender::reserve), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of [`send_timeout`](Sender::send_timeout).
-    #[inline]
-    pub fn reserve_timeout(
-        &self,
-        len: usize,
-        timeout: Duration,
-    ) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, &Deadline::after(timeout))
-    }
-
-    /// Like [`reserve`](Sender::reserve), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of [`send_deadline`](Sender::send_deadline).
-    #[inline]
-    pub fn reserve_deadline(
-        &self,
-        len: usize,
-        deadline: Instant,
-    ) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, &Deadline::at(deadline))
+    limited! {
+        /// Reserves room for a message of `len` bytes in the queue's memory, to be filled in place. Waits like
+        /// [`send`](Sender::send).
+        ///
+        /// Receivers get messages in the order of reservations, so they wait for this one until it is committed or dropped.
+        ///
+        /// # Errors
+        /// Those of `send`.
+        ///
+        /// ```
+        /// let (sender, receiver) = forebay::queue::queue(4096)?;
+        /// let mut reserved = sender.reserve(3).unwrap();
+        /// reserved.copy_from_slice(b"abc");
+        /// drop(sender.reserve(1000).unwrap()); // aborted
+        /// reserved.commit();
+        /// assert_eq!(&*receiver.take().unwrap(), b"abc");
+        /// assert_eq!(receiver.stats().unwrap().queued, 1); // no receiver has passed over the other one yet
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn reserve(&self, len: usize) -> Result<Reserved<'_>, SendError>,
+        |deadline| self.reserve_until(len, &deadline),
+        no wait: try_reserve "\n\n# Errors\nThose of `try_send`.",
+        for: reserve_timeout "\n\n# Errors\nThose of `send_timeout`.",
+        until: reserve_deadline
     }
 
     #[inline]

@@ -18,23 +18,17 @@
 //!
 //! For forgotten values, panics, forked children and signal handlers, see [`ring::spsc`](crate::ring::spsc#misuse). A forgotten
 //! [`Reserved`] sends nothing; a forgotten [`Message`] counts as taken.
-#![allow(unsafe_code)]
 
 use super::{QueueConfig, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
 use crate::{
     Error,
     ring::{
         ONE_VIEW,
-        spsc::{self, Consumer, Producer, Taken},
+        spsc::{self, Consumer, Producer, RingStats, Taken},
     },
-    sync::{Deadline, Park},
+    sync::{Deadline, Park, limited},
 };
-use std::{
-    fmt,
-    mem::MaybeUninit,
-    ops::Deref,
-    time::{Duration, Instant},
-};
+use std::{fmt, ops::Deref};
 
 /// The items of the ring: plain bytes, 8 at a time.
 type Word = [u8; 8];
@@ -98,6 +92,39 @@ pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
     Ok((sender, receiver))
 }
 
+/// What has happened in a queue since it was made. [`RingStats`] says what is counted when.
+///
+/// ```
+/// let (mut sender, mut receiver) = forebay::queue::spsc::queue(64)?;
+/// sender.send([7; 10]).unwrap();
+/// receiver.take().unwrap();
+/// let stats = receiver.stats();
+/// assert_eq!((stats.messages, stats.max_used_bytes), (1, 24)); // a header, and 10 bytes in two words
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpscStats {
+    /// Messages sent or received by the end that reports this.
+    pub messages: u64,
+    /// High-water mark: the most bytes that were seen in use at once, with headers.
+    pub max_used_bytes: usize,
+    /// How often the sender was held up by a full queue.
+    pub times_full: u64,
+    /// How often the receiver ran out of messages.
+    pub times_empty: u64,
+}
+
+impl SpscStats {
+    fn new(messages: u64, ring: &RingStats) -> SpscStats {
+        SpscStats {
+            messages,
+            max_used_bytes: ring.max_len * WORD,
+            times_full: ring.times_full,
+            times_empty: ring.times_empty,
+        }
+    }
+}
+
 /// Words that a message occupies, header included.
 const fn words(len: usize) -> usize {
     1 + len.div_ceil(WORD)
@@ -123,56 +150,20 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends a copy of `message`. If the queue is full, waits for room, unless the policy is to refuse.
-    ///
-    /// # Errors
-    /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong), and [`Full`](SendError::Full) if the policy is to refuse.
-    #[inline]
-    pub fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), Deadline::never)
-    }
-
-    /// Like [`send`](Sender::send), without waiting.
-    ///
-    /// # Errors
-    /// [`Full`](SendError::Full), [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong).
-    #[inline]
-    pub fn try_send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), Deadline::now)
-    }
-
-    /// Like [`send`](Sender::send), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
-    #[inline]
-    pub fn send_timeout(
-        &mut self,
-        message: impl AsRef<[u8]>,
-        timeout: Duration,
-    ) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), || Deadline::after(timeout))
-    }
-
-    /// Like [`send`](Sender::send), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
-    #[inline]
-    pub fn send_deadline(
-        &mut self,
-        message: impl AsRef<[u8]>,
-        deadline: Instant,
-    ) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), || Deadline::at(deadline))
+    limited! {
+        /// Sends a copy of `message`. If the queue is full, waits for room, unless the policy is to refuse.
+        ///
+        /// # Errors
+        /// [`Closed`](SendError::Closed), [`TooLong`](SendError::TooLong), and [`Full`](SendError::Full) if the policy is to refuse.
+        fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError>,
+        |deadline| self.send_until(message.as_ref(), &deadline),
+        no wait: try_send "\n\n# Errors\nThose of `send`, and [`Full`](SendError::Full).",
+        for: send_timeout "\n\n# Errors\nThose of `send`, and [`TimedOut`](SendError::TimedOut).",
+        until: send_deadline
     }
 
     #[inline]
-    fn send_until(
-        &mut self,
-        message: &[u8],
-        deadline: impl FnOnce() -> Deadline,
-    ) -> Result<(), SendError> {
+    fn send_until(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), SendError> {
         let (n, len) = (words(message.len()), message.len());
         if !ONE_VIEW && len <= LONGEST {
             let slots = self.producer.reserve(n);
@@ -181,94 +172,57 @@ impl Sender {
                 return Ok(());
             }
         }
-        self.send_later(message, deadline())
+        self.send_later(message, deadline)
     }
 
     /// Sends if there was no room, or perhaps no contiguous room.
     #[cold]
-    fn send_later(&mut self, message: &[u8], deadline: Deadline) -> Result<(), SendError> {
+    fn send_later(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), SendError> {
         let mut reserved = self.reserve_until(message.len(), deadline)?;
         reserved.bytes().copy_from_slice(message);
         reserved.commit();
         Ok(())
     }
 
-    /// Reserves room for a message of `len` bytes in the queue's memory, to be filled in place. Waits like
-    /// [`send`](Sender::send).
-    ///
-    /// # Errors
-    /// Those of `send`.
-    ///
-    /// ```
-    /// let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
-    /// drop(sender.reserve(1000).unwrap()); // aborted: nothing is sent
-    /// let mut reserved = sender.reserve(3).unwrap();
-    /// reserved.bytes().copy_from_slice(b"abc");
-    /// reserved.commit();
-    /// assert_eq!(receiver.take().unwrap().sequence(), 0);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, Deadline::never())
-    }
-
-    /// Like [`reserve`](Sender::reserve), without waiting.
-    ///
-    /// # Errors
-    /// Those of [`try_send`](Sender::try_send).
-    #[inline]
-    pub fn try_reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, Deadline::now())
-    }
-
-    /// Like [`reserve`](Sender::reserve), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of [`send_timeout`](Sender::send_timeout).
-    #[inline]
-    pub fn reserve_timeout(
-        &mut self,
-        len: usize,
-        timeout: Duration,
-    ) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, Deadline::after(timeout))
-    }
-
-    /// Like [`reserve`](Sender::reserve), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of [`send_deadline`](Sender::send_deadline).
-    #[inline]
-    pub fn reserve_deadline(
-        &mut self,
-        len: usize,
-        deadline: Instant,
-    ) -> Result<Reserved<'_>, SendError> {
-        self.reserve_until(len, Deadline::at(deadline))
+    limited! {
+        /// Reserves room for a message of `len` bytes in the queue's memory, to be filled in place. Waits like
+        /// [`send`](Sender::send).
+        ///
+        /// # Errors
+        /// Those of `send`.
+        ///
+        /// ```
+        /// let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
+        /// drop(sender.reserve(1000).unwrap()); // aborted: nothing is sent
+        /// let mut reserved = sender.reserve(3).unwrap();
+        /// reserved.bytes().copy_from_slice(b"abc");
+        /// reserved.commit();
+        /// assert_eq!(receiver.take().unwrap().sequence(), 0);
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError>,
+        |deadline| self.reserve_until(len, &deadline),
+        no wait: try_reserve "\n\n# Errors\nThose of `try_send`.",
+        for: reserve_timeout "\n\n# Errors\nThose of `send_timeout`.",
+        until: reserve_deadline
     }
 
     #[inline]
     fn reserve_until(
         &mut self,
         len: usize,
-        mut deadline: Deadline,
+        deadline: &Deadline,
     ) -> Result<Reserved<'_>, SendError> {
         let largest = self.largest();
         if len > largest {
             return Err(SendError::TooLong { largest });
         }
-        if !self.waits {
-            deadline = Deadline::now();
-        }
+        let now = Deadline::now();
+        let deadline = if self.waits { deadline } else { &now };
         let n = words(len);
         loop {
-            let vacant = match deadline.left() {
-                Some(left) => self.producer.wait_vacant_timeout(n, left),
-                None => self.producer.wait_vacant(n),
-            };
-            if vacant < n {
-                return Err(self.why_not(&deadline));
+            if self.producer.wait_vacant_until(n, deadline) < n {
+                return Err(self.why_not(deadline));
             }
             if !ONE_VIEW {
                 break; // mapped twice, the room is always contiguous
@@ -298,6 +252,11 @@ impl Sender {
             false if !deadline.may_wait() => SendError::Full,
             false => SendError::TimedOut,
         }
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> SpscStats {
+        SpscStats::new(self.next, &self.producer.stats())
     }
 
     /// Length in bytes of the longest message that the queue can hold: its capacity less 8.
@@ -330,21 +289,16 @@ impl Reserved<'_> {
     /// The bytes of the message, which initially hold the remains of older ones.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
-        let slots: *mut [MaybeUninit<Word>] = self.slots.as_uninit();
-        // SAFETY: the slots are exclusively ours while `self` is borrowed. They are initialised, although the ring does not
-        // promise that: its memory is zeroed when it is made, and only such words are written to it.
-        let words = unsafe { &mut *(slots as *mut [Word]) };
-        &mut words.as_flattened_mut()[WORD..][..self.len]
+        &mut self.slots.as_flattened_mut()[WORD..][..self.len]
     }
 
     /// Sends the message as it is now.
     #[inline]
     pub fn commit(mut self) {
-        self.slots.as_uninit()[0].write(header(self.len as u32, self.sequence as u32));
+        self.slots[0] = header(self.len as u32, self.sequence as u32);
         *self.next = self.sequence + 1;
         let n = self.slots.len();
-        // SAFETY: all `n` words are initialised, as in `bytes`.
-        unsafe { self.slots.commit(n) };
+        self.slots.commit(n);
     }
 }
 
@@ -377,55 +331,23 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Copies the next message into `buffer`, waiting for one if the queue is empty.
-    ///
-    /// # Errors
-    /// [`Closed`](RecvError::Closed) once the queue is closed and empty; [`TooSmall`](RecvError::TooSmall): the message stays.
-    #[inline]
-    pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_until(buffer, Deadline::never)
-    }
-
-    /// Like [`recv`](Receiver::recv), without waiting.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`Empty`](RecvError::Empty).
-    #[inline]
-    pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_until(buffer, Deadline::now)
-    }
-
-    /// Like [`recv`](Receiver::recv), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline]
-    pub fn recv_timeout(
-        &mut self,
-        buffer: &mut [u8],
-        timeout: Duration,
-    ) -> Result<Received, RecvError> {
-        self.recv_until(buffer, || Deadline::after(timeout))
-    }
-
-    /// Like [`recv`](Receiver::recv), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline]
-    pub fn recv_deadline(
-        &mut self,
-        buffer: &mut [u8],
-        deadline: Instant,
-    ) -> Result<Received, RecvError> {
-        self.recv_until(buffer, || Deadline::at(deadline))
+    limited! {
+        /// Copies the next message into `buffer`, waiting for one if the queue is empty.
+        ///
+        /// # Errors
+        /// [`Closed`](RecvError::Closed) once the queue is closed and empty; [`TooSmall`](RecvError::TooSmall): the message stays.
+        fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError>,
+        |deadline| self.recv_until(buffer, &deadline),
+        no wait: try_recv "\n\n# Errors\nThose of `recv`, and [`Empty`](RecvError::Empty).",
+        for: recv_timeout "\n\n# Errors\nThose of `recv`, and [`TimedOut`](RecvError::TimedOut).",
+        until: recv_deadline
     }
 
     #[inline]
     fn recv_until(
         &mut self,
         buffer: &mut [u8],
-        deadline: impl FnOnce() -> Deadline,
+        deadline: &Deadline,
     ) -> Result<Received, RecvError> {
         let needed = self.next_len(deadline)?;
         if needed > buffer.len() {
@@ -440,76 +362,48 @@ impl Receiver {
         })
     }
 
-    /// Takes the next message without copying it, waiting for one if the queue is empty.
-    ///
-    /// A message borrows the receiver, so there is no iterator: write `while let Ok(message) = receiver.take()`.
-    ///
-    /// # Errors
-    /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
-    #[inline(always)] // see docs/performance-notes.md
-    pub fn take(&mut self) -> Result<Message<'_>, RecvError> {
-        let len = self.next_len(Deadline::never)?;
-        Ok(self.message(len))
+    limited! {
+        /// Takes the next message without copying it, waiting for one if the queue is empty.
+        ///
+        /// A message borrows the receiver, so there is no iterator: write `while let Ok(message) = receiver.take()`.
+        ///
+        /// # Errors
+        /// [`Closed`](RecvError::Closed) once the queue is closed and empty.
+        fn take(&mut self) -> Result<Message<'_>, RecvError>,
+        |deadline| self.take_until(&deadline),
+        no wait: try_take "\n\n# Errors\nThose of `take`, and [`Empty`](RecvError::Empty).",
+        for: take_timeout "\n\n# Errors\nThose of `take`, and [`TimedOut`](RecvError::TimedOut).",
+        until: take_deadline
     }
 
-    /// Like [`take`](Receiver::take), without waiting.
-    ///
-    /// # Errors
-    /// Those of `take`, and [`Empty`](RecvError::Empty).
     #[inline(always)]
-    pub fn try_take(&mut self) -> Result<Message<'_>, RecvError> {
-        let len = self.next_len(Deadline::now)?;
-        Ok(self.message(len))
-    }
-
-    /// Like [`take`](Receiver::take), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline(always)]
-    pub fn take_timeout(&mut self, timeout: Duration) -> Result<Message<'_>, RecvError> {
-        let len = self.next_len(|| Deadline::after(timeout))?;
-        Ok(self.message(len))
-    }
-
-    /// Like [`take`](Receiver::take), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `take`, and [`TimedOut`](RecvError::TimedOut).
-    #[inline(always)]
-    pub fn take_deadline(&mut self, deadline: Instant) -> Result<Message<'_>, RecvError> {
-        let len = self.next_len(|| Deadline::at(deadline))?;
+    fn take_until(&mut self, deadline: &Deadline) -> Result<Message<'_>, RecvError> {
+        let len = self.next_len(deadline)?;
         Ok(self.message(len))
     }
 
     /// Waits for a message, and returns its length.
     #[inline(always)]
-    fn next_len(&mut self, deadline: impl FnOnce() -> Deadline) -> Result<usize, RecvError> {
+    fn next_len(&mut self, deadline: &Deadline) -> Result<usize, RecvError> {
         if let Some(&header) = self.consumer.peek(1).first() {
             let (len, _) = split(header);
             if !ONE_VIEW || len != PADDING {
                 return Ok(len as usize);
             }
         }
-        self.next_len_later(deadline())
+        self.next_len_later(deadline)
     }
 
     /// Like [`next_len`](Receiver::next_len), if there is no message yet, or padding before it.
     #[cold]
-    fn next_len_later(&mut self, deadline: Deadline) -> Result<usize, RecvError> {
+    fn next_len_later(&mut self, deadline: &Deadline) -> Result<usize, RecvError> {
         loop {
-            let filled = match deadline.left() {
-                Some(left) => self.consumer.wait_filled_timeout(1, left),
-                None => self.consumer.wait_filled(1),
-            };
-            if filled == 0 {
-                return Err(self.why_not(&deadline));
+            if self.consumer.wait_filled_until(1, deadline) == 0 {
+                return Err(self.why_not(deadline));
             }
             let header = self.consumer.peek(1)[0];
             match split(header) {
-                (PADDING, words) => {
-                    self.consumer.peek(words as usize).release(words as usize);
-                }
+                (PADDING, words) => self.consumer.peek(words as usize).release(words as usize),
                 (len, _) => return Ok(len as usize),
             }
         }
@@ -527,6 +421,11 @@ impl Receiver {
             len,
             sequence,
         }
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> SpscStats {
+        SpscStats::new(self.next, &self.consumer.stats())
     }
 
     #[cold]

@@ -37,12 +37,21 @@ impl NextPause {
         }
     }
 
-    /// Records that a refresh found `newly` items; calls `adapt` if that is worth learning from. In one thread it usually is not.
+    /// Records that a refresh found `newly` items; calls `several` if there are more than one, and `adapt` if that is worth learning
+    /// from. In one thread it usually is not.
     #[inline(always)]
-    pub(super) fn record(&mut self, newly: usize, adapt: impl FnOnce() -> NextPause) {
+    pub(super) fn record(
+        &mut self,
+        newly: usize,
+        several: impl FnOnce(),
+        adapt: impl FnOnce() -> NextPause,
+    ) {
         if newly <= 1 {
             self.spins = 0; // a caller that waits for single items must not wait longer
-        } else if self.ignored > 0 {
+            return;
+        }
+        several();
+        if self.ignored > 0 {
             self.ignored -= 1;
         } else {
             *self = adapt();
@@ -184,7 +193,8 @@ mod tests {
         }
 
         fn found(&mut self, newly: usize) {
-            self.pause.record(newly, || self.learned.adapt(newly));
+            self.pause
+                .record(newly, || (), || self.learned.adapt(newly));
         }
     }
 

@@ -135,6 +135,13 @@ impl<T> Slots<T> {
         place
     }
 
+    /// The point at which accesses through one view are ordered before later ones through the other: see [`Place::settle`].
+    pub(super) fn settle(&self) {
+        if !ONE_VIEW {
+            view_barrier(self.base.as_ptr());
+        }
+    }
+
     /// Reports to a checker that slots `position..position + n` are about to be written or moved out of.
     #[inline(always)]
     pub(super) fn will_write(&self, _position: usize, _n: usize) {
@@ -253,8 +260,8 @@ impl<T> Place<T> {
     pub(super) fn prefetch(&self, n: usize) {
         // More would exceed the requests that a core can have in flight.
         const MAX_LINES: usize = 16;
-        if !PREFETCHES || Self::BYTES == 0 {
-            return;
+        if !PREFETCHES || Self::BYTES <= 1 {
+            return; // bytes come in long runs, which the processor itself recognises
         }
         let into_line = self.at.addr() % LINE;
         let lines = (into_line + n * Self::BYTES).div_ceil(LINE) - into_line.div_ceil(LINE);

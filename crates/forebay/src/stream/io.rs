@@ -96,7 +96,7 @@ impl<W: Wait> Reader<W> {
                 self.wait_for_bytes()?;
                 Ok(self.peek())
             }
-            known => Ok(self.consumer.peek_now(known).into_slice()),
+            known => Ok(self.consumer.peek(known).into_slice()),
         }
     }
 

@@ -208,6 +208,6 @@ pub fn stream_with<W: Wait>(config: &StreamConfig) -> Result<(Writer<W>, Reader<
         huge_pages: config.huge_pages,
         latency: false,
     };
-    let (producer, consumer) = spsc::make(&ring, true, false)?; // lines that were read may be flushed
+    let (producer, consumer) = spsc::ring_with(&ring)?;
     Ok((Writer::new(producer), Reader::new(consumer)))
 }

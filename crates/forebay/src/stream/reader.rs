@@ -6,13 +6,10 @@
 
 use super::state::{CLOSED, End, FAILED};
 use crate::{
-    ring::{ONE_VIEW, spsc},
-    sync::{Park, Wait, planted},
+    ring::spsc::{self, RingStats},
+    sync::{Park, Wait, limited, planted},
 };
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::fmt;
 
 /// The end that takes bytes out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -62,32 +59,25 @@ impl<W: Wait> Reader<W> {
         self.consumer.peek_all().into_slice()
     }
 
-    /// Blocks the thread until there are `n` bytes (at most the capacity), or the stream has ended. Returns how many there are: fewer
-    /// than `n` only if [`end`](Reader::end) is `Some`.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let (mut writer, mut reader) = forebay::stream::stream(64)?;
-    /// writer.push_slice(b"GET /");
-    /// assert_eq!(reader.wait_filled(3), 5);
-    /// assert_eq!(reader.wait_filled_timeout(6, Duration::from_millis(1)), 5);
-    /// writer.close();
-    /// assert_eq!(reader.wait_filled(6), 5);
-    /// assert_eq!(reader.peek(), b"GET /");
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn wait_filled(&mut self, n: usize) -> usize {
-        self.consumer.wait_filled(n)
-    }
-
-    /// Like [`wait_filled`](Reader::wait_filled), for up to `timeout`. A timeout of zero never waits.
-    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> usize {
-        self.consumer.wait_filled_timeout(n, timeout)
-    }
-
-    /// Like [`wait_filled`](Reader::wait_filled), until `deadline`.
-    pub fn wait_filled_deadline(&mut self, n: usize, deadline: Instant) -> usize {
-        self.consumer.wait_filled_deadline(n, deadline)
+    limited! {
+        /// Blocks the thread until there are `n` bytes (at most the capacity), or the stream has ended. Returns how many there are: fewer
+        /// than `n` only if [`end`](Reader::end) is `Some`.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// let (mut writer, mut reader) = forebay::stream::stream(64)?;
+        /// writer.push_slice(b"GET /");
+        /// assert_eq!(reader.wait_filled(3), 5);
+        /// assert_eq!(reader.wait_filled_timeout(6, Duration::from_millis(1)), 5);
+        /// writer.close();
+        /// assert_eq!(reader.wait_filled(6), 5);
+        /// assert_eq!(reader.peek(), b"GET /");
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn wait_filled(&mut self, n: usize) -> usize,
+        |deadline| self.consumer.wait_filled_until(n, &deadline),
+        for: wait_filled_timeout " A timeout of zero never waits.",
+        until: wait_filled_deadline
     }
 
     /// Removes the first `n` bytes, or all if there are fewer; returns how many. Never waits.
@@ -116,17 +106,7 @@ impl<W: Wait> Reader<W> {
     /// ```
     #[inline]
     pub fn pop_slice(&mut self, target: &mut [u8]) -> usize {
-        let mut popped = 0;
-        loop {
-            popped += self
-                .consumer
-                .peek_now(target.len() - popped)
-                .copy_to_slice(&mut target[popped..]);
-            // With a mirror there is no more. With one view the rest may follow the seam.
-            if !ONE_VIEW || popped == target.len() || self.consumer.is_empty() {
-                return popped;
-            }
-        }
+        self.consumer.pop_slice(target)
     }
 
     /// Whether the stream has ended, for any reason, and all of its content is consumed.
@@ -184,6 +164,11 @@ impl<W: Wait> Reader<W> {
     #[inline]
     pub fn bytes_popped(&self) -> u64 {
         self.consumer.popped()
+    }
+
+    /// Counts of the whole stream so far, in bytes: see [`RingStats`].
+    pub fn stats(&self) -> RingStats {
+        self.consumer.stats()
     }
 
     /// Maximum bytes in the stream at once: exactly the requested capacity.

@@ -3,21 +3,19 @@
 //! ```text
 //!  reserve(5) ─▶ │ _ _ _ _ _ │ ─▶ write three ─▶ commit(3) ─▶ │ a b c │ visible at once; the rest stays vacant
 //! ```
-#![allow(unsafe_code)]
-
 use super::state::{CLOSED, FAILED};
 use crate::{
     Result,
     memory::HugePages,
-    ring::{ONE_VIEW, spsc, state::CONSUMER_GONE},
-    sync::{Park, Wait, planted},
+    ring::{
+        spsc::{self, RingStats},
+        state::CONSUMER_GONE,
+    },
+    sync::{Deadline, Park, Wait, limited, planted},
 };
 use std::{
     fmt,
-    mem::MaybeUninit,
     ops::{Deref, DerefMut, Range},
-    slice,
-    time::{Duration, Instant},
 };
 
 /// The end that puts bytes in. Belongs to one thread at a time: `Send`, not `Sync`.
@@ -41,14 +39,7 @@ pub struct Writer<W: Wait = Park> {
 }
 
 impl<W: Wait> Writer<W> {
-    pub(super) fn new(mut producer: spsc::Producer<u8, W>) -> Self {
-        if ONE_VIEW {
-            // A mirror's bytes are zeroed by the kernel; the memory for checkers is not.
-            producer
-                .reserve(usize::MAX)
-                .as_uninit()
-                .fill(MaybeUninit::new(0));
-        }
+    pub(super) fn new(producer: spsc::Producer<u8, W>) -> Self {
         Writer { producer }
     }
 
@@ -67,75 +58,60 @@ impl<W: Wait> Writer<W> {
         if self.is_over() {
             return 0;
         }
-        self.producer.put(bytes)
+        self.producer.push_slice(bytes)
     }
 
-    /// Puts all of `bytes` in, blocking the thread while there is no room; returns how many bytes it put in. That is fewer if the
-    /// stream [accepts no more bytes](Writer::is_over).
-    ///
-    /// It fills the stream whenever there is room for a byte, so it returns as soon as the last byte fits.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let (mut writer, reader) = forebay::stream::stream(4)?;
-    /// assert_eq!(writer.push_all_timeout(b"abcdef", Duration::from_millis(1)), 4);
-    /// drop(reader);
-    /// assert_eq!(writer.push_all(b"ef"), 0);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn push_all(&mut self, bytes: &[u8]) -> usize {
-        self.push_all_while(bytes, |writer| writer.wait_vacant(1))
+    limited! {
+        /// Puts all of `bytes` in, blocking the thread while there is no room; returns how many bytes it put in. That is fewer if the
+        /// stream [accepts no more bytes](Writer::is_over).
+        ///
+        /// It fills the stream whenever there is room for a byte, so it returns as soon as the last byte fits.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// let (mut writer, reader) = forebay::stream::stream(4)?;
+        /// assert_eq!(writer.push_all_timeout(b"abcdef", Duration::from_millis(1)), 4);
+        /// drop(reader);
+        /// assert_eq!(writer.push_all(b"ef"), 0);
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn push_all(&mut self, bytes: &[u8]) -> usize,
+        |deadline| self.push_all_until(bytes, &deadline),
+        for: push_all_timeout " That is the limit of the whole call.",
+        until: push_all_deadline
     }
 
-    /// Like [`push_all`](Writer::push_all), for up to `timeout` in total.
-    pub fn push_all_timeout(&mut self, bytes: &[u8], timeout: Duration) -> usize {
-        match Instant::now().checked_add(timeout) {
-            Some(deadline) => self.push_all_deadline(bytes, deadline),
-            None => self.push_all(bytes),
-        }
-    }
-
-    /// Like [`push_all`](Writer::push_all), until `deadline`.
-    pub fn push_all_deadline(&mut self, bytes: &[u8], deadline: Instant) -> usize {
-        self.push_all_while(bytes, |writer| writer.wait_vacant_deadline(1, deadline))
-    }
-
-    fn push_all_while(&mut self, bytes: &[u8], wait: impl Fn(&mut Self) -> usize) -> usize {
+    fn push_all_until(&mut self, bytes: &[u8], deadline: &Deadline) -> usize {
         let mut pushed = self.push_slice(bytes);
-        while pushed < bytes.len() && wait(self) > 0 {
+        while pushed < bytes.len() && self.wait_vacant_until(1, deadline) > 0 {
             pushed += self.push_slice(&bytes[pushed..]);
         }
         pushed
     }
 
-    /// Blocks the thread until `n` bytes (at most the capacity) are vacant, or the stream accepts no more bytes. Returns how many
-    /// bytes a push would accept at least: 0 if the stream accepts no more.
-    ///
-    /// ```
-    /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
-    /// writer.push_slice(b"abcd");
-    /// let thread = std::thread::spawn(move || {
-    ///     reader.consume(3);
-    ///     reader // not dropped yet: that would end the stream
-    /// });
-    /// assert_eq!(writer.wait_vacant(2), 3);
-    /// # thread.join().unwrap();
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn wait_vacant(&mut self, n: usize) -> usize {
-        let vacant = self.producer.wait_vacant(n);
-        self.unless_over(vacant)
+    limited! {
+        /// Blocks the thread until `n` bytes (at most the capacity) are vacant, or the stream accepts no more bytes. Returns how many
+        /// bytes a push would accept at least: 0 if the stream accepts no more.
+        ///
+        /// ```
+        /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
+        /// writer.push_slice(b"abcd");
+        /// let thread = std::thread::spawn(move || {
+        ///     reader.consume(3);
+        ///     reader // not dropped yet: that would end the stream
+        /// });
+        /// assert_eq!(writer.wait_vacant(2), 3);
+        /// # thread.join().unwrap();
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn wait_vacant(&mut self, n: usize) -> usize,
+        |deadline| self.wait_vacant_until(n, &deadline),
+        for: wait_vacant_timeout " A timeout of zero never waits.",
+        until: wait_vacant_deadline
     }
 
-    /// Like [`wait_vacant`](Writer::wait_vacant), for up to `timeout`. A timeout of zero never waits.
-    pub fn wait_vacant_timeout(&mut self, n: usize, timeout: Duration) -> usize {
-        let vacant = self.producer.wait_vacant_timeout(n, timeout);
-        self.unless_over(vacant)
-    }
-
-    /// Like [`wait_vacant`](Writer::wait_vacant), until `deadline`.
-    pub fn wait_vacant_deadline(&mut self, n: usize, deadline: Instant) -> usize {
-        let vacant = self.producer.wait_vacant_deadline(n, deadline);
+    fn wait_vacant_until(&mut self, n: usize, deadline: &Deadline) -> usize {
+        let vacant = self.producer.wait_vacant_until(n, deadline);
         self.unless_over(vacant)
     }
 
@@ -160,7 +136,7 @@ impl<W: Wait> Writer<W> {
     #[inline]
     pub fn reserve(&mut self, n: usize) -> Reserved<'_, W> {
         let n = if self.is_over() { 0 } else { n };
-        Reserved(self.producer.reserve_now(n))
+        Reserved(self.producer.reserve(n))
     }
 
     /// Ends the stream: its content is complete. This cannot be undone; closing it again has no effect.
@@ -205,6 +181,11 @@ impl<W: Wait> Writer<W> {
     #[inline]
     pub fn bytes_pushed(&self) -> u64 {
         self.producer.pushed()
+    }
+
+    /// Counts of the whole stream so far, in bytes: see [`RingStats`].
+    pub fn stats(&self) -> RingStats {
+        self.producer.stats()
     }
 
     /// Maximum bytes in the stream at once: exactly the requested capacity.
@@ -275,8 +256,7 @@ impl<W: Wait> Reserved<'_, W> {
     /// If `k` is larger than the number of reserved bytes.
     #[inline]
     pub fn commit(self, k: usize) {
-        // SAFETY: the slots hold bytes, written or not: see `deref`.
-        unsafe { self.0.commit(k) }
+        self.0.commit(k);
     }
 }
 
@@ -285,17 +265,13 @@ impl<W: Wait> Deref for Reserved<'_, W> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the slots are ours through the borrow of the writer, and contiguous. They hold bytes: the memory was zeroed
-        // when it was made, and since then the stream has written only bytes into it.
-        unsafe { slice::from_raw_parts(self.0.first(), self.0.len()) }
+        &self.0
     }
 }
 
 impl<W: Wait> DerefMut for Reserved<'_, W> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        let slots: *mut [MaybeUninit<u8>] = self.0.as_uninit();
-        // SAFETY: as in `deref`; only bytes are written through it.
-        unsafe { &mut *(slots as *mut [u8]) }
+        &mut self.0
     }
 }

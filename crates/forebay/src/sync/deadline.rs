@@ -63,6 +63,7 @@ impl Deadline {
         match self.0.get() {
             End::Never => None,
             End::Now => Some(Duration::ZERO),
+            End::After(Duration::ZERO) => Some(Duration::ZERO),
             End::After(limit) => {
                 // A limit beyond the clock's range is none.
                 let end = Instant::now().checked_add(limit);
@@ -72,6 +73,15 @@ impl Deadline {
             End::At(end) => Some(end.saturating_duration_since(Instant::now())),
             #[cfg(loom)]
             End::NotEvenForLocks => Some(Duration::ZERO),
+        }
+    }
+
+    /// The instant at which it expires, if there is one; a duration starts now.
+    pub(crate) fn end(&self) -> Option<Instant> {
+        let left = self.left();
+        match self.0.get() {
+            End::At(end) => Some(end),
+            _ => left.map(|left| Instant::now() + left),
         }
     }
 

@@ -13,6 +13,7 @@ mod bell;
 mod deadline;
 mod eventfd;
 mod futex;
+mod limited;
 pub(crate) mod mortal;
 mod signal;
 mod task;
@@ -22,6 +23,7 @@ pub(crate) use bell::Bell;
 pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
 pub(crate) use futex::{OwnFutex, SharedFutex};
+pub(crate) use limited::limited;
 pub use signal::Signal;
 pub use task::Task;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error,
-    sync::{Deadline, held},
+    sync::{Deadline, held, limited},
 };
 use std::{
     os::{
@@ -25,7 +25,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Receives messages from the lanes of any number of [`Sender`](super::Sender)s, without trusting them.
@@ -158,65 +158,37 @@ impl Hub {
         lanes.retain(|lane| lane.peer != peer);
     }
 
-    /// Copies the next message of any peer into `buffer`, waiting for one if all lanes are empty.
-    ///
-    /// # Errors
-    /// - [`TooSmall`](RecvError::TooSmall): the message stays.
-    /// - [`Ended`](RecvError::Ended): one of the lanes has ended; the others continue.
-    /// - [`Closed`](RecvError::Closed).
-    ///
-    /// ```
-    /// use forebay::queue::lanes::{Ending, Hub, LanesConfig, RecvError, Sender};
-    /// use std::os::unix::net::UnixStream;
-    /// let hub = Hub::new(&LanesConfig::default())?;
-    /// let (ours, theirs) = UnixStream::pair().unwrap();
-    /// let sending = std::thread::spawn(|| {
-    ///     Sender::attach(theirs, 4096).unwrap().send("hello").unwrap();
-    /// }); // and dropped
-    /// let peer = hub.accept(ours)?;
-    /// let mut buffer = vec![0; 2];
-    /// let Err(RecvError::TooSmall { needed, .. }) = hub.recv(&mut buffer) else { panic!() };
-    /// buffer.resize(needed, 0);
-    /// assert_eq!(hub.recv(&mut buffer).unwrap().len, 5);
-    /// let Err(RecvError::Ended { ending, .. }) = hub.recv(&mut buffer) else { panic!() };
-    /// assert_eq!(ending, Ending::Closed);
-    /// # sending.join().unwrap();
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    pub fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::never())
-    }
-
-    /// Like [`recv`](Hub::recv), without waiting.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`Empty`](RecvError::Empty).
-    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::now())
-    }
-
-    /// Like [`recv`](Hub::recv), but waits for up to `timeout`.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
-    pub fn recv_timeout(
-        &self,
-        buffer: &mut [u8],
-        timeout: Duration,
-    ) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::after(timeout))
-    }
-
-    /// Like [`recv`](Hub::recv), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// Those of `recv`, and [`TimedOut`](RecvError::TimedOut).
-    pub fn recv_deadline(
-        &self,
-        buffer: &mut [u8],
-        deadline: Instant,
-    ) -> Result<Received, RecvError> {
-        self.recv_until(buffer, &Deadline::at(deadline))
+    limited! {
+        /// Copies the next message of any peer into `buffer`, waiting for one if all lanes are empty.
+        ///
+        /// # Errors
+        /// - [`TooSmall`](RecvError::TooSmall): the message stays.
+        /// - [`Ended`](RecvError::Ended): one of the lanes has ended; the others continue.
+        /// - [`Closed`](RecvError::Closed).
+        ///
+        /// ```
+        /// use forebay::queue::lanes::{Ending, Hub, LanesConfig, RecvError, Sender};
+        /// use std::os::unix::net::UnixStream;
+        /// let hub = Hub::new(&LanesConfig::default())?;
+        /// let (ours, theirs) = UnixStream::pair().unwrap();
+        /// let sending = std::thread::spawn(|| {
+        ///     Sender::attach(theirs, 4096).unwrap().send("hello").unwrap();
+        /// }); // and dropped
+        /// let peer = hub.accept(ours)?;
+        /// let mut buffer = vec![0; 2];
+        /// let Err(RecvError::TooSmall { needed, .. }) = hub.recv(&mut buffer) else { panic!() };
+        /// buffer.resize(needed, 0);
+        /// assert_eq!(hub.recv(&mut buffer).unwrap().len, 5);
+        /// let Err(RecvError::Ended { ending, .. }) = hub.recv(&mut buffer) else { panic!() };
+        /// assert_eq!(ending, Ending::Closed);
+        /// # sending.join().unwrap();
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError>,
+        |deadline| self.recv_until(buffer, &deadline),
+        no wait: try_recv "\n\n# Errors\nThose of `recv`, and [`Empty`](RecvError::Empty).",
+        for: recv_timeout "\n\n# Errors\nThose of `recv`, and [`TimedOut`](RecvError::TimedOut).",
+        until: recv_deadline
     }
 
     fn recv_until(&self, buffer: &mut [u8], deadline: &Deadline) -> Result<Received, RecvError> {

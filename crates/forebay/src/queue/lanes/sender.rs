@@ -3,12 +3,9 @@
 use super::{Ending, Fault, SendError, handshake, lane::Outlet, link::Link};
 use crate::{
     Error,
-    sync::{Deadline, spin_then_yield},
+    sync::{Deadline, limited, spin_then_yield},
 };
-use std::{
-    os::unix::net::UnixStream,
-    time::{Duration, Instant},
-};
+use std::{os::unix::net::UnixStream, time::Duration};
 
 /// Yields before the first sleep.
 pub(super) const YIELDS: u32 = 4;
@@ -80,64 +77,18 @@ impl Sender {
         })
     }
 
-    /// Sends a copy of `message`. If the lane is full, waits for room.
-    ///
-    /// It notices that the receiver is gone only if the receiver was asleep or the lane is full.
-    ///
-    /// # Errors
-    /// [`TooLong`](SendError::TooLong), [`Ended`](SendError::Ended).
-    #[inline]
-    pub fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::never())
-    }
-
-    /// Like [`send`](Sender::send), without waiting.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`Full`](SendError::Full).
-    #[inline]
-    pub fn try_send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::now())
-    }
-
-    /// Like [`send`](Sender::send), but waits for up to `timeout`, whatever the receiver does.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
-    ///
-    /// ```
-    /// use forebay::queue::lanes::{Hub, LanesConfig, SendError, Sender};
-    /// use std::{os::unix::net::UnixStream, time::Duration};
-    /// let hub = Hub::new(&LanesConfig::default())?;
-    /// let (ours, theirs) = UnixStream::pair().unwrap();
-    /// let attaching = std::thread::spawn(|| Sender::attach(theirs, 1));
-    /// hub.accept(ours)?;
-    /// let mut sender = attaching.join().unwrap()?;
-    /// let long = vec![7; sender.largest()];
-    /// assert_eq!(sender.send(&long), Ok(()));
-    /// assert_eq!(sender.send_timeout("", Duration::from_millis(1)), Err(SendError::TimedOut));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn send_timeout(
-        &mut self,
-        message: impl AsRef<[u8]>,
-        timeout: Duration,
-    ) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::after(timeout))
-    }
-
-    /// Like [`send`](Sender::send), but waits until `deadline` at most, whatever the receiver does.
-    ///
-    /// # Errors
-    /// Those of `send`, and [`TimedOut`](SendError::TimedOut).
-    #[inline]
-    pub fn send_deadline(
-        &mut self,
-        message: impl AsRef<[u8]>,
-        deadline: Instant,
-    ) -> Result<(), SendError> {
-        self.send_until(message.as_ref(), &Deadline::at(deadline))
+    limited! {
+        /// Sends a copy of `message`. If the lane is full, waits for room.
+        ///
+        /// It notices that the receiver is gone only if the receiver was asleep or the lane is full.
+        ///
+        /// # Errors
+        /// [`TooLong`](SendError::TooLong), [`Ended`](SendError::Ended).
+        fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError>,
+        |deadline| self.send_until(message.as_ref(), &deadline),
+        no wait: try_send "\n\n# Errors\nThose of `send`, and [`Full`](SendError::Full).",
+        for: send_timeout "\n\n# Errors\nThose of `send`, and [`TimedOut`](SendError::TimedOut).",
+        until: send_deadline
     }
 
     #[inline]

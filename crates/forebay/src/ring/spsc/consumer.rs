@@ -7,7 +7,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{Peeked, PopError, Shared, leave};
+use super::{Learned, Peeked, PopError, RingStats, Shared, leave, pauses};
 use crate::{
     memory::{HugePages, cold_path},
     ring::{
@@ -16,7 +16,7 @@ use crate::{
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
     },
-    sync::{Arc, Park, Wait, atomic::Ordering::Relaxed},
+    sync::{Arc, Park, Wait},
 };
 use std::{fmt, iter::from_fn, mem::ManuallyDrop};
 
@@ -109,12 +109,12 @@ impl<T, W: Wait> Consumer<T, W> {
     where
         T: Copy,
     {
-        let popped = self.peek(target.len()).copy_to_slice(target);
-        if ONE_VIEW && popped < target.len() && self.cursor.cached_available() > 0 {
-            let rest = &mut target[popped..];
-            return popped + self.peek(rest.len()).copy_to_slice(rest);
+        let n = target.len().min(self.filled_or_refresh(target.len()));
+        let popped = self.lend(n).copy_to_slice(target);
+        match ONE_VIEW && popped < n {
+            true => popped + self.pop_slice(&mut target[popped..n]), // the rest follows the seam
+            false => popped,
         }
-        popped
     }
 
     /// Returns up to `n` elements in place, as one slice: as many as are available, possibly none. Never waits.
@@ -147,40 +147,34 @@ impl<T, W: Wait> Consumer<T, W> {
         Peeked { consumer: self, n }
     }
 
-    /// All available elements, as one slice; never pauses. With a comparison to `n`, a stream would need 10 instructions more.
+    /// All available elements, as one slice; never pauses. For streams, which would need 10 instructions more with
+    /// [`peek`](Consumer::peek).
     #[inline]
     pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
         let known = self.refresh_now();
         self.lend(known)
     }
 
-    /// Like [`peek`](Consumer::peek), but never pauses.
+    /// Drops up to `n` elements in place, as [`Peeked::release`] does; returns how many. Never waits.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// assert_eq!((consumer.skip(2), consumer.skip(2)), (2, 1));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
     #[inline]
-    pub(crate) fn peek_now(&mut self, n: usize) -> Peeked<'_, T, W> {
-        let known = self.refresh_now_for(n);
-        self.lend(n.min(known))
-    }
-
-    /// Removes up to `n` elements without reading them; returns how many.
-    #[inline]
-    pub(crate) fn skip(&mut self, n: usize) -> usize
-    where
-        T: Copy,
-    {
-        let n = n.min(self.refresh_now_for(n));
-        if n > 0 {
-            self.shared.slots.will_write(self.cursor.position(), n);
-            self.release(n);
-        }
-        n
-    }
-
-    /// The number of elements. Loads the producer's position, without a pause, only if fewer than `n` are known.
-    #[inline]
-    fn refresh_now_for(&mut self, n: usize) -> usize {
-        match self.cursor.cached_available() {
-            known if known >= n => known,
-            _ => self.refresh_now(),
+    pub fn skip(&mut self, n: usize) -> usize {
+        let n = match self.cursor.cached_available() {
+            known if known >= n => n,
+            _ => n.min(self.refresh()),
+        };
+        let burst = self.lend(n);
+        let skipped = burst.len();
+        burst.release(skipped);
+        match ONE_VIEW && skipped < n {
+            true => skipped + self.skip(n - skipped), // the rest follows the seam
+            false => skipped,
         }
     }
 
@@ -222,6 +216,11 @@ impl<T, W: Wait> Consumer<T, W> {
         }
     }
 
+    /// Counts of the whole ring so far: see [`RingStats`].
+    pub fn stats(&self) -> RingStats {
+        self.shared.stats()
+    }
+
     /// Number of elements in the ring now, 0 to the capacity. It can only grow until this end takes an element out.
     pub fn len(&self) -> usize {
         self.cursor.peer_distance(&self.shared.tail.position, 0)
@@ -250,34 +249,55 @@ impl<T, W: Wait> Consumer<T, W> {
     /// Loads the producer's position and returns the number of elements. May evict lines that were read.
     #[inline]
     fn refresh(&mut self) -> usize {
+        if !pauses::<T>() {
+            return self.refresh_now();
+        }
         self.place.rewind_to_first_view(); // before there may be more elements: see `Place::advance_unwrapped`
         let (shared, place) = (&*self.shared, &self.place);
         // SAFETY: the consumer's alone, and this is the only borrow.
-        let learned = unsafe { &mut *shared.consumers.get() };
+        let Learned {
+            backoff,
+            line_flush,
+        } = unsafe { &mut *shared.consumers.learned.get() };
+        let several = |received: usize, known| {
+            if line_flush.is_due(received) {
+                line_flush.step(received, place.address());
+            }
+            if known > shared.consumers.counts.max_len() {
+                shared.consumers.counts.record_len(known);
+            }
+        };
+        let adapt = |newly| backoff.adapt(newly);
         let known = self
             .cursor
-            .refresh(&shared.tail.position, 0, |newly, received| {
-                learned.adapt(newly, received, place.address())
-            }); // PUBLISH
+            .refresh(&shared.tail.position, 0, several, adapt); // PUBLISH
         if known == 0 {
-            self.credit_forgotten();
+            cold_path();
+            self.shared.found(0, self.cursor.position());
         }
         known
     }
 
-    /// Like [`refresh`](Consumer::refresh), without a pause.
+    /// Like [`refresh`](Consumer::refresh), without a pause and its bookkeeping.
     #[inline]
     fn refresh_now(&mut self) -> usize {
         self.place.rewind_to_first_view(); // as in `refresh`
         let known = self.cursor.refresh_now(&self.shared.tail.position, 0); // PUBLISH
         // SAFETY: the consumer's alone, and this is the only borrow.
-        let line_flush = unsafe { &mut (*self.shared.consumers.get()).line_flush };
+        let line_flush = unsafe { &mut (*self.shared.consumers.learned.get()).line_flush };
         let received = self.cursor.limit();
         if line_flush.is_due(received) {
             line_flush.step(received, self.place.address());
         }
-        if known == 0 {
-            self.credit_forgotten();
+        self.note(known)
+    }
+
+    /// Records a number of elements that a refresh has found, and returns it.
+    #[inline(always)]
+    pub(super) fn note(&mut self, known: usize) -> usize {
+        // One comparison for both: more than ever before, or 0, which wraps.
+        if known.wrapping_sub(1) >= self.shared.consumers.counts.max_len() {
+            self.shared.found(known, self.cursor.position());
         }
         known
     }
@@ -294,16 +314,6 @@ impl<T, W: Wait> Consumer<T, W> {
     pub(super) fn advance(&mut self, n: usize) {
         self.place.advance_unwrapped(n);
         self.cursor.advance(n);
-    }
-
-    /// Returns the slots that a forgotten [`Drain`] emptied to the producer, which might otherwise wait for them forever.
-    #[inline(always)]
-    fn credit_forgotten(&mut self) {
-        // Relaxed: only this end stores it.
-        if self.shared.head.position.load(Relaxed) != self.cursor.position() {
-            cold_path();
-            self.credit();
-        }
     }
 
     /// Returns all slots before our position to the producer.

@@ -22,7 +22,7 @@
 //! and loads it again only when the ring seems full or empty. Two optimisations raise the throughput ([`RingConfig::latency`]
 //! disables both):
 //!
-//! - Such a load may be preceded by a pause of up to 1.6 µs, if that lets more elements arrive together.
+//! - Such a load may be preceded by a pause of up to 1.6 µs, if that lets more elements arrive together. (Not in a ring of bytes.)
 //! - The consumer evicts the cache lines that it has read, if that lets the producer write faster.
 //!
 //! In a tight loop, keep the end in a local variable of the function that contains the loop. The compiler then keeps it in
@@ -58,6 +58,7 @@ mod error;
 mod peeked;
 mod producer;
 mod reserved;
+mod stats;
 mod task;
 mod waiting;
 
@@ -78,13 +79,14 @@ pub(crate) use peeked::Taken;
 pub use peeked::{Drain, Peeked};
 pub use producer::Producer;
 pub use reserved::Reserved;
+pub use stats::RingStats;
 pub use waiting::IntoIter;
 
 use super::{
-    backoff::{Backoff, NextPause},
-    cursor::Cursor,
+    backoff::Backoff,
+    cursor::{Cursor, Edge, Position},
     line_flush::LineFlush,
-    slots::{Address, Slots},
+    slots::Slots,
     state::{PRODUCER_GONE, State},
 };
 use crate::{
@@ -93,8 +95,10 @@ use crate::{
     sync::{
         Arc, CachePadded, Park, Wait,
         atomic::{AtomicUsize, Ordering::Relaxed},
+        planted,
     },
 };
+use stats::Counts;
 use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
 
 /// Settings of a ring.
@@ -193,33 +197,21 @@ pub fn ring_with<T: Send, W: Wait>(
     config: &RingConfig,
 ) -> Result<(Producer<T, W>, Consumer<T, W>)> {
     config.validate()?;
-    make(config, config.latency, config.latency)
-}
-
-/// Makes the ring of a valid `config`, except that the arguments replace `latency`.
-pub(crate) fn make<T: Send, W: Wait>(
-    config: &RingConfig,
-    never_pauses: bool,
-    never_flushes: bool,
-) -> Result<(Producer<T, W>, Consumer<T, W>)> {
     let memory = MapConfig {
         populate: config.populate,
         huge_pages: config.huge_pages,
     };
-    let (backoff, pause) = Backoff::new(config.capacity, never_pauses);
-    let line_flush = LineFlush::new(config.capacity, size_of::<T>(), never_flushes);
+    let (backoff, pause) = Backoff::new(config.capacity, config.latency);
+    let line_flush = LineFlush::new(config.capacity, size_of::<T>(), config.latency);
     let shared = Arc::new(Shared {
         tail: Side::new()?,
         head: Side::new()?,
         state: CachePadded::default(),
-        producers: CachePadded(backoff.clone().into()),
-        consumers: CachePadded(
-            Learned {
-                backoff,
-                line_flush,
-            }
-            .into(),
-        ),
+        producers: CachePadded(Own::new(backoff.clone())),
+        consumers: CachePadded(Own::new(Learned {
+            backoff,
+            line_flush,
+        })),
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });
@@ -262,11 +254,27 @@ struct Shared<T, W> {
     /// Written by an end that ends the ring, read by the other: edge END.
     state: CachePadded<State>,
     /// What the producer has learned from its refreshes; used by the producer only. It is kept here so that an end is small.
-    producers: CachePadded<UnsafeCell<Backoff>>,
+    producers: CachePadded<Own<Backoff>>,
     /// What the consumer has learned; used by the consumer only.
-    consumers: CachePadded<UnsafeCell<Learned>>,
+    consumers: CachePadded<Own<Learned>>,
     capacity: usize,
     slots: Slots<T>,
+}
+
+/// What one end keeps for itself in the shared part, and the counts that it writes.
+#[derive(Debug)]
+struct Own<L> {
+    learned: UnsafeCell<L>,
+    counts: Counts,
+}
+
+impl<L> Own<L> {
+    fn new(learned: L) -> Self {
+        Own {
+            learned: learned.into(),
+            counts: Counts::default(),
+        }
+    }
 }
 
 // The cells only decide when to load a position. Whatever they contain, the ring is intact after a caught panic.
@@ -279,6 +287,45 @@ impl<T, W> Shared<T, W> {
         // END; loaded first, so that the load of the position below sees a head stored before it.
         let is_over = self.state.bits() != 0;
         cursor.refresh_now(&self.head.position, self.capacity) >= n || is_over // CREDIT
+    }
+
+    /// The consumer, at `position`, cannot continue with the 0 elements that it `found`, or has found more than ever before.
+    ///
+    /// Takes values instead of the end: see docs/performance-notes.md.
+    #[cold]
+    #[inline(never)]
+    fn found(&self, found: usize, position: usize)
+    where
+        W: Wait,
+    {
+        if found > 0 {
+            return self.consumers.counts.record_len(found);
+        }
+        self.consumers.counts.record_stop(position);
+        // Slots that a forgotten `Drain` emptied: the producer might otherwise wait for them forever.
+        // Relaxed: only the consumer stores it.
+        if !planted("drain-forgotten-for-good") && self.head.position.load(Relaxed) != position {
+            self.slots.settle();
+            Position::store(&self.head.position, position, Edge::Credit);
+            self.head.waits.wake();
+        }
+    }
+
+    fn stats(&self) -> RingStats {
+        // Relaxed: counts order nothing. The head first, so that it is not past the tail.
+        let popped = self.head.position.load(Relaxed);
+        let pushed = self.tail.position.load(Relaxed);
+        let times_full = self.producers.counts.stops();
+        let len = pushed.wrapping_sub(popped).min(self.capacity);
+        RingStats {
+            pushed: pushed as u64,
+            popped: popped as u64,
+            max_len: len
+                .max(self.consumers.counts.max_len())
+                .max(usize::from(popped > 0)),
+            times_full,
+            times_empty: self.consumers.counts.stops(),
+        }
     }
 
     /// Refreshes the consumer's `cursor`. Whether there are `n` elements, or the ring has ended.
@@ -297,15 +344,9 @@ struct Learned {
     line_flush: LineFlush,
 }
 
-impl Learned {
-    /// Adapts to a refresh that found `newly` elements, `received` in all. The elements before `address` were read.
-    #[inline(never)]
-    fn adapt(&mut self, newly: usize, received: usize, address: Address) -> NextPause {
-        if self.line_flush.is_due(received) {
-            self.line_flush.step(received, address);
-        }
-        self.backoff.adapt(newly)
-    }
+/// Whether an end may pause before a refresh. Not for bytes, which arrive in long runs.
+const fn pauses<T>() -> bool {
+    size_of::<T>() > 1
 }
 
 /// The last step of an end whose bit is `gone` and whose place is at `offset`.

@@ -158,6 +158,31 @@ fn a_sleeping_producer_is_woken_by_credit_and_by_the_end() {
     });
 }
 
+/// The slots of a forgotten drain return when the consumer finds the ring empty; until then the producer sleeps.
+#[test]
+fn elements_of_a_forgotten_drain_are_taken_once_and_their_slots_return() {
+    model(|| {
+        let drops = std::sync::Arc::new(Count::new(0));
+        let (mut producer, mut consumer) = pair::<Counted, Park>();
+        let counted = drops.clone();
+        let sender = thread::spawn(move || {
+            for _ in 0..3 {
+                assert!(producer.push(Counted(counted.clone())).is_ok());
+            }
+        });
+        consumer.wait_filled(1);
+        let mut drain = consumer.peek(2).into_iter();
+        let mut taken = drain.by_ref().count();
+        std::mem::forget(drain);
+        while let Ok(element) = consumer.pop() {
+            drop(element);
+            taken += 1;
+        }
+        assert_eq!((taken, drops.load(Relaxed)), (3, 3));
+        sender.join().unwrap();
+    });
+}
+
 /// Each future is polled once and dropped: a dropped future loses no element and no wake-up.
 #[test]
 fn a_task_that_drops_pending_pops_gets_each_element_once() {
@@ -216,6 +241,7 @@ fn planted_bugs_are_found() {
     const AT_ONCE: &str = "an_element_is_there_when_its_push_has_returned";
     const CONSUMER: &str = "a_sleeping_consumer_is_woken_by_each_element_and_by_the_end";
     const PRODUCER: &str = "a_sleeping_producer_is_woken_by_credit_and_by_the_end";
+    const FORGOTTEN: &str = "elements_of_a_forgotten_drain_are_taken_once_and_their_slots_return";
     const POPS: &str = "a_task_that_drops_pending_pops_gets_each_element_once";
     const PUSHES: &str = "a_task_that_drops_pending_waits_for_a_slot_pushes_each_element_once";
     let mut plants = vec![
@@ -229,6 +255,7 @@ fn planted_bugs_are_found() {
             ("park-without-second-look", PRODUCER),
             ("bell-arm-without-fence", CONSUMER),
             ("bell-ring-without-fence", PRODUCER),
+            ("drain-forgotten-for-good", FORGOTTEN),
             ("task-without-second-look", POPS),
             ("task-without-second-look", PUSHES),
         ]);

@@ -5,6 +5,7 @@ use crate::sync::Spin;
 use forebay_testing::dice::times;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// One step of either end; numbers are burst lengths.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Runs the ring and the oracle through the same steps; `make` converts a number to an element.
 fn agrees_with_the_oracle<T, W>(capacity: usize, steps: &[Step], make: impl Fn(u64) -> T)
 where
-    T: Copy + Send + PartialEq + std::fmt::Debug,
+    T: Copy + Send + PartialEq + std::fmt::Debug + FromBytes + IntoBytes,
     W: Wait,
 {
     let config = RingConfig {
@@ -85,15 +86,14 @@ where
             Step::Commit(n, k) => {
                 let mut reserved = producer.reserve(n);
                 let k = k.min(reserved.len());
-                for (i, slot) in reserved.as_uninit().iter_mut().enumerate() {
-                    slot.write(if i < k {
+                for (i, slot) in reserved.iter_mut().enumerate() {
+                    *slot = if i < k {
                         next(&mut oracle)
                     } else {
                         make(u64::MAX)
-                    });
+                    };
                 }
-                // SAFETY: all slots were written just above.
-                unsafe { reserved.commit(k) };
+                reserved.commit(k);
             }
             Step::Pop => assert_eq!(consumer.try_pop().ok(), oracle.pop_front()),
             Step::PopSlice(n) => {

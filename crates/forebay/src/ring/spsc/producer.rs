@@ -7,9 +7,9 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{PushError, Reserved, Shared, leave};
+use super::{PushError, Reserved, RingStats, Shared, leave, pauses};
 use crate::{
-    memory::{HugePages, copy_in},
+    memory::HugePages,
     ring::{
         backoff::NextPause,
         cursor::{Cursor, Edge},
@@ -136,12 +136,15 @@ impl<T, W: Wait> Producer<T, W> {
     where
         T: Copy,
     {
-        let pushed = self.reserve(source.len()).copy_from_slice(source);
-        if ONE_VIEW && pushed < source.len() && self.cursor.cached_available() > 0 {
-            let rest = &source[pushed..];
-            return pushed + self.reserve(rest.len()).copy_from_slice(rest);
+        let n = match self.cursor.cached_available() {
+            known if known >= source.len() => source.len(),
+            _ => source.len().min(self.refresh()),
+        };
+        let pushed = self.lend(n).copy_from_slice(&source[..n]);
+        match ONE_VIEW && pushed < n {
+            true => pushed + self.push_slice(&source[pushed..n]), // the rest follows the seam
+            false => pushed,
         }
-        pushed
     }
 
     /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none.
@@ -172,45 +175,6 @@ impl<T, W: Wait> Producer<T, W> {
         self.place.settle();
         self.shared.slots.will_write(self.cursor.position(), n);
         Reserved { producer: self, n }
-    }
-
-    /// Like [`push_slice`](Producer::push_slice), without pauses and prefetching.
-    #[inline]
-    pub(crate) fn put(&mut self, source: &[T]) -> usize
-    where
-        T: Copy,
-    {
-        let all = source.len().min(self.refresh_now_for(source.len()));
-        let mut put = 0;
-        while put < all {
-            let n = self.place.run(all - put); // with a mirror all of them
-            self.place.settle();
-            self.shared.slots.will_write(self.cursor.position(), n);
-            let slots = self.place.slot();
-            // SAFETY: as in `copy_from_slice`.
-            unsafe { copy_in(source[put..].as_ptr(), slots, n) };
-            self.publish(n);
-            put += n;
-        }
-        all
-    }
-
-    /// Like [`reserve`](Producer::reserve), but never pauses.
-    #[inline]
-    pub(crate) fn reserve_now(&mut self, n: usize) -> Reserved<'_, T, W> {
-        let known = self.refresh_now_for(n);
-        self.lend(n.min(known))
-    }
-
-    /// The number of vacant slots. Loads the consumer's position, without a pause, only if fewer than `n` are known.
-    #[inline]
-    fn refresh_now_for(&mut self, n: usize) -> usize {
-        match self.cursor.cached_available() {
-            known if known >= n => known,
-            _ => self
-                .cursor
-                .refresh_now(&self.shared.head.position, self.capacity), // CREDIT
-        }
     }
 
     /// The state word of the ring's end.
@@ -245,6 +209,11 @@ impl<T, W: Wait> Producer<T, W> {
         self.cursor.position() as u64
     }
 
+    /// Counts of the whole ring so far: see [`RingStats`].
+    pub fn stats(&self) -> RingStats {
+        self.shared.stats()
+    }
+
     /// Number of vacant slots now, 0 to the capacity. It can only grow until this end puts an element in.
     pub fn vacant(&self) -> usize {
         self.cursor
@@ -276,9 +245,19 @@ impl<T, W: Wait> Producer<T, W> {
     fn refresh(&mut self) -> usize {
         let theirs = &self.shared.head.position;
         // SAFETY: the producer's alone, and this is the only borrow.
-        let backoff = unsafe { &mut *self.shared.producers.get() };
-        self.cursor
-            .refresh(theirs, self.capacity, |newly, _| backoff.adapt(newly)) // CREDIT
+        let backoff = unsafe { &mut *self.shared.producers.learned.get() };
+        let (capacity, cursor) = (self.capacity, &mut self.cursor);
+        let known = match pauses::<T>() {
+            true => cursor.refresh(theirs, capacity, |_, _| (), |newly| backoff.adapt(newly)), // CREDIT
+            false => cursor.refresh_now(theirs, capacity), // CREDIT
+        };
+        if known == 0 {
+            self.shared
+                .producers
+                .counts
+                .record_stop(self.cursor.position());
+        }
+        known
     }
 
     /// Publishes a burst of `n` filled slots to the consumer.

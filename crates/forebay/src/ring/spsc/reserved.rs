@@ -6,9 +6,15 @@ use crate::{
     memory::copy_in,
     sync::{Park, Wait},
 };
-use std::{mem::MaybeUninit, slice};
+use std::{
+    ops::{Deref, DerefMut},
+    slice,
+};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Contiguous vacant slots. `fill`, `copy_from_slice` or `commit` publishes a filled prefix.
+///
+/// If any bytes are a valid element ([`FromBytes`] and [`IntoBytes`]), the slots are also a slice to write to.
 #[derive(Debug)]
 #[must_use = "slots are only published when they are filled or committed"]
 pub struct Reserved<'a, T, W: Wait = Park> {
@@ -65,24 +71,13 @@ impl<T, W: Wait> Reserved<'_, T, W> {
         self.producer.publish_burst(k);
         k
     }
+}
 
-    /// The slots, to write in any order before [`commit`](Reserved::commit).
-    #[inline]
-    pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
-        // SAFETY: our `n` vacant slots, contiguous, ours alone through the exclusive borrow; they may be uninitialised.
-        unsafe { slice::from_raw_parts_mut(self.producer.place.slot().cast(), self.n) }
-    }
-
-    /// The first slot; `len()` slots from there are contiguous.
-    #[inline]
-    pub(crate) fn first(&self) -> *const T {
-        self.producer.place.slot()
-    }
-
-    /// Publishes the first `k` slots.
+impl<T: FromBytes + IntoBytes, W: Wait> Reserved<'_, T, W> {
+    /// Publishes the first `k` slots as they are now.
     ///
-    /// # Safety
-    /// The first `k` slots have been written through [`as_uninit`](Reserved::as_uninit).
+    /// It exists for types for which any bytes are a value, as `zerocopy` defines them. The slots, which can be written in any
+    /// order, initially hold old elements, or zeros.
     ///
     /// # Panics
     /// If `k` is larger than [`len`](Reserved::len).
@@ -90,16 +85,35 @@ impl<T, W: Wait> Reserved<'_, T, W> {
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u16>(8)?;
     /// let mut reserved = producer.reserve(2);
-    /// reserved.as_uninit()[1].write(20);
-    /// reserved.as_uninit()[0].write(10);
-    /// // SAFETY: both were written.
-    /// unsafe { reserved.commit(2) };
+    /// reserved[1] = 20;
+    /// reserved[0] = 10;
+    /// reserved.commit(2);
     /// assert_eq!(&*consumer.peek(2), [10, 20]);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub unsafe fn commit(self, k: usize) {
+    pub fn commit(self, k: usize) {
         assert!(k <= self.n, "committing {k} of {} slots", self.n);
         self.producer.publish_burst(k);
+    }
+}
+
+impl<T: FromBytes + IntoBytes, W: Wait> Deref for Reserved<'_, T, W> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: our `n` vacant slots, contiguous, ours through the borrow of the producer. They hold values: the memory was
+        // zeroed when it was made, since then only elements without uninitialised bytes (`IntoBytes`) were written into it, and any
+        // bytes are an element (`FromBytes`).
+        unsafe { slice::from_raw_parts(self.producer.place.slot(), self.n) }
+    }
+}
+
+impl<T: FromBytes + IntoBytes, W: Wait> DerefMut for Reserved<'_, T, W> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; the borrow of the producer is exclusive.
+        unsafe { slice::from_raw_parts_mut(self.producer.place.slot(), self.n) }
     }
 }

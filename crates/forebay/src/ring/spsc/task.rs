@@ -59,10 +59,14 @@ impl<T> Producer<T, Task> {
         let n = n.min(self.capacity);
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let mut ready = || shared.is_vacant_or_over(cursor, n);
-        match shared.head.waits.poll(context, &mut ready) {
-            true => Poll::Ready(self.cursor.cached_available()),
-            false => Poll::Pending,
+        if shared.head.waits.poll(context, &mut ready) {
+            return Poll::Ready(self.cursor.cached_available());
         }
+        self.shared
+            .producers
+            .counts
+            .record_stop(self.cursor.position());
+        Poll::Pending
     }
 }
 
@@ -97,9 +101,10 @@ impl<T> Consumer<T, Task> {
         self.place.rewind_to_first_view(); // as in `refresh`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let mut ready = || shared.is_filled_or_over(cursor, n);
-        match shared.tail.waits.poll(context, &mut ready) {
-            true => Poll::Ready(self.cursor.cached_available()),
-            false => Poll::Pending,
+        if shared.tail.waits.poll(context, &mut ready) {
+            return Poll::Ready(self.note(self.cursor.cached_available()));
         }
+        self.shared.found(0, self.cursor.position());
+        Poll::Pending
     }
 }

@@ -164,6 +164,70 @@ fn iterators_return_each_element_once_and_end() {
 }
 
 #[test]
+fn counts_report_the_fullest_ring_and_each_time_that_an_end_was_held_up() {
+    let (mut producer, mut consumer) = ring(8).unwrap();
+    assert_eq!(producer.stats(), RingStats::default());
+    for lap in 0..3 {
+        assert_eq!(producer.push_slice(&[lap; 5]), 5);
+        assert_eq!(consumer.pop_slice(&mut [0; 8]), 5);
+        // However often an end tries, it is counted once until something moves.
+        for _ in 0..10 {
+            assert!(consumer.try_pop().is_err() && consumer.peek(1).is_empty());
+            assert_eq!(consumer.wait_filled_timeout(1, Duration::ZERO), 0);
+        }
+    }
+    let expected = RingStats {
+        pushed: 15,
+        popped: 15,
+        max_len: 5,
+        times_full: 0,
+        times_empty: 3,
+    };
+    assert_eq!((producer.stats(), consumer.stats()), (expected, expected));
+    assert_eq!(producer.push_slice(&[9; 9]), 8);
+    for _ in 0..10 {
+        assert!(producer.try_push(9).is_err() && producer.reserve(1).is_empty());
+    }
+    // An end that waits for more than there is was held up too, although the ring is not full.
+    consumer.try_pop().unwrap();
+    assert_eq!(producer.wait_vacant_timeout(2, Duration::ZERO), 1);
+    producer.try_push(9).unwrap();
+    assert_eq!(producer.wait_vacant_timeout(2, Duration::ZERO), 0);
+    let stats = consumer.stats();
+    assert_eq!((stats.max_len, stats.times_full), (8, 2));
+    assert_eq!((stats.pushed, stats.popped), (24, 16));
+    // The fill level is known even before the consumer has looked.
+    let (mut producer, consumer) = ring(8).unwrap();
+    producer.push_slice(&[1; 7]);
+    assert_eq!(
+        (consumer.stats().max_len, consumer.stats().times_empty),
+        (7, 0)
+    );
+}
+
+#[test]
+fn slots_of_plain_data_hold_zeros_and_then_old_elements_and_are_written_in_any_order() {
+    let (mut producer, mut consumer) = ring::<u32>(1024).unwrap(); // a page
+    assert_eq!(*producer.reserve(9), [0; 9]);
+    let mut reserved = producer.reserve(3);
+    reserved[2] = 3;
+    reserved[0] = 1;
+    reserved.commit(3);
+    assert_eq!(*consumer.peek(4), [1, 0, 3]);
+    consumer.peek(4).release(3);
+    producer.reserve(1021).commit(1021);
+    consumer.peek(1021).release(1021);
+    assert_eq!(*producer.reserve(4), [1, 0, 3, 0]);
+}
+
+#[test]
+#[should_panic(expected = "committing 3 of 2")]
+fn committing_more_than_was_reserved_panics() {
+    let (mut producer, _consumer) = ring::<u8>(2).unwrap();
+    producer.reserve(9).commit(3);
+}
+
+#[test]
 #[should_panic(expected = "releasing 3 of 2")]
 fn releasing_more_than_was_peeked_panics() {
     let (mut producer, mut consumer) = ring(4).unwrap();

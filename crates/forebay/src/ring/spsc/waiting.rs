@@ -1,55 +1,49 @@
 //! The calls of both ends that block the thread.
 
 use super::{Closed, Consumer, PopError, Producer, PushError};
-use crate::sync::{Block, Park, Wait};
+use crate::sync::{Block, Deadline, Park, Wait, limited};
 use std::{
     iter::from_fn,
     time::{Duration, Instant},
 };
 
 impl<T, W: Wait> Producer<T, W> {
-    /// Blocks the thread until `n` slots (at most the capacity) are vacant, or the consumer is gone. Returns how many are known to
-    /// be vacant: fewer only if the consumer is gone.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// producer.push_slice(&[1, 2, 3]);
-    /// assert_eq!(producer.wait_vacant_timeout(2, Duration::from_millis(1)), 1);
-    /// consumer.try_pop().unwrap();
-    /// assert_eq!(producer.wait_vacant(2), 2);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn wait_vacant(&mut self, n: usize) -> usize {
-        self.wait_vacant_until(n, || None)
-    }
-
-    /// Like [`wait_vacant`](Producer::wait_vacant), for up to `timeout`. A timeout of zero never waits.
-    #[inline]
-    pub fn wait_vacant_timeout(&mut self, n: usize, timeout: Duration) -> usize {
-        if timeout.is_zero() {
-            return self.vacant_or_refresh(n);
-        }
-        self.wait_vacant_until(n, || Instant::now().checked_add(timeout))
-    }
-
-    /// Like [`wait_vacant`](Producer::wait_vacant), until `deadline`.
-    #[inline]
-    pub fn wait_vacant_deadline(&mut self, n: usize, deadline: Instant) -> usize {
-        self.wait_vacant_until(n, || Some(deadline))
+    limited! {
+        /// Blocks the thread until `n` slots (at most the capacity) are vacant, or the consumer is gone. Returns how many are known to
+        /// be vacant: fewer only if the consumer is gone.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+        /// producer.push_slice(&[1, 2, 3]);
+        /// assert_eq!(producer.wait_vacant_timeout(2, Duration::from_millis(1)), 1);
+        /// consumer.try_pop().unwrap();
+        /// assert_eq!(producer.wait_vacant(2), 2);
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn wait_vacant(&mut self, n: usize) -> usize,
+        |deadline| self.wait_vacant_until(n, &deadline),
+        for: wait_vacant_timeout " A timeout of zero never waits.",
+        until: wait_vacant_deadline
     }
 
     #[inline]
-    fn wait_vacant_until(&mut self, n: usize, deadline: impl FnOnce() -> Option<Instant>) -> usize {
+    pub(crate) fn wait_vacant_until(&mut self, n: usize, deadline: &Deadline) -> usize {
         let n = n.min(self.capacity);
         let vacant = self.vacant_or_refresh(n);
         if vacant >= n {
             return vacant;
         }
+        self.shared
+            .producers
+            .counts
+            .record_stop(self.cursor.position());
+        if deadline.is_over() {
+            return vacant;
+        }
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let mut ready = || shared.is_vacant_or_over(cursor, n);
-        shared.head.waits.wait(deadline(), &mut ready);
+        shared.head.waits.wait(deadline.end(), &mut ready);
         self.cursor.cached_available()
     }
 }
@@ -74,7 +68,7 @@ impl<T, W: Block> Producer<T, W> {
     pub fn push(&mut self, value: T) -> Result<(), Closed<T>> {
         let mut value = value;
         loop {
-            match self.push_until(value, || None) {
+            match self.push_until(value, &Deadline::never()) {
                 Ok(()) => return Ok(()),
                 Err(PushError::Closed(value)) => return Err(Closed(value)),
                 Err(PushError::Full(back)) => value = back,
@@ -82,28 +76,24 @@ impl<T, W: Block> Producer<T, W> {
         }
     }
 
-    /// Like [`push`](Producer::push), waiting for up to `timeout`.
+    /// Like [`push`](Producer::push), for up to `timeout`.
     ///
     /// # Errors
     /// Returns the element: [`Full`](PushError::Full) if no slot became vacant in time, [`Closed`](PushError::Closed) if the ring
     /// is full and the consumer is gone.
     pub fn push_timeout(&mut self, value: T, timeout: Duration) -> Result<(), PushError<T>> {
-        self.push_until(value, || Instant::now().checked_add(timeout))
+        self.push_until(value, &Deadline::after(timeout))
     }
 
-    /// Like [`push`](Producer::push), waiting until `deadline`.
+    /// Like [`push`](Producer::push), until `deadline`.
     ///
     /// # Errors
     /// Those of [`push_timeout`](Producer::push_timeout).
     pub fn push_deadline(&mut self, value: T, deadline: Instant) -> Result<(), PushError<T>> {
-        self.push_until(value, || Some(deadline))
+        self.push_until(value, &Deadline::at(deadline))
     }
 
-    fn push_until(
-        &mut self,
-        value: T,
-        deadline: impl FnOnce() -> Option<Instant>,
-    ) -> Result<(), PushError<T>> {
+    fn push_until(&mut self, value: T, deadline: &Deadline) -> Result<(), PushError<T>> {
         match self.try_push(value) {
             Err(PushError::Full(value)) => {
                 self.wait_vacant_until(1, deadline);
@@ -115,50 +105,41 @@ impl<T, W: Block> Producer<T, W> {
 }
 
 impl<T, W: Wait> Consumer<T, W> {
-    /// Blocks the thread until there are `n` elements (at most the capacity), or the producer is gone. Returns how many are known to
-    /// be there: fewer only if the producer is gone.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// producer.push(1).unwrap();
-    /// assert_eq!(consumer.wait_filled_timeout(2, Duration::from_millis(1)), 1);
-    /// drop(producer);
-    /// assert_eq!(consumer.wait_filled(2), 1);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline]
-    pub fn wait_filled(&mut self, n: usize) -> usize {
-        self.wait_filled_until(n, || None)
-    }
-
-    /// Like [`wait_filled`](Consumer::wait_filled), for up to `timeout`. A timeout of zero never waits.
-    #[inline]
-    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> usize {
-        if timeout.is_zero() {
-            return self.filled_or_refresh(n);
-        }
-        self.wait_filled_until(n, || Instant::now().checked_add(timeout))
-    }
-
-    /// Like [`wait_filled`](Consumer::wait_filled), until `deadline`.
-    #[inline]
-    pub fn wait_filled_deadline(&mut self, n: usize, deadline: Instant) -> usize {
-        self.wait_filled_until(n, || Some(deadline))
+    limited! {
+        /// Blocks the thread until there are `n` elements (at most the capacity), or the producer is gone. Returns how many are known to
+        /// be there: fewer only if the producer is gone.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+        /// producer.push(1).unwrap();
+        /// assert_eq!(consumer.wait_filled_timeout(2, Duration::from_millis(1)), 1);
+        /// drop(producer);
+        /// assert_eq!(consumer.wait_filled(2), 1);
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn wait_filled(&mut self, n: usize) -> usize,
+        |deadline| self.wait_filled_until(n, &deadline),
+        for: wait_filled_timeout " A timeout of zero never waits.",
+        until: wait_filled_deadline
     }
 
     #[inline]
-    fn wait_filled_until(&mut self, n: usize, deadline: impl FnOnce() -> Option<Instant>) -> usize {
+    pub(crate) fn wait_filled_until(&mut self, n: usize, deadline: &Deadline) -> usize {
         let n = n.min(self.capacity);
         let filled = self.filled_or_refresh(n);
         if filled >= n {
             return filled;
         }
+        self.shared.found(0, self.cursor.position());
+        if deadline.is_over() {
+            return filled;
+        }
         self.place.rewind_to_first_view(); // as in `refresh`: the closure may learn of more elements
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let mut ready = || shared.is_filled_or_over(cursor, n);
-        shared.tail.waits.wait(deadline(), &mut ready);
-        self.cursor.cached_available()
+        shared.tail.waits.wait(deadline.end(), &mut ready);
+        self.note(self.cursor.cached_available())
     }
 }
 
@@ -181,7 +162,7 @@ impl<T, W: Block> Consumer<T, W> {
     /// ```
     pub fn pop(&mut self) -> Result<T, Closed> {
         loop {
-            match self.pop_until(|| None) {
+            match self.pop_until(&Deadline::never()) {
                 Ok(value) => return Ok(value),
                 Err(PopError::Closed) => return Err(Closed(())),
                 Err(PopError::Empty) => {}
@@ -189,24 +170,24 @@ impl<T, W: Block> Consumer<T, W> {
         }
     }
 
-    /// Like [`pop`](Consumer::pop), waiting for up to `timeout`.
+    /// Like [`pop`](Consumer::pop), for up to `timeout`.
     ///
     /// # Errors
     /// [`Empty`](PopError::Empty) if no element arrived in time, [`Closed`](PopError::Closed) if the ring is empty and the
     /// producer is gone.
     pub fn pop_timeout(&mut self, timeout: Duration) -> Result<T, PopError> {
-        self.pop_until(|| Instant::now().checked_add(timeout))
+        self.pop_until(&Deadline::after(timeout))
     }
 
-    /// Like [`pop`](Consumer::pop), waiting until `deadline`.
+    /// Like [`pop`](Consumer::pop), until `deadline`.
     ///
     /// # Errors
     /// Those of [`pop_timeout`](Consumer::pop_timeout).
     pub fn pop_deadline(&mut self, deadline: Instant) -> Result<T, PopError> {
-        self.pop_until(|| Some(deadline))
+        self.pop_until(&Deadline::at(deadline))
     }
 
-    fn pop_until(&mut self, deadline: impl FnOnce() -> Option<Instant>) -> Result<T, PopError> {
+    fn pop_until(&mut self, deadline: &Deadline) -> Result<T, PopError> {
         match self.try_pop() {
             Err(PopError::Empty) => {
                 self.wait_filled_until(1, deadline);
