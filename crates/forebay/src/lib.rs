@@ -38,6 +38,9 @@ compile_error!(
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("forebay needs 64-bit addresses: its sizes are not checked for less");
 
+#[macro_use]
+mod macros;
+
 pub mod error;
 pub mod memory;
 pub mod packet;

@@ -12,7 +12,7 @@
 
 use super::{MapConfig, Mirror, cold_path, copy_in, copy_out, view_barrier};
 use crate::Result;
-use std::{fmt, slice};
+use std::slice;
 
 /// A bounded queue of bytes that belongs to one thread at a time, whose content is always one slice.
 ///
@@ -226,11 +226,4 @@ impl Fifo {
     }
 }
 
-impl fmt::Debug for Fifo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fifo")
-            .field("capacity", &self.capacity)
-            .field("len", &self.len)
-            .finish()
-    }
-}
+debug!([] Fifo, |this| capacity: this.capacity, len: this.len);

@@ -679,14 +679,4 @@ impl From<PacketDesc> for Packet {
     }
 }
 
-impl fmt::Debug for Packet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packet")
-            .field("desc", &self.described().facts())
-            .field("headroom", &self.headroom())
-            .field("tailroom", &self.tailroom())
-            .field("wire_len", &self.wire_len)
-            .field("shared", &self.is_shared())
-            .finish()
-    }
-}
+debug!([] Packet, |this| desc: this.described().facts(), headroom: this.headroom(), tailroom: this.tailroom(), wire_len: this.wire_len, shared: this.is_shared());

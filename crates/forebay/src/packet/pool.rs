@@ -514,16 +514,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("number", &self.number())
-            .field("slot_bytes", &self.shared.slot_bytes)
-            .field("headroom", &self.shared.headroom)
-            .field("counts", &self.counts())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Pool, |this| number: this.number(), slot_bytes: this.shared.slot_bytes, headroom: this.shared.headroom, counts: this.counts());
 
 impl Drop for Pool {
     fn drop(&mut self) {

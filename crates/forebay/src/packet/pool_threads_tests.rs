@@ -56,6 +56,20 @@ pub(super) fn unstamp(packet: &mut Packet) -> u64 {
     number
 }
 
+/// Starts threads with the consumers of rings of `capacity` descriptors; returns the producers and the threads.
+fn workers<R: Send + 'static>(
+    threads: u64,
+    capacity: usize,
+    work: impl Fn(u64, spsc::Consumer<PacketDesc>) -> R + Clone + Send + 'static,
+) -> (Vec<spsc::Producer<PacketDesc>>, Vec<thread::JoinHandle<R>>) {
+    let each = (0..threads).map(|number| {
+        let (producer, consumer) = spsc::ring(capacity).unwrap();
+        let work = work.clone();
+        (producer, thread::spawn(move || work(number, consumer)))
+    });
+    each.unzip()
+}
+
 /// All slots that a packet has.
 fn each_slot(packet: &Packet, mut see: impl FnMut(u32)) {
     see(packet.slot());
@@ -73,32 +87,27 @@ fn slots_return_from_many_threads_once_each() {
     for (slots, threads) in [(3, 1), (64, 2), (300, 3)] {
         let mut pool = pool_of(slots);
         let owners = Owners::new(slots);
-        let mut producers = Vec::new();
-        let mut workers = Vec::new();
-        for worker in 0..threads {
-            let (producer, mut consumer) = spsc::ring::<PacketDesc>(40).unwrap();
-            producers.push(producer);
-            let owners = owners.clone();
-            workers.push(thread::spawn(move || {
-                let mut dice = Dice(worker + 1);
-                let mut sum = 0;
-                while let Ok(desc) = consumer.pop() {
-                    let mut packet = desc.into_packet();
-                    sum += unstamp(&mut packet);
-                    each_slot(&packet, |slot| owners.give(slot));
-                    give_up(packet, &mut dice);
-                    match dice.below(50) {
-                        0 => thread::yield_now(),
-                        1 => return_idle(),
-                        _ => {}
-                    }
-                    if consumer.is_empty() {
-                        return_idle();
-                    }
+        let theirs = owners.clone();
+        let (mut producers, workers) = workers(threads, 40, move |worker, mut consumer| {
+            let owners = &theirs;
+            let mut dice = Dice(worker + 1);
+            let mut sum = 0;
+            while let Ok(desc) = consumer.pop() {
+                let mut packet = desc.into_packet();
+                sum += unstamp(&mut packet);
+                each_slot(&packet, |slot| owners.give(slot));
+                give_up(packet, &mut dice);
+                match dice.below(50) {
+                    0 => thread::yield_now(),
+                    1 => return_idle(),
+                    _ => {}
                 }
-                sum
-            }));
-        }
+                if consumer.is_empty() {
+                    return_idle();
+                }
+            }
+            sum
+        });
         let mut dice = Dice(99);
         let mut number = 0;
         while number < many {
@@ -210,23 +219,18 @@ fn an_owner_that_waits_gets_every_slot_that_others_return() {
     for (slots, threads) in [(1, 1), (2, 3), (70, 3)] {
         let mut pool = pool_of(slots);
         let owners = Owners::new(slots);
-        let (mut producers, mut workers) = (Vec::new(), Vec::new());
-        for _ in 0..threads {
-            let (producer, mut consumer) = spsc::ring::<PacketDesc>(128).unwrap();
-            producers.push(producer);
-            let owners = owners.clone();
-            workers.push(thread::spawn(move || {
-                while let Ok(desc) = consumer.pop() {
-                    let mut packet = desc.into_packet();
-                    unstamp(&mut packet);
-                    owners.give(packet.slot());
-                    drop(packet);
-                    if consumer.is_empty() {
-                        return_idle();
-                    }
+        let theirs = owners.clone();
+        let (mut producers, workers) = workers(threads, 128, move |_, mut consumer| {
+            while let Ok(desc) = consumer.pop() {
+                let mut packet = desc.into_packet();
+                unstamp(&mut packet);
+                theirs.give(packet.slot());
+                drop(packet);
+                if consumer.is_empty() {
+                    return_idle();
                 }
-            }));
-        }
+            }
+        });
         for number in 0..times(2000, 100) {
             let mut packet = match number % 2 {
                 0 => pool.take_wait(),
@@ -234,7 +238,7 @@ fn an_owner_that_waits_gets_every_slot_that_others_return() {
             };
             owners.take(packet.slot());
             stamp(&mut packet, number);
-            let way = number as usize % threads;
+            let way = (number % threads) as usize;
             assert!(producers[way].try_push(packet.into_desc().unwrap()).is_ok());
         }
         drop(producers);
@@ -267,37 +271,32 @@ fn a_packet_shared_by_several_threads_is_read_by_all_and_returns_once() {
     let readers = 3;
     let mut pool = pool_of(slots);
     let owners = Owners::new(slots);
-    let (mut producers, mut threads) = (Vec::new(), Vec::new());
-    for reader in 0..readers {
-        let (producer, mut consumer) = spsc::ring::<PacketDesc>(8).unwrap();
-        producers.push(producer);
-        threads.push(thread::spawn(move || {
-            let mut spare = pool_of(4);
-            let mut dice = Dice(reader + 1);
-            let mut sum = 0;
-            while let Ok(desc) = consumer.pop() {
-                let mut packet = desc.into_packet();
-                let bytes = packet.pull(8).unwrap().to_vec();
-                sum += !u64::from_le_bytes(bytes.try_into().unwrap());
-                match dice.below(4) {
-                    0 => {
-                        // Exclusive from here on: by a copy, or since the others are gone.
-                        packet.unshare(&mut spare).unwrap();
-                        packet.as_mut_slice().unwrap().fill(reader as u8);
-                    }
-                    1 => {
-                        if let Ok(bytes) = packet.as_mut_slice() {
-                            bytes.fill(0xee);
-                        }
-                    }
-                    _ => {}
+    let (mut producers, threads) = workers(readers, 8, |reader, mut consumer| {
+        let mut spare = pool_of(4);
+        let mut dice = Dice(reader + 1);
+        let mut sum = 0;
+        while let Ok(desc) = consumer.pop() {
+            let mut packet = desc.into_packet();
+            let bytes = packet.pull(8).unwrap().to_vec();
+            sum += !u64::from_le_bytes(bytes.try_into().unwrap());
+            match dice.below(4) {
+                0 => {
+                    // Exclusive from here on: by a copy, or since the others are gone.
+                    packet.unshare(&mut spare).unwrap();
+                    packet.as_mut_slice().unwrap().fill(reader as u8);
                 }
-                drop(packet);
-                return_idle();
+                1 => {
+                    if let Ok(bytes) = packet.as_mut_slice() {
+                        bytes.fill(0xee);
+                    }
+                }
+                _ => {}
             }
-            sum
-        }));
-    }
+            drop(packet);
+            return_idle();
+        }
+        sum
+    });
     let rounds = times(MANY / 20, 10);
     for number in 0..rounds {
         let mut packet = loop {
@@ -384,18 +383,13 @@ fn threads_that_drop_and_never_idle_leave_32_slots_of_any_pool() {
     ] {
         let mut pool = pool_of(slots);
         let dropped = Arc::new(AtomicU32::new(0));
-        let (mut producers, mut workers) = (Vec::new(), Vec::new());
-        for _ in 0..threads {
-            let (producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
-            producers.push(producer);
-            let dropped = dropped.clone();
-            workers.push(thread::spawn(move || {
-                while let Ok(desc) = consumer.pop() {
-                    drop(desc);
-                    dropped.fetch_add(1, Release);
-                }
-            }));
-        }
+        let theirs = dropped.clone();
+        let (mut producers, workers) = workers(threads, 64, move |_, mut consumer| {
+            while let Ok(desc) = consumer.pop() {
+                drop(desc);
+                theirs.fetch_add(1, Release);
+            }
+        });
         let mut sent = 0;
         let mut dice = Dice(5);
         let mut send = |pool: &mut Pool, to: usize| {

@@ -27,7 +27,6 @@ use crate::{
     },
 };
 use std::{
-    fmt,
     ops::Deref,
     ptr::{self, NonNull},
     // A static cannot hold loom's atomics. No model comes here: models drive `remote_free` and `references`.
@@ -95,16 +94,7 @@ pub(super) struct Shared {
     pub(super) region: Region,
 }
 
-impl fmt::Debug for Shared {
-    /// Without the slots: there may be a million of them.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("number", &self.number)
-            .field("slots", &self.slots)
-            .field("slot_bytes", &self.slot_bytes)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Shared, |this| number: this.number, slots: this.slots, slot_bytes: this.slot_bytes);
 
 // SAFETY: the address is of memory that the region owns; the owner of a slot decides about its bytes.
 unsafe impl Send for Shared {}

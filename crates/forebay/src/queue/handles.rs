@@ -59,3 +59,65 @@ impl Count {
         self.0.fetch_add(1, AcqRel);
     }
 }
+
+/// What both ends of a queue have: `$end` with its count `$count` in [`Handles`], and `$task`, the same end for tasks.
+macro_rules! handle {
+    ($end:ident, $count:ident, $task:ident) => {
+        impl $end {
+            /// Turns it into an end for a task of any async runtime.
+            ///
+            /// # Errors
+            /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+            pub fn into_async(self) -> crate::Result<$task> {
+                check_local(&self.handles, "awaiting")?;
+                Ok($task::new(self))
+            }
+
+            /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.
+            ///
+            /// Between processes, it waits while a stopped process holds the senders' lock.
+            pub fn close(&self) {
+                self.handles.core.close();
+            }
+
+            /// The queue's memory in bytes, headers included: the requested capacity, rounded up to whole pages.
+            pub fn capacity_bytes(&self) -> usize {
+                self.handles.core.capacity()
+            }
+
+            /// The counts of the queue so far. Waits for the queue's locks, and stops senders and receivers while it walks over
+            /// the messages.
+            ///
+            /// # Errors
+            /// Never in a queue of one process. Between processes, [`Broken`](StatsError::Broken).
+            pub fn stats(&self) -> Result<Stats, StatsError> {
+                Ok(self.handles.core.stats(&Deadline::never())?)
+            }
+
+            /// Like [`stats`](Self::stats), but waits for up to `timeout`, which matters between processes: a stopped one may hold
+            /// a lock.
+            ///
+            /// # Errors
+            /// Those of `stats`, and [`Held`](StatsError::Held).
+            pub fn stats_timeout(&self, timeout: Duration) -> Result<Stats, StatsError> {
+                Ok(self.handles.core.stats(&Deadline::after(timeout))?)
+            }
+        }
+
+        impl Clone for $end {
+            fn clone(&self) -> $end {
+                self.handles.$count.join();
+                $end::new(self.handles.clone())
+            }
+        }
+
+        impl Drop for $end {
+            fn drop(&mut self) {
+                self.handles.leave(&self.handles.$count);
+            }
+        }
+
+        debug!([] $end, |this| capacity_bytes: this.capacity_bytes());
+    };
+}
+pub(super) use handle;

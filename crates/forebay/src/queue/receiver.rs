@@ -11,12 +11,12 @@ use super::{
     RecvError, Stats, StatsError,
     copy::copy,
     core::{Core, Frame},
-    handles::Handles,
+    handles::{Handles, handle},
     task::AsyncReceiver,
     watch::{For, Watch, check_local},
 };
 use crate::sync::{Arc, Deadline, limited};
-use std::{fmt, ops::Deref, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 /// Messages that [`Receiver::take_burst`] takes at a time.
 const BURST: usize = 64;
@@ -225,71 +225,13 @@ impl Receiver {
         Watch::new(&self.handles, For::Message)
     }
 
-    /// Turns it into an end for a task of any async runtime.
-    ///
-    /// # Errors
-    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
-    pub fn into_async(self) -> crate::Result<AsyncReceiver> {
-        check_local(&self.handles, "awaiting")?;
-        Ok(AsyncReceiver::new(self))
-    }
-
-    /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.
-    ///
-    /// Between processes, it waits while a stopped process holds the senders' lock.
-    pub fn close(&self) {
-        self.handles.core.close();
-    }
-
     /// Length in bytes of the longest message that the queue can hold. A buffer of this size fits every message.
     pub fn largest(&self) -> usize {
         self.handles.core.largest()
     }
-
-    /// The queue's memory in bytes, headers included: the requested capacity, rounded up to whole pages.
-    pub fn capacity_bytes(&self) -> usize {
-        self.handles.core.capacity()
-    }
-
-    /// The counts of the queue so far. Waits for the queue's locks, and stops senders and receivers while it walks over the
-    /// messages.
-    ///
-    /// # Errors
-    /// Never in a queue of one process. Between processes, [`Broken`](StatsError::Broken).
-    pub fn stats(&self) -> Result<Stats, StatsError> {
-        Ok(self.handles.core.stats(&Deadline::never())?)
-    }
-
-    /// Like [`stats`](Receiver::stats), but waits for up to `timeout`, which matters between processes: a stopped one may hold a
-    /// lock.
-    ///
-    /// # Errors
-    /// Those of `stats`, and [`Held`](StatsError::Held).
-    pub fn stats_timeout(&self, timeout: Duration) -> Result<Stats, StatsError> {
-        Ok(self.handles.core.stats(&Deadline::after(timeout))?)
-    }
 }
 
-impl Clone for Receiver {
-    fn clone(&self) -> Receiver {
-        self.handles.receivers.join();
-        Receiver::new(self.handles.clone())
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.handles.leave(&self.handles.receivers);
-    }
-}
-
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver")
-            .field("capacity_bytes", &self.capacity_bytes())
-            .finish_non_exhaustive()
-    }
-}
+handle!(Receiver, receivers, AsyncReceiver);
 
 impl<'a> IntoIterator for &'a Receiver {
     type Item = Message<'a>;
@@ -379,14 +321,7 @@ impl Drop for Message<'_> {
     }
 }
 
-impl fmt::Debug for Message<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("len", &self.len())
-            .field("sequence", &self.sequence())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Message<'_>, |this| len: this.len(), sequence: this.sequence());
 
 /// Received messages, borrowed from the queue's memory, in order; at least one. Dropping the burst releases their room.
 pub struct Burst<'a> {
@@ -418,10 +353,4 @@ impl Drop for Burst<'_> {
     }
 }
 
-impl fmt::Debug for Burst<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Burst")
-            .field("len", &self.len())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Burst<'_>, |this| len: this.len());

@@ -258,14 +258,12 @@ fn planted_bugs_are_found() {
     const RECEIVER: &str = "messages_of_a_dying_receiver_are_redelivered_and_marked_and_no_others";
     const RECOVERER: &str = "a_process_that_recovers_from_a_death_may_die_too";
     const STOPPED: &str = "after_a_stopped_process_continues_the_work_of_a_dead_one_is_repaired";
-    for (bug, test) in [
+    let plants = [
         ("queue-heir-repairs-nothing", RECEIVER),
         ("queue-recovery-at-first-sight", RECEIVER),
         ("queue-inherit-relaxed", SENDER),
         ("queue-abandon-without-a-note", RECOVERER),
         ("queue-unrepaired-lock-is-freed", STOPPED),
-    ] {
-        let test = format!("queue::recovery_models::{test}");
-        crate::sync::planted_bug_is_found(bug, &test);
-    }
+    ];
+    crate::sync::planted_bugs_are_found("queue::recovery_models", &plants);
 }

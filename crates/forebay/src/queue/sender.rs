@@ -11,13 +11,12 @@ use super::{
     SendError, Stats, StatsError,
     copy::copy,
     core::Frame,
-    handles::Handles,
+    handles::{Handles, handle},
     task::AsyncSender,
     watch::{For, Watch, check_local},
 };
 use crate::sync::{Arc, Deadline, limited};
 use std::{
-    fmt,
     ops::{Deref, DerefMut},
     time::Duration,
 };
@@ -162,71 +161,13 @@ impl Sender {
         Watch::new(&self.handles, For::Room(len))
     }
 
-    /// Turns it into an end for a task of any async runtime.
-    ///
-    /// # Errors
-    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
-    pub fn into_async(self) -> crate::Result<AsyncSender> {
-        check_local(&self.handles, "awaiting")?;
-        Ok(AsyncSender::new(self))
-    }
-
-    /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.
-    ///
-    /// Between processes, it waits while a stopped process holds the senders' lock.
-    pub fn close(&self) {
-        self.handles.core.close();
-    }
-
     /// Length in bytes of the longest message that the queue can hold: its capacity less 16.
     pub fn largest(&self) -> usize {
         self.handles.core.largest()
     }
-
-    /// The queue's memory in bytes, headers included: the requested capacity, rounded up to whole pages.
-    pub fn capacity_bytes(&self) -> usize {
-        self.handles.core.capacity()
-    }
-
-    /// The counts of the queue so far. Waits for the queue's locks, and stops senders and receivers while it walks over the
-    /// messages.
-    ///
-    /// # Errors
-    /// Never in a queue of one process. Between processes, [`Broken`](StatsError::Broken).
-    pub fn stats(&self) -> Result<Stats, StatsError> {
-        Ok(self.handles.core.stats(&Deadline::never())?)
-    }
-
-    /// Like [`stats`](Sender::stats), but waits for up to `timeout`, which matters between processes: a stopped one may hold a
-    /// lock.
-    ///
-    /// # Errors
-    /// Those of `stats`, and [`Held`](StatsError::Held).
-    pub fn stats_timeout(&self, timeout: Duration) -> Result<Stats, StatsError> {
-        Ok(self.handles.core.stats(&Deadline::after(timeout))?)
-    }
 }
 
-impl Clone for Sender {
-    fn clone(&self) -> Sender {
-        self.handles.senders.join();
-        Sender::new(self.handles.clone())
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        self.handles.leave(&self.handles.senders);
-    }
-}
-
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("capacity_bytes", &self.capacity_bytes())
-            .finish_non_exhaustive()
-    }
-}
+handle!(Sender, senders, AsyncSender);
 
 /// Reserved room for a message: bytes to fill in any order, and then to [commit](Reserved::commit).
 ///
@@ -291,11 +232,4 @@ impl Drop for Reserved<'_> {
     }
 }
 
-impl fmt::Debug for Reserved<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reserved")
-            .field("len", &self.len())
-            .field("sequence", &self.sequence())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Reserved<'_>, |this| len: this.len(), sequence: this.sequence());

@@ -28,7 +28,7 @@ use crate::{
     },
     sync::{Deadline, Park, limited},
 };
-use std::{fmt, ops::Deref};
+use std::ops::Deref;
 
 /// The items of the ring: plain bytes, 8 at a time.
 type Word = [u8; 8];
@@ -266,13 +266,7 @@ impl Sender {
     }
 }
 
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("sent", &self.next)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Sender, |this| sent: this.next);
 
 /// Reserved room for a message: [bytes](Reserved::bytes) to fill, and then to [commit](Reserved::commit).
 ///
@@ -302,13 +296,7 @@ impl Reserved<'_> {
     }
 }
 
-impl fmt::Debug for Reserved<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reserved")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Reserved<'_>, |this| len: this.len);
 
 /// Sends `message` in `slots`, which has exactly the number of words it needs.
 #[inline(always)]
@@ -438,13 +426,7 @@ impl Receiver {
     }
 }
 
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver")
-            .field("received", &self.next)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Receiver, |this| received: this.next);
 
 /// A received message, borrowed from the queue's memory. Dropping it releases its room.
 ///
@@ -477,11 +459,4 @@ impl AsRef<[u8]> for Message<'_> {
     }
 }
 
-impl fmt::Debug for Message<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("len", &self.len)
-            .field("sequence", &self.sequence)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Message<'_>, |this| len: this.len, sequence: this.sequence);

@@ -19,7 +19,7 @@ use crate::{
 };
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
-use std::{fmt, sync::Mutex};
+use std::sync::Mutex;
 
 /// Wakes a poll loop or a task.
 #[derive(Clone, Debug)]
@@ -235,13 +235,7 @@ impl AsFd for Watch {
     }
 }
 
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch")
-            .field("what", &self.registration.what)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Watch, |this| what: this.registration.what);
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -226,7 +226,7 @@ fn planted_bugs_are_found() {
     const ROOM: &str = "a_sleeping_writer_is_woken_by_room_and_by_an_error";
     const DESCRIPTOR: &str = "who_arms_a_descriptor_and_is_told_to_poll_is_woken";
     const TASK: &str = "a_task_that_is_pending_is_woken";
-    for (bug, test) in [
+    let plants = [
         ("end-relaxed", FINISHED),
         ("end-after-look", FINISHED),
         ("end-without-wake", CLOSE),
@@ -237,7 +237,6 @@ fn planted_bugs_are_found() {
         ("task-without-second-look", TASK),
         ("bell-ring-without-fence", TASK),
         ("stream-looked-at-last", PAST),
-    ] {
-        crate::sync::planted_bug_is_found(bug, &format!("stream::models::{test}"));
-    }
+    ];
+    crate::sync::planted_bugs_are_found("stream::models", &plants);
 }

@@ -9,7 +9,6 @@ use crate::{
     ring::spsc::{self, RingStats},
     sync::{Park, Wait, limited, planted},
 };
-use std::fmt;
 
 /// The end that takes bytes out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -199,13 +198,4 @@ impl<W: Wait> Reader<W> {
     }
 }
 
-impl<W: Wait> fmt::Debug for Reader<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader")
-            .field("capacity", &self.capacity())
-            .field("bytes_buffered", &self.bytes_buffered())
-            .field("bytes_popped", &self.bytes_popped())
-            .field("end", &self.end())
-            .finish()
-    }
-}
+debug!([W: Wait] Reader<W>, |this| capacity: this.capacity(), bytes_buffered: this.bytes_buffered(), bytes_popped: this.bytes_popped(), end: this.end());

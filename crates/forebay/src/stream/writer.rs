@@ -13,10 +13,7 @@ use crate::{
     },
     sync::{Deadline, Park, Wait, limited, planted},
 };
-use std::{
-    fmt,
-    ops::{Deref, DerefMut, Range},
-};
+use std::ops::{Deref, DerefMut, Range};
 
 /// The end that puts bytes in. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -233,16 +230,7 @@ impl<W: Wait> Writer<W> {
     }
 }
 
-impl<W: Wait> fmt::Debug for Writer<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer")
-            .field("capacity", &self.capacity())
-            .field("available_capacity", &self.available_capacity())
-            .field("bytes_pushed", &self.bytes_pushed())
-            .field("is_over", &self.is_over())
-            .finish()
-    }
-}
+debug!([W: Wait] Writer<W>, |this| capacity: this.capacity(), available_capacity: this.available_capacity(), bytes_pushed: this.bytes_pushed(), is_over: this.is_over());
 
 /// Contiguous vacant bytes, as a slice to write to. [`commit`](Reserved::commit) publishes a written prefix.
 #[derive(Debug)]

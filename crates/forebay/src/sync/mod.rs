@@ -143,3 +143,28 @@ pub(crate) fn planted_bug_is_found(bug: &str, test: &str) -> std::process::Outpu
     assert!(!child.status.success(), "{bug} was not found by {test}");
     child
 }
+
+/// Runs each test of this binary, `module` and a name, with its planted bug; the checker of this build must find all of them.
+#[cfg(all(test, any(loom, forebay_one_view)))]
+pub(crate) fn planted_bugs_are_found(module: &str, plants: &[(&str, &str)]) {
+    for (bug, test) in plants {
+        let child = planted_bug_is_found(bug, &format!("{module}::{test}"));
+        let complaint = String::from_utf8_lossy(&child.stderr);
+        let is_race = complaint.contains("ThreadSanitizer: data race");
+        let place = format!("forebay::{module}");
+        assert!(
+            cfg!(loom) || is_race && complaint.contains(&place),
+            "{complaint}"
+        );
+    }
+}
+
+/// Whether this build cannot find a race: it has one view, but no ThreadSanitizer.
+#[cfg(all(test, any(loom, forebay_one_view)))]
+pub(crate) fn finds_no_race() -> bool {
+    let finds_none = cfg!(not(loom)) && std::env::var_os("TSAN_OPTIONS").is_none();
+    if finds_none {
+        eprintln!("skipped: one view without ThreadSanitizer (no TSAN_OPTIONS) finds no race");
+    }
+    finds_none
+}

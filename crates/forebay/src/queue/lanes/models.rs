@@ -156,7 +156,7 @@ fn planted_bugs_are_found() {
     const THREE: &str = "three_messages_pass_through_room_for_two";
     const EITHER: &str = "a_message_in_either_of_two_lanes_wakes_the_receiver";
     const LEFT: &str = "what_was_sent_before_its_sender_left_is_there";
-    for (bug, test) in [
+    let plants = [
         ("lane-publish-relaxed", THREE),
         ("lane-credit-relaxed", THREE),
         ("lane-ring-without-fence", THREE),
@@ -165,7 +165,6 @@ fn planted_bugs_are_found() {
         ("lane-rings-taken-late", THREE),
         ("lane-pass-without-fence", THREE),
         ("lane-leave-relaxed", LEFT),
-    ] {
-        crate::sync::planted_bug_is_found(bug, &format!("queue::lanes::models::{test}"));
-    }
+    ];
+    crate::sync::planted_bugs_are_found("queue::lanes::models", &plants);
 }

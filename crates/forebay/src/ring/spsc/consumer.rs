@@ -18,7 +18,7 @@ use crate::{
     },
     sync::{Arc, Park, Wait},
 };
-use std::{fmt, iter::from_fn, mem::ManuallyDrop};
+use std::{iter::from_fn, mem::ManuallyDrop};
 
 /// The end that takes elements out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -339,12 +339,4 @@ impl<T, W: Wait> Drop for Consumer<T, W> {
     }
 }
 
-impl<T, W: Wait> fmt::Debug for Consumer<T, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (capacity, len) = (self.capacity(), self.len());
-        f.debug_struct("Consumer")
-            .field("capacity", &capacity)
-            .field("len", &len)
-            .finish_non_exhaustive()
-    }
-}
+debug!([T, W: Wait] Consumer<T, W>, |this| capacity: this.capacity(), len: this.len());

@@ -18,7 +18,7 @@ use crate::{
     },
     sync::{Arc, Park, Wait},
 };
-use std::{fmt, mem::ManuallyDrop, ops::Range};
+use std::{mem::ManuallyDrop, ops::Range};
 
 /// The end that puts elements in. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -296,12 +296,4 @@ impl<T, W: Wait> Drop for Producer<T, W> {
     }
 }
 
-impl<T, W: Wait> fmt::Debug for Producer<T, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (capacity, vacant) = (self.capacity(), self.vacant());
-        f.debug_struct("Producer")
-            .field("capacity", &capacity)
-            .field("vacant", &vacant)
-            .finish_non_exhaustive()
-    }
-}
+debug!([T, W: Wait] Producer<T, W>, |this| capacity: this.capacity(), vacant: this.vacant());
