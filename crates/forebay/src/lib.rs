@@ -9,7 +9,7 @@
 //!  bytes ──▶ stream::Writer ──▶ Reader        can end or fail; all bytes not yet read are ONE slice
 //!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, written and read in place
 //!
-//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; 16 bytes travel, slots return in batches
+//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; a 16-byte descriptor is handed on; slots return in batches
 //!
 //!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers go to the writer over a ring
 //!
@@ -19,16 +19,16 @@
 //! | module | contents |
 //! |---|---|
 //! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory; [`Fifo`](memory::Fifo), a byte queue within one thread |
-//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and the cursors that order its accesses |
+//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and its cursors |
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
-//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item in between |
+//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item when it changes between the two |
 //! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes): one-way queues from processes that are not trusted, with every value from them checked |
-//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers that a thread writes, and loses nothing silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
+//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes them out, and nothing is lost silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
 //!
-//! Full and empty are ordinary results. An [`Error`] is a failure for somebody to look at.
+//! Full and empty are ordinary results. An [`Error`] always means that something went wrong.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

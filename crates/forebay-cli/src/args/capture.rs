@@ -8,18 +8,24 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
 The simulated card: sim:KEY=VALUE,…
-  rate=BITS|max (such as 10G)  size=64..9018|imix  seed=N
-  ring=FRAMES  host=FRAMES|none  count=FRAMES
-  stall=LENGTH@PERIOD  clock=real|virtual
-  cost=TIME per frame, on the virtual clock
+  rate=BITS|max      bits a second, such as 10G
+  size=64..9018|imix bytes of a frame
+  count=FRAMES       end after this many frames
+  seed=N             of the generated traffic
+  ring=FRAMES        slots of the card's own ring
+  host=FRAMES|none   size of the receive ring (-B)
+  stall=2ms@100ms    pause taking, for 2 of 100 ms
+  clock=real|virtual virtual: counts repeat exactly
+  cost=TIME          to take a frame, if virtual
 
-Signals: INT and TERM finish cleanly. After a second one, nothing more is synced, and writing stops after \
-one second; a third stops at once. HUP: with several files, start the next; otherwise like TERM. USR1 prints \
+Signals: the first INT or TERM finishes cleanly. The second gives up syncing and writes for at most one \
+second more. The third stops at once. HUP starts the next file of a series (-b, -C, -G), and is otherwise like TERM. USR1 prints \
 the counts, USR2 writes what waits in buffers.
 
-Units: counts take K, M, G as powers of 1000; sizes take K, M, G as powers of 1024, kB, MB, GB as powers of 1000.
+Units: in counts, K, M, G are powers of 1000; in sizes, K, M, G are powers of 1024, and kB, MB, GB powers of 1000. \
+For a number without a unit, see the flag.
 
-Exit codes: 0 success, 1 failure, 2 bad request, 3 packets lost with --fail-on-drop.
+Exit codes: 0 success, 1 failure, 2 invalid arguments or filter, 3 packets lost with --fail-on-drop.
 
 Examples:
   # A simulated 1 Gb/s card, no privileges needed
@@ -82,24 +88,26 @@ pub struct Capture {
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
-    /// With -C, keep the newest COUNT files, under the same names; with -G, stop after COUNT files
+    /// With -C, reuse the first COUNT file names in rotation, so that the newest COUNT files remain; with -G, stop after COUNT
+    /// files
     #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 
-    /// When to start the next file (NAME_00001_20261121143000.pcapng, …); may be repeated
+    /// When to start the next file (NAME_00001_20261121143000.pcapng, …), and which files to keep; may be repeated
     ///
-    /// duration:SECONDS, interval:SECONDS (when the clock shows a multiple of it), filesize:KB, packets:COUNT; which files to
-    /// keep: files:COUNT (the newest), total:KB (the newest, of this size together); 1 KB is 1000 bytes
+    /// duration:SECONDS, interval:SECONDS (at multiples of this time: with 3600 at every full hour), filesize:KB, packets:COUNT;
+    /// files:COUNT keeps the newest COUNT files, total:KB the newest that together fit in KB; 1 KB is 1000 bytes
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
 
     /// When to stop; may be repeated
     ///
-    /// duration:SECONDS, packets:COUNT, filesize:KB (with -b it starts the next file instead); with several files also files:COUNT
+    /// duration:SECONDS, packets:COUNT, filesize:KB (together with -b, it starts the next file and does not stop), files:COUNT (only with -b, -C or -G)
     #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = stop)]
     pub autostop: Vec<Criterion>,
 
-    /// When to sync written data to the disk: none, interval[:SECONDS], file (at the end of each file), always
+    /// When to sync written data to the disk: none, interval[:SECONDS], file (at the end of each file), always (after every
+    /// buffer)
     #[arg(long, value_name = "POLICY", default_value = "file", value_parser = sync)]
     pub sync: SyncPolicy,
 
@@ -116,12 +124,13 @@ pub struct Capture {
     #[arg(short = 'B', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
-    /// Memory buffers between the kernel's ring and the disk; without --store-limit their number is fixed [default: 16x4M; with -r 4x4M]
+    /// Memory buffers between the kernel's ring and the disk; their number is then fixed, unless --store-limit is given too [default:
+    /// 16x4M; with -r 4x4M]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
     /// Let the buffers grow while the output is slow, up to a size (2G) or a share of the available memory (50%); 0: never
-    /// [default: 25%; 0 with --store and with -r]
+    /// [default: 25%, or 0 if --store or -r is given]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
     pub store_limit: Option<Limit>,
 
@@ -169,11 +178,12 @@ pub struct Capture {
     #[arg(long, value_name = "SECONDS", value_parser = stats_interval)]
     pub stats_interval: Option<Duration>,
 
-    /// With -r, copy no comments, decryption secrets, names, custom blocks and origin of the files
+    /// With -r, do not copy comments, decryption secrets, names, custom blocks, or what the files say of the machine and program that
+    /// made them
     #[arg(long)]
     pub no_metadata: bool,
 
-    /// Exit with 3 if a packet was dropped, also by the interface itself where that is known
+    /// Exit with code 3 if any packet was lost, including those that the interface itself reports as dropped
     #[arg(long)]
     pub fail_on_drop: bool,
 }

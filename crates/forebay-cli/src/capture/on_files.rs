@@ -309,7 +309,7 @@ fn run(program: &OsStr, path: &OsStr) -> io::Result<(ExitStatus, Vec<u8>)> {
     let mut begin = Vec::new();
     let mut chunk = [0; MAX_OUTPUT];
     loop {
-        // Checked first, so that what it printed before it ended is read. A program that it leaves behind may keep the pipe open.
+        // Checked first, so that everything printed before the end is read. A program that it started may keep the pipe open.
         let ended = child.try_wait()?;
         let wait = Timespec {
             tv_sec: 0,
