@@ -303,7 +303,7 @@ fn fill(
     let _ = fs::remove_file(folder.join("records"));
     let in_the_way = folder.join("ballast");
     fs::write(&in_the_way, vec![1; ballast as usize]).unwrap();
-    let sink = FileSink::create(&folder.join("records"), &FileConfig::default()).unwrap();
+    let sink = FileSink::create(folder.join("records"), &FileConfig::default()).unwrap();
     let mut log = Records::<Entry>::in_blocks(sink, &config(sync, SMALL)).unwrap();
     let mut number = 0;
     while number < 40_000 {

@@ -55,12 +55,14 @@ mod policy_tests;
 pub mod records;
 #[cfg(all(test, not(loom)))]
 mod rotation_tests;
+mod shared;
 mod sink;
 #[cfg(all(test, not(loom)))]
 mod testing;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod writer;
+mod writer_thread;
 
 pub use appender::{Appender, Reserved};
 pub use closing::{Abandon, Closing, Finished, Stage, Totals};

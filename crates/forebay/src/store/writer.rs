@@ -16,205 +16,29 @@
 use super::{
     ahead::Ahead,
     buffer::{Buffer, Empty, Layout, Piece},
-    closing::{Abandon, Counts},
+    closing::Counts,
     config::StoreConfig,
-    desk::{Desk, Due},
-    drain::{Drain, Progress, Stopped},
+    desk::Desk,
+    drain::{Drain, Stopped},
     loan::Loan,
+    shared::{CLOSE, Shared, died},
+    writer_thread::{Handed, period, run},
 };
 use crate::{
     Error, Result,
     memory::{Filled, Vacant},
     ring::spsc::{self, Consumer, PopError, Producer},
-    sync::{Bell, Park, held},
+    sync::Park,
 };
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{
-            AtomicBool, AtomicU32, AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        Arc,
+        atomic::Ordering::{Acquire, Relaxed},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
-
-/// Commands to the writing side, bits of one word: a thread that sees a later command also sees the earlier ones.
-const RETRY: u32 = 1;
-/// No more buffers follow, and nobody is left to retry.
-const CLOSE: u32 = 2;
-
-/// State that both sides see. Everything is Relaxed except for two edges, because each other field publishes only itself. The
-/// mutex publishes the error, and with it the flags that there is one and that it needs an answer. The bell orders the commands
-/// for a writer that sleeps on them.
-///
-/// | edge | release | acquire | what is visible |
-/// |---|---|---|---|
-/// | ANSWERED | `command` | `answer` | that the appender has cleared `stuck`, before the next failure sets it again |
-/// | STUCK | `post` | `is_stuck` | that there is an error to take, before a caller treats it as already taken |
-#[derive(Default)]
-pub(super) struct Shared {
-    /// A write failed and its error has not been taken. Written by both sides.
-    failed: AtomicBool,
-    /// The writing side waits for the answer to a failed write. The writing side sets this, the appender clears it.
-    stuck: AtomicBool,
-    /// Write nothing more. Any thread may set it at any time.
-    abandon: Abandon,
-    /// Bits set by the appender; the writer clears [`RETRY`] when it obeys.
-    commands: AtomicU32,
-    commanded: Bell,
-    /// Counters, written by the writing side; exact once it has ended.
-    records: AtomicU64,
-    bytes: AtomicU64,
-    durable_records: AtomicU64,
-    durable_bytes: AtomicU64,
-    unsynced_bytes: AtomicU64,
-    /// Everything is written or given up, and the output is being completed.
-    is_closing: AtomicBool,
-    syncs: AtomicU64,
-    failed_syncs: AtomicU64,
-    slowest_sync_ns: AtomicU64,
-    desk: Desk,
-    error: Mutex<Option<Error>>,
-}
-
-impl Shared {
-    fn error(&self) -> MutexGuard<'_, Option<Error>> {
-        held(&self.error)
-    }
-
-    /// Posts that a buffer was not written. Returns an earlier error that was not taken yet; that one has to wait.
-    fn post(&self, error: Error) -> Option<Error> {
-        // Set all of it under the lock: a caller that takes the error then knows that the writer waits for an answer.
-        let mut told = self.error();
-        let untold = told.replace(error);
-        self.failed.store(true, Relaxed);
-        self.stuck.store(true, Release); // STUCK
-        untold
-    }
-
-    /// The error of a failed write, once.
-    fn take_error(&self) -> Option<Error> {
-        if !self.failed.load(Relaxed) {
-            return None;
-        }
-        let mut told = self.error();
-        self.failed.store(false, Relaxed);
-        told.take()
-    }
-
-    /// Answers a failed write with a retry. An error that was not taken by now is discarded.
-    fn retry(&self) {
-        let was_stuck = {
-            let mut told = self.error();
-            *told = None;
-            self.failed.store(false, Relaxed);
-            self.stuck.swap(false, Relaxed)
-        };
-        // Sent to a writer that is not waiting, the command would answer the next error instead.
-        if was_stuck {
-            self.command(RETRY);
-        }
-    }
-
-    /// As [`post`](Self::post), for the death of the writer thread: nothing is left to report an earlier error later.
-    fn post_death(&self) {
-        drop(self.post(died()));
-    }
-
-    /// Handles a failed write: syncs what would be due later, before a wait of unknown length, and reports.
-    fn fail(&self, drain: &mut Drain, error: Error) {
-        drain.sync_ahead();
-        self.tell(drain);
-        if let Some(untold) = self.post(error) {
-            drain.tell_later(untold);
-        }
-    }
-
-    /// Publishes the counts, and an error that did not prevent any write.
-    fn tell(&self, drain: &mut Drain) {
-        let counts = Counts::of(drain);
-        self.records.store(counts.written.records, Relaxed);
-        self.bytes.store(counts.written.bytes, Relaxed);
-        self.durable_records.store(counts.durable.records, Relaxed);
-        self.durable_bytes.store(counts.durable.bytes, Relaxed);
-        self.unsynced_bytes.store(counts.unsynced_bytes, Relaxed);
-        self.syncs.store(counts.syncs, Relaxed);
-        self.failed_syncs.store(counts.failed_syncs, Relaxed);
-        let slowest = counts.slowest_sync.as_nanos() as u64;
-        self.slowest_sync_ns.store(slowest, Relaxed);
-        if let Some(trouble) = drain.take_trouble() {
-            let mut error = self.error();
-            match *error {
-                Some(_) => drain.tell_later(trouble),
-                None => *error = Some(trouble),
-            }
-            self.failed.store(true, Relaxed);
-        }
-    }
-
-    fn counts(&self) -> Counts {
-        Counts {
-            written: Progress {
-                records: self.records.load(Relaxed),
-                bytes: self.bytes.load(Relaxed),
-            },
-            durable: Progress {
-                records: self.durable_records.load(Relaxed),
-                bytes: self.durable_bytes.load(Relaxed),
-            },
-            unsynced_bytes: self.unsynced_bytes.load(Relaxed),
-            is_syncing: self.is_closing.load(Relaxed),
-            syncs: self.syncs.load(Relaxed),
-            failed_syncs: self.failed_syncs.load(Relaxed),
-            slowest_sync: Duration::from_nanos(self.slowest_sync_ns.load(Relaxed)),
-        }
-    }
-
-    /// Completes the output, and publishes the counts meanwhile.
-    fn close(&self, drain: &mut Drain) {
-        self.is_closing.store(true, Relaxed);
-        drain.close(&self.abandon, |drain| {
-            let left = drain.unsynced_bytes();
-            self.unsynced_bytes.store(left, Relaxed);
-        });
-        self.tell(drain);
-    }
-
-    fn command(&self, bit: u32) {
-        self.commands.fetch_or(bit, Release); // ANSWERED
-        self.commanded.ring();
-    }
-
-    /// The answer to an error, if there is one: `true` means retry.
-    fn answer(&self) -> Option<bool> {
-        match self.commands.load(Acquire) {
-            // ANSWERED
-            _ if self.abandon.is_set() => Some(false),
-            commands if commands & RETRY != 0 => {
-                self.commands.fetch_and(!RETRY, Relaxed);
-                Some(true)
-            }
-            commands => (commands & CLOSE != 0).then_some(false),
-        }
-    }
-
-    fn wait_for_answer(&self) -> bool {
-        loop {
-            self.commanded.arm();
-            let answer = self.answer();
-            if answer.is_none() {
-                self.commanded.sleep(None);
-            }
-            self.commanded.disarm();
-            if let Some(retry) = answer {
-                return retry;
-            }
-        }
-    }
-}
 
 /// The writing side as the appender sees it.
 pub(super) struct Writer {
@@ -245,13 +69,6 @@ enum Place {
         stuck: VecDeque<(Vacant, Buffer)>,
     },
     Over,
-}
-
-/// A closed buffer. The writer thread may hold its filled half, if it took a piece of the buffer before.
-struct Handed {
-    vacant: Vacant,
-    filled: Option<Filled>,
-    piece: Piece,
 }
 
 impl Place {
@@ -291,11 +108,7 @@ impl Writer {
         layout: Layout,
     ) -> Result<Self> {
         let spare_first = drain.is_direct();
-        let shared = Arc::new(Shared {
-            abandon: config.abandon.clone(),
-            desk: Desk::new(layout),
-            ..Shared::default()
-        });
+        let shared = Arc::new(Shared::new(config.abandon.clone(), Desk::new(layout)));
         let max_buffers = config.max_buffers();
         let place = match config.thread {
             true => Place::on_a_thread(drain, &shared, config, max_buffers)?,
@@ -606,154 +419,5 @@ impl Ending {
     /// The current counts of the writing side.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
-    }
-}
-
-fn died() -> Error {
-    Error::new("", "the writer thread died")
-}
-
-/// The shortest time that the writer thread waits for a buffer before it takes what is committed. It keeps an idle store
-/// nearly free of cost.
-const SHORTEST_PERIOD: Duration = match cfg!(test) {
-    // Short, so that tests see many pieces of one buffer.
-    true => Duration::from_micros(20),
-    false => Duration::from_millis(10),
-};
-
-/// How soon the thread checks again if a record was being committed.
-const SOON_NS: u64 = 100_000;
-
-fn period(flush_every: Duration) -> u64 {
-    let period = flush_every.max(SHORTEST_PERIOD).as_nanos();
-    u64::try_from(period).unwrap_or(u64::MAX)
-}
-
-fn run(
-    mut drain: Drain,
-    full: Consumer<Handed, Park>,
-    empty: Producer<Option<Empty>, Park>,
-    shared: &Shared,
-    period: u64,
-    first: usize,
-) -> Drain {
-    write_all(&mut drain, full, empty, shared, period, first);
-    shared.close(&mut drain);
-    drain
-}
-
-/// Writes what is handed over and what is due, until the appender has closed or the store is abandoned.
-fn write_all(
-    drain: &mut Drain,
-    mut full: Consumer<Handed, Park>,
-    mut empty: Producer<Option<Empty>, Park>,
-    shared: &Shared,
-    period: u64,
-    first: usize,
-) {
-    let began = Instant::now();
-    let now = || began.elapsed().as_nanos() as u64;
-    let mut look_at = period;
-    // A filled half whose buffer was closed while a piece of it was being written.
-    let mut in_hand = None;
-    loop {
-        let due = drain.sync_due_at().map_or(look_at, |due| due.min(look_at));
-        let left = Duration::from_nanos(due.saturating_sub(now()));
-        let (mut buffer, from) = match full.pop_timeout(left) {
-            Ok(handed) => {
-                let bytes = handed.filled.or_else(|| in_hand.take());
-                let bytes = bytes.expect("each half is on the desk, in hand, or handed over");
-                let piece = handed.piece;
-                (Buffer { bytes, piece }, From::Ring(handed.vacant))
-            }
-            Err(PopError::Empty) if now() < look_at => {
-                drain.keep_time(now());
-                shared.tell(drain);
-                continue;
-            }
-            Err(PopError::Empty) => match shared.desk.take(|| !full.is_empty()) {
-                Due::Piece(buffer, serial) => (buffer, From::Desk(serial)),
-                Due::Nothing => {
-                    look_at = now().saturating_add(period);
-                    continue;
-                }
-                Due::Unsettled => {
-                    look_at = now().saturating_add(SOON_NS);
-                    continue;
-                }
-            },
-            Err(PopError::Closed) => return,
-        };
-        drain.keep_time(now());
-        drain.keep_up(full.len(), first);
-        let is_written = write(drain, &mut buffer, shared);
-        if is_written {
-            drain.start_write_back();
-        }
-        shared.tell(drain);
-        if !is_written {
-            return;
-        }
-        buffer.give_back();
-        match from {
-            From::Ring(vacant) => {
-                let back = empty.capacity() - empty.vacant();
-                // The ring has a slot for every buffer; a push fails only if the appender is gone, and then needs none back.
-                drop(empty.try_push((back < first).then_some((vacant, buffer.bytes))));
-            }
-            From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),
-        }
-        look_at = now().saturating_add(period);
-    }
-}
-
-/// Where the writer thread got a buffer from.
-enum From {
-    Ring(Vacant),
-    Desk(u64),
-}
-
-/// Writes a buffer, and repeats it on each retry. `false`: it was given up.
-fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &Shared) -> bool {
-    loop {
-        match drain.write(buffer, &shared.abandon) {
-            Ok(()) => return true,
-            Err(Stopped::Failed(error)) => {
-                shared.fail(drain, error);
-                if shared.wait_for_answer() {
-                    continue;
-                }
-            }
-            Err(Stopped::Abandoned) => {}
-        }
-        drain.give_up(buffer);
-        return false;
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_has_the_error_of_a_failed_write_can_answer_it() {
-        const TIMES: usize = 50_000;
-        let shared = Shared::default();
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                for _ in 0..TIMES {
-                    drop(shared.post(died()));
-                    assert!(shared.wait_for_answer());
-                }
-            });
-            // An error that occurs between another one and its answer is answered together with it.
-            while !writer.is_finished() {
-                if shared.take_error().is_some() {
-                    shared.retry();
-                }
-            }
-            writer.join().unwrap();
-        });
-        assert!(!shared.stuck.load(Acquire) && !shared.failed.load(Acquire));
     }
 }
