@@ -260,7 +260,7 @@ fn idler() {
     let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
         return;
     };
-    let sink = FileSink::create(&folder.join("records"), &FileConfig::default()).unwrap();
+    let sink = FileSink::create(folder.join("records"), &FileConfig::default()).unwrap();
     let mut log = Records::<Entry>::in_blocks(sink, &config(SyncPolicy::None, LARGE)).unwrap();
     // One record, and then no call: no flush, no tick, no close. Then another one into the same buffer.
     for number in 0..2 {

@@ -82,10 +82,10 @@ mod tests {
         };
         link("second", "end");
         assert_eq!(
-            resolve(&link("first", "second")).unwrap(),
+            resolve(link("first", "second")).unwrap(),
             folder.join("end")
         );
-        let circle = resolve(&link("round", "round")).unwrap_err();
+        let circle = resolve(link("round", "round")).unwrap_err();
         assert_eq!(circle.raw_os_error(), Some(libc::ELOOP));
         let proc = link("stdout", "/proc/self/fd/1");
         assert_eq!(resolve(&proc).unwrap(), Path::new("/proc/self/fd/1"));
