@@ -2,7 +2,7 @@
 //!
 //! `args` holds the flags, one file for each subcommand. `capture` and `pipe` have a `request` that turns flags into the
 //! library's configuration. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `output` prints
-//! everything, `usage` rejects requests, and `habit` recognises command lines of tcpdump.
+//! everything, `print` turns packets into text, `usage` rejects requests, and `habit` recognises command lines of tcpdump.
 //!
 //! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost with `--fail-on-drop`.
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod info;
 mod manual;
 mod output;
 mod pipe;
+mod print;
 mod privileges;
 mod queue;
 mod records;

@@ -1,6 +1,9 @@
 //! The flags of `capture`, with tcpdump's letters wherever tcpdump has one.
 
-use super::values::{self, Parsed};
+use super::{
+    print::Print,
+    values::{self, Parsed},
+};
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
 use forebay_net::{format::Format, open::Name, units};
@@ -34,8 +37,10 @@ Examples:
   forebay capture -i eth0 -w today.pcapng
   # Only matching packets
   forebay capture -i eth0 -w web.pcapng tcp port 80
+  # Packets on the terminal, as tcpdump prints them
+  forebay capture -i eth0 port domain
   # Only count
-  forebay capture -i sim:rate=10G,size=imix -c 1M
+  forebay capture -i sim:rate=10G,size=imix -c 1M --count
   # To a pipe
   forebay capture -i eth0 -w - | tshark -r -
   # For a program that reads only the classic format
@@ -53,7 +58,7 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Capture {
     /// Interface to capture from: eth0, any, or a simulated card: sim, sim:rate=10G; may be repeated
-    #[arg(short = 'i', value_name = "INTERFACE")]
+    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
     /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; - is standard input; may be repeated: files are read
@@ -61,7 +66,7 @@ pub struct Capture {
     #[arg(short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
-    /// Write to FILE; - is standard output; without -w packets are only counted
+    /// Write to FILE; - is standard output; without -w packets are printed
     ///
     /// A name that ends in .pcap or .cap gives the classic format, every other name pcapng; .gz or .zst at the end compresses
     #[arg(short = 'w', value_name = "FILE")]
@@ -77,7 +82,7 @@ pub struct Capture {
     pub count: Option<u64>,
 
     /// Keep at most SNAPLEN bytes of each packet; 0 means 262144
-    #[arg(short = 's', value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
+    #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
     pub snaplen: u32,
 
     /// Start the next file after SIZE million bytes, or with a unit (100MB): FILE, FILE1, FILE2, …
@@ -121,7 +126,7 @@ pub struct Capture {
     pub command: Option<OsString>,
 
     /// Size of the kernel's receive ring, in KiB or with a unit (256M) [default: 64M; for sim: one second of frames]
-    #[arg(short = 'B', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
+    #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
     /// Memory buffers between the kernel's ring and the disk; their number is then fixed, unless --store-limit is given too [default:
@@ -150,16 +155,16 @@ pub struct Capture {
     #[arg(short = 'D', long = "list-interfaces")]
     pub list: bool,
 
-    /// Print only the counts and errors: no start lines, no progress
+    /// Print less: shorter lines of packets, no start lines, no progress
     #[arg(short = 'q')]
     pub quiet: bool,
 
     /// Write captured packets after at most 10 ms instead of a second
-    #[arg(short = 'U')]
+    #[arg(short = 'U', long = "packet-buffered")]
     pub unbuffered: bool,
 
     /// Do not put interfaces into promiscuous mode
-    #[arg(short = 'p')]
+    #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub not_promiscuous: bool,
 
     /// End the capture with exit code 1 when an interface goes down, instead of waiting until it is up again
@@ -167,10 +172,10 @@ pub struct Capture {
     pub stop_on_down: bool,
 
     /// Become USER after opening the interfaces, before the first file is made (only root can)
-    #[arg(short = 'Z', value_name = "USER")]
+    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
     pub user: Option<String>,
 
-    /// Print the counts as one JSON object at the end, on standard output (with -w -, on standard error)
+    /// Print the counts as one JSON object at the end, on standard output (on standard error if packets go to standard output)
     #[arg(long)]
     pub json: bool,
 
@@ -186,6 +191,13 @@ pub struct Capture {
     /// Exit with code 3 if any packet was lost, including those that the interface itself reports as dropped
     #[arg(long)]
     pub fail_on_drop: bool,
+
+    #[command(flatten)]
+    pub printing: Print,
+
+    /// Print the version
+    #[arg(long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
 }
 
 /// The value of `--format`.

@@ -8,6 +8,7 @@ mod help_tests;
 mod info;
 mod man;
 mod pipe;
+mod print;
 mod queue;
 mod records;
 mod repair;
@@ -44,8 +45,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Capture packets to a file, and account for every one
-    #[command(after_long_help = capture::HELP)]
+    /// Capture packets, print them or write them to a file, and account for every one
+    #[command(after_long_help = capture::HELP, version, disable_version_flag = true)]
     Capture(Box<Capture>),
     /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
     #[command(after_long_help = info::HELP)]

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 const SCHEMA: u32 = 1;
 
-/// Objects go to standard output, or to standard error if standard output carries the packets.
+/// Objects go to standard output, or to standard error if packets go to standard output.
 pub fn stream(request: &Request<'_>) -> Stream {
-    match request.writes_stdout() {
+    match request.writes_stdout() || request.prints() {
         true => Stream::Error,
         false => Stream::Output,
     }

@@ -2,6 +2,7 @@
 
 mod dump;
 mod json;
+mod lines;
 mod list;
 mod on_files;
 mod request;
@@ -18,6 +19,7 @@ use crate::{
 use anyhow::Result;
 use forebay::standard;
 use forebay_net::session::{Control, Event, Progress, Session, Summary};
+use lines::Lines;
 use on_files::Helper;
 use request::Request;
 use std::{process::ExitCode, time::Duration};
@@ -33,6 +35,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     if request.flags.json && json::stream(&request) == Stream::Output {
         standard::output()?;
+    }
+    if flags.printing.list_data_link_types {
+        output::answer(&request.link_types()?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let helper = flags.command.as_deref();
     let helper = helper.map(|program| Helper::start(program, request.user.as_ref()));
@@ -58,6 +64,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     screen.start(&session);
     if let Some(warning) = session.warning() {
         output::warning(warning);
+    }
+    let mut lines = None;
+    let mut session = session;
+    if request.prints() {
+        let (printing, mut feeder) = Lines::start(&request, &control)?;
+        session = session.each(move |frame, interface| feeder.put(frame, interface));
+        lines = Some(printing);
     }
     let mut reports = Reports::new(&request);
     let summary = session.run(&mut |event| match event {
@@ -85,6 +98,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             }
         }
     });
+    let printed = lines.map(Lines::finish);
+    if let Some(printed) = &printed {
+        if printed.reader_left && request.flags.write.is_none() {
+            output::hide();
+            return Ok(ExitCode::SUCCESS);
+        }
+        screen.printed(printed);
+    }
     let ran = runner.map(|runner| runner.finish(|| screen.running()));
     screen.end(&summary, reports.unprinted);
     if let Some(ran) = &ran {
@@ -94,7 +115,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         let object = json::summary(&summary, &request, reports.unprinted, ran.as_ref());
         output::summary(json::stream(&request), &output::json(&object));
     }
-    match ran.is_some_and(|ran| !ran.is_fine()) {
+    let has_failed = printed.is_some_and(|printed| printed.error.is_some());
+    match has_failed || ran.is_some_and(|ran| !ran.is_fine()) {
         true => Ok(ExitCode::from(1)),
         false => Ok(exit_code(&summary, &request)),
     }

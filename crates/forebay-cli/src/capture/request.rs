@@ -27,7 +27,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::fs::{FileTypeExt, MetadataExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -56,7 +56,8 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub fn from_flags(flags: &'a Flags) -> Result<Self> {
-        if flags.interfaces.is_empty() && flags.read.is_empty() && flags.dump == 0 {
+        let names = names(flags)?;
+        if names.is_empty() && flags.dump == 0 {
             return refuse(
                 "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r"
                     .into(),
@@ -67,7 +68,7 @@ impl<'a> Request<'a> {
             return refuse("-z runs a program on files: name one with -w".into());
         }
         let limits = Limits::from_flags(flags)?;
-        let names = names(flags)?;
+        refuse_odd_printing(flags)?;
         let mut store = match &flags.store {
             Some(store) => store.clone(),
             None if names.iter().all(waits) => store_for_files(),
@@ -89,11 +90,12 @@ impl<'a> Request<'a> {
             store.flush_every = Duration::ZERO;
         }
         store.sync = flags.sync;
-        let filter = parse_filter(flags)?;
+        let filter = parse_filter(flags, &names)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let count = flags.count.into_iter().chain(limits.packets).min();
         let wants_few = count.is_some_and(|count| count <= FEW)
             && names.iter().all(|name| matches!(name, Name::Interface(_)));
+        let is_immediate = flags.unbuffered || flags.printing.immediate_mode || wants_few;
         let request = Request {
             names,
             clock,
@@ -106,7 +108,7 @@ impl<'a> Request<'a> {
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,
                 snaplen: flags.snaplen,
-                delay: Duration::from_millis(match flags.unbuffered || wants_few {
+                delay: Duration::from_millis(match is_immediate {
                     true => 10,
                     false => 100,
                 }),
@@ -175,6 +177,29 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether packets are printed.
+    pub fn prints(&self) -> bool {
+        let printing = &self.flags.printing;
+        (printing.print || printing.json_lines || self.flags.write.is_none())
+            && !printing.only_count
+    }
+
+    /// Whether every source waits while its packets cannot be printed. On the virtual clock that costs no packet.
+    pub fn all_wait(&self) -> bool {
+        let is_file = |name: &Name| matches!(name, Name::File(_));
+        self.clock.is_virtual() || self.names.iter().all(is_file)
+    }
+
+    /// Whether packets come from several interfaces of this machine.
+    pub fn captures_several(&self) -> bool {
+        let live = self
+            .names
+            .iter()
+            .filter(|name| !matches!(name, Name::File(_)));
+        let is_any = |name: &Name| matches!(name, Name::Interface(name) if name == "any");
+        live.count() > 1 || self.names.iter().any(is_any)
+    }
+
     pub fn writes_stdout(&self) -> bool {
         self.flags.write.as_deref() == Some(Path::new("-"))
     }
@@ -202,7 +227,44 @@ impl<'a> Request<'a> {
         if let Some(user) = &self.user {
             user.assume()?;
         }
+        self.refuse_other_link_types(&ports)?;
         Ok(ports)
+    }
+
+    /// `-y`: the kernel offers one link type for each interface, and no other.
+    fn refuse_other_link_types(&self, ports: &[Box<dyn Port>]) -> Result<()> {
+        let Some(wanted) = &self.flags.printing.linktype else {
+            return Ok(());
+        };
+        let wanted = wanted.to_ascii_uppercase();
+        let wanted = wanted.strip_prefix("DLT_").unwrap_or(&wanted);
+        for port in ports {
+            for interface in port.interfaces() {
+                let name = interface.link.names().map_or("unknown", |(name, _)| name);
+                if name != wanted {
+                    return refuse(format!(
+                        "-y {wanted}: {} has packets of the type {name} only. Leave -y out",
+                        port.name()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `-L`: the link types of all interfaces and files.
+    pub fn link_types(&self) -> Result<String> {
+        let mut text = String::new();
+        for name in &self.names {
+            let shown = match name {
+                Name::Interface(name) => name.clone(),
+                Name::File(path) => path.display().to_string(),
+                Name::Sim(_) => "sim".into(),
+            };
+            let (link, _) = open::link_of(name)?;
+            text += &format!("Data link types for {shown} (use option -y to set):\n  {link}\n");
+        }
+        Ok(text)
     }
 
     /// The link type that a filter for the first port is compiled for; Ethernet if there is no port.
@@ -292,16 +354,79 @@ fn refuse_overwriting(path: &Path) -> Result<()> {
 
 /// Interfaces, then files.
 fn names(flags: &Flags) -> Result<Vec<Name>> {
-    let standard_input = flags.read.iter().filter(|path| path.as_os_str() == "-");
+    let mut files = flags.read.clone();
+    if let Some(list) = &flags.printing.file_list {
+        let text = read_expression(list).with_context(|| format!("-V {}", list.display()))?;
+        let listed = text.lines().filter(|line| !line.is_empty());
+        files.extend(listed.map(PathBuf::from));
+        if files.is_empty() {
+            return refuse(format!(
+                "-V {}: there is no name of a file in it",
+                list.display()
+            ));
+        }
+    }
+    let standard_input = files.iter().filter(|path| path.as_os_str() == "-");
     if standard_input.count() > 1 {
         return refuse("-r - can be read only once".into());
     }
-    let files = flags.read.iter().cloned().map(Name::File);
+    let files = files.into_iter().map(Name::File);
     Ok(flags.interfaces.iter().cloned().chain(files).collect())
 }
 
+/// Flags about printed packets that would do nothing, or that contradict each other.
+fn refuse_odd_printing(flags: &Flags) -> Result<()> {
+    let it = &flags.printing;
+    if it.times > 5 {
+        return refuse(
+            "-t may be given five times at most: -ttttt is the time since the first packet".into(),
+        );
+    }
+    if [it.hex, it.hex_and_text, it.text]
+        .iter()
+        .filter(|&&count| count > 0)
+        .count()
+        > 1
+    {
+        return refuse("-x, -X and -A are three forms of the same. Choose one".into());
+    }
+    let prints = it.print || it.json_lines;
+    if prints && flags.write.as_deref() == Some(Path::new("-")) {
+        return refuse("-w - and printed packets cannot share standard output. Write to a file, or leave --print out".into());
+    }
+    if it.json_lines && flags.json {
+        // One goes to each stream, and a program could not know which is which.
+        return refuse("--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts".into());
+    }
+    let given = [
+        (it.link_header, "-e"),
+        (it.times > 0, "-t"),
+        (it.hex > 0, "-x"),
+        (it.hex_and_text > 0, "-X"),
+        (it.text > 0, "-A"),
+        (it.absolute_tcp_sequence_numbers, "-S"),
+        (it.dont_verify_checksums, "-K"),
+        (it.number, "-#"),
+        (it.line_buffered, "-l"),
+        (
+            it.time_stamp_precision == "nano",
+            "--time-stamp-precision nano",
+        ),
+    ];
+    let first = given.iter().find(|(is_given, _)| *is_given);
+    match first {
+        Some((_, flag)) if flags.write.is_some() && !prints => refuse(format!(
+            "{flag} is about printed packets, and -w prints none. Add --print, or leave {flag} out"
+        )),
+        Some((_, flag)) if it.only_count => refuse(format!(
+            "{flag} is about printed packets, and --count prints none. Leave one of them out"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The expression at the end of the command line, or in the file named by `-F`.
-fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
+fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
     let text = match &flags.expression_file {
         None => flags.expression.join(" "),
         Some(path) => {
@@ -309,12 +434,29 @@ fn parse_filter(flags: &Flags) -> Result<Option<Filter>> {
             without_comments(&text.with_context(|| format!("-F {}", path.display()))?)
         }
     };
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    match text.parse() {
+    let parse = |text: &str| match text.parse::<Filter>() {
         Ok(filter) => Ok(Some(filter)),
         Err(error) => refuse(error.to_string()),
+    };
+    let filter = match text.trim() {
+        "" => None,
+        _ => parse(&text)?,
+    };
+    // The language has words for what -Q asks for.
+    let direction = match flags.printing.direction.as_str() {
+        "in" => "inbound",
+        "out" => "outbound",
+        _ => return Ok(filter),
+    };
+    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
+        return refuse(
+            "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src"
+                .into(),
+        );
+    }
+    match filter {
+        Some(_) => parse(&format!("{direction} and ({text})")),
+        None => parse(direction),
     }
 }
 

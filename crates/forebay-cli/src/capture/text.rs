@@ -1,7 +1,12 @@
 //! Text output of `capture`: start lines, a progress line on a terminal, warnings, and tcpdump's three final lines, followed by
 //! ours. All of it goes to standard error.
 
-use super::{on_files::Ran, request::Request, rotation};
+use super::{
+    lines::{Printed, not_shown},
+    on_files::Ran,
+    request::Request,
+    rotation,
+};
 use crate::{
     output::{self, Line, Stream, say},
     signals,
@@ -15,7 +20,7 @@ use forebay_net::{
 };
 use std::{
     cell::Cell,
-    io::{IsTerminal, stderr},
+    io::{IsTerminal, stderr, stdout},
     time::{Duration, Instant},
 };
 
@@ -24,6 +29,7 @@ pub struct Screen {
     /// Whether a progress line is displayed.
     draws: bool,
     writes: bool,
+    counts: bool,
     metadata: bool,
     snaplen: u32,
     series: Option<String>,
@@ -42,13 +48,22 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
+/// Whether packets are printed on a terminal, where a progress line would be between them.
+fn shares_terminal(request: &Request<'_>) -> bool {
+    request.prints() && stdout().is_terminal()
+}
+
 impl Screen {
     pub fn new(request: &Request<'_>) -> Self {
         Screen {
             quiet: request.flags.quiet,
             // The reader of our packets may print on the same terminal.
-            draws: !request.flags.quiet && stderr().is_terminal() && !request.has_reader(),
+            draws: !request.flags.quiet
+                && stderr().is_terminal()
+                && !request.has_reader()
+                && !shares_terminal(request),
             writes: request.flags.write.is_some(),
+            counts: request.flags.printing.only_count,
             metadata: !request.flags.no_metadata,
             snaplen: request.flags.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
@@ -68,7 +83,9 @@ impl Screen {
             say(&listening(source, self.snaplen));
         }
         let Some(store) = store else {
-            output::note("no -w: packets are only counted");
+            if self.counts {
+                output::note("packets are only counted");
+            }
             return;
         };
         let writes = match (store.direct, store.thread) {
@@ -187,6 +204,19 @@ impl Screen {
             behind.fill * 100.0,
             units::scaled(behind.bytes_per_second),
         ));
+    }
+
+    /// Reports lines of packets that could not be printed.
+    pub fn printed(&self, printed: &Printed) {
+        if let Some(error) = &printed.error {
+            output::error(format_args!("standard output: {error}"));
+        }
+        if printed.missed > 0 {
+            output::note(format_args!(
+                "{}: standard output took them too slowly",
+                not_shown(printed.missed)
+            ));
+        }
     }
 
     pub fn end(&self, summary: &Summary, unprinted: u64) {

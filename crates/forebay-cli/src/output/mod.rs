@@ -10,7 +10,7 @@ mod reports;
 mod terminal;
 
 pub use escape::{json, plain};
-pub use printer::{finish, hide, keep, report, say, show, start, summary};
+pub use printer::{finish, hide, keep, report, say, show, start, summary, write_whole};
 pub use progress::{Fields, Layout, Line, clock};
 pub use reports::{Form, report_on};
 

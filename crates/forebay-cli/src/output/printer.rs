@@ -236,22 +236,24 @@ fn print(printer: &Printer, mut display: Display, error: &File, output: &File) {
         done = match printer.next(done) {
             Entry::Line { to, text, .. } => {
                 let text = display.print(&text);
-                write(if to == Stream::Error { error } else { output }, &text)
+                write_whole(
+                    if to == Stream::Error { error } else { output },
+                    text.as_bytes(),
+                )
             }
             Entry::Keep(last) => {
                 let mut text = last.map_or_else(String::new, |last| display.draw(last));
                 text += &display.keep();
-                write(error, &text)
+                write_whole(error, text.as_bytes())
             }
-            Entry::Hide => write(error, &display.hide()),
-            Entry::Show(text) => write(error, &display.draw(text)),
+            Entry::Hide => write_whole(error, display.hide().as_bytes()),
+            Entry::Show(text) => write_whole(error, display.draw(text).as_bytes()),
         };
     }
 }
 
 /// Writes everything, however long that takes, even if another process made the shared descriptor non-blocking.
-fn write(mut to: &File, text: &str) -> io::Result<()> {
-    let mut left = text.as_bytes();
+pub fn write_whole(mut to: &File, mut left: &[u8]) -> io::Result<()> {
     while !left.is_empty() {
         match to.write(left) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),

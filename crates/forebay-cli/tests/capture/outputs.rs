@@ -74,7 +74,7 @@ fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
     ran(&format!("capture -i sim -c 10 -w {file}"), ">&- <&- 2>&-").succeeds(); // it needs none
     for writes in [
         "capture -i sim -c 10 -w -",
-        "capture -i sim -c 10 --json",
+        "capture -i sim -c 10 --count --json",
         "capture -D",
         "capture -d tcp",
         &format!("info {file}"),

@@ -10,8 +10,8 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         2 | -i sim -c 0                        | '0' for '-c <COUNT>': '0' is not a count. Use a value such as 1000 or 5M
         2 | -i sim -c 340282366920938463463374607431768211.999K | is not a count
         2 | -i sim -c many                     | 'many' for '-c <COUNT>': 'many' is not a count
-        2 | -i sim -s 300000                   | '300000' for '-s <SNAPLEN>': '300000' is not a snapshot length. Use 1 to 262144, or 0
-        2 | -i sim -B 0                        | '0' for '-B <SIZE>': '0' is not a size. Use a value such as 512k or 64M
+        2 | -i sim -s 300000                   | '300000' for '--snapshot-length <SNAPLEN>': '300000' is not a snapshot length. Use 1 to 262144, or 0
+        2 | -i sim -B 0                        | '0' for '--buffer-size <SIZE>': '0' is not a size. Use a value such as 512k or 64M
         1 | -i sim --store 2x18446744073709547520 -w /dev/null | no address space
         1 | -i sim --store 2x900G -w /dev/null | what is available
         2 | -i sim --store 1x4M                | '1x4M' for '--store <COUNTxSIZE>': store: 1 buffers are too few. Use at least 2
@@ -24,7 +24,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         2 | -i sim --stats-interval 0          | '0' for '--stats-interval <SECONDS>': '0' is not a time of a millisecond or more. Use a value such as 5
         2 | -i sim -c 5M --stats-interval 1ns  | '1ns' for '--stats-interval <SECONDS>'
         1 | -i nosuch0                         | no interface 'nosuch0'
-        2 | -i sim:rate=fast                   | 'sim:rate=fast' for '-i <INTERFACE>': sim: cannot understand 'rate=fast'. rate is bits a second
+        2 | -i sim:rate=fast                   | 'sim:rate=fast' for '--interface <INTERFACE>': sim: cannot understand 'rate=fast'. rate is bits a second
         2 | -i sim:ring=0                      | 1 or more
         2 | -i sim -i sim:clock=virtual        | clock=virtual
         1 | -i sim -w /nonexistent/x.pcapng    | Make the folder first
@@ -40,7 +40,8 @@ fn each_wrong_request_gets_its_own_clear_answer() {
 
 #[test]
 fn counts_are_printed_at_the_interval_and_json_is_one_object_a_line() {
-    let output = run!("capture -i sim:clock=virtual -c 2M --json --stats-interval 500ms -q");
+    let output =
+        run!("capture -i sim:clock=virtual -c 2M --count --json --stats-interval 500ms -q");
     let lines = output.succeeds().text().lines();
     let lines: Vec<Value> = lines
         .map(|line| serde_json::from_str(line).unwrap())

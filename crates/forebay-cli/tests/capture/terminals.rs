@@ -167,7 +167,7 @@ fn a_job_in_the_background_draws_nothing_until_it_is_in_the_foreground() {
 #[test]
 fn rates_are_those_of_the_whole_interval() {
     let port = "sim:clock=virtual,rate=16k,size=64";
-    let output = run!("capture -i {port} -a duration:4 --json --stats-interval 1");
+    let output = run!("capture -i {port} -a duration:4 --count --json --stats-interval 1");
     let lines = output.text().lines();
     let objects = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let reports: Vec<_> = objects.filter(|it| it["running"] == true).collect();

@@ -37,7 +37,7 @@ fn an_expression_may_come_from_a_file() {
     let input = recorded(&folder, "in.pcapng", "count=1000");
     let text = "# the fifth\nudp # only\n  and ether[49]\n  = 5\n";
     let expression = folder.file("expression", text);
-    let ran = run!("capture -r {input} -F {expression} --json");
+    let ran = run!("capture -r {input} -F {expression} --count --json");
     assert_eq!(count(&ran.json()["counted"]), 4);
 }
 

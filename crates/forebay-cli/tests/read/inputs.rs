@@ -46,7 +46,7 @@ fn compressed_files_and_pipes_are_read() {
     let packed = foreign(format!("gzip -c {input}")).unwrap().stdout;
     assert!(packed.len() < bytes.len() / 2);
     for (bytes, log) in [(bytes, "read"), (packed, "read, gzip")] {
-        let mut child = start!("capture -r - --json 'less 60'");
+        let mut child = start!("capture -r - --count --json 'less 60'");
         child.stdin.take().unwrap().write_all(&bytes).unwrap();
         let json = child.wait_with_output().unwrap().json();
         assert_eq!(counts(&json, ["received", "counted"]), [50_000; 2]);
@@ -61,6 +61,6 @@ fn files_are_read_to_the_last_beside_a_busy_port() {
     let two = recorded(&folder, "two.pcapng", "count=200");
     // The frames of the port are longer, so that only files match; it never lets the poller sleep.
     let port = "sim:rate=max,size=512";
-    let ran = run!("capture -i {port} -r {one} -r {two} -c 500 --json 'less 60'");
+    let ran = run!("capture -i {port} -r {one} -r {two} -c 500 --count --json 'less 60'");
     assert_eq!(count(&ran.keeps_the_law()["counted"]), 500);
 }

@@ -49,6 +49,11 @@ impl Terminal {
         termios::tcsetwinsize(&self.theirs, size).unwrap();
     }
 
+    /// What is shown, to be read while programs run.
+    pub fn screen(&self) -> File {
+        self.controller.try_clone().unwrap()
+    }
+
     /// Ctrl-S: from here on what is written to it waits.
     pub fn stop(&self) {
         termios::tcflow(&self.theirs, termios::Action::OOff).unwrap();

@@ -1,0 +1,368 @@
+//! Printed packets: a thread formats and writes them, so that no terminal holds up the capture.
+//!
+//! ```text
+//!  session ──▶ copy of each packet ──▶ queue ──▶ thread: print::Printer ──▶ standard output
+//!                  │ no room: files wait; live packets are counted, and not shown
+//! ```
+//! After the queue was full, nothing is put into it until half of it is empty again: so a slow terminal shows packets in runs, and
+//! the count of those that are missing between them.
+
+use super::request::Request;
+use crate::{
+    output::{self, write_whole},
+    print::{Packet, Printer, Style, Text, Times, json},
+    signals,
+};
+use anyhow::{Context, Result};
+use forebay::{
+    queue::{
+        RecvError, SendError,
+        spsc::{self, Receiver, Sender},
+    },
+    standard,
+};
+use forebay_net::{
+    port::{Direction, Frame, Interface, LinkType},
+    session::Control,
+};
+use std::{
+    fs::File,
+    io::{self, IsTerminal},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+/// Bytes of queued packets: for a file or a pipe enough for a stall of a third of a second; for a terminal less, since nobody
+/// wants to see what is long gone.
+const QUEUE_BYTES: usize = 32 << 20;
+const TERMINAL_QUEUE_BYTES: usize = 1 << 20;
+/// Bytes of a packet that its line is made of, if nothing is dumped or summed up.
+const LINE_BYTES: usize = 4096;
+/// Output is written when this much is ready, or when no packet waits.
+const WRITE_BYTES: usize = 64 << 10;
+/// How long the session's thread may wait at once for room.
+const SHORT_WAIT: Duration = Duration::from_millis(5);
+/// After an interrupt, printing is abandoned when nothing could be printed for this time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Published by one thread and read by the other, each value on its own: relaxed.
+#[derive(Default)]
+struct Shared {
+    /// Bytes that the printing thread has taken from the queue.
+    taken: AtomicU64,
+    /// Packets without a line.
+    missed: AtomicU64,
+    /// The reader of standard output has left, or it cannot be written.
+    is_over: AtomicBool,
+}
+
+/// The thread that prints.
+pub struct Lines {
+    shared: Arc<Shared>,
+    ended: mpsc::Receiver<io::Result<()>>,
+}
+
+/// What became of the lines.
+pub struct Printed {
+    /// Packets that found no room.
+    pub missed: u64,
+    /// The reader of standard output has left.
+    pub reader_left: bool,
+    pub error: Option<io::Error>,
+}
+
+/// What precedes the bytes of a packet in the queue.
+const HEADER: usize = 40;
+
+/// Puts packets into the queue, for the session.
+pub struct Feeder {
+    sender: Sender,
+    shared: Arc<Shared>,
+    capacity: u64,
+    /// Bytes put into the queue.
+    sent: u64,
+    /// Packets that found no room since the last one that did.
+    missed: u64,
+    most_bytes: usize,
+    sends_names: bool,
+    /// The sources wait for the lines.
+    waits: bool,
+    /// Time stands still meanwhile.
+    is_virtual: bool,
+}
+
+impl Lines {
+    /// Starts the thread. `control` is stopped when nobody reads the lines and there is no other output.
+    ///
+    /// # Errors
+    /// Standard output is closed, or the system has no more memory or threads.
+    pub fn start(request: &Request<'_>, control: &Control) -> Result<(Lines, Feeder)> {
+        let output = standard::output()?;
+        let is_terminal = output.is_terminal();
+        let waits = request.all_wait();
+        let capacity = match is_terminal && !waits {
+            true => TERMINAL_QUEUE_BYTES,
+            false => QUEUE_BYTES,
+        };
+        let (sender, receiver) = spsc::queue(capacity)?;
+        let style = style(request, is_terminal);
+        let shared = Arc::new(Shared::default());
+        let (tell, ended) = mpsc::channel();
+        let feeder = Feeder {
+            sender,
+            shared: shared.clone(),
+            capacity: capacity as u64,
+            sent: 0,
+            missed: 0,
+            most_bytes: match style.verbose > 0 || style.dump != Default::default() {
+                true => usize::MAX,
+                false => LINE_BYTES,
+            },
+            sends_names: style.interfaces || request.flags.printing.json_lines,
+            waits,
+            is_virtual: request.clock().is_virtual(),
+        };
+        let mut writer = Writer {
+            printer: Printer::new(style),
+            text: Text::default(),
+            output,
+            is_json: request.flags.printing.json_lines,
+            at_once: request.flags.printing.line_buffered,
+            shared: shared.clone(),
+        };
+        let only_prints = request.flags.write.is_none();
+        let control = control.clone();
+        let thread = std::thread::Builder::new().name("forebay-lines".into());
+        let spawned = thread.spawn(move || {
+            let printed = writer.run(receiver);
+            writer.shared.is_over.store(true, Relaxed);
+            if printed.is_err() && only_prints {
+                control.stop();
+            }
+            let _ = tell.send(printed);
+        });
+        spawned.context("cannot start a thread that prints")?;
+        Ok((Lines { shared, ended }, feeder))
+    }
+
+    /// Waits until everything is printed. After an interrupt, gives up when nothing moves for a second.
+    pub fn finish(self) -> Printed {
+        let mut last = (0, Instant::now());
+        let (error, is_abandoned) = loop {
+            match self.ended.recv_timeout(PATIENCE / 20) {
+                Ok(printed) => break (printed.err(), false),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break (None, false),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let taken = self.shared.taken.load(Relaxed);
+            if taken != last.0 {
+                last = (taken, Instant::now());
+            }
+            if signals::stops() > 0 && last.1.elapsed() >= PATIENCE {
+                break (None, true);
+            }
+        };
+        let reader_left = error
+            .as_ref()
+            .is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe);
+        if is_abandoned {
+            output::note("gave up printing: nobody reads standard output");
+        }
+        Printed {
+            missed: self.shared.missed.load(Relaxed),
+            reader_left,
+            error: error.filter(|_| !reader_left),
+        }
+    }
+}
+
+/// What to print, as the flags say.
+fn style(request: &Request<'_>, is_terminal: bool) -> Style {
+    let flags = &request.flags.printing;
+    Style {
+        times: match flags.json_lines {
+            true => Times::None,
+            false => Times::of_letters(flags.times).unwrap_or_default(),
+        },
+        nanoseconds: flags.time_stamp_precision == "nano",
+        link_header: flags.link_header,
+        verbose: flags.verbose.min(3),
+        brief: request.flags.quiet,
+        dump: flags.dump(),
+        absolute_sequence: flags.absolute_tcp_sequence_numbers,
+        no_checksums: flags.dont_verify_checksums,
+        numbers: flags.number && !flags.json_lines,
+        interfaces: request.captures_several() && !flags.json_lines,
+        colours: is_terminal && !flags.json_lines && wants_colours(),
+    }
+}
+
+/// Whether the user has not turned colours off: <https://no-color.org>.
+fn wants_colours() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+impl Feeder {
+    /// Queues a packet; `false`: there is no room, and its source waits.
+    pub fn put(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool {
+        if self.shared.is_over.load(Relaxed) {
+            return true;
+        }
+        if self.missed > 0 && !self.waits {
+            let queued = self.sent - self.shared.taken.load(Relaxed);
+            if queued > self.capacity / 2 {
+                return self.miss();
+            }
+        }
+        let name = if self.sends_names {
+            interface.name.as_bytes()
+        } else {
+            b""
+        };
+        let name = &name[..name.len().min(255)];
+        let data = &frame.data[..frame.data.len().min(self.most_bytes)];
+        let len = HEADER + name.len() + data.len();
+        // While nobody sleeps, virtual time stands still: waiting then costs no packet.
+        while self.is_virtual
+            && signals::stops() == 0
+            && matches!(
+                self.sender.reserve_timeout(len, SHORT_WAIT),
+                Err(SendError::TimedOut)
+            )
+        {}
+        let reserved = match self.waits {
+            false => self.sender.try_reserve(len),
+            true => self.sender.reserve_timeout(len, SHORT_WAIT),
+        };
+        match reserved {
+            Ok(mut reserved) => {
+                let bytes = reserved.bytes();
+                bytes[..8].copy_from_slice(&frame.time_ns.to_ne_bytes());
+                bytes[8..16].copy_from_slice(&self.missed.to_ne_bytes());
+                bytes[16..20].copy_from_slice(&frame.wire_len.to_ne_bytes());
+                bytes[20..24].copy_from_slice(&(frame.data.len() as u32).to_ne_bytes());
+                bytes[24..26].copy_from_slice(&interface.link.0.to_ne_bytes());
+                bytes[26] = frame.direction as u8;
+                bytes[27] = name.len() as u8;
+                bytes[HEADER..HEADER + name.len()].copy_from_slice(name);
+                bytes[HEADER + name.len()..].copy_from_slice(data);
+                reserved.commit();
+                self.sent += len as u64;
+                self.missed = 0;
+                true
+            }
+            Err(SendError::Closed) => true,
+            Err(_) if self.waits && signals::stops() == 0 => false,
+            Err(_) => self.miss(),
+        }
+    }
+
+    fn miss(&mut self) -> bool {
+        self.missed += 1;
+        self.shared.missed.fetch_add(1, Relaxed);
+        true
+    }
+}
+
+struct Writer {
+    printer: Printer,
+    text: Text,
+    output: File,
+    is_json: bool,
+    at_once: bool,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    /// Prints packets until the session has ended.
+    fn run(&mut self, mut receiver: Receiver) -> io::Result<()> {
+        loop {
+            match receiver.try_take() {
+                Ok(message) => {
+                    self.print(&message)?;
+                    continue;
+                }
+                Err(RecvError::Empty) => {}
+                Err(_) => return self.write(),
+            }
+            self.write()?;
+            match receiver.take() {
+                Ok(message) => self.print(&message)?,
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn print(&mut self, message: &[u8]) -> io::Result<()> {
+        let Some((header, rest)) = message.split_first_chunk::<HEADER>() else {
+            return Ok(());
+        };
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| header[at + byte]));
+        let half = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| header[at + byte]));
+        let (missed, name_len) = (word(8), usize::from(header[27]));
+        if missed > 0 {
+            self.write()?;
+            output::note(not_shown(missed));
+        }
+        let (name, data) = rest.split_at(name_len.min(rest.len()));
+        let packet = Packet {
+            link: LinkType(u16::from_ne_bytes([header[24], header[25]])),
+            interface: std::str::from_utf8(name).unwrap_or_default(),
+            direction: match header[26] {
+                1 => Direction::Inbound,
+                2 => Direction::Outbound,
+                _ => Direction::Unknown,
+            },
+            time_ns: word(0),
+            data,
+            captured: half(20),
+            wire_len: half(16),
+        };
+        match self.is_json {
+            true => json::line(&mut self.printer, &packet, output::json, &mut self.text),
+            false => self.printer.line(&packet, &mut self.text),
+        }
+        let written = match self.at_once || self.text.len() >= WRITE_BYTES {
+            true => self.write(),
+            false => Ok(()),
+        };
+        self.shared.taken.fetch_add(message.len() as u64, Relaxed);
+        written
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let written = write_whole(&self.output, self.text.bytes());
+        self.text.clear();
+        written
+    }
+}
+
+/// `1,204 packets not shown`
+pub fn not_shown(count: u64) -> String {
+    let mut digits = count.to_string();
+    let mut at = digits.len();
+    while at > 3 {
+        at -= 3;
+        digits.insert(at, ',');
+    }
+    let packets = if count == 1 { "packet" } else { "packets" };
+    format!("{digits} {packets} not shown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_shown;
+
+    #[test]
+    fn counts_are_grouped() {
+        assert_eq!(not_shown(1), "1 packet not shown");
+        assert_eq!(not_shown(999), "999 packets not shown");
+        assert_eq!(not_shown(1204), "1,204 packets not shown");
+        assert_eq!(not_shown(1_000_000), "1,000,000 packets not shown");
+    }
+}

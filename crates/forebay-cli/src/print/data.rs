@@ -1,0 +1,77 @@
+//! The captured bytes of a layer, which may end anywhere.
+
+/// The captured bytes end in the middle of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut;
+
+pub type Printed = Result<(), Cut>;
+
+#[derive(Clone, Copy)]
+pub struct Data<'a>(pub &'a [u8]);
+
+impl<'a> Data<'a> {
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    pub fn u8(self, at: usize) -> Result<u8, Cut> {
+        self.0.get(at).copied().ok_or(Cut)
+    }
+
+    pub fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Cut> {
+        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk::<N>());
+        bytes.copied().ok_or(Cut)
+    }
+
+    pub fn u16(self, at: usize) -> Result<u16, Cut> {
+        self.array(at).map(u16::from_be_bytes)
+    }
+
+    pub fn u24(self, at: usize) -> Result<u32, Cut> {
+        let [a, b, c] = self.array(at)?;
+        Ok(u32::from_be_bytes([0, a, b, c]))
+    }
+
+    pub fn u32(self, at: usize) -> Result<u32, Cut> {
+        self.array(at).map(u32::from_be_bytes)
+    }
+
+    pub fn slice(self, at: usize, len: usize) -> Result<&'a [u8], Cut> {
+        self.0.get(at..).and_then(|rest| rest.get(..len)).ok_or(Cut)
+    }
+
+    /// What follows the first `at` bytes; empty if that is past the end.
+    pub fn after(self, at: usize) -> Data<'a> {
+        Data(self.0.get(at..).unwrap_or_default())
+    }
+
+    /// The first `len` bytes, or all there are.
+    pub fn first(self, len: usize) -> Data<'a> {
+        Data(&self.0[..len.min(self.0.len())])
+    }
+}
+
+/// The Internet checksum of these parts, all but the last of even length: 0 if a sum among them is right.
+pub fn checksum(parts: &[&[u8]]) -> u16 {
+    let mut sum = 0u64;
+    for part in parts {
+        let mut words = part.chunks_exact(2);
+        for word in &mut words {
+            sum += u64::from(u16::from_be_bytes([word[0], word[1]]));
+        }
+        if let [last] = words.remainder() {
+            sum += u64::from(*last) << 8;
+        }
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// The checksum that should be in the field, where `found` is there and `checksum` over everything is `computed`.
+pub fn right_checksum(found: u16, computed: u16) -> u16 {
+    let mut should = u32::from(found) + u32::from(computed);
+    should = (should & 0xffff) + (should >> 16);
+    should as u16
+}

@@ -1,0 +1,388 @@
+//! IPv4, and what both versions of IP carry.
+
+use super::{
+    Data, Kind, Printer, Text,
+    data::{Cut, Printed, checksum, right_checksum},
+    names,
+};
+use etherparse::Ipv4HeaderSlice;
+
+/// An address of either version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    V4([u8; 4]),
+    V6([u8; 16]),
+}
+
+impl Address {
+    pub fn print(self, out: &mut Text) {
+        match self {
+            Address::V4(address) => out.ipv4(address),
+            Address::V6(address) => out.ipv6(address),
+        };
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Address::V4(address) => address,
+            Address::V6(address) => address,
+        }
+    }
+}
+
+/// What the headers before a transport header say.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    pub source: Address,
+    pub destination: Address,
+    /// Only a part of the packet is here, so that there is no checksum to verify.
+    pub is_fragment: bool,
+    /// The addresses are already printed.
+    pub are_printed: bool,
+}
+
+impl Ends {
+    pub fn is_v6(&self) -> bool {
+        matches!(self.source, Address::V6(_))
+    }
+
+    pub fn print(&self, out: &mut Text) {
+        self.source.print(out);
+        out.put(" > ");
+        self.destination.print(out);
+    }
+
+    /// `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports.
+    pub fn print_with_ports(&self, source: u16, destination: u16, out: &mut Text) {
+        if !self.are_printed {
+            self.source.print(out);
+            out.byte(b'.');
+        }
+        out.num(source).put(" > ");
+        if !self.are_printed {
+            self.destination.print(out);
+            out.byte(b'.');
+        }
+        out.num(destination).put(": ");
+    }
+
+    /// The checksum over this packet of `protocol`, with the pseudo-header.
+    pub fn checksum(&self, protocol: u8, bytes: &[u8]) -> u16 {
+        let len = (bytes.len() as u32).to_be_bytes();
+        let (source, destination) = (self.source.bytes(), self.destination.bytes());
+        checksum(&[source, destination, &len, &[0, protocol], bytes])
+    }
+}
+
+const HEADER: usize = 20;
+const MORE_FRAGMENTS: u16 = 0x2000;
+pub const ICMP: u8 = 1;
+pub const TCP: u8 = 6;
+pub const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const SCTP: u8 = 132;
+
+/// Whether the ports of this protocol are printed with the addresses.
+pub fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | DCCP | SCTP)
+}
+
+impl Printer {
+    /// Prints an IPv4 packet; `len` bytes follow the link-layer header on the wire.
+    pub(super) fn ipv4(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+        self.protocol = "ip";
+        match data.u8(0)? >> 4 {
+            4 => {}
+            6 => {
+                out.put("IP6, wrong link-layer encapsulation (invalid)");
+                return Ok(());
+            }
+            other => {
+                out.put("IP").num(other).put(" (invalid)");
+                return Ok(());
+            }
+        }
+        if !self.style.link_header {
+            out.put("IP ");
+        }
+        data.slice(0, HEADER)?;
+        if len < HEADER {
+            out.put("truncated-ip ").num(len);
+            return Ok(());
+        }
+        let header_len = usize::from(data.u8(0)? & 15) * 4;
+        if header_len < HEADER {
+            out.put("bad-hlen ").num(header_len);
+            return Ok(());
+        }
+        let mut total = usize::from(data.u16(2)?);
+        if len < total {
+            out.put("truncated-ip - ")
+                .num(total - len)
+                .put(" bytes missing! ");
+        }
+        if total < header_len {
+            if total > 0 {
+                out.put("bad-len ").num(total);
+                return Ok(());
+            }
+            // The card splits what the kernel hands to it, and fills in the length.
+            total = len;
+        }
+        let data = data.first(total);
+        let payload = total.saturating_sub(header_len);
+        let flags = data.u16(6)?;
+        let offset = usize::from(flags & 0x1fff) * 8;
+        let protocol = data.u8(9)?;
+        let mut ends = Ends {
+            source: Address::V4(data.array(12)?),
+            destination: Address::V4(data.array(16)?),
+            is_fragment: flags & MORE_FRAGMENTS != 0,
+            are_printed: false,
+        };
+        if self.style.verbose > 0 {
+            self.ipv4_details(data, header_len, &ends, out)?;
+        }
+        if offset > 0 {
+            ends.print(out);
+            out.put(": ip-proto-").num(protocol);
+            return Ok(());
+        }
+        if !has_ports(protocol) {
+            ends.print(out);
+            out.put(": ");
+            ends.are_printed = true;
+        }
+        // Options make the header longer than what is captured of it.
+        if Ipv4HeaderSlice::from_slice(data.0).is_err() {
+            out.put(" [remaining caplen(").num(data.len());
+            out.put(") < header length(").num(header_len).put(")]");
+            return Err(Cut);
+        }
+        self.ip_payload(protocol, data.after(header_len), payload, ends, out)
+    }
+
+    fn ipv4_details(
+        &mut self,
+        data: Data<'_>,
+        header_len: usize,
+        ends: &Ends,
+        out: &mut Text,
+    ) -> Printed {
+        let (service, flags) = (data.u8(1)?, data.u16(6)?);
+        out.put("(tos 0x").hex(service.into());
+        out.put(["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(service & 3)]);
+        if data.u8(8)? > 0 {
+            out.put(", ttl ").num(data.u8(8)?);
+        }
+        out.put(", id ").num(data.u16(4)?);
+        out.put(", offset ").num(u32::from(flags & 0x1fff) * 8);
+        let names = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
+        let set = names.into_iter().filter(|(bit, _)| flags & bit != 0);
+        let set: Vec<_> = set.map(|(_, name)| name).collect();
+        out.put(", flags [")
+            .put(if set.is_empty() { "none" } else { "" });
+        out.put(&set.join(", ")).put("], proto ");
+        out.put(names::protocol(data.u8(9)?))
+            .put(" (")
+            .num(data.u8(9)?);
+        out.put("), length ").num(data.u16(2)?);
+        if header_len > HEADER {
+            out.put(", options (");
+            let options = data.after(HEADER).first(header_len - HEADER);
+            if ipv4_options(options, header_len - HEADER, out).is_err() {
+                out.put(" [truncated-option]))\n    ");
+                ends.print(out);
+                out.put(": ");
+                return Err(Cut);
+            }
+            out.byte(b')');
+        }
+        if !self.style.no_checksums
+            && let Ok(header) = data.slice(0, header_len)
+        {
+            let wrong = checksum(&[header]);
+            if wrong != 0 {
+                let found = data.u16(10)?;
+                out.put(", bad cksum ").hex(found.into()).put(" (->");
+                out.hex(right_checksum(found, wrong).into()).put(")!");
+            }
+        }
+        out.put(")\n    ");
+        Ok(())
+    }
+
+    /// Prints the packet of a protocol over IP.
+    pub(super) fn ip_payload(
+        &mut self,
+        protocol: u8,
+        data: Data<'_>,
+        len: usize,
+        ends: Ends,
+        out: &mut Text,
+    ) -> Printed {
+        match protocol {
+            TCP => self.tcp(data, len, ends, out),
+            UDP => self.udp(data, len, ends, out),
+            ICMP if !ends.is_v6() => self.icmp(data, len, ends, out),
+            58 if ends.is_v6() => self.icmp6(data, len, ends, out),
+            ICMP | 2 if ends.is_v6() => {
+                out.byte(b'[')
+                    .put(names::protocol(protocol))
+                    .put(" requires IPv4] (invalid)");
+                Ok(())
+            }
+            58 => {
+                out.put("[ICMPv6 requires IPv6] (invalid)");
+                Ok(())
+            }
+            2 => {
+                self.protocol = "igmp";
+                self.igmp(data, len, out)
+            }
+            4 => self.nested(|it| it.ipv4(data, len, out)),
+            41 => self.nested(|it| it.ipv6(data, len, out)),
+            47 => self.nested(|it| it.gre(data, len, out)),
+            50 => {
+                self.protocol = "esp";
+                out.put("ESP(spi=0x").hex_padded(data.u32(0)?.into(), 8);
+                out.put(",seq=0x").hex(data.u32(4)?.into());
+                out.put("), length ").num(len);
+                Ok(())
+            }
+            51 => {
+                self.protocol = "ah";
+                let (next, words) = (data.u8(0)?, usize::from(data.u8(1)?));
+                let used = (words + 2) * 4;
+                out.put("AH(spi=0x").hex_padded(data.u32(4)?.into(), 8);
+                out.put(",seq=0x").hex(data.u32(8)?.into());
+                data.slice(12, used.saturating_sub(12))?;
+                out.put(",icv=0x");
+                for &byte in data.slice(12, used.saturating_sub(12))? {
+                    out.hex_padded(byte.into(), 2);
+                }
+                out.put("): ");
+                let used = used.max(12);
+                let (rest, left) = (data.after(used), len.saturating_sub(used));
+                self.nested(|it| it.ip_payload(next, rest, left, ends, out))
+            }
+            DCCP | SCTP => {
+                self.protocol = if protocol == SCTP { "sctp" } else { "dccp" };
+                let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
+                let Ok((source, destination)) = ports else {
+                    if !ends.are_printed {
+                        ends.print(out);
+                        out.put(":");
+                    }
+                    return Err(Cut);
+                };
+                ends.print_with_ports(source, destination, out);
+                out.put(if protocol == SCTP { "sctp" } else { "DCCP" });
+                out.put(", length ").num(len);
+                Ok(())
+            }
+            59 => {
+                out.put("no next header");
+                Ok(())
+            }
+            9 | 88 | 89 | 103 | 108 | 112 | 113 | 135 => {
+                out.put(names::protocol(protocol)).put(", length ").num(len);
+                Ok(())
+            }
+            _ => {
+                out.put(" ip-proto-").num(protocol).byte(b' ').num(len);
+                Ok(())
+            }
+        }
+    }
+
+    fn igmp(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+        self.kind = Kind::Icmp;
+        out.put("igmp ");
+        let kind = data.u8(0)?;
+        let group = |out: &mut Text| -> Printed {
+            let group = data.array(4)?;
+            if group != [0; 4] {
+                out.put(" [gaddr ").ipv4(group).byte(b']');
+            }
+            Ok(())
+        };
+        match kind {
+            0x11 if len >= 12 => {
+                out.put("query v3");
+                group(out)?;
+            }
+            0x11 => {
+                out.put(if data.u8(1)? > 0 {
+                    "query v2"
+                } else {
+                    "query v1"
+                });
+                if data.u8(1)? != 100 && data.u8(1)? > 0 {
+                    out.put(" [max resp time ").num(data.u8(1)?).byte(b']');
+                }
+                group(out)?;
+            }
+            0x12 => drop(out.put("v1 report ").ipv4(data.array(4)?)),
+            0x16 => drop(out.put("v2 report ").ipv4(data.array(4)?)),
+            0x17 => drop(out.put("leave ").ipv4(data.array(4)?)),
+            0x22 => drop(
+                out.put("v3 report, ")
+                    .num(data.u16(6)?)
+                    .put(" group record(s)"),
+            ),
+            0x13 => drop(out.put("dvmrp")),
+            0x14 => drop(out.put("pimv1")),
+            other => drop(out.put("[type 0x").hex(other.into()).byte(b']')),
+        }
+        Ok(())
+    }
+}
+
+/// `NOP,RR 1.2.3.4,…`
+fn ipv4_options(options: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    let mut at = 0;
+    while at < len {
+        if at > 0 {
+            out.byte(b',');
+        }
+        let code = options.u8(at)?;
+        let name = match code {
+            0 => "EOL",
+            1 => "NOP",
+            7 => "RR",
+            68 => "timestamp",
+            82 => "traceroute",
+            130 => "security",
+            131 => "LSRR",
+            137 => "SSRR",
+            148 => "RA",
+            _ => "",
+        };
+        match name {
+            "" => out.put("unknown ").num(code),
+            name => out.put(name),
+        };
+        let size = match code {
+            0 => return Ok(()),
+            1 => 1,
+            _ => usize::from(options.u8(at + 1)?),
+        };
+        if size < 1 + usize::from(code != 1) || size > len - at {
+            out.put(" [bad length ").num(size).byte(b']');
+            return Ok(());
+        }
+        options.slice(at, size)?;
+        if matches!(code, 7 | 131 | 137) && size >= 3 {
+            let pointer = usize::from(options.u8(at + 2)?);
+            for hop in (3..size).step_by(4) {
+                out.byte(b' ').ipv4(options.array(at + hop)?);
+                if pointer > hop + 1 {
+                    out.byte(b',');
+                }
+            }
+        }
+        at += size;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! One JSON object a packet, for `jq` and other programs: `--json-lines`.
+
+use super::{Packet, Printer, Text};
+use etherparse::{EtherType, LaxPacketHeaders, LinkHeader, NetHeaders, TransportHeader};
+use forebay_net::port::Direction;
+use serde_json::{Map, Value, json};
+
+/// Escapes what a terminal would obey.
+pub type Escape = fn(&Value) -> String;
+
+/// Appends the object of `packet`, and a newline, to `out`. `printer` makes the text of `info`; its style has no time.
+pub fn line(printer: &mut Printer, packet: &Packet<'_>, escape: Escape, out: &mut Text) {
+    let mut object = Map::new();
+    let mut add = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+    add("time_ns", packet.time_ns.into());
+    if !packet.interface.is_empty() {
+        add("interface", packet.interface.into());
+    }
+    match packet.direction {
+        Direction::Inbound => add("direction", "in".into()),
+        Direction::Outbound => add("direction", "out".into()),
+        Direction::Unknown => {}
+    }
+    add("link_type", packet.link.0.into());
+    add("captured", packet.captured.into());
+    add("length", packet.wire_len.into());
+    add_headers(packet, &mut add);
+    let mut info = Text::default();
+    printer.line(packet, &mut info);
+    let info = String::from_utf8_lossy(info.bytes());
+    add("info", info.trim_end().into());
+    out.put(&escape(&Value::Object(object))).byte(b'\n');
+}
+
+/// What etherparse finds in the packet.
+fn add_headers(packet: &Packet<'_>, add: &mut dyn FnMut(&str, Value)) {
+    let parsed = match packet.link.0 {
+        1 => LaxPacketHeaders::from_ethernet(packet.data).ok(),
+        113 => cooked(packet.data, 14, 16),
+        276 => cooked(packet.data, 0, 20),
+        12 | 14 | 101 | 228 | 229 => LaxPacketHeaders::from_ip(packet.data).ok(),
+        0 | 108 => LaxPacketHeaders::from_ip(packet.data.get(4..).unwrap_or_default()).ok(),
+        _ => None,
+    };
+    let Some(parsed) = parsed else {
+        return;
+    };
+    if let Some(LinkHeader::Ethernet2(header)) = &parsed.link {
+        add("source_mac", mac(&header.source).into());
+        add("destination_mac", mac(&header.destination).into());
+        add("ethertype", header.ether_type.0.into());
+    }
+    let vlans = parsed.vlan_ids();
+    if !vlans.is_empty() {
+        let ids: Vec<_> = vlans.iter().map(|id| id.value()).collect();
+        add("vlans", json!(ids));
+    }
+    match &parsed.net {
+        Some(NetHeaders::Ipv4(header, _)) => {
+            add(
+                "source",
+                std::net::Ipv4Addr::from(header.source).to_string().into(),
+            );
+            add(
+                "destination",
+                std::net::Ipv4Addr::from(header.destination)
+                    .to_string()
+                    .into(),
+            );
+            add("ip_protocol", header.protocol.0.into());
+            add("ttl", header.time_to_live.into());
+        }
+        Some(NetHeaders::Ipv6(header, _)) => {
+            add(
+                "source",
+                std::net::Ipv6Addr::from(header.source).to_string().into(),
+            );
+            add(
+                "destination",
+                std::net::Ipv6Addr::from(header.destination)
+                    .to_string()
+                    .into(),
+            );
+            add("ip_protocol", header.next_header.0.into());
+            add("ttl", header.hop_limit.into());
+        }
+        _ => {}
+    }
+    match &parsed.transport {
+        Some(TransportHeader::Tcp(header)) => {
+            add("source_port", header.source_port.into());
+            add("destination_port", header.destination_port.into());
+            let flags = [
+                (header.fin, "FIN"),
+                (header.syn, "SYN"),
+                (header.rst, "RST"),
+                (header.psh, "PSH"),
+                (header.ack, "ACK"),
+                (header.urg, "URG"),
+                (header.ece, "ECE"),
+                (header.cwr, "CWR"),
+            ];
+            let set = flags
+                .iter()
+                .filter(|(is_set, _)| *is_set)
+                .map(|(_, name)| *name);
+            add("tcp_flags", json!(set.collect::<Vec<_>>()));
+            add("sequence", header.sequence_number.into());
+            add("acknowledgment", header.acknowledgment_number.into());
+            add("window", header.window_size.into());
+        }
+        Some(TransportHeader::Udp(header)) => {
+            add("source_port", header.source_port.into());
+            add("destination_port", header.destination_port.into());
+        }
+        Some(TransportHeader::Icmpv4(header)) => add("icmp_type", header.to_bytes()[0].into()),
+        Some(TransportHeader::Icmpv6(header)) => add("icmp_type", header.to_bytes()[0].into()),
+        Some(TransportHeader::Igmp(_)) | None => {}
+    }
+}
+
+/// What follows a Linux "cooked" header, whose type is at this place.
+fn cooked(data: &[u8], kind_at: usize, header: usize) -> Option<LaxPacketHeaders<'_>> {
+    let kind = data.get(kind_at..kind_at + 2)?;
+    let kind = EtherType(u16::from_be_bytes([kind[0], kind[1]]));
+    Some(LaxPacketHeaders::from_ether_type(kind, data.get(header..)?))
+}
+
+fn mac(address: &[u8; 6]) -> String {
+    let pairs = address.map(|byte| format!("{byte:02x}"));
+    pairs.join(":")
+}

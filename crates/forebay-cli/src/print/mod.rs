@@ -1,0 +1,230 @@
+//! Packets as text: one line each, as `tcpdump -n` prints it, or one JSON object.
+//!
+//! ```text
+//!  packet ─▶ link ─▶ network (ipv4, ipv6, arp) ─▶ transport (tcp, udp, icmp) ─▶ payload (dns, dhcp, tls, http, tunnels)
+//!                                └── each appends to one `Text`; headers are parsed by etherparse
+//! ```
+//! - Nothing here reads or writes anything but memory, and no packet makes it panic: the fuzz target `print` tries.
+//! - Text from packets is escaped, so that it cannot control a terminal.
+//! - Where the captured bytes end within a header, the line ends with the protocol's name: `[|tcp]`.
+
+mod arp;
+mod data;
+mod dhcp;
+mod dns;
+mod flows;
+mod hex;
+mod icmp;
+mod icmp6;
+mod ipv4;
+mod ipv6;
+pub mod json;
+mod link;
+mod llc;
+mod names;
+#[cfg(test)]
+mod oracle_tests;
+mod payload;
+mod tcp;
+mod text;
+mod times;
+mod tunnels;
+mod udp;
+
+pub use text::Text;
+pub use times::Times;
+
+use data::Data;
+use flows::Flows;
+use forebay_net::port::{Direction, LinkType};
+
+/// What is printed of a packet.
+#[derive(Clone, Debug, Default)]
+pub struct Style {
+    pub times: Times,
+    /// Times with nanoseconds instead of microseconds.
+    pub nanoseconds: bool,
+    /// The link-layer header.
+    pub link_header: bool,
+    /// 0 to 3.
+    pub verbose: u8,
+    /// Less about protocols.
+    pub brief: bool,
+    pub dump: Dump,
+    /// Sequence numbers of TCP as they are, not relative to the first.
+    pub absolute_sequence: bool,
+    /// Do not verify checksums.
+    pub no_checksums: bool,
+    /// A number before each line.
+    pub numbers: bool,
+    /// The interface and the direction before each line.
+    pub interfaces: bool,
+    /// Colours of a terminal.
+    pub colours: bool,
+}
+
+/// The bytes printed after the line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dump {
+    pub form: Form,
+    /// From the link-layer header on, not from the network layer's.
+    pub with_link: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    #[default]
+    None,
+    Hex,
+    HexAndText,
+    Text,
+}
+
+/// A packet to print.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    pub link: LinkType,
+    pub interface: &'a str,
+    pub direction: Direction,
+    pub time_ns: u64,
+    /// The captured bytes, or the first of them.
+    pub data: &'a [u8],
+    /// The number of bytes captured.
+    pub captured: u32,
+    pub wire_len: u32,
+}
+
+/// Decides about the colour of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Plain,
+    Arp,
+    Icmp,
+    Udp,
+    /// TCP that begins or ends a connection.
+    Turn,
+    /// TCP that resets one.
+    Reset,
+}
+
+impl Kind {
+    /// A colour of the terminal's own palette.
+    fn colour(self) -> Option<&'static str> {
+        match self {
+            Kind::Plain => None,
+            Kind::Arp => Some("\x1b[33m"),
+            Kind::Icmp => Some("\x1b[35m"),
+            Kind::Udp => Some("\x1b[36m"),
+            Kind::Turn => Some("\x1b[32m"),
+            Kind::Reset => Some("\x1b[31m"),
+        }
+    }
+}
+
+/// Prints packets in order: it knows the connections and the times before.
+pub struct Printer {
+    style: Style,
+    clock: times::Clock,
+    flows: Flows,
+    number: u64,
+    /// The protocol whose header is being printed.
+    protocol: &'static str,
+    kind: Kind,
+    /// How many packets enclose the one that is printed.
+    depth: u8,
+}
+
+/// More encapsulated packets than this are not printed.
+const MAX_DEPTH: u8 = 8;
+
+impl Printer {
+    pub fn new(style: Style) -> Self {
+        Printer {
+            clock: times::Clock::new(style.times, style.nanoseconds),
+            style,
+            flows: Flows::default(),
+            number: 0,
+            protocol: "",
+            kind: Kind::Plain,
+            depth: 0,
+        }
+    }
+
+    /// Appends the line of `packet`, and the lines of its dump, to `out`.
+    pub fn line(&mut self, packet: &Packet<'_>, out: &mut Text) {
+        self.number += 1;
+        if self.style.numbers {
+            let before = out.len();
+            out.num(self.number);
+            let digits = out.len() - before;
+            if digits < 5 {
+                out.truncate(before);
+                out.blanks(5 - digits).num(self.number);
+            }
+            out.put("  ");
+        }
+        if self.style.colours {
+            out.put("\x1b[2m");
+            self.clock.print(packet.time_ns, out);
+            out.put("\x1b[0m");
+        } else {
+            self.clock.print(packet.time_ns, out);
+        }
+        if self.style.interfaces {
+            out.foreign(packet.interface.as_bytes());
+            out.put(match packet.direction {
+                Direction::Inbound => " In  ",
+                Direction::Outbound => " Out ",
+                Direction::Unknown => " ?   ",
+            });
+        }
+        if !self.style.colours {
+            self.body(packet, out);
+            out.byte(b'\n');
+            return;
+        }
+        let mut body = Text::default();
+        self.body(packet, &mut body);
+        match self.kind.colour() {
+            Some(colour) => {
+                out.put(colour).raw(body.bytes()).put("\x1b[0m");
+            }
+            None => drop(out.raw(body.bytes())),
+        }
+        out.byte(b'\n');
+    }
+
+    /// Everything but number, time and interface.
+    fn body(&mut self, packet: &Packet<'_>, out: &mut Text) {
+        self.protocol = "";
+        self.kind = Kind::Plain;
+        self.depth = 0;
+        let data = Data(packet.data);
+        if packet.data.is_empty() {
+            out.put("[Invalid header: caplen==0]");
+            return;
+        }
+        let (header, printed) = self.link(packet.link, data, packet.wire_len as usize, out);
+        if printed.is_err() {
+            out.put(" [|").put(self.protocol).byte(b']');
+        }
+        let from = if self.style.dump.with_link { 0 } else { header };
+        let dumped = data.after(from).0;
+        match self.style.dump.form {
+            _ if dumped.is_empty() => {}
+            Form::None => {}
+            Form::Hex => hex::hex(dumped, out),
+            Form::HexAndText => hex::hex_and_text(dumped, out),
+            Form::Text => hex::text(dumped, out),
+        }
+    }
+
+    /// Bytes of a protocol that nothing here prints, unless they are dumped anyway.
+    fn undecoded(&self, data: Data<'_>, out: &mut Text) {
+        let is_dumped = matches!(self.style.dump.form, Form::Hex | Form::HexAndText);
+        if !is_dumped && !self.style.brief {
+            hex::hex_and_text(data.0, out);
+        }
+    }
+}

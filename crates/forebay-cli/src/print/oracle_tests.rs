@@ -1,0 +1,694 @@
+//! Lines are those of `tcpdump -nt`, for captures of other programs, simulated packets and composed ones.
+
+use super::{Packet, Printer, Style, Text};
+use forebay_net::{
+    open::{self, Name, Options},
+    port::{Direction, LinkType, Wake},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// A packet of a test.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    pub link: u16,
+    pub time_ns: u64,
+    pub wire_len: u32,
+    pub data: Vec<u8>,
+}
+
+impl Owned {
+    pub fn of(data: Vec<u8>) -> Self {
+        Owned {
+            link: 1,
+            time_ns: 0,
+            wire_len: data.len() as u32,
+            data,
+        }
+    }
+
+    pub fn as_packet(&self) -> Packet<'_> {
+        Packet {
+            link: LinkType(self.link),
+            interface: "",
+            direction: Direction::Unknown,
+            time_ns: self.time_ns,
+            data: &self.data,
+            captured: self.data.len() as u32,
+            wire_len: self.wire_len,
+        }
+    }
+}
+
+/// The packets of a port, up to an error.
+pub fn packets(name: Name) -> Vec<Owned> {
+    let names = [name];
+    let clock = open::clock(&names).unwrap();
+    let Ok(mut ports) = open::ports(&names, &Options::default(), &clock) else {
+        return Vec::new();
+    };
+    let port = &mut ports[0];
+    let mut found = Vec::new();
+    loop {
+        match port.arm() {
+            Ok(Wake::End) => return found,
+            Ok(Wake::At(at)) => clock.sleep_until(at),
+            _ => {}
+        }
+        let Ok(mut burst) = port.receive(256) else {
+            return found;
+        };
+        let mut frames = Vec::new();
+        while let Some(frame) = burst.next_frame() {
+            frames.push((
+                frame.interface,
+                frame.time_ns,
+                frame.wire_len,
+                frame.data.to_vec(),
+            ));
+        }
+        drop(burst);
+        for (interface, time_ns, wire_len, data) in frames {
+            let link = port.interfaces()[interface as usize].link.0;
+            found.push(Owned {
+                link,
+                time_ns,
+                wire_len,
+                data,
+            });
+        }
+    }
+}
+
+/// The captures of other programs, if they are there.
+pub fn corpus() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let mut files = Vec::new();
+    for kind in ["pcap", "pcapng"] {
+        let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "../shared/data is missing"
+            );
+            println!("skipped: needs ../shared/data/{kind}");
+            continue;
+        };
+        files.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    files.sort();
+    files
+}
+
+/// What `tcpdump -n` with these flags prints for each packet; `None` if it is not installed.
+fn tcpdump(packets: &[Owned], flags: &[&str]) -> Option<Vec<String>> {
+    let path = std::env::temp_dir().join(format!(
+        "forebay-oracle-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let mut file = Vec::new();
+    for word in [
+        0xa1b2_3c4d_u32,
+        0x0004_0002,
+        0,
+        0,
+        262_144,
+        u32::from(packets[0].link),
+    ] {
+        file.extend(word.to_le_bytes());
+    }
+    for packet in packets {
+        let (seconds, ns) = (
+            packet.time_ns / 1_000_000_000,
+            packet.time_ns % 1_000_000_000,
+        );
+        for word in [
+            seconds as u32,
+            ns as u32,
+            packet.data.len() as u32,
+            packet.wire_len,
+        ] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(&packet.data);
+    }
+    std::fs::write(&path, file).unwrap();
+    let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let ran = Command::new("tcpdump")
+        .env("PATH", search)
+        .env("TZ", "UTC")
+        .args(flags)
+        .args(["-n", "-#", "-r"])
+        .arg(&path)
+        .stdin(Stdio::null())
+        .output();
+    let _ = std::fs::remove_file(&path);
+    let Ok(ran) = ran else {
+        forebay_testing::children::skip("tcpdump");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&ran.stdout);
+    let mut found: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let number = format!("{:5}  ", found.len() + 1);
+        match line.strip_prefix(&number) {
+            Some(line) => found.push(line.to_owned()),
+            None => {
+                let last = found.last_mut().unwrap_or_else(|| panic!("{line}"));
+                *last += "\n";
+                *last += line;
+            }
+        }
+    }
+    Some(found)
+}
+
+fn ours(packets: &[Owned], style: &Style) -> Vec<String> {
+    let mut printer = Printer::new(style.clone());
+    let one = |packet: &Owned| {
+        let mut text = Text::default();
+        printer.line(&packet.as_packet(), &mut text);
+        String::from_utf8(text.bytes().to_vec())
+            .unwrap()
+            .trim_end_matches('\n')
+            .to_owned()
+    };
+    packets.iter().map(one).collect()
+}
+
+fn untimed() -> Style {
+    Style {
+        times: super::Times::None,
+        ..Style::default()
+    }
+}
+
+/// Differences that are accepted: part of tcpdump's text, part of ours, and the reason.
+const ACCEPTED: &[(&str, &str, &str)] = &[
+    ("STP 802.1d", "STP, length", "a payload decoder of tcpdump"),
+    (
+        "UDLDv1",
+        "SNAP, oui 0x00000c",
+        "a payload decoder of tcpdump",
+    ),
+    ("PTPv", "ethertype PTP", "a payload decoder of tcpdump"),
+    (
+        "[|macsec]",
+        "ethertype MACsec",
+        "a payload decoder of tcpdump",
+    ),
+    ("BGP", "length 171", "a payload decoder of tcpdump"),
+    ("DCCP DCCP-", "DCCP, length", "a payload decoder of tcpdump"),
+    (
+        "Null Information",
+        "LLC, dsap Null",
+        "a payload decoder of tcpdump",
+    ),
+    (
+        "mobility: ",
+        "mobility: ",
+        "a payload decoder of tcpdump: we print the kind of message only",
+    ),
+    (
+        "LISP-Map-Notify",
+        "UDP, length",
+        "a payload decoder of tcpdump",
+    ),
+    ("NFS request", "UDP, length", "a payload decoder of tcpdump"),
+    ("PGM, length", "PGM, length", "a payload decoder of tcpdump"),
+    ("RIPv2", "UDP, length", "a payload decoder of tcpdump"),
+    ("TSP_LOOP", "UDP, length", "a payload decoder of tcpdump"),
+    (
+        "[|ipcomp]",
+        "Compressed IP, length",
+        "a payload decoder of tcpdump",
+    ),
+    (
+        "IS-IS",
+        "FRELAY, length",
+        "a link type that we do not decode: name and length",
+    ),
+    (
+        "[|juniper_atm1]",
+        "link-type 137, length",
+        "a link type that we do not decode: name and length",
+    ),
+    (
+        "Mb/s",
+        "IEEE802_11_RADIO, length",
+        "a link type that we do not decode: name and length",
+    ),
+    (
+        "BOOTP/DHCP, ",
+        ": DHCP ",
+        "we add the kind of message, which tcpdump prints with -v",
+    ),
+    (
+        "[mptcp ",
+        "mptcp 0x",
+        "options of Multipath TCP: we print their bytes",
+    ),
+    (
+        ",mptcp ",
+        "mptcp 0x",
+        "options of Multipath TCP: we print their bytes",
+    ),
+    (
+        "unknown unreach code",
+        "unknown unreach code",
+        "tcpdump prints bytes instead of the length",
+    ),
+    (
+        " [|",
+        " [|",
+        "captured bytes that end within a field: the same protocol, one word more or less before it",
+    ),
+    (
+        "[|icmp6]",
+        "code-#",
+        "captured bytes that end within a field: we need fewer of them",
+    ),
+    (
+        ": tcp 42949",
+        ": tcp -",
+        "-q with an impossible header length: tcpdump prints a negative number without its sign",
+    ),
+];
+
+fn reason(theirs: &str, ours: &str) -> Option<&'static str> {
+    let fits = |(in_theirs, in_ours, _): &&(&str, &str, &str)| {
+        theirs.contains(in_theirs) && ours.contains(in_ours)
+    };
+    ACCEPTED.iter().find(fits).map(|(.., reason)| *reason)
+}
+
+/// Compares the lines for these flags; returns how many are the same.
+#[track_caller]
+fn compare(packets: &[Owned], flags: &[&str], style: &Style) -> Option<usize> {
+    let theirs = tcpdump(packets, flags)?;
+    let ours = ours(packets, style);
+    assert_eq!(ours.len(), theirs.len());
+    let (mut same, mut odd) = (0, Vec::new());
+    for ((ours, theirs), packet) in ours.iter().zip(&theirs).zip(packets) {
+        if ours == theirs {
+            same += 1;
+            continue;
+        }
+        // A dump is only the same if the line is.
+        let (ours, theirs) = (ours.lines().next().unwrap(), theirs.lines().next().unwrap());
+        if reason(theirs, ours).is_none() {
+            let lens = (packet.data.len(), packet.wire_len);
+            odd.push(format!("{lens:?}\n tcpdump: {theirs}\n forebay: {ours}"));
+        }
+    }
+    assert!(odd.is_empty(), "{flags:?}\n{}", odd.join("\n"));
+    Some(same)
+}
+
+#[test]
+fn captures_of_other_programs_look_as_in_tcpdump() {
+    for path in corpus() {
+        let all = packets(Name::File(path.clone()));
+        let Some(first) = all.first() else {
+            continue;
+        };
+        // tcpdump refuses files with several link types.
+        let all: Vec<_> = all
+            .iter()
+            .filter(|it| it.link == first.link)
+            .cloned()
+            .collect();
+        println!("{}", path.display());
+        compare(&all, &["-t"], &untimed());
+    }
+}
+
+#[test]
+fn simulated_packets_look_as_in_tcpdump() {
+    let all = packets(Name::Sim(
+        "clock=virtual,count=2000,size=imix".parse().unwrap(),
+    ));
+    let style = |style: Style| Style {
+        nanoseconds: true,
+        ..style
+    };
+    for (flags, style) in [
+        (&["-t"][..], untimed()),
+        (
+            &["-tt", "--time-stamp-precision=nano"],
+            style(Style {
+                times: super::Times::Epoch,
+                ..untimed()
+            }),
+        ),
+        (
+            &["-t", "-vv", "-e"],
+            Style {
+                verbose: 2,
+                link_header: true,
+                ..untimed()
+            },
+        ),
+    ] {
+        let same = compare(&all, flags, &style);
+        assert!(same.is_none_or(|same| same == 2000), "{flags:?}: {same:?}");
+    }
+}
+
+#[test]
+fn composed_packets_look_as_in_tcpdump() {
+    let all = composed(1, 4000);
+    let dump = |form, with_link| Style {
+        dump: super::Dump { form, with_link },
+        ..untimed()
+    };
+    for (flags, style) in [
+        (&["-t"][..], untimed()),
+        (
+            &["-t", "-S"],
+            Style {
+                absolute_sequence: true,
+                ..untimed()
+            },
+        ),
+        (
+            &["-t", "-q"],
+            Style {
+                brief: true,
+                ..untimed()
+            },
+        ),
+        (
+            &["-t", "-e"],
+            Style {
+                link_header: true,
+                ..untimed()
+            },
+        ),
+        (
+            &["-ttt"],
+            Style {
+                times: super::Times::SincePrevious,
+                ..untimed()
+            },
+        ),
+        (
+            &["-ttttt"],
+            Style {
+                times: super::Times::SinceFirst,
+                ..untimed()
+            },
+        ),
+        (&["-t", "-xx"], dump(super::Form::Hex, true)),
+        (&["-t", "-XX"], dump(super::Form::HexAndText, true)),
+    ] {
+        let same = compare(&all, flags, &style);
+        assert!(
+            same.is_none_or(|same| same > 3850),
+            "{flags:?}: only {same:?} are the same"
+        );
+    }
+}
+
+/// Ethernet frames of every protocol that is compared: valid headers, with fields at random.
+mod composed {
+    use super::super::data::checksum;
+    use forebay_testing::dice::Dice;
+
+    fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        frame.extend(kind.to_be_bytes());
+        frame.extend(payload);
+        frame
+    }
+
+    fn ipv4(dice: &mut Dice, protocol: u8, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let options = match dice.below(12) {
+            0 => vec![1, 1, 1, 0],
+            1 => vec![148, 4, 0, 0],
+            2 => vec![7, 7, 8, 10, 9, 8, 7, 0],
+            _ => Vec::new(),
+        };
+        let header = 20 + options.len();
+        let mut packet = vec![0x40 | (header / 4) as u8, dice.one_of(&[0, 0, 3, 0xb8])];
+        packet.extend(((header + payload.len()) as u16).to_be_bytes());
+        packet.extend((dice.any() as u16).to_be_bytes());
+        packet.extend(flags.to_be_bytes());
+        packet.extend([dice.one_of(&[0, 1, 64, 255]), protocol, 0, 0]);
+        packet.extend([10, 0, 0, dice.below(4u8), 10, 0, 1, dice.below(4u8)]);
+        packet.extend(options);
+        let sum = checksum(&[&packet]) ^ u16::from(dice.below(9u8) == 0);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet.extend(payload);
+        ethernet(0x0800, &packet)
+    }
+
+    fn address(dice: &mut Dice) -> [u8; 16] {
+        let mut address = [0; 16];
+        match dice.below(6u8) {
+            0 => address[15] = 1,
+            1 => address[10..].copy_from_slice(&[255, 255, 1, 2, 3, 4]),
+            2 => address[12..].copy_from_slice(&[1, 2, 3, 4]),
+            3 => address.copy_from_slice(&dice.bytes(16)),
+            _ => {
+                address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+                address[15] = dice.byte();
+            }
+        }
+        address
+    }
+
+    fn ipv6(dice: &mut Dice, next: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = dice
+            .one_of(&[0x6000_0000_u32, 0x6f01_2345])
+            .to_be_bytes()
+            .to_vec();
+        packet.extend((payload.len() as u16).to_be_bytes());
+        packet.extend([next, 64]);
+        packet.extend(address(dice));
+        packet.extend(address(dice));
+        packet.extend(payload);
+        ethernet(0x86dd, &packet)
+    }
+
+    fn tcp(dice: &mut Dice) -> Vec<u8> {
+        let options: &[&[u8]] = &[
+            &[],
+            &[],
+            &[],
+            &[
+                2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7,
+            ],
+            &[1, 1, 8, 10, 1, 2, 3, 4, 9, 8, 7, 6],
+            &[1, 1, 5, 10, 0, 0, 0, 9, 0, 0, 0, 20],
+            &[5, 18, 0, 0, 0, 9, 0, 0, 0, 20, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0],
+            &[2, 4, 5],
+            &[3, 4, 7, 7],
+            &[8, 6, 1, 2, 3, 4, 0, 0],
+            &[99, 4, 1, 2],
+            &[34, 2, 0, 0],
+            &[34, 8, 1, 2, 3, 4, 5, 6],
+            &[30, 4, 1, 2],
+            &[1, 1, 1, 9],
+            &[4, 3, 1, 0],
+            &[0, 1, 1, 1],
+            &[6, 6, 0, 0, 1, 2, 0, 0],
+            &[254, 4, 0xf9, 0x89],
+            &[5, 4, 1, 1],
+        ];
+        let mut options = dice.one_of(options).to_vec();
+        options.resize(options.len().next_multiple_of(4), 0);
+        let mut segment = Vec::new();
+        let low_port = dice.below(3u16) + 4000;
+        let ports = if dice.below(2u8) == 0 {
+            [low_port, 5555]
+        } else {
+            [5555, low_port]
+        };
+        ports
+            .iter()
+            .for_each(|port| segment.extend(port.to_be_bytes()));
+        segment.extend((dice.below(5000u32).wrapping_sub(100)).to_be_bytes());
+        segment.extend((dice.below(5000u32)).to_be_bytes());
+        let words = match dice.below(40u8) {
+            0 => dice.below(16u8),
+            _ => (5 + options.len() / 4) as u8,
+        };
+        let flags = dice.one_of(&[2, 18, 16, 16, 16, 24, 24, 17, 4, 20, 1, 0, 0xff, 48]);
+        segment.extend([words << 4, flags]);
+        segment.extend((dice.any() as u16).to_be_bytes());
+        segment.extend([0, 0, 0, dice.byte()]);
+        segment.extend(options);
+        let payload = dice.one_of(&[0, 0, 1, 17, 400]);
+        segment.extend(dice.bytes(payload).iter().map(|byte| byte | 0x80));
+        segment
+    }
+
+    fn udp(dice: &mut Dice) -> Vec<u8> {
+        let payload_len = dice.one_of(&[0, 1, 18, 300]);
+        let payload = dice.bytes(payload_len);
+        let mut datagram = Vec::new();
+        for port in [6000 + dice.below(9u16), 6500] {
+            datagram.extend(port.to_be_bytes());
+        }
+        let len = match dice.below(20u8) {
+            0 => dice.below(400u16),
+            _ => payload.len() as u16 + 8,
+        };
+        datagram.extend(len.to_be_bytes());
+        datagram.extend(dice.one_of(&[[0, 0], [1, 2]]));
+        datagram.extend(payload);
+        datagram
+    }
+
+    fn icmp(dice: &mut Dice) -> Vec<u8> {
+        let kind = dice.one_of(&[
+            0, 8, 3, 3, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30, 40,
+        ]);
+        let mut message = vec![kind, dice.one_of(&[0, 0, 1, 2, 3, 4, 5, 9, 13, 17]), 0, 0];
+        message.extend(dice.bytes(4));
+        if kind == 9 {
+            message[4..6].copy_from_slice(&[2, dice.one_of(&[2, 3])]);
+        }
+        if matches!(kind, 3 | 4 | 5 | 11 | 12) {
+            let inner = dice.one_of(&[6, 17, 47]);
+            let udp = udp(dice);
+            message.extend(&ipv4(dice, inner, 0, &udp)[14..]);
+        } else {
+            let more = dice.one_of(&[0, 4, 12, 56]);
+            message.extend(dice.bytes(more));
+        }
+        let sum = checksum(&[&message]);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        message
+    }
+
+    fn icmp6(dice: &mut Dice) -> Vec<u8> {
+        let kind = dice.one_of(&[
+            1, 1, 2, 3, 4, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200, 77,
+        ]);
+        let mut message = vec![kind, dice.below(6u8), 0, 0];
+        message.extend(dice.bytes(4));
+        match kind {
+            1..=4 => {
+                let inner = dice.one_of(&[6, 17, 47]);
+                let udp = udp(dice);
+                message.extend(&ipv6(dice, inner, &udp)[14..]);
+            }
+            130..=132 => message.extend(address(dice)),
+            134 => {
+                message.extend(dice.bytes(8));
+                message.extend([1, 1, 2, 0, 0, 0, 0, 9, 5, 1, 0, 0, 0, 0, 5, 0xdc]);
+            }
+            135 | 136 => {
+                message.extend(address(dice));
+                message.extend([1, 1, 2, 0, 0, 0, 0, 9]);
+            }
+            137 => {
+                message.extend(address(dice));
+                message.extend(address(dice));
+            }
+            143 => {
+                message[4..8].copy_from_slice(&[0, 0, 0, 1]);
+                message.extend([4, 0, 0, 0]);
+                message.extend(address(dice));
+            }
+            _ => message.extend(dice.bytes(20)),
+        }
+        message
+    }
+
+    fn arp(dice: &mut Dice) -> Vec<u8> {
+        let mut packet = vec![
+            0,
+            dice.one_of(&[1, 1, 1, 6, 99]),
+            8,
+            dice.one_of(&[0, 0, 0, 6]),
+        ];
+        packet.extend([dice.one_of(&[6, 6, 6, 0, 8]), dice.one_of(&[4, 4, 4, 6])]);
+        packet.extend([0, dice.one_of(&[1, 1, 2, 2, 3, 4, 8, 9])]);
+        packet.extend(dice.bytes(40));
+        if dice.below(2u8) == 0 {
+            packet[18..24].fill(0);
+        }
+        packet
+    }
+
+    pub fn frame(dice: &mut Dice) -> Vec<u8> {
+        let payload = match dice.below(20u8) {
+            0..4 => return in_vlan(dice),
+            4 => {
+                let arp = arp(dice);
+                return ethernet(dice.one_of(&[0x0806, 0x8035]), &arp);
+            }
+            5..8 => (6, tcp(dice)),
+            8..11 => (17, udp(dice)),
+            11..13 => (1, icmp(dice)),
+            13 => (dice.one_of(&[59, 200, 61, 4, 41, 58, 255]), udp(dice)),
+            14 => {
+                let all = [(6, tcp(dice)), (17, udp(dice)), (58, icmp6(dice))];
+                let (next, inner) = dice.one_of(&all);
+                let (kind, header) = match dice.below(5u8) {
+                    0 => (0, vec![next, 0, 5, 2, 0, 0, 1, 0]),
+                    1 => (60, vec![next, 0, 1, 4, 0, 0, 0, 0]),
+                    2 => (44, vec![next, 0, 0, dice.below(2u8), 1, 2, 3, 4]),
+                    3 => (44, vec![next, 0, 1, dice.one_of(&[0, 8, 9]), 1, 2, 3, 4]),
+                    _ => {
+                        let mut header = vec![next, 2, 0, 1, 0, 0, 0, 0];
+                        header.extend(address(dice));
+                        (43, header)
+                    }
+                };
+                return ipv6(dice, kind, &[header, inner].concat());
+            }
+            15 => {
+                let tcp = tcp(dice);
+                return ipv6(dice, 6, &tcp);
+            }
+            16 => {
+                let udp = udp(dice);
+                return ipv6(dice, 17, &udp);
+            }
+            17 => {
+                let icmp = icmp6(dice);
+                return ipv6(dice, 58, &icmp);
+            }
+            18 => {
+                let (next, udp) = (dice.one_of(&[59, 1, 200]), udp(dice));
+                return ipv6(dice, next, &udp);
+            }
+            _ => {
+                let payload = dice.bytes(30);
+                return ethernet(dice.one_of(&[0x9999, 0x0700, 0x86dd, 0x0800]), &payload);
+            }
+        };
+        let flags = dice.one_of(&[0, 0x4000, 0x4000, 0x2000, 0x8000, 0x2001, 7]);
+        ipv4(dice, payload.0, flags, &payload.1)
+    }
+
+    fn in_vlan(dice: &mut Dice) -> Vec<u8> {
+        let mut inner = frame(dice);
+        let tag = [0x81, 0, dice.byte(), dice.byte()];
+        inner.splice(12..12, tag);
+        inner
+    }
+}
+
+fn composed(seed: u64, count: usize) -> Vec<Owned> {
+    let mut dice = forebay_testing::dice::Dice(seed);
+    let one = |number: usize| {
+        let mut packet = Owned::of(composed::frame(&mut dice));
+        packet.time_ns = 1_700_000_000_000_000_000 + number as u64 * 1_234_567_000;
+        if dice.below(8u8) == 0 {
+            let len = dice.below(packet.data.len()) + 1;
+            packet.data.truncate(len);
+        } else if dice.below(30u8) == 0 {
+            packet.wire_len = packet.wire_len.min(dice.below(packet.wire_len + 1) + 1);
+            packet.data.truncate(packet.wire_len as usize);
+        }
+        packet
+    };
+    (0..count).map(one).collect()
+}

@@ -1,0 +1,199 @@
+//! A line under construction: bytes in a buffer that is reused, with numbers and addresses written without allocation.
+
+use std::fmt::{self, Write};
+
+/// Bytes that are safe to show on a terminal: text from packets is only added by [`Text::foreign`].
+#[derive(Default)]
+pub struct Text(Vec<u8>);
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+impl Text {
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Removes everything after the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
+    #[inline]
+    pub fn put(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Bytes that are safe to show.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    #[inline]
+    pub fn byte(&mut self, byte: u8) -> &mut Self {
+        self.0.push(byte);
+        self
+    }
+
+    #[inline]
+    pub fn num(&mut self, number: impl itoa::Integer) -> &mut Self {
+        let mut digits = itoa::Buffer::new();
+        self.put(digits.format(number))
+    }
+
+    /// With leading zeros, for a number of at most this many digits.
+    pub fn padded(&mut self, number: u64, width: usize) -> &mut Self {
+        let mut digits = [b'0'; 20];
+        let mut left = number;
+        for digit in digits[..width].iter_mut().rev() {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        self.0.extend_from_slice(&digits[..width]);
+        self
+    }
+
+    /// Hexadecimal digits without leading zeros.
+    pub fn hex(&mut self, number: u64) -> &mut Self {
+        let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
+        self.hex_padded(number, digits as usize)
+    }
+
+    /// The lowest `width` hexadecimal digits.
+    pub fn hex_padded(&mut self, number: u64, width: usize) -> &mut Self {
+        for at in (0..width).rev() {
+            self.0
+                .push(DIGITS[(number.checked_shr(4 * at as u32).unwrap_or(0) & 15) as usize]);
+        }
+        self
+    }
+
+    pub fn blanks(&mut self, count: usize) -> &mut Self {
+        self.0.resize(self.0.len() + count, b' ');
+        self
+    }
+
+    pub fn ipv4(&mut self, address: [u8; 4]) -> &mut Self {
+        let [a, b, c, d] = address;
+        self.num(a).byte(b'.').num(b).byte(b'.');
+        self.num(c).byte(b'.').num(d)
+    }
+
+    /// The first longest run of zeros becomes `::`, and an embedded IPv4 address is written as one.
+    pub fn ipv6(&mut self, address: [u8; 16]) -> &mut Self {
+        let mut words = [0u16; 8];
+        for (word, pair) in words.iter_mut().zip(address.chunks_exact(2)) {
+            *word = u16::from_be_bytes([pair[0], pair[1]]);
+        }
+        let (mut best, mut best_len, mut run) = (8, 1, 0);
+        for (at, &word) in words.iter().enumerate() {
+            run = if word == 0 { run + 1 } else { 0 };
+            if run > best_len {
+                (best, best_len) = (at + 1 - run, run);
+            }
+        }
+        let embeds = best == 0 && (best_len == 6 || best_len == 5 && words[5] == 0xffff);
+        let mut at = 0;
+        while at < 8 {
+            if at == best {
+                at += best_len;
+                self.put("::");
+                continue;
+            }
+            if at > 0 && at != best + best_len {
+                self.byte(b':');
+            }
+            if embeds && at == 6 {
+                return self.ipv4([address[12], address[13], address[14], address[15]]);
+            }
+            self.hex(words[at].into());
+            at += 1;
+        }
+        self
+    }
+
+    /// Pairs of digits with colons: a MAC address.
+    pub fn mac(&mut self, address: &[u8]) -> &mut Self {
+        for (at, &byte) in address.iter().enumerate() {
+            if at > 0 {
+                self.byte(b':');
+            }
+            self.hex_padded(byte.into(), 2);
+        }
+        self
+    }
+
+    /// Text of a packet: printable ASCII as it is, everything else as `\` and three octal digits.
+    pub fn foreign(&mut self, text: &[u8]) -> &mut Self {
+        for &byte in text {
+            match byte {
+                b'\\' => self.put("\\\\"),
+                b' '..=b'~' => self.byte(byte),
+                _ => {
+                    let [a, b, c] = [byte >> 6, byte >> 3 & 7, byte & 7].map(|digit| b'0' + digit);
+                    self.byte(b'\\').byte(a).byte(b).byte(c)
+                }
+            };
+        }
+        self
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.put(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(write: impl FnOnce(&mut Text) -> &mut Text) -> String {
+        let mut text = Text::default();
+        write(&mut text);
+        String::from_utf8(text.0).unwrap()
+    }
+
+    #[test]
+    fn numbers_and_addresses_look_as_people_expect() {
+        assert_eq!(
+            of(|t| t.padded(7, 6).byte(b' ').hex(0).hex(0x1f)),
+            "000007 01f"
+        );
+        assert_eq!(of(|t| t.ipv4([10, 0, 255, 1])), "10.0.255.1");
+        for address in [
+            "::",
+            "::1",
+            "1::",
+            "2001:db8::1",
+            "1:0:0:2::3",
+            "fe80::1:2:3:4",
+            "1:2:3:4:5:6:7:8",
+            "::ffff:1.2.3.4",
+            "::1.2.3.4",
+            "1:0:2:3:4:5:6:7",
+        ] {
+            let parsed: std::net::Ipv6Addr = address.parse().unwrap();
+            assert_eq!(of(|t| t.ipv6(parsed.octets())), address);
+        }
+    }
+
+    #[test]
+    fn text_of_packets_moves_no_cursor() {
+        let every: Vec<u8> = (0..=255).collect();
+        let shown = of(|t| t.foreign(&every));
+        assert!(shown.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        assert_eq!(of(|t| t.foreign(b"a\\\x1b[2J\xff")), "a\\\\\\033[2J\\377");
+    }
+}

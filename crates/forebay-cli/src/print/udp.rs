@@ -1,0 +1,77 @@
+//! UDP.
+
+use super::{
+    Data, Kind, Printer, Text,
+    data::{Cut, Printed, right_checksum},
+    ipv4::{Ends, UDP},
+};
+use etherparse::UdpHeaderSlice;
+
+const HEADER: usize = 8;
+
+impl Printer {
+    pub(super) fn udp(
+        &mut self,
+        data: Data<'_>,
+        len: usize,
+        ends: Ends,
+        out: &mut Text,
+    ) -> Printed {
+        self.protocol = "udp";
+        self.kind = Kind::Udp;
+        let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
+        let Ok((source, destination)) = ports else {
+            if !ends.are_printed {
+                ends.print(out);
+                out.put(": ");
+            }
+            return Err(Cut);
+        };
+        ends.print_with_ports(source, destination, out);
+        if len < HEADER {
+            out.put("truncated-udp ").num(len);
+            return Ok(());
+        }
+        let header = UdpHeaderSlice::from_slice(data.0).map_err(|_| Cut)?;
+        let stated = usize::from(header.length());
+        let is_jumbo = stated == 0 && len > 0xffff;
+        if stated < HEADER && !is_jumbo {
+            out.put("truncated-udplength ").num(stated);
+            return Ok(());
+        }
+        // A jumbogram has no length.
+        let stated = if is_jumbo { len } else { stated };
+        let payload = (len - HEADER).min(stated - HEADER);
+        let least = if ends.is_v6() { 1 } else { 2 };
+        if self.style.verbose >= least && !ends.is_fragment && !self.style.no_checksums {
+            let found = header.checksum();
+            match data.slice(0, payload + HEADER) {
+                _ if found == 0 && !ends.is_v6() => drop(out.put("[no cksum] ")),
+                Err(Cut) => {}
+                Ok(bytes) => match ends.checksum(UDP, bytes) {
+                    0 => drop(out.put("[udp sum ok] ")),
+                    wrong => {
+                        let right = right_checksum(found, wrong);
+                        out.put("[bad udp cksum 0x").hex_padded(found.into(), 4);
+                        out.put(" -> 0x").hex_padded(right.into(), 4).put("!] ");
+                    }
+                },
+            }
+        }
+        let body = data.after(HEADER).first(payload);
+        if !self.style.brief
+            && let Some(printed) = self.udp_payload(body, payload, (source, destination), out)
+        {
+            return printed;
+        }
+        if stated > len && !ends.is_fragment {
+            out.put("UDP, bad length ")
+                .num(stated - HEADER)
+                .put(" > ")
+                .num(len - HEADER);
+        } else {
+            out.put("UDP, length ").num(stated - HEADER);
+        }
+        Ok(())
+    }
+}

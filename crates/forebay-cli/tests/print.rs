@@ -1,0 +1,98 @@
+//! Packets printed by `forebay capture`: on files, pipes and terminals, fast and slow.
+
+mod support;
+
+use std::{io::Read, process::Stdio, time::Duration};
+use support::{terminal::Terminal, *};
+
+#[test]
+fn without_w_packets_are_printed_and_with_count_they_are_not() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let virtually = "-i sim:clock=virtual -c 50k";
+    let printed = run!("capture {virtually} -t --json");
+    assert_eq!(printed.succeeds().text().lines().count(), 50_000);
+    contains(
+        printed.text(),
+        "IP 198.18.240.39.61344 > 198.19.0.1.9: UDP, length 18\n",
+    );
+    assert_eq!(printed.json()["counted"], 50_000);
+    let counted = run!("capture {virtually} --count");
+    assert_eq!(counted.succeeds().text(), "");
+    let written = run!("capture {virtually} -w {file}");
+    assert_eq!(written.succeeds().text(), "");
+    let both = run!("capture {virtually} -w {file} --print -t");
+    assert_eq!(both.succeeds().text(), printed.text());
+    let read = run!("capture -r {file} -t");
+    assert_eq!(read.succeeds().text(), printed.text());
+    let few = run!("capture -r {file} -t -c 3 -# --time-stamp-precision nano");
+    assert_eq!(few.succeeds().text().lines().count(), 3);
+    let objects = run!("capture -r {file} --json-lines -c 9");
+    for line in objects.succeeds().text().lines() {
+        let packet: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&packet["length"], &packet["destination_port"]),
+            (&60.into(), &9.into())
+        );
+        contains(packet["info"].as_str().unwrap(), "UDP, length 18");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_capture_without_a_word() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    run!("capture -i sim:clock=virtual -c 100k -w {file}").succeeds();
+    for input in [format!("-r {file}"), "-i sim:rate=1M".to_owned()] {
+        let script = format!("forebay capture {input} -q | head -2; echo ${{PIPESTATUS[0]}}");
+        let output = shell(format!("bash -c '{script}'")).output().unwrap();
+        assert_eq!(output.text().lines().count(), 3, "{}", output.text());
+        assert!(output.text().ends_with("\n0\n"), "{}", output.text());
+        assert_eq!(output.log(), "", "{input}");
+    }
+}
+
+#[test]
+fn a_full_disk_for_the_lines_is_an_error() {
+    let output = shell("forebay capture -i sim:clock=virtual -c 10 > /dev/full").output();
+    output
+        .unwrap()
+        .fails(1, "standard output: No space left on device");
+}
+
+/// Reads about a kilobyte a second.
+fn read_slowly(mut terminal: impl Read + Send + 'static) {
+    std::thread::spawn(move || {
+        while terminal.read(&mut [0; 100]).is_ok_and(|len| len > 0) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
+
+#[test]
+fn a_slow_terminal_loses_no_packet_of_the_file() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let terminal = Terminal::new(80);
+    let mut command = forebay!("capture -i sim:rate=200M -a duration:1 -w {file} --print --json");
+    command.stdout(terminal.theirs.try_clone().unwrap());
+    command.stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    drop(command);
+    read_slowly(terminal.screen());
+    // The end waits for the lines until it is interrupted.
+    wait_until(|| {
+        std::fs::metadata(&file).is_ok_and(|it| it.len() > 4096)
+            && !found::open(&file).statistics.is_empty()
+    });
+    interrupt(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let json = output.keeps_the_law();
+    assert_eq!(json["dropped"]["kernel"], 0, "{json}");
+    let found = found::open(&file);
+    assert_eq!(json["written"], found.packets.len());
+    contains(
+        output.log(),
+        "packets not shown: standard output took them too slowly",
+    );
+}
