@@ -26,9 +26,6 @@ const BURST: usize = 32;
 const SIZES: [usize; 4] = [64, 512, 1500, 4000];
 
 /// One table a packet's size.
-///
-/// # Errors
-/// No memory for the packets.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     SIZES.iter().map(|&size| compare(size, effort)).collect()
 }

@@ -42,9 +42,6 @@ impl Loop {
 }
 
 /// One table a loop.
-///
-/// # Errors
-/// A value does not fit a layout; no memory.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let bytes: usize = if effort.quick { 32 << 20 } else { 512 << 20 };
     // One layout is in memory at a time, so that eight of them do not need eight times as much.

@@ -5,9 +5,9 @@ use super::path::{Path, Receiver, Sender};
 use crate::method::{
     counters::Misses,
     cycles,
-    machine::{pin, processors},
+    machine::{pair, pin},
 };
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use forebay::{
     poll::{Poller, Source},
     time::Clock,
@@ -91,13 +91,8 @@ pub struct Sample {
 }
 
 /// Takes a sample of a path.
-///
-/// # Errors
-/// No memory for the path; no two processors; packets that are neither processed nor lost.
 pub fn sample<P: Path>(attendance: Attendance, load: Load) -> Result<Sample> {
-    let &[first, second, ..] = &processors()?[..] else {
-        bail!("needs two processors");
-    };
+    let (first, second) = pair()?;
     let (sender, mut receiver) = P::new()?;
     let (ready, over) = (Barrier::new(2), AtomicBool::new(false));
     let before = cycles::per_ns();

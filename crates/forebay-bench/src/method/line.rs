@@ -42,9 +42,6 @@ impl Mode {
     }
 
     /// That of now.
-    ///
-    /// # Errors
-    /// As [`round_trip`].
     pub fn now(one: usize, other: usize) -> Result<Mode> {
         round_trip(one, other).map(Mode::of)
     }
@@ -88,9 +85,6 @@ impl fmt::Display for Seen {
 }
 
 /// Nanoseconds that a line takes from processor `one` to `other` and back: the median of several tries.
-///
-/// # Errors
-/// A thread may not run there.
 pub fn round_trip(one: usize, other: usize) -> Result<f64> {
     const TRIPS: u32 = 1000;
     const TRIES: usize = 5;

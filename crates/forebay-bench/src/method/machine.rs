@@ -4,7 +4,7 @@ use super::line;
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use std::{fs, sync::OnceLock};
+use std::{fmt, fs, sync::OnceLock};
 
 /// The machine and how it stood.
 #[derive(Clone, Debug, Serialize)]
@@ -31,15 +31,12 @@ pub struct Machine {
 
 impl Machine {
     /// This one.
-    ///
-    /// # Errors
-    /// The kernel does not say which processors we may use.
     pub fn here() -> Result<Machine> {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let processors = processors()?;
-        let line_ns = match processors[..] {
-            [first, second, ..] => Some(line::round_trip(first, second)?),
-            _ => None,
+        let line_ns = match pair() {
+            Ok((first, second)) => Some(line::round_trip(first, second)?),
+            Err(_) => None,
         };
         Ok(Machine {
             processor: text("/proc/cpuinfo")
@@ -87,9 +84,6 @@ fn chosen(text: &str) -> String {
 }
 
 /// The processors that we might use when this was first asked, before any thread was pinned.
-///
-/// # Errors
-/// The kernel does not say.
 pub fn processors() -> Result<Vec<usize>> {
     static FIRST: OnceLock<CpuSet> = OnceLock::new();
     let set = match FIRST.get() {
@@ -103,18 +97,32 @@ pub fn processors() -> Result<Vec<usize>> {
     Ok(all.filter(|&cpu| set.is_set(cpu)).collect())
 }
 
+/// The first two processors that we may use; [`OneProcessor`] if there is only one.
+pub fn pair() -> Result<(usize, usize)> {
+    match processors()?[..] {
+        [first, second, ..] => Ok((first, second)),
+        _ => Err(OneProcessor.into()),
+    }
+}
+
+/// A measurement that takes two threads cannot run here.
+#[derive(Debug)]
+pub struct OneProcessor;
+
+impl fmt::Display for OneProcessor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("needs two processors")
+    }
+}
+
+impl std::error::Error for OneProcessor {}
+
 /// Keeps this thread on one processor.
-///
-/// # Errors
-/// It may not run there.
 pub fn pin(cpu: usize) -> Result<()> {
     keep_on(&[cpu])
 }
 
 /// Keeps this thread on some processors.
-///
-/// # Errors
-/// It may not run there.
 pub fn keep_on(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));

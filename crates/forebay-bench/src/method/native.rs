@@ -39,9 +39,6 @@ pub struct Recipe<'a> {
 
 impl Native {
     /// Compiles and starts a rival.
-    ///
-    /// # Errors
-    /// What it needs is not there, with what to install; it does not compile; it does not start.
     pub fn start(recipe: &Recipe<'_>) -> Result<Native> {
         let needs = || format!("needs {}", recipe.debian);
         let mut flags = Vec::new();
@@ -113,9 +110,6 @@ impl Native {
     }
 
     /// Runs `what` this number of times; returns the nanoseconds.
-    ///
-    /// # Errors
-    /// It ended, or printed something else.
     pub fn sample(&mut self, what: &str, operations: u64) -> Result<f64> {
         writeln!(self.say, "{what} {operations}")
             .and_then(|()| self.say.flush())

@@ -41,9 +41,6 @@ pub const ROLE: &str = "--role";
 const MORE_FOLDERS: &str = ":/usr/sbin:/sbin";
 
 /// This program, as a process that plays `role` of a room.
-///
-/// # Errors
-/// The system does not say where this program is.
 pub fn in_role(room: &str, role: &impl Serialize) -> Result<Command> {
     let mut command = Command::new(env::current_exe().context("looking for this program")?);
     command.args([ROLE, room, &serde_json::to_string(role)?]);
@@ -51,18 +48,12 @@ pub fn in_role(room: &str, role: &impl Serialize) -> Result<Command> {
 }
 
 /// Prints a role's result for the program that waits for it.
-///
-/// # Errors
-/// It cannot be written as JSON.
 pub fn tell(what: &impl Serialize) -> Result<()> {
     eprintln!("{}", serde_json::to_string(what)?);
     Ok(())
 }
 
 /// A program of the system's.
-///
-/// # Errors
-/// It is not there, with the Debian package that has it.
 pub fn program(name: &str, debian: &str) -> Result<Command> {
     let folders = env::var("PATH").unwrap_or_default() + MORE_FOLDERS;
     let is_there = |folder| Path::new(folder).join(name).is_file();
@@ -123,9 +114,6 @@ pub struct Ended {
 
 impl Ended {
     /// Its last result.
-    ///
-    /// # Errors
-    /// It printed no such result.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T> {
         let last = self.said.lines().last().unwrap_or_default();
         serde_json::from_str(last).with_context(|| format!("a process said {:?}", self.said))
@@ -135,9 +123,6 @@ impl Ended {
 impl Running {
     /// Starts it on `cpus`. Its standard input is what `command` says; a pipe ends when we say so. Its standard output goes to
     /// `stdout`, or else to what it said.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(
         name: &str,
         mut command: Command,
@@ -203,9 +188,6 @@ impl Running {
     }
 
     /// Nanoseconds that all its threads, also those that ended, were on a processor so far.
-    ///
-    /// # Errors
-    /// The kernel has no clock of it.
     pub fn cpu_ns(&self) -> Result<u64> {
         let mut clock = 0;
         // SAFETY: the clock's number is ours.
@@ -230,9 +212,6 @@ impl Running {
     }
 
     /// Comes back when it has said `word`.
-    ///
-    /// # Errors
-    /// It ends, or does not say so within `limit`.
     pub fn hear(&mut self, word: &str, limit: Duration) -> Result<()> {
         let begun = Instant::now();
         while !self.said()?.contains(word) {
@@ -252,9 +231,6 @@ impl Running {
     }
 
     /// Waits for its end, and brings it about when it does not come within `limit`.
-    ///
-    /// # Errors
-    /// It lasted longer, or its exit code is not 0.
     pub fn wait(mut self, limit: Duration) -> Result<Ended> {
         let is_over = self.ends_within(limit)?;
         if !is_over {

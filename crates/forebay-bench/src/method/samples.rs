@@ -97,9 +97,6 @@ impl<'a> Side<'a> {
 }
 
 /// Runs every side once a round, each round beginning with the next one, and once before to warm up.
-///
-/// # Errors
-/// Those of a side.
 pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
     let mut ns = vec![Vec::new(); sides.len()];
     let mut in_cycles = vec![Vec::new(); sides.len()];

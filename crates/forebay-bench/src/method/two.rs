@@ -27,9 +27,6 @@ impl<'a> Pair<'a> {
 }
 
 /// Runs every pair once a round, each round beginning with the next one, and once before to warm up.
-///
-/// # Errors
-/// Those of a pair.
 pub fn contest(
     pairs: &mut [Pair<'_>],
     rounds: usize,
@@ -43,9 +40,6 @@ pub fn contest(
 
 /// As [`contest`], of `sides` sides whose samples grow until they last as long as they should: `work` gets the
 /// side's number and the number of operations, a multiple of 32, and returns the nanoseconds.
-///
-/// # Errors
-/// Those of `work`.
 pub fn contest_of_operations(
     sides: usize,
     effort: Effort,
@@ -92,9 +86,6 @@ pub fn near_and_far<T>(samples: &[Samples<T>]) -> String {
 }
 
 /// Takes samples of `sides` sides in alternation, as [`contest`] does; `sample` gets the side's number.
-///
-/// # Errors
-/// Those of `sample`.
 pub fn in_turn<T>(
     sides: usize,
     rounds: usize,
@@ -127,9 +118,6 @@ pub fn in_turn<T>(
 
 /// Runs both halves at once, each on its processor; the nanoseconds until both are done. What they return is dropped
 /// after that, so the time to end something is not counted.
-///
-/// # Errors
-/// A thread may not run there.
 pub fn run_pair<A: Send, B: Send>(
     cpus: (usize, usize),
     one: impl FnOnce() -> A + Send,

@@ -40,10 +40,12 @@ trait Ring: Sized {
     fn put(&mut self, message: &[u8]) -> bool;
     /// Gets a whole message out into `target`, false if there are fewer bytes.
     fn get(&mut self, target: &mut [u8]) -> bool;
-    /// Shows a whole message of `len` bytes in place, and takes it out; false if there are fewer bytes. For [`Viewed`].
-    fn show(&mut self, _len: usize) -> bool {
-        unimplemented!("this ring is measured with copies only")
-    }
+}
+
+/// A ring that shows messages in place.
+trait Shows: Ring {
+    /// Shows a whole message of `len` bytes in place, and takes it out; false if there are fewer bytes.
+    fn show(&mut self, len: usize) -> bool;
 }
 
 /// Memory as large as a ring's, all of it present.
@@ -52,9 +54,6 @@ fn plain() -> Result<Region> {
 }
 
 /// One table a size, and the micro-benchmark.
-///
-/// # Errors
-/// No memory for a ring.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for size in SIZES {

@@ -1,6 +1,6 @@
 //! Rings of other crates, and ours, which also show messages in place.
 
-use super::{CAPACITY, Ring};
+use super::{CAPACITY, Ring, Shows};
 use anyhow::Result;
 use forebay::{
     memory::{Fifo, MapConfig},
@@ -108,7 +108,9 @@ impl Ring for OurRing {
         let message = self.1.peek(target.len());
         message.len() == target.len() && message.copy_to_slice(target) == target.len()
     }
+}
 
+impl Shows for OurRing {
     #[inline(always)]
     fn show(&mut self, len: usize) -> bool {
         let message = self.1.peek(len);
@@ -142,7 +144,9 @@ impl Ring for OurStream {
         let is_whole = self.1.bytes_buffered() >= target.len();
         is_whole && self.1.pop_slice(target) == target.len()
     }
+}
 
+impl Shows for OurStream {
     #[inline(always)]
     fn show(&mut self, len: usize) -> bool {
         let is_whole = self.1.peek().len() >= len;
@@ -172,7 +176,9 @@ impl Ring for OurFifo {
     fn get(&mut self, target: &mut [u8]) -> bool {
         self.0.get(target)
     }
+}
 
+impl Shows for OurFifo {
     #[inline(always)]
     fn show(&mut self, len: usize) -> bool {
         let is_whole = self.0.len() >= len;
@@ -187,7 +193,7 @@ impl Ring for OurFifo {
 /// Ours, copied in and read in place.
 pub struct Viewed<R>(R);
 
-impl<R: Ring> Ring for Viewed<R> {
+impl<R: Shows> Ring for Viewed<R> {
     #[inline(always)]
     fn new() -> Result<Self> {
         R::new().map(Viewed)

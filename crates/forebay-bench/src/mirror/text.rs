@@ -54,116 +54,79 @@ impl Queue {
     }
 }
 
-/// Each byte goes to its place by a division.
-pub struct ByteByByte(Queue);
+/// A ring of the text's structure: how it copies a message in and out, and where a position wraps.
+macro_rules! queue {
+    ($(#[$doc:meta])* $name:ident, $copy_in:expr, $copy_out:expr, $wrap:expr) => {
+        $(#[$doc])*
+        pub struct $name(Queue);
 
-impl Ring for ByteByByte {
-    fn new() -> Result<Self> {
-        Queue::new().map(ByteByByte)
-    }
+        impl Ring for $name {
+            fn new() -> Result<Self> {
+                Queue::new().map($name)
+            }
 
-    #[inline(always)]
-    fn put(&mut self, message: &[u8]) -> bool {
-        let q = &mut self.0;
-        if q.size - q.avail < message.len() {
-            return false;
+            #[inline(always)]
+            fn put(&mut self, message: &[u8]) -> bool {
+                let q = &mut self.0;
+                if q.size - q.avail < message.len() {
+                    return false;
+                }
+                $copy_in(q, message);
+                q.tail = $wrap(q.tail + message.len(), q.size);
+                q.avail += message.len();
+                true
+            }
+
+            #[inline(always)]
+            fn get(&mut self, target: &mut [u8]) -> bool {
+                let q = &mut self.0;
+                if q.avail < target.len() {
+                    return false;
+                }
+                $copy_out(q, target);
+                q.head = $wrap(q.head + target.len(), q.size);
+                q.avail -= target.len();
+                true
+            }
         }
+    };
+}
+
+queue!(
+    /// Each byte goes to its place by a division.
+    ByteByByte,
+    |q: &mut Queue, message: &[u8]| {
         for (i, &byte) in message.iter().enumerate() {
             q.buffer[(q.tail + i) % q.size] = byte;
         }
-        q.tail = (q.tail + message.len()) % q.size;
-        q.avail += message.len();
-        true
-    }
-
-    #[inline(always)]
-    fn get(&mut self, target: &mut [u8]) -> bool {
-        let q = &mut self.0;
-        if q.avail < target.len() {
-            return false;
-        }
+    },
+    |q: &mut Queue, target: &mut [u8]| {
         for (i, byte) in target.iter_mut().enumerate() {
             *byte = q.buffer[(q.head + i) % q.size];
         }
-        q.head = (q.head + target.len()) % q.size;
-        q.avail -= target.len();
-        true
-    }
-}
-
-/// The parts before and after the end are copied each time, and a division wraps.
-pub struct TwoCopies(Queue);
-
-impl Ring for TwoCopies {
-    fn new() -> Result<Self> {
-        Queue::new().map(TwoCopies)
-    }
-
-    #[inline(always)]
-    fn put(&mut self, message: &[u8]) -> bool {
-        let q = &mut self.0;
-        if q.size - q.avail < message.len() {
-            return false;
-        }
-        q.copy_in(message);
-        q.tail = (q.tail + message.len()) % q.size;
-        q.avail += message.len();
-        true
-    }
-
-    #[inline(always)]
-    fn get(&mut self, target: &mut [u8]) -> bool {
-        let q = &mut self.0;
-        if q.avail < target.len() {
-            return false;
-        }
-        q.copy_out(target);
-        q.head = (q.head + target.len()) % q.size;
-        q.avail -= target.len();
-        true
-    }
-}
-
-/// The second copy only where there is something to copy, and a mask where the text divides.
-pub struct Masked(Queue);
-
-impl Ring for Masked {
-    fn new() -> Result<Self> {
-        Queue::new().map(Masked)
-    }
-
-    #[inline(always)]
-    fn put(&mut self, message: &[u8]) -> bool {
-        let q = &mut self.0;
-        if q.size - q.avail < message.len() {
-            return false;
-        }
-        let end = q.tail + message.len();
-        match end <= q.size {
-            true => q.buffer[q.tail..end].copy_from_slice(message),
-            false => q.copy_in(message),
-        }
-        q.tail = end & (q.size - 1);
-        q.avail += message.len();
-        true
-    }
-
-    #[inline(always)]
-    fn get(&mut self, target: &mut [u8]) -> bool {
-        let q = &mut self.0;
-        if q.avail < target.len() {
-            return false;
-        }
-        let end = q.head + target.len();
-        match end <= q.size {
-            true => target.copy_from_slice(&q.buffer[q.head..end]),
-            false => q.copy_out(target),
-        }
-        q.head = end & (q.size - 1);
-        q.avail -= target.len();
-        true
-    }
-}
+    },
+    |end, size| end % size
+);
+queue!(
+    /// The parts before and after the end are copied each time, and a division wraps.
+    TwoCopies,
+    |q: &mut Queue, message| q.copy_in(message),
+    |q: &mut Queue, target| q.copy_out(target),
+    |end, size| end % size
+);
+queue!(
+    /// The second copy only where there is something to copy, and a mask where the text divides.
+    Masked,
+    |q: &mut Queue, message: &[u8]| match q.tail + message.len() <= q.size {
+        true => q.buffer[q.tail..q.tail + message.len()].copy_from_slice(message),
+        false => q.copy_in(message),
+    },
+    |q: &mut Queue, target: &mut [u8]| match q.head + target.len() <= q.size {
+        true => target.copy_from_slice(&q.buffer[q.head..q.head + target.len()]),
+        false => q.copy_out(target),
+    },
+    |end, size| end & (size - 1)
+);
 
 /// The text's last: one copy, whatever lies where. Its `get` wraps by `>`, so that a head that has just reached the end goes
 /// on through the second view, and with a full ring the tail beyond it; here by `>=`.

@@ -55,9 +55,6 @@ pub enum Role {
 }
 
 /// Plays the role that `role` has as JSON.
-///
-/// # Errors
-/// There is no such role, or it failed.
 pub fn play(role: &str) -> Result<()> {
     match serde_json::from_str(role).context("a role in a pipeline")? {
         Role::Produce {

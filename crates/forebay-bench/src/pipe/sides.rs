@@ -131,9 +131,6 @@ impl Between {
 
 impl Side {
     /// Runs the pipeline once.
-    ///
-    /// # Errors
-    /// One of the processes does not start, fails, or lasts too long.
     pub fn run(&self) -> Result<Pipeline> {
         let cpus = processors()?;
         let between = self.between.command()?;

@@ -17,9 +17,6 @@ use std::{
 
 /// Percent of a processor that `a_second` sleeps a second take, each until its time has come; another thread spins beside it,
 /// as the processing thread does.
-///
-/// # Errors
-/// A thread may not run where it should.
 pub fn percent(
     a_second: f64,
     length: Duration,

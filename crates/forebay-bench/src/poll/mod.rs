@@ -20,12 +20,12 @@ use crate::{
     },
     method::{
         Effort,
-        machine::processors,
+        machine::pair,
         samples::Summary,
         table::{Cell, Table},
     },
 };
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use std::time::Duration;
 
 /// Parts of the line rate, in percent.
@@ -51,20 +51,13 @@ const WAYS: [Step; 6] = [
 ];
 
 /// One table a load, and the wake-ups.
-///
-/// # Errors
-/// No memory, or packets that are neither processed nor lost.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
-    let &[first, second, ..] = &processors()?[..] else {
-        let mut table = Table::new("poll", &[]);
-        table.skipped("all", &anyhow!("needs two processors"));
-        return Ok(vec![table]);
-    };
+    let cpus = pair()?;
     let mut tables = Vec::new();
     for percent in LOADS {
-        tables.push(at(percent, effort, (first, second))?);
+        tables.push(at(percent, effort, cpus)?);
     }
-    tables.push(wake::run(effort, (first, second))?);
+    tables.push(wake::run(effort, cpus)?);
     Ok(tables)
 }
 
@@ -151,10 +144,9 @@ mod tests {
 
     #[test]
     fn every_way_accounts_for_every_packet_at_a_low_load() {
-        if processors().unwrap().len() < 2 {
-            eprintln!("skipped: needs two processors");
-            return;
-        }
+        let Ok(_) = pair() else {
+            return eprintln!("skipped: needs two processors");
+        };
         let load = Load {
             bits_per_second: LINE_RATE / 10,
             length: Duration::from_millis(20),

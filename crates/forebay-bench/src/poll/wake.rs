@@ -39,9 +39,6 @@ use std::{
 const ASLEEP_AFTER: Duration = Duration::from_micros(100);
 
 /// The table: each way to sleep beside the kernel's eventfd.
-///
-/// # Errors
-/// No descriptors or memory.
 pub fn run(effort: Effort, cpus: (usize, usize)) -> Result<Table> {
     let wakes = effort.scaled(300) as usize;
     let mut pairs = [
@@ -219,15 +216,13 @@ fn by_poller(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::machine::processors;
+    use crate::method::machine::pair;
 
     #[test]
     fn every_sleeper_is_woken_every_time() {
-        let &[first, second, ..] = &processors().unwrap()[..] else {
-            eprintln!("skipped: needs two processors");
-            return;
+        let Ok(cpus) = pair() else {
+            return eprintln!("skipped: needs two processors");
         };
-        let cpus = (first, second);
         for way in [
             by_eventfd,
             by_futex,

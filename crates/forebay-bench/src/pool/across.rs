@@ -15,12 +15,12 @@ use super::{
 use crate::method::{
     Effort,
     line::Mode,
-    machine::processors,
+    machine::pair,
     native::Native,
     table::{Cell, Table},
     two::{contest_of_operations, near_and_far, run_pair},
 };
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use std::{cell::RefCell, rc::Rc};
 
 /// Bytes of slots that do not lie a power of two apart; DPDK's do not either.
@@ -51,16 +51,15 @@ fn side_in_bursts<'a, A: Across + 'a>(name: &'static str) -> Side<'a> {
 }
 
 /// The table, with `natives` among the sides.
-///
-/// # Errors
-/// No memory for a pool.
 pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Result<Table> {
     let title = "pool/across: a buffer of 2048 bytes taken and 64 of them written by one thread, returned by another, ns";
     let mut table = Table::new(title, &["NEAR b1", "NEAR b32", "FAR b1", "FAR b32"]);
-    let cpus = processors()?;
-    let &[first, second, ..] = &cpus[..] else {
-        table.skipped("all", &anyhow!("needs two processors"));
-        return Ok(table);
+    let cpus = match pair() {
+        Ok(cpus) => cpus,
+        Err(why) => {
+            table.skipped("all", &why);
+            return Ok(table);
+        }
     };
     let mut sides = vec![
         side::<Packets<BYTES>>("forebay, dropped"),
@@ -102,7 +101,6 @@ pub fn run(effort: Effort, natives: &mut [(&'static str, Result<Native>)]) -> Re
         rows.push((name, one, ways.len()));
         ways.push(many);
     }
-    let cpus = (first, second);
     let samples = contest_of_operations(ways.len(), effort, cpus, |which, buffers| {
         ways[which](cpus, buffers)
     })?;
@@ -200,9 +198,8 @@ mod tests {
 
     #[test]
     fn every_side_carries_every_buffer_to_the_other_thread() {
-        let cpus = match processors().unwrap()[..] {
-            [first, second, ..] => (first, second),
-            _ => return eprintln!("skipped: needs two processors"),
+        let Ok(cpus) = pair() else {
+            return eprintln!("skipped: needs two processors");
         };
         // The returning thread checks that the buffer is the one that was sent.
         for (_, one, many) in [

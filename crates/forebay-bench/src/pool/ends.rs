@@ -59,9 +59,6 @@ pub trait Across {
     type Item: Travels;
 
     /// Both ends of a new one.
-    ///
-    /// # Errors
-    /// No memory for it.
     fn new() -> Result<(Self::Taker, Self::Returner)>;
 }
 

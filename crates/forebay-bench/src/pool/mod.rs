@@ -103,9 +103,6 @@ fn natives() -> Vec<(&'static str, Result<Native>)> {
 }
 
 /// One table a shape, and one of two threads.
-///
-/// # Errors
-/// No memory for a pool.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut natives = natives();
     let mut tables = Vec::new();

@@ -47,9 +47,6 @@ unsafe impl Sync for Board {}
 
 impl Board {
     /// This number of words.
-    ///
-    /// # Errors
-    /// No memory for them.
     pub fn new(words: usize) -> Result<Board> {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -99,9 +96,6 @@ const DONE: usize = 4;
 
 impl Meeting<'_> {
     /// Calls `connect` when all are here, and returns when all have done so.
-    ///
-    /// # Errors
-    /// Another member failed.
     pub fn begin(&self, connect: impl FnOnce()) -> Result<()> {
         self.gather(self.members)?;
         connect();
@@ -145,9 +139,6 @@ impl Meeting<'_> {
 /// Runs `members` of a kind, each on the processors that `place` says; `work` gets the member's number, and calls
 /// [`Meeting::begin`] when it is ready and [`Meeting::end`] when it is done. Returns the nanoseconds from the first begin
 /// to the last end.
-///
-/// # Errors
-/// Those of `work`; no process or thread could be made; one of them died.
 pub fn run(
     kind: Kind,
     members: usize,

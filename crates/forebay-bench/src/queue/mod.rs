@@ -21,7 +21,7 @@ mod trips;
 use crate::method::{
     Effort,
     line::Mode,
-    machine::processors,
+    machine::pair,
     table::{Cell, Table},
     two::{Pair, contest, near_and_far},
 };
@@ -114,16 +114,8 @@ impl Entrant {
 }
 
 /// One table for each kind, number of ends and size; and those of round trips.
-///
-/// # Errors
-/// No memory for a queue, or no process.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
-    let cpus = processors()?;
-    let &[first, second, ..] = &cpus[..] else {
-        let mut table = Table::new("queue", &["M messages/s"]);
-        table.skipped("all", &anyhow!("needs two processors"));
-        return Ok(vec![table]);
-    };
+    let cpus = pair()?;
     let mut tables = Vec::new();
     for kind in [Kind::Threads, Kind::Processes] {
         for ends in ENDS {
@@ -136,11 +128,11 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                         receivers,
                         len,
                     };
-                    tables.push(compare(kind, &shape, effort, (first, second))?);
+                    tables.push(compare(kind, &shape, effort, cpus)?);
                 }
             }
         }
-        tables.push(trips::compare(kind, effort, (first, second))?);
+        tables.push(trips::compare(kind, effort, cpus)?);
     }
     Ok(tables)
 }
@@ -271,6 +263,7 @@ fn receive_all(receiver: &mut impl Receives, messages: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::method::machine::processors;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// Every message arrives once, and those of each sender in order at each receiver.

@@ -59,19 +59,10 @@ pub trait Rival: Sync + Sized {
         Self: 'a;
 
     /// One for this shape.
-    ///
-    /// # Errors
-    /// It is not available here.
     fn new(shape: &Shape) -> Result<Self>;
     /// Another sending end.
-    ///
-    /// # Errors
-    /// It cannot be opened here.
     fn sender(&self) -> Result<Self::Sender<'_>>;
     /// Another receiving end.
-    ///
-    /// # Errors
-    /// It cannot be opened here.
     fn receiver(&self) -> Result<Self::Receiver<'_>>;
 }
 

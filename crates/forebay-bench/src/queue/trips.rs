@@ -25,9 +25,6 @@ const SHAPE: Shape = Shape {
 const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// The table of a kind.
-///
-/// # Errors
-/// Those of an entrant.
 pub fn compare(kind: Kind, effort: Effort, cpus: Cpus) -> Result<Table> {
     let title = format!(
         "queue/{}, round trips: a message of {} there and one back, ns",
@@ -61,9 +58,6 @@ pub fn compare(kind: Kind, effort: Effort, cpus: Cpus) -> Result<Table> {
 }
 
 /// Nanoseconds of each of this number of trips.
-///
-/// # Errors
-/// No queue, or no process.
 pub fn sample<R: Rival>(kind: Kind, cpus: Cpus, trips: usize) -> Result<Vec<u64>> {
     let (there, back) = (R::new(&SHAPE)?, R::new(&SHAPE)?);
     let times = Board::new(trips)?;

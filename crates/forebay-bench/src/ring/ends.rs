@@ -42,9 +42,6 @@ pub trait Ring {
     type Consumer: Pops;
 
     /// Both ends of a new one.
-    ///
-    /// # Errors
-    /// No memory for it.
     fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)>;
 }
 

@@ -48,9 +48,6 @@ fn fetch(_line: &Line) {
 
 /// Hands over this number of numbers and a few, through as many lines as `capacity` numbers of eight bytes have, a power of two, in
 /// `PARTS` parts; the nanoseconds.
-///
-/// # Errors
-/// A thread may not run there.
 pub fn pass<const PARTS: usize>(
     cpus: (usize, usize),
     capacity: usize,

@@ -20,13 +20,13 @@ mod text;
 use crate::method::{
     Effort,
     line::{self, Mode},
-    machine::processors,
+    machine::pair,
     native::{Native, Recipe},
     samples::{self, Side},
     table::{Cell, Table},
     two::{Samples, contest_of_operations, near_and_far},
 };
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use ends::{Forebay, Ring};
 use rivals::{Crossbeam, Kanal, Rigtorp, Ringbuf, Rtrb, Std};
 use runs::{BURST, Task, run as run_task};
@@ -153,16 +153,8 @@ fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
 }
 
 /// One table for each size and way, one of round trips, one of what it costs within a thread.
-///
-/// # Errors
-/// No memory for a ring.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
-    let cpus = processors()?;
-    let &[first, second, ..] = &cpus[..] else {
-        let mut table = Table::new("ring", &["M numbers/s"]);
-        table.skipped("all", &anyhow!("needs two processors"));
-        return Ok(vec![table]);
-    };
+    let cpus = pair()?;
     let (mut entrants, missing) = entrants();
     let mut tables = Vec::new();
     let rings = entrants.len() - 1; // the limit does no work
@@ -191,13 +183,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                 );
                 let of = if works { rings } else { rings + 1 };
                 let entrants = &mut entrants[..of];
-                tables.push(between_threads(
-                    title,
-                    task,
-                    entrants,
-                    effort,
-                    (first, second),
-                )?);
+                tables.push(between_threads(title, task, entrants, effort, cpus)?);
             }
         }
     }
@@ -207,9 +193,9 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
         Task::Trips,
         &mut entrants,
         effort,
-        (first, second),
+        cpus,
     )?);
-    tables.push(alone(&mut entrants, effort, (first, second))?);
+    tables.push(alone(&mut entrants, effort, cpus)?);
     for table in &mut tables {
         for (name, why) in &missing {
             table.skipped(*name, why);
@@ -295,9 +281,8 @@ mod tests {
 
     #[test]
     fn every_ring_carries_every_number_in_every_way() {
-        let cpus = match processors().unwrap()[..] {
-            [first, second, ..] => (first, second),
-            _ => return eprintln!("skipped: needs two processors"),
+        let Ok(cpus) = pair() else {
+            return eprintln!("skipped: needs two processors");
         };
         let (mut entrants, missing) = entrants();
         for (name, why) in missing {

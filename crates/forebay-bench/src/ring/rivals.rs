@@ -17,77 +17,74 @@ use std::sync::{
     mpsc,
 };
 
-/// `rtrb`.
-pub struct Rtrb;
+/// A crate's ring: its ends, how they are made, how one number goes in and out, and bursts where it has them.
+macro_rules! ring {
+    ($(#[$doc:meta])* $name:ident, $producer:ty, $consumer:ty, $make:expr, $push:expr, $pop:expr
+     $(, $push_burst:expr, $pop_burst:expr)?) => {
+        $(#[$doc])*
+        pub struct $name;
 
-impl Ring for Rtrb {
-    type Producer = rtrb::Producer<u64>;
-    type Consumer = rtrb::Consumer<u64>;
+        impl Ring for $name {
+            type Producer = $producer;
+            type Consumer = $consumer;
 
-    fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)> {
-        Ok(rtrb::RingBuffer::new(capacity))
-    }
+            fn new(capacity: usize) -> Result<($producer, $consumer)> {
+                Ok($make(capacity))
+            }
+        }
+
+        impl Pushes for $producer {
+            #[inline(always)]
+            fn push(&mut self, number: u64) -> bool {
+                $push(self, number)
+            }
+            $(#[inline(always)]
+            fn push_burst(&mut self, numbers: &[u64]) -> usize {
+                $push_burst(self, numbers)
+            })?
+        }
+
+        impl Pops for $consumer {
+            #[inline(always)]
+            fn pop(&mut self) -> Option<u64> {
+                $pop(self)
+            }
+            $(#[inline(always)]
+            fn pop_burst(&mut self, numbers: &mut [u64]) -> usize {
+                $pop_burst(self, numbers)
+            })?
+        }
+    };
 }
 
-impl Pushes for rtrb::Producer<u64> {
-    #[inline(always)]
-    fn push(&mut self, number: u64) -> bool {
-        self.push(number).is_ok()
-    }
-
-    #[inline(always)]
-    fn push_burst(&mut self, numbers: &[u64]) -> usize {
-        self.push_partial_slice(numbers).0.len()
-    }
-}
-
-impl Pops for rtrb::Consumer<u64> {
-    #[inline(always)]
-    fn pop(&mut self) -> Option<u64> {
-        self.pop().ok()
-    }
-
-    #[inline(always)]
-    fn pop_burst(&mut self, numbers: &mut [u64]) -> usize {
-        self.pop_partial_slice(numbers).0.len()
-    }
-}
-
-/// `ringbuf`.
-pub struct Ringbuf;
-
-impl Ring for Ringbuf {
-    type Producer = HeapProd<u64>;
-    type Consumer = HeapCons<u64>;
-
-    fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)> {
-        Ok(HeapRb::new(capacity).split())
-    }
-}
-
-impl Pushes for HeapProd<u64> {
-    #[inline(always)]
-    fn push(&mut self, number: u64) -> bool {
-        self.try_push(number).is_ok()
-    }
-
-    #[inline(always)]
-    fn push_burst(&mut self, numbers: &[u64]) -> usize {
-        self.push_slice(numbers)
-    }
-}
-
-impl Pops for HeapCons<u64> {
-    #[inline(always)]
-    fn pop(&mut self) -> Option<u64> {
-        self.try_pop()
-    }
-
-    #[inline(always)]
-    fn pop_burst(&mut self, numbers: &mut [u64]) -> usize {
-        self.pop_slice(numbers)
-    }
-}
+ring!(
+    /// `rtrb`.
+    Rtrb, rtrb::Producer<u64>, rtrb::Consumer<u64>, rtrb::RingBuffer::new,
+    |end: &mut rtrb::Producer<u64>, number| end.push(number).is_ok(),
+    |end: &mut rtrb::Consumer<u64>| end.pop().ok(),
+    |end: &mut rtrb::Producer<u64>, numbers| end.push_partial_slice(numbers).0.len(),
+    |end: &mut rtrb::Consumer<u64>, numbers| end.pop_partial_slice(numbers).0.len()
+);
+ring!(
+    /// `ringbuf`.
+    Ringbuf, HeapProd<u64>, HeapCons<u64>, |capacity| HeapRb::new(capacity).split(),
+    |end: &mut HeapProd<u64>, number| end.try_push(number).is_ok(),
+    |end: &mut HeapCons<u64>| end.try_pop(),
+    |end: &mut HeapProd<u64>, numbers| end.push_slice(numbers),
+    |end: &mut HeapCons<u64>, numbers| end.pop_slice(numbers)
+);
+ring!(
+    /// The standard library's bounded channel, asked without waiting.
+    Std, mpsc::SyncSender<u64>, mpsc::Receiver<u64>, mpsc::sync_channel,
+    |end: &mut mpsc::SyncSender<u64>, number| end.try_send(number).is_ok(),
+    |end: &mut mpsc::Receiver<u64>| end.try_recv().ok()
+);
+ring!(
+    /// kanal's bounded channel, asked without waiting.
+    Kanal, kanal::Sender<u64>, kanal::Receiver<u64>, kanal::bounded,
+    |end: &mut kanal::Sender<u64>, number| end.try_send(number).unwrap_or(false),
+    |end: &mut kanal::Receiver<u64>| end.try_recv().ok().flatten()
+);
 
 /// crossbeam's queue between many threads.
 pub struct Crossbeam;
@@ -113,58 +110,6 @@ impl Pops for Arc<ArrayQueue<u64>> {
     #[inline(always)]
     fn pop(&mut self) -> Option<u64> {
         ArrayQueue::pop(self)
-    }
-}
-
-/// The standard library's bounded channel, asked without waiting.
-pub struct Std;
-
-impl Ring for Std {
-    type Producer = mpsc::SyncSender<u64>;
-    type Consumer = mpsc::Receiver<u64>;
-
-    fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)> {
-        Ok(mpsc::sync_channel(capacity))
-    }
-}
-
-impl Pushes for mpsc::SyncSender<u64> {
-    #[inline(always)]
-    fn push(&mut self, number: u64) -> bool {
-        self.try_send(number).is_ok()
-    }
-}
-
-impl Pops for mpsc::Receiver<u64> {
-    #[inline(always)]
-    fn pop(&mut self) -> Option<u64> {
-        self.try_recv().ok()
-    }
-}
-
-/// kanal's bounded channel, asked without waiting.
-pub struct Kanal;
-
-impl Ring for Kanal {
-    type Producer = kanal::Sender<u64>;
-    type Consumer = kanal::Receiver<u64>;
-
-    fn new(capacity: usize) -> Result<(Self::Producer, Self::Consumer)> {
-        Ok(kanal::bounded(capacity))
-    }
-}
-
-impl Pushes for kanal::Sender<u64> {
-    #[inline(always)]
-    fn push(&mut self, number: u64) -> bool {
-        self.try_send(number).unwrap_or(false)
-    }
-}
-
-impl Pops for kanal::Receiver<u64> {
-    #[inline(always)]
-    fn pop(&mut self) -> Option<u64> {
-        self.try_recv().ok().flatten()
     }
 }
 

@@ -93,9 +93,6 @@ impl Task {
 }
 
 /// Does `task` with this number of numbers, a multiple of [`BURST`]; returns the nanoseconds.
-///
-/// # Errors
-/// No memory for a ring; a thread may not run there.
 pub fn run<R: Ring, const PAUSES: bool>(
     task: Task,
     cpus: (usize, usize),

@@ -4,7 +4,7 @@
 //! What it measures beside the stream: strings that are freed, and the first touch of the output's pages.
 
 use super::{
-    CAPACITY, READ, Stream, WRITE, compared, ladder,
+    CAPACITY, READ, Stream, WRITE, compared, each_other, each_rung, ladder,
     others::{self, Forebay},
 };
 use crate::method::{Effort, samples::Side, table::Table};
@@ -80,49 +80,27 @@ impl<W: Wait> Whole for Forebay<W> {
 }
 
 /// The text's ladder, what else there is, and ours.
-///
-/// # Errors
-/// A stream that loses bytes, or no memory for one.
 pub fn run(effort: Effort) -> Result<Table> {
     let data = &random(effort.scaled(10_000_000) as usize)[..];
-    let sides = vec![
-        flagged(
-            "deque, copied out to be read",
-            data,
-            ladder::DequeCopied::default,
-        ),
-        flagged(
-            "string, erased at the front",
-            data,
-            ladder::StringErased::default,
-        ),
-        flagged("sliding vector, loops, 2×", data, || {
-            ladder::Sliding::looping(2.0)
-        }),
-        flagged("sliding vector, block copies, 1.25×", data, || {
-            ladder::Sliding::new(1.25)
-        }),
-        flagged("sliding vector, block copies, 2×", data, || {
-            ladder::Sliding::new(2.0)
-        }),
-        flagged("sliding vector, block copies, 4×", data, || {
-            ladder::Sliding::new(4.0)
-        }),
-        flagged("VecDeque", data, others::Deque::default),
-        flagged("bytes::BytesMut", data, others::Mutable::default),
-        flagged("ringbuf", data, others::Ringbuf::default),
-        flagged("rtrb", data, others::Rtrb::default),
-        flagged("tokio's simplex", data, others::Simplex::default),
-        flagged("a pipe of the system", data, others::Pipe::new),
+    let mut sides = Vec::new();
+    macro_rules! add {
+        ($name:literal, $part:literal, $make:expr) => {
+            sides.push(flagged($name, data, $make));
+        };
+    }
+    each_rung!(add);
+    let text = sides.len();
+    each_other!(add);
+    sides.extend([
         side("forebay, spinning", data, Forebay::<Spin>::new),
         side("forebay", data, Forebay::<Park>::new),
-    ];
+    ]);
     let title = format!(
         "stream/test: the text's own, {} random bytes appended to an output; capacity {CAPACITY}, write {WRITE}, read {READ}",
         data.len()
     );
     let ours = sides.len() - 1;
-    compared(title, sides, (0..6, ours), effort)
+    compared(title, sides, (0..text, ours), effort)
 }
 
 /// Bytes that no copy can guess (xorshift), the same in every run.

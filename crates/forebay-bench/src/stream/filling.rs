@@ -1,39 +1,35 @@
 //! Copying in, and nothing else: a stream is filled from a hot source, and emptied at once without a look.
 
-use super::{Aligned, CAPACITY, Stream, WRITE, compared, ladder, others};
+use super::{Aligned, CAPACITY, Stream, WRITE, compared, each_rung, ladder, others};
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::Result;
 use forebay::sync::{Park, Spin};
 use std::{hint::black_box, time::Instant};
 
 /// Ours and others beside the same copies into plain memory as large.
-///
-/// # Errors
-/// No memory for a stream.
 pub fn run(effort: Effort) -> Result<Table> {
     let bytes = effort.scaled(64_000_000);
-    let sides = vec![
-        side("sliding vector, block copies, 1.25×", bytes, || {
-            ladder::Sliding::new(1.25)
-        }),
-        side("sliding vector, block copies, 2×", bytes, || {
-            ladder::Sliding::new(2.0)
-        }),
-        side("sliding vector, block copies, 4×", bytes, || {
-            ladder::Sliding::new(4.0)
-        }),
+    let mut sides = Vec::new();
+    macro_rules! add {
+        ($name:literal, $part:literal, $make:expr) => {
+            sides.push(side($name, bytes, $make));
+        };
+    }
+    each_rung!(blocks add);
+    let text = sides.len();
+    sides.extend([
         side("ringbuf", bytes, others::Ringbuf::default),
         side("rtrb", bytes, others::Rtrb::default),
         side("forebay's Fifo, for one thread", bytes, others::fifo),
         side("forebay, spinning", bytes, others::Forebay::<Spin>::new),
         side("forebay", bytes, others::Forebay::<Park>::new),
         Side::new("memcpy", move || memcpy(bytes)),
-    ];
+    ]);
     let title = format!(
         "stream/copying in: from a hot source, emptied without a look; capacity {CAPACITY}, write {WRITE}, one thread"
     );
     let ours = sides.len() - 2;
-    let mut table = compared(title, sides, (0..3, ours), effort)?;
+    let mut table = compared(title, sides, (0..text, ours), effort)?;
     table.note("memcpy: as many bytes a call, one after another through a buffer of the capacity");
     table.note("a sliding vector that is emptied begins at its front again when its head has come far enough: the smaller, the sooner");
     Ok(table)

@@ -3,6 +3,31 @@
 use super::{CAPACITY, Stream};
 use std::collections::VecDeque;
 
+/// A queue of characters, of which only the first can be seen: a read takes them one by one into a string.
+#[derive(Default)]
+pub struct Characters(VecDeque<u8>);
+
+impl Stream for Characters {
+    fn vacant(&self) -> usize {
+        CAPACITY - self.0.len()
+    }
+    fn push(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0.push_back(std::hint::black_box(byte));
+        }
+    }
+    fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
+        let mut taken = Vec::new();
+        while taken.len() < n
+            && let Some(byte) = self.0.pop_front()
+        {
+            taken.push(byte);
+        }
+        show(&taken);
+        taken.len()
+    }
+}
+
 /// A queue of bytes, copied into a string whenever it is looked at.
 #[derive(Default)]
 pub struct DequeCopied(VecDeque<u8>);

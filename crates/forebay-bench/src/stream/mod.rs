@@ -38,10 +38,37 @@ pub trait Stream {
 #[repr(align(64))]
 struct Aligned<const N: usize>([u8; N]);
 
+/// Calls `$side!("name", part, make)` for each rung of the text's ladder, slowest first: it does `part` hundredths of the work.
+macro_rules! each_rung {
+    ($side:ident) => {
+        $side!("queue of characters, popped one by one", 5, ladder::Characters::default);
+        $side!("deque, copied out to be read", 2, ladder::DequeCopied::default);
+        $side!("string, erased at the front", 10, ladder::StringErased::default);
+        $side!("sliding vector, loops, 2×", 25, || ladder::Sliding::looping(2.0));
+        each_rung!(blocks $side);
+    };
+    (blocks $side:ident) => {
+        $side!("sliding vector, block copies, 1.25×", 100, || ladder::Sliding::new(1.25));
+        $side!("sliding vector, block copies, 2×", 100, || ladder::Sliding::new(2.0));
+        $side!("sliding vector, block copies, 4×", 100, || ladder::Sliding::new(4.0));
+    };
+}
+pub(crate) use each_rung;
+
+/// As [`each_rung`], for other crates and the kernel's pipe.
+macro_rules! each_other {
+    ($side:ident) => {
+        $side!("VecDeque", 25, others::Deque::default);
+        $side!("bytes::BytesMut", 100, others::Mutable::default);
+        $side!("ringbuf", 100, others::Ringbuf::default);
+        $side!("rtrb", 100, others::Rtrb::default);
+        $side!("tokio's simplex", 100, others::Simplex::default);
+        $side!("a pipe of the system", 10, others::Pipe::new);
+    };
+}
+pub(crate) use each_other;
+
 /// One table a way of reading, and those for two threads.
-///
-/// # Errors
-/// No memory for a stream.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut tables = one::run(effort)?;
     tables.push(filling::run(effort)?);
@@ -99,18 +126,13 @@ mod tests {
 
     #[test]
     fn every_stream_carries_every_byte_in_order() {
-        carries(ladder::DequeCopied::default());
-        carries(ladder::StringErased::default());
-        for slack in [1.25, 2.0, 4.0] {
-            carries(ladder::Sliding::new(slack));
-            carries(ladder::Sliding::looping(slack));
+        macro_rules! carry {
+            ($name:literal, $part:literal, $make:expr) => {
+                carries($make());
+            };
         }
-        carries(others::Deque::default());
-        carries(others::Mutable::default());
-        carries(others::Ringbuf::default());
-        carries(others::Rtrb::default());
-        carries(others::Simplex::default());
-        carries(others::Pipe::new());
+        each_rung!(carry);
+        each_other!(carry);
         carries(others::fifo());
         carries(others::Forebay::<Park>::new());
         carries(others::Forebay::<Spin>::new());

@@ -2,7 +2,9 @@
 //!
 //! Every stream is a local variable of the timed loop, as in the text's own test: see docs/performance-notes.md.
 
-use super::{Aligned, CAPACITY, READ, Stream, WRITE, compared, ladder, others};
+use super::{
+    Aligned, CAPACITY, READ, Stream, WRITE, compared, each_other, each_rung, ladder, others,
+};
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::Result;
 use forebay::sync::{Park, Spin};
@@ -47,59 +49,35 @@ impl Target for Copied {
 }
 
 /// One table for each way of reading.
-///
-/// # Errors
-/// No memory for a stream.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     Ok(vec![table::<Viewed>(effort)?, table::<Copied>(effort)?])
 }
 
 fn table<T: Target>(effort: Effort) -> Result<Table> {
     let bytes = effort.scaled(64_000_000);
-    // The text's first versions copy everything for each read.
-    let (few, some) = (bytes / 50, bytes / 4);
-    let sides = vec![
-        side::<_, T>(
-            "deque, copied out to be read",
-            few,
-            ladder::DequeCopied::default,
-        ),
-        side::<_, T>(
-            "string, erased at the front",
-            bytes / 10,
-            ladder::StringErased::default,
-        ),
-        side::<_, T>("sliding vector, loops, 2×", some, || {
-            ladder::Sliding::looping(2.0)
-        }),
-        side::<_, T>("sliding vector, block copies, 1.25×", bytes, || {
-            ladder::Sliding::new(1.25)
-        }),
-        side::<_, T>("sliding vector, block copies, 2×", bytes, || {
-            ladder::Sliding::new(2.0)
-        }),
-        side::<_, T>("sliding vector, block copies, 4×", bytes, || {
-            ladder::Sliding::new(4.0)
-        }),
-        side::<_, T>("VecDeque", some, others::Deque::default),
-        side::<_, T>("bytes::BytesMut", bytes, others::Mutable::default),
-        side::<_, T>("ringbuf", bytes, others::Ringbuf::default),
-        side::<_, T>("rtrb", bytes, others::Rtrb::default),
-        side::<_, T>("tokio's simplex", bytes, others::Simplex::default),
-        side::<_, T>("a pipe of the system", bytes / 10, others::Pipe::new),
+    let mut sides = Vec::new();
+    macro_rules! add {
+        ($name:literal, $part:literal, $make:expr) => {
+            sides.push(side::<_, T>($name, bytes * $part / 100, $make));
+        };
+    }
+    each_rung!(add);
+    let text = sides.len();
+    each_other!(add);
+    sides.extend([
         side::<_, T>("forebay's Fifo, for one thread", bytes, others::fifo),
         side::<_, T>("forebay, spinning", bytes, others::Forebay::<Spin>::new),
         side::<_, T>("forebay", bytes, others::Forebay::<Park>::new),
         Side::new("limit: the same copies and no stream", move || {
             limit::<T>(bytes)
         }),
-    ];
+    ]);
     let title = format!(
         "{}; capacity {CAPACITY}, write {WRITE}, read {READ}, one thread",
         T::TITLE
     );
     let ours = sides.len() - 2;
-    let mut table = compared(title, sides, (0..6, ours), effort)?;
+    let mut table = compared(title, sides, (0..text, ours), effort)?;
     table.note(
         "tokio's simplex and the pipe show no bytes where they lie: these are copied out first, and then viewed or copied",
     );

@@ -3,11 +3,11 @@
 use crate::method::{
     Effort,
     line::Mode,
-    machine::processors,
+    machine::pair,
     table::{Cell, Table},
     two::{contest_of_operations, near_and_far, run_pair},
 };
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use forebay::{
     stream::{StreamConfig, stream_with},
     sync::{Park, Spin, Wait},
@@ -38,9 +38,6 @@ const SIDES: [(&str, Passes); 4] = [
 ];
 
 /// One table a size of writes.
-///
-/// # Errors
-/// No memory for a stream.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     WRITES.iter().map(|&write| compare(write, effort)).collect()
 }
@@ -48,12 +45,13 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
 fn compare(write: usize, effort: Effort) -> Result<Table> {
     let title = format!("stream/two threads: writes of {write}, Gbit/s, copied in and copied out");
     let mut table = Table::new(title, &["NEAR", "forebay = 1", "FAR", "forebay = 1"]);
-    let cpus = processors()?;
-    let &[first, second, ..] = &cpus[..] else {
-        table.skipped("all", &anyhow!("needs two processors"));
-        return Ok(table);
+    let cpus = match pair() {
+        Ok(cpus) => cpus,
+        Err(why) => {
+            table.skipped("all", &why);
+            return Ok(table);
+        }
     };
-    let cpus = (first, second);
     let results = contest_of_operations(SIDES.len(), effort, cpus, |which, writes| {
         SIDES[which].1(cpus, write, writes)
     })?;

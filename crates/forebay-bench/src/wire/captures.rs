@@ -12,7 +12,7 @@ use super::{
 };
 use crate::method::{
     Effort,
-    machine::processors,
+    machine::pair,
     process::{Fate, Running, in_role, version},
     samples::{Summary, in_turn},
     table::{Cell, Table},
@@ -68,14 +68,8 @@ struct Taken {
 }
 
 /// One table a kind of file.
-///
-/// # Errors
-/// The system does not say which processors we may use.
 pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Result<Vec<Table>> {
-    let cpus = match processors()?[..] {
-        [first, second, ..] => Ok((first, second)),
-        _ => Err(anyhow!("needs two processors")),
-    };
+    let cpus = pair();
     let skip = |table: &mut Table, why: &anyhow::Error| {
         SIDES.iter().for_each(|side| table.skipped(side.name, why));
     };

@@ -34,9 +34,6 @@ pub struct Folders {
 
 impl Folders {
     /// Makes them.
-    ///
-    /// # Errors
-    /// One cannot be made, or is there already.
     pub fn new() -> Result<Folders> {
         let name = format!("forebay-bench-wire-{}", std::process::id());
         let memory = Path::new("/dev/shm").join(&name);
@@ -56,9 +53,6 @@ impl Folders {
 }
 
 /// The keeper's part: makes folders that only we may use, and removes those that it made.
-///
-/// # Errors
-/// As [`Folders::new`].
 pub fn keep(folders: &[PathBuf]) -> Result<()> {
     let mut made = Vec::new();
     let all = folders.iter().try_for_each(|folder| {

@@ -45,9 +45,6 @@ pub struct Lab {
 
 impl Lab {
     /// Makes it.
-    ///
-    /// # Errors
-    /// Neither root nor a user namespace is available, or `ip` is missing.
     pub fn new() -> Result<Lab> {
         program("ip", "iproute2")?;
         let mut command = in_role("wire", &Role::Hold)?;
@@ -86,9 +83,6 @@ impl Lab {
 }
 
 /// The holder's part.
-///
-/// # Errors
-/// As [`Lab::new`].
 pub fn hold() -> Result<()> {
     make()?;
     println!("ready");

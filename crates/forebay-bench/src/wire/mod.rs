@@ -36,9 +36,6 @@ const CAPTURED: &str = "vb";
 const RING_BYTES: u32 = 64 << 20;
 
 /// The captures, to memory and to a disk, and our own path.
-///
-/// # Errors
-/// A folder cannot be made.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let folders = Folders::new()?;
     let lab = Lab::new();

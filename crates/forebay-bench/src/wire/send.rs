@@ -38,9 +38,6 @@ pub fn batch(frame_bytes: usize) -> usize {
 }
 
 /// Sends this number of frames of this size, whole batches, `rate` a second, and reports the result.
-///
-/// # Errors
-/// No socket, or it does not take them.
 pub fn send(frames: u64, frame_bytes: usize, rate: u64) -> Result<()> {
     let batch = batch(frame_bytes);
     let payload = frame_bytes - HEADERS;

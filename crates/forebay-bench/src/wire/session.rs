@@ -24,9 +24,6 @@ pub struct Captured {
 }
 
 /// Captures from a port until it has `count` packets or its standard input ends, and reports the result.
-///
-/// # Errors
-/// The port or the file is not available, or a packet is not accounted for.
 pub fn capture(port: &str, file: Option<PathBuf>, count: Option<u64>) -> Result<()> {
     let names = [port.parse()?];
     let clock = open::clock(&names)?;

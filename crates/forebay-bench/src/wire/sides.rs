@@ -54,9 +54,6 @@ impl Side {
     }
 
     /// The program, if it is one of the system's.
-    ///
-    /// # Errors
-    /// It is not there, with the package that has it.
     pub fn program(&self) -> Option<Result<Command>> {
         match self.kind {
             Kind::Tcpdump => Some(program("tcpdump", "tcpdump")),
@@ -67,9 +64,6 @@ impl Side {
     }
 
     /// It, capturing into `file`.
-    ///
-    /// # Errors
-    /// As [`program`](Side::program).
     pub fn command(&self, file: &Path) -> Result<Command> {
         let mut command = match (self.program(), self.kind) {
             (Some(program), _) => program?,

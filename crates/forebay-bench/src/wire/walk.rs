@@ -35,9 +35,6 @@ const LOOK_EVERY: Timespec = Timespec {
 };
 
 /// Walks until the standard input ends, and reports the number of frames.
-///
-/// # Errors
-/// No socket, or no ring.
 pub fn walk() -> Result<()> {
     // SAFETY: no memory of ours is touched.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
