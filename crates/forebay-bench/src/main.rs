@@ -13,11 +13,12 @@ mod pipe;
 mod poll;
 mod pool;
 mod queue;
+mod report;
 mod ring;
 mod stream;
 mod wire;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Parser, ValueEnum};
 use method::{
     Effort,
@@ -34,7 +35,8 @@ use std::{
     process::ExitCode,
 };
 
-/// Measure forebay and its rivals in one run: alternating samples, medians and ratios.
+/// Measure forebay and its rivals in one run: alternating samples, medians and ratios. `forebay-bench report` writes a page
+/// on the claims of the five texts: see `forebay-bench report --help`.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
@@ -102,6 +104,20 @@ impl Room {
         Room::Wire,
     ];
 
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Its tables, or one that says that it needs two processors.
+    fn tables(self, effort: Effort) -> Result<Vec<Table>> {
+        self.run(effort).or_else(|why| {
+            ensure!(why.is::<OneProcessor>(), why);
+            let mut table = Table::new(self.name(), &[]);
+            table.skipped("all", &why);
+            Ok(vec![table])
+        })
+    }
+
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
         match self {
             Room::Driver => driver::run(effort),
@@ -128,7 +144,10 @@ struct Report {
     machine: Machine,
     rounds: usize,
     quick: bool,
-    rooms: BTreeMap<Room, Vec<Table>>,
+    rooms: BTreeMap<String, Vec<Table>>,
+    /// How a report was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<report::Run>,
 }
 
 /// Some subjects need processes of ours: this program again, with the subject and the role as arguments.
@@ -146,6 +165,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     let done = match args.next() {
         Some(first) if first == ROLE => play(args),
+        Some(first) if first == "report" => report::main(args),
         _ => measure(Args::parse()),
     };
     match done {
@@ -196,25 +216,17 @@ fn measure(args: Args) -> Result<()> {
         rounds: effort.rounds,
         quick: effort.quick,
         rooms: BTreeMap::new(),
+        run: None,
     };
     for room in rooms {
         if !reader.reads {
             return Ok(());
         }
-        let tables = room.run(effort).or_else(|why| {
-            let mut table = Table::new(format!("{room:?}").to_lowercase(), &[]);
-            table.skipped("all", &why);
-            let is_expected = why.is::<OneProcessor>();
-            if is_expected {
-                Ok(vec![table])
-            } else {
-                Err(why)
-            }
-        })?;
+        let tables = room.tables(effort)?;
         if !args.json {
             tables.iter().try_for_each(|table| reader.tell(table))?;
         }
-        report.rooms.insert(room, tables);
+        report.rooms.insert(room.name(), tables);
     }
     if args.json {
         reader.tell(serde_json::to_string(&report)?)?;

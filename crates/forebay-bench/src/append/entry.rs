@@ -1,4 +1,4 @@
-//! The text's entries: 28 bytes, 32 bytes, and 28 bytes that are 32 apart.
+//! The text's entries: 28 bytes, and 32 bytes.
 
 use forebay::store::records::Record;
 use std::io::{Result, Write};
@@ -19,9 +19,6 @@ pub trait Entry: Record + Copy + Send + 'static {
     fn build(&mut self, number: u64);
 
     /// Written a field at a time.
-    ///
-    /// # Errors
-    /// Those of the writer.
     fn write_fields(number: u64, to: &mut impl Write) -> Result<()>;
 }
 
@@ -43,14 +40,6 @@ pub struct Entry32 {
     key: U64,
     offset: U64,
     len: U64,
-}
-
-/// 28 bytes at a stride of 32: the last four are left as they are.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct Strided {
-    entry: Entry28,
-    rest: [u8; 4],
 }
 
 fn key(number: u64) -> u64 {
@@ -108,28 +97,5 @@ impl Entry for Entry32 {
         to.write_all(&key(number).to_le_bytes())?;
         to.write_all(&(number << 5).to_le_bytes())?;
         to.write_all(&number.to_le_bytes())
-    }
-}
-
-impl Entry for Strided {
-    const NAME: &'static str = "28 at a stride of 32";
-
-    #[inline(always)]
-    fn new(number: u64) -> Self {
-        Strided {
-            entry: Entry28::new(number),
-            rest: [0; 4],
-        }
-    }
-
-    #[inline(always)]
-    fn build(&mut self, number: u64) {
-        self.entry = Entry28::new(number);
-    }
-
-    #[inline(always)]
-    fn write_fields(number: u64, to: &mut impl Write) -> Result<()> {
-        Entry28::write_fields(number, to)?;
-        to.write_all(&[0; 4])
     }
 }

@@ -6,9 +6,11 @@
 //!  fields ── in place ──▶ buffer                                                             ours
 //! ```
 //! `entry` has the entries, `textbook` the source text's buffer, `others` what the standard library offers, `target` where all of it
-//! goes. A file is written over from its beginning again for each hundred thousand, as in the text, by every side.
+//! goes, `forwarding` the text's machine code with variants. A file is written over from its beginning again for each hundred thousand, as in the text, by every side.
 
+mod copies;
 mod entry;
+mod forwarding;
 mod others;
 mod target;
 mod textbook;
@@ -21,7 +23,9 @@ use crate::method::{
     table::{Cell, Table},
 };
 use anyhow::{Context, Result};
-use entry::{Entry, Entry28, Entry32, Strided};
+pub use forwarding::ASSEMBLY;
+
+use entry::{Entry, Entry28, Entry32};
 use forebay::store::{Records, StoreConfig, SyncPolicy, WhenFull};
 use std::hint::black_box;
 use target::{Flushes, Target};
@@ -41,20 +45,17 @@ struct Way {
 }
 
 /// Three targets for each size of entry with the source text's buffer, then larger buffers.
-///
-/// # Errors
-/// A file cannot be made, or there is no memory.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for target in Target::ALL {
         tables.push(compare::<Entry28>(target, 16 << 10, effort)?);
         tables.push(compare::<Entry32>(target, 16 << 10, effort)?);
     }
-    tables.push(compare::<Strided>(Target::Null, 16 << 10, effort)?);
     for buffer_bytes in [64 << 10, 256 << 10] {
         tables.push(compare::<Entry28>(Target::File, buffer_bytes, effort)?);
         tables.push(compare::<Entry28>(Target::Null, buffer_bytes, effort)?);
     }
+    tables.extend(forwarding::tables(effort)?);
     Ok(tables)
 }
 
@@ -140,7 +141,7 @@ fn textbook_ways<T: Entry>(
 ) -> Result<Vec<Way>> {
     let mut ways = Vec::new();
     let mut way = |name, work: fn(u64, Textbook<T>) -> Work| -> Result<()> {
-        let (sink, flushes) = target.open::<T>()?;
+        let (sink, flushes) = target.open(size_of::<T>())?;
         let work = work(iterations, Textbook::new(sink, buffer_bytes));
         ways.push(Way {
             name,
@@ -185,7 +186,7 @@ fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
     let mut ways = Vec::new();
     let mut way =
         |name, blocks, config: &StoreConfig, work: fn(u64, Records<T>) -> Work| -> Result<()> {
-            let (sink, flushes) = target.open::<T>()?;
+            let (sink, flushes) = target.open(size_of::<T>())?;
             let log = match blocks {
                 false => Records::<T>::plain(Box::new(sink), config)?,
                 true => Records::<T>::in_blocks(Box::new(sink), config)?,

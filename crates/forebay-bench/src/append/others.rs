@@ -18,7 +18,7 @@ use std::{
 pub fn ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> Result<Vec<Way>> {
     type Buffered = BufWriter<Rewound>;
     let buffered = || -> Result<(Buffered, Flushes)> {
-        let (file, flushes) = target.open::<T>()?;
+        let (file, flushes) = target.open(size_of::<T>())?;
         Ok((BufWriter::with_capacity(buffer_bytes, file), flushes))
     };
     let flush = |writer: &mut Buffered| writer.flush().expect(FAILED);

@@ -1,6 +1,6 @@
 //! Where entries go: a file that is written over and over, in the file system or in memory, or nowhere.
 
-use super::{ENTRIES, entry::Entry};
+use super::ENTRIES;
 use anyhow::{Context, Result};
 use forebay::store::Sink;
 use std::{
@@ -63,11 +63,8 @@ pub struct Rewound {
 impl Target {
     pub const ALL: [Target; 3] = [Target::File, Target::Memory, Target::Null];
 
-    /// A file without a name, for entries of one type.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn open<T: Entry>(self) -> Result<(Rewound, Flushes)> {
+    /// A file without a name, for entries of this size.
+    pub fn open(self, entry_bytes: usize) -> Result<(Rewound, Flushes)> {
         let folder = match self {
             Target::File => env::temp_dir(),
             Target::Memory => PathBuf::from("/dev/shm"),
@@ -88,7 +85,7 @@ impl Target {
         let rewound = Rewound {
             file: file.with_context(|| format!("making {self}"))?,
             at: 0,
-            len: ENTRIES * size_of::<T>() as u64,
+            len: ENTRIES * entry_bytes as u64,
             flushes: flushes.clone(),
         };
         Ok((rewound, flushes))

@@ -1,5 +1,5 @@
-//! The text's buffer, written anew: a count, an array of entries, a file. It flushes in front of its last slot, which is
-//! never used otherwise, and forgets what a failed flush did not write.
+//! The text's buffer, written anew: a count, an array of entries, a file. An entry in the last slot is flushed with the others;
+//! what a failed flush did not write is forgotten.
 
 use super::{entry::Entry, target::Rewound};
 use std::io::{Result, Write};
@@ -40,10 +40,9 @@ impl<T: Entry> Textbook<T> {
     #[cold]
     #[inline(never)]
     fn append_slow(&mut self, entry: T) -> Result<()> {
-        self.flush()?;
-        self.entries[0] = entry;
-        self.count = 1;
-        Ok(())
+        self.entries[self.count] = entry;
+        self.count += 1;
+        self.flush()
     }
 
     pub fn flush(&mut self) -> Result<()> {

@@ -29,34 +29,64 @@ impl Loop {
 
     fn title(self) -> &'static str {
         match self {
-            Loop::Trivial => "descriptor/trivial: the sum of all sizes",
+            Loop::Trivial => "trivial: the sum of all sizes",
             Loop::Read => {
-                "descriptor/read (RX): sizes of the valid ones, and the number that arrived at port 3"
+                "read (RX): sizes of the valid ones, and the number that arrived at port 3"
             }
-            Loop::Write => "descriptor/write (TX): time, port and validity set",
-            Loop::Anywhere => {
-                "descriptor/anywhere: size, port, time and validity of scattered descriptors"
-            }
+            Loop::Write => "write (TX): time, port and validity set",
+            Loop::Anywhere => "anywhere: size, port, time and validity of scattered descriptors",
         }
     }
 }
 
-/// One table a loop.
+/// One table a loop, over memory and within the first cache.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let bytes: usize = if effort.quick { 32 << 20 } else { 512 << 20 };
+    let mut tables = over(Room { bytes, passes: 1 }, effort)?;
+    // Half of the first cache: what is left is the work on the fields.
+    let passes = effort.scaled(2000) as usize;
+    let mut cached = over(
+        Room {
+            bytes: 16 << 10,
+            passes,
+        },
+        effort,
+    )?;
+    cached.pop(); // nothing is scattered there
+    tables.append(&mut cached);
+    Ok(tables)
+}
+
+/// Memory that descriptors take, and how often a sample passes over it.
+#[derive(Clone, Copy)]
+struct Room {
+    bytes: usize,
+    passes: usize,
+}
+
+impl Room {
+    fn is_cached(self) -> bool {
+        self.passes > 1
+    }
+}
+
+fn over(room: Room, effort: Effort) -> Result<Vec<Table>> {
     // One layout is in memory at a time, so that eight of them do not need eight times as much.
     let measured = [
-        each::<Plain>("plain", bytes, effort, pack)?,
-        each::<Reordered>("reordered", bytes, effort, pack)?,
-        each::<Packed>("packed", bytes, effort, pack)?,
-        each::<Assuming>("with assumptions", bytes, effort, pack)?,
-        each::<Tagged>("tagged", bytes, effort, pack)?,
-        each::<Stamped>("stamped", bytes, effort, pack)?,
-        each::<Desc>("forebay", bytes, effort, describe)?,
-        columns(bytes, effort)?,
+        each::<Plain>("plain", room, effort, pack)?,
+        each::<Reordered>("reordered", room, effort, pack)?,
+        each::<Packed>("packed", room, effort, pack)?,
+        each::<Assuming>("with assumptions", room, effort, pack)?,
+        each::<Tagged>("tagged", room, effort, pack)?,
+        each::<Stamped>("stamped", room, effort, pack)?,
+        each::<Desc>("forebay", room, effort, describe)?,
+        columns(room, effort)?,
     ];
     let tables = Loop::ALL.iter().enumerate().map(|(number, which)| {
-        let title = format!("{}; over {} MiB, one thread", which.title(), bytes >> 20);
+        let title = match room.is_cached() {
+            true => format!("descriptor/cached {}; over {} KiB, one thread", which.title(), room.bytes >> 10),
+            false => format!("descriptor/{}; over {} MiB, one thread", which.title(), room.bytes >> 20),
+        };
         let mut table = Table::new(
             title,
             &[
@@ -107,7 +137,7 @@ struct Measured {
     times: Vec<Times>,
 }
 
-fn room<T>(count: usize) -> Result<Vec<T>> {
+fn reserved<T>(count: usize) -> Result<Vec<T>> {
     let mut room = Vec::new();
     let bytes = count * size_of::<T>();
     room.try_reserve_exact(count)
@@ -117,12 +147,12 @@ fn room<T>(count: usize) -> Result<Vec<T>> {
 
 fn each<D: Fields>(
     name: &'static str,
-    bytes: usize,
+    room: Room,
     effort: Effort,
     one: fn(u64) -> Result<D>,
 ) -> Result<Measured> {
-    let count = bytes / size_of::<D>();
-    let mut descs = room(count)?;
+    let count = room.bytes / size_of::<D>();
+    let mut descs = reserved(count)?;
     for number in 0..count as u64 {
         descs.push(one(number)?);
     }
@@ -131,16 +161,16 @@ fn each<D: Fields>(
         let descs = &descs;
         move || {
             let descs = descs.borrow();
-            what(&descs[..]);
-            descs.len() as u64
+            (0..room.passes).for_each(|_| what(black_box(&descs[..])));
+            (descs.len() * room.passes) as u64
         }
     };
     let writes = |what: fn(&mut [D])| {
         let descs = &descs;
         move || {
             let mut descs = descs.borrow_mut();
-            what(&mut descs[..]);
-            black_box(&mut descs[..]).len() as u64
+            (0..room.passes).for_each(|_| what(black_box(&mut descs[..])));
+            (black_box(&mut descs[..]).len() * room.passes) as u64
         }
     };
     let mut sides = [
@@ -186,9 +216,9 @@ fn visits(count: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
 }
 
 /// Ours by columns: the packets whose descriptions take `bytes` bytes.
-fn columns(bytes: usize, effort: Effort) -> Result<Measured> {
+fn columns(room: Room, effort: Effort) -> Result<Measured> {
     const BYTES: usize = 21;
-    let count = bytes / BYTES;
+    let count = room.bytes / BYTES;
     let mut columns = Columns::with_capacity(count);
     for number in 0..count as u64 {
         columns.push(describe(number)?);
@@ -197,18 +227,22 @@ fn columns(bytes: usize, effort: Effort) -> Result<Measured> {
     let mut sides = [
         Side::new("trivial", || {
             let columns = columns.borrow();
-            black_box(by_column::trivial(&columns));
-            columns.len() as u64
+            (0..room.passes).for_each(|_| {
+                black_box(by_column::trivial(black_box(&columns)));
+            });
+            (columns.len() * room.passes) as u64
         }),
         Side::new("read", || {
             let columns = columns.borrow();
-            black_box(by_column::rx(&columns));
-            columns.len() as u64
+            (0..room.passes).for_each(|_| {
+                black_box(by_column::rx(black_box(&columns)));
+            });
+            (columns.len() * room.passes) as u64
         }),
         Side::new("write", || {
             let mut columns = columns.borrow_mut();
-            by_column::tx(&mut columns);
-            black_box(&mut *columns).len() as u64
+            (0..room.passes).for_each(|_| by_column::tx(black_box(&mut columns)));
+            (black_box(&mut *columns).len() * room.passes) as u64
         }),
         Side::new("anywhere", || {
             let columns = columns.borrow();

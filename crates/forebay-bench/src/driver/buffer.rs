@@ -1,7 +1,6 @@
 //! The buffers of *Device Driver Queues*: 2048 bytes from malloc, freed by the thread that processed them, with a link for a list.
 #![allow(unsafe_code)]
 
-use forebay_net::port::Frame;
 use std::{
     mem::{self, MaybeUninit},
     ptr::{self, NonNull},
@@ -25,8 +24,8 @@ unsafe impl Send for Buffer {}
 
 impl Buffer {
     /// A new one with a copy of a frame in it, which is no longer than a buffer.
-    pub fn holding(frame: &Frame<'_>) -> Buffer {
-        let len = frame.data.len();
+    pub fn holding(frame: &[u8]) -> Buffer {
+        let len = frame.len();
         // SAFETY: asking for memory is always allowed.
         let memory = unsafe { libc::malloc(size_of::<RxBuffer>()) };
         let mut memory =
@@ -37,10 +36,20 @@ impl Buffer {
             len,
             next: ptr::null_mut(),
         });
-        for (byte, &from) in buffer.data[..len].iter_mut().zip(frame.data) {
+        for (byte, &from) in buffer.data[..len].iter_mut().zip(frame) {
             byte.write(from);
         }
         Buffer(NonNull::from(buffer))
+    }
+
+    /// Copies another frame into it.
+    pub fn refill(&mut self, frame: &[u8]) {
+        // SAFETY: ours, and whole since it was made.
+        let buffer = unsafe { self.0.as_mut() };
+        for (byte, &from) in buffer.data.iter_mut().zip(frame) {
+            byte.write(from);
+        }
+        buffer.len = frame.len();
     }
 
     /// The frame in it.
@@ -53,7 +62,9 @@ impl Buffer {
     }
 
     /// Into a list, which owns it from here on.
-    pub fn into_raw(self) -> *mut RxBuffer {
+    pub fn into_raw(mut self) -> *mut RxBuffer {
+        // SAFETY: ours, and whole since it was made.
+        unsafe { self.0.as_mut() }.next = ptr::null_mut();
         let raw = self.0.as_ptr();
         mem::forget(self);
         raw

@@ -360,7 +360,7 @@ fn process<R: Receiver>(receiver: &mut R, over: &AtomicBool) -> Account {
 }
 
 /// What is done with a packet: its IPv4 header is summed, as a receiver does to check it.
-fn header_sum(frame: &[u8]) -> u64 {
+pub fn header_sum(frame: &[u8]) -> u64 {
     let header = frame.get(14..34).unwrap_or_default();
     let words = header.chunks_exact(2);
     words

@@ -7,8 +7,9 @@
 //! ```
 //! The card is the simulated one, so a packet that is not fetched within 688 µs is lost. An interrupt costs the text's 1000
 //! cycles of 1.2 GHz, spent spinning. `path` has the ways from one thread to the other, `textbook` the text's own way,
-//! `buffer` its memory, `card` the thread that attends the card. This file takes the samples.
+//! `buffer` its memory, `card` the thread that attends the card, `apart` the parts without a card. This file takes the samples.
 
+mod apart;
 mod buffer;
 mod card;
 mod path;
@@ -48,7 +49,7 @@ impl Step {
 }
 
 /// Each step keeps those before it.
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step::of::<Listed>(
         "textbook: list, spinlock, malloc, an interrupt a packet",
         Attendance::Interrupts,
@@ -56,10 +57,8 @@ const STEPS: [Step; 5] = [
     Step::of::<Ringed>("+ a ring", Attendance::Interrupts),
     Step::of::<Pooled>("+ a pool", Attendance::Interrupts),
     Step::of::<Batched>("+ batches of 32", Attendance::Interrupts),
-    Step::of::<Gathered>(
-        "+ polling with a budget of 64: forebay",
-        Attendance::Polling,
-    ),
+    Step::of::<Batched>("+ polling with a budget of 64", Attendance::Polling),
+    Step::of::<Gathered>("+ packets sent in batches: forebay", Attendance::Polling),
 ];
 
 /// The experiment.
@@ -69,7 +68,9 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
         length: Duration::from_millis(effort.scaled(50)),
     };
     let taken = in_turn(&STEPS, load, effort.rounds)?;
-    Ok(vec![table(&taken, load)])
+    let mut tables = vec![table(&taken, load)];
+    tables.extend(apart::run(effort)?);
+    Ok(tables)
 }
 
 /// A step's samples, and how many were discarded.

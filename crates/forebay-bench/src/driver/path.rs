@@ -15,7 +15,7 @@ use std::time::Duration;
 pub const HELD: usize = 1024;
 
 /// Packets that are processed together.
-const BATCH: usize = 32;
+pub const BATCH: usize = 32;
 
 /// A way from thread to thread.
 pub trait Path {
@@ -59,7 +59,7 @@ impl Path for Ringed {
 
 impl Sender for Producer<Buffer, Spin> {
     fn send(&mut self, frame: &Frame<'_>) -> bool {
-        self.try_push(Buffer::holding(frame)).is_ok()
+        self.try_push(Buffer::holding(frame.data)).is_ok()
     }
 }
 
@@ -83,7 +83,7 @@ pub struct FromPool<W: Wait = Spin> {
 /// The end that drops packets one by one.
 pub struct OneByOne(Consumer<PacketDesc, Spin>);
 
-fn ring<T: Send, W: Wait>() -> Result<(Producer<T, W>, Consumer<T, W>)> {
+pub fn ring<T: Send, W: Wait>() -> Result<(Producer<T, W>, Consumer<T, W>)> {
     Ok(spsc::ring_with(&spsc::RingConfig {
         capacity: HELD,
         ..spsc::RingConfig::default()
@@ -230,7 +230,7 @@ impl Receiver for ManyAtOnce {
 }
 
 /// Shows a batch and lets it go.
-fn processed<W: Wait>(
+pub fn processed<W: Wait>(
     consumer: &mut Consumer<PacketDesc, W>,
     process: &mut impl FnMut(&[u8]),
 ) -> usize {

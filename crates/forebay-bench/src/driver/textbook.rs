@@ -26,15 +26,57 @@ use std::{
 /// The path of the first driver of *Device Driver Queues*.
 pub struct Listed;
 
-/// The list. The thread that has set `locked` owns `ends` and every `next`.
-struct Queue {
+/// The list. The thread that has set `locked` owns `ends`.
+pub struct Queue {
     locked: AtomicBool,
     ends: UnsafeCell<Ends>,
 }
 
-struct Ends {
+/// The list itself. It owns its buffers.
+pub struct Ends {
     head: *mut RxBuffer,
     tail: *mut RxBuffer,
+}
+
+impl Ends {
+    pub fn new() -> Ends {
+        Ends {
+            head: ptr::null_mut(),
+            tail: ptr::null_mut(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, buffer: Buffer) {
+        let raw = buffer.into_raw();
+        if self.tail.is_null() {
+            self.head = raw;
+        } else {
+            // SAFETY: the last buffer is listed, so it is ours.
+            unsafe { (*self.tail).next = raw };
+        }
+        self.tail = raw;
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Buffer> {
+        let first = self.head;
+        if !first.is_null() {
+            // SAFETY: the first buffer is listed, so it is ours.
+            self.head = unsafe { (*first).next };
+            if self.head.is_null() {
+                self.tail = ptr::null_mut();
+            }
+        }
+        // SAFETY: it was put in by `push`, and is listed no more.
+        unsafe { Buffer::from_raw(first) }
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
 }
 
 // SAFETY: the buffers belong to no thread, and only the holder of the lock touches them while they are in the list.
@@ -43,6 +85,13 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl Queue {
+    pub fn new() -> Queue {
+        Queue {
+            locked: AtomicBool::new(false),
+            ends: UnsafeCell::new(Ends::new()),
+        }
+    }
+
     /// Does something with the lock held.
     fn locked<T>(&self, what: impl FnOnce(&mut Ends) -> T) -> T {
         while self.locked.swap(true, Acquire) {
@@ -54,39 +103,12 @@ impl Queue {
         done
     }
 
-    fn enqueue(&self, buffer: Buffer) {
-        let raw = buffer.into_raw();
-        self.locked(|ends| {
-            if ends.tail.is_null() {
-                ends.head = raw;
-            } else {
-                // SAFETY: the last buffer is listed, and the lock is ours.
-                unsafe { (*ends.tail).next = raw };
-            }
-            ends.tail = raw;
-        });
+    pub fn enqueue(&self, buffer: Buffer) {
+        self.locked(|ends| ends.push(buffer));
     }
 
-    fn dequeue(&self) -> Option<Buffer> {
-        let first = self.locked(|ends| {
-            let first = ends.head;
-            if !first.is_null() {
-                // SAFETY: the first buffer is listed, and the lock is ours.
-                ends.head = unsafe { (*first).next };
-                if ends.head.is_null() {
-                    ends.tail = ptr::null_mut();
-                }
-            }
-            first
-        });
-        // SAFETY: it was put in by `enqueue`, and is listed no more.
-        unsafe { Buffer::from_raw(first) }
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        while self.dequeue().is_some() {}
+    pub fn dequeue(&self) -> Option<Buffer> {
+        self.locked(Ends::pop)
     }
 }
 
@@ -98,21 +120,14 @@ impl Path for Listed {
     type Receiver = End;
 
     fn new() -> Result<(End, End)> {
-        let ends = Ends {
-            head: ptr::null_mut(),
-            tail: ptr::null_mut(),
-        };
-        let queue = Arc::new(Queue {
-            locked: AtomicBool::new(false),
-            ends: UnsafeCell::new(ends),
-        });
+        let queue = Arc::new(Queue::new());
         Ok((End(queue.clone()), End(queue)))
     }
 }
 
 impl Sender for End {
     fn send(&mut self, frame: &Frame<'_>) -> bool {
-        self.0.enqueue(Buffer::holding(frame));
+        self.0.enqueue(Buffer::holding(frame.data));
         true
     }
 }

@@ -1,6 +1,6 @@
 //! Contests: several sides do the same thing in alternation, and each gets a median and a spread.
 
-use super::cycles;
+use super::{counters::Misses, cycles};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
@@ -62,6 +62,8 @@ pub struct Times {
     pub ns: Summary,
     /// Core cycles an operation.
     pub cycles: Option<Summary>,
+    /// Cache misses an operation, where the processor lets this thread's be counted.
+    pub misses: Option<Summary>,
 }
 
 /// One sample of a side; returns the nanoseconds and the number of operations.
@@ -100,16 +102,20 @@ impl<'a> Side<'a> {
 pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
     let mut ns = vec![Vec::new(); sides.len()];
     let mut in_cycles = vec![Vec::new(); sides.len()];
+    let mut misses = vec![Vec::new(); sides.len()];
     for round in 0..=rounds {
         for turn in 0..sides.len() {
             let which = (round + turn) % sides.len();
             let before = cycles::per_ns();
+            let counter = Misses::begin();
             let (elapsed, operations) = (sides[which].work)()?;
+            let missed = counter.end();
             let after = cycles::per_ns();
             if round == 0 {
                 continue;
             }
             let each = elapsed / operations as f64;
+            misses[which].extend(missed.map(|missed| missed as f64 / operations as f64));
             ns[which].push(each);
             in_cycles[which].extend(
                 before
@@ -121,10 +127,12 @@ pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
     Ok(ns
         .into_iter()
         .zip(in_cycles)
-        .filter_map(|(ns, in_cycles)| {
+        .zip(misses)
+        .filter_map(|((ns, in_cycles), misses)| {
             Some(Times {
                 ns: Summary::of(ns)?,
                 cycles: Summary::of(in_cycles),
+                misses: Summary::of(misses),
             })
         })
         .collect())

@@ -20,9 +20,6 @@ const MESSAGE: usize = 32;
 type Writing = fn(&mut [u8], &[u8; MESSAGE], u64);
 
 /// The text's two loops, the byte by byte that it compares them with, and ours.
-///
-/// # Errors
-/// No memory for a mirror.
 pub fn run(effort: Effort) -> Result<Table> {
     let writes = effort.scaled(1_000_000);
     let of_text = |name: &str, write: Writing| {

@@ -6,10 +6,12 @@
 //!  mirror:     │ ge.. . . . . mess│ge.. . . . . mess│      it is one, from anywhere
 //! ```
 //! Every ring has 64 KiB and holds one message at a time; messages are so placed that one straddles the end in each round
-//! of the ring. `text` has the text's own rings, `others` the crates and ours, `micro` the text's micro-benchmark.
+//! of the ring. `text` has the text's own rings, `others` the crates and ours, `micro` the text's micro-benchmark, `pages` what
+//! that leaves out.
 
 mod micro;
 mod others;
+mod pages;
 mod text;
 
 use crate::method::{
@@ -60,6 +62,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
         tables.push(compare(size, effort)?);
     }
     tables.push(micro::run(effort)?);
+    tables.push(pages::run(effort)?);
     Ok(tables)
 }
 

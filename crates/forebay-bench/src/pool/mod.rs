@@ -153,7 +153,7 @@ fn compare(
             "{}: a buffer of 2048 bytes taken and returned",
             shape.title()
         ),
-        &["ns", "cycles", "times ours"],
+        &["ns", "cycles", "times ours", "cache misses"],
     );
     for (side, time) in sides.iter().zip(&times) {
         table.row(&side.name, cells(time, &times[0]));
@@ -170,6 +170,7 @@ fn cells(time: &Times, ours: &Times) -> Vec<Cell> {
         Cell::spread(Some(time.ns), 2),
         Cell::spread(time.cycles, 1),
         Cell::number(time.ns.median / ours.ns.median, 2),
+        Cell::spread(time.misses, 2),
     ]
 }
 

@@ -27,10 +27,12 @@ use crate::method::{
     two::{Samples, contest_of_operations, near_and_far},
 };
 use anyhow::{Result, bail};
-use ends::{Forebay, Ring};
+use ends::Forebay;
+pub use ends::{Pops, Pushes, Ring};
 use rivals::{Crossbeam, Kanal, Rigtorp, Ringbuf, Rtrb, Std};
 use runs::{BURST, Task, run as run_task};
-use text::{Listed, Textbook};
+use text::Listed;
+pub use text::{Textbook, TextbookEnd};
 
 /// Slots of the rings that numbers pass.
 const CAPACITIES: [usize; 2] = [1 << 10, 1 << 16];
@@ -249,7 +251,14 @@ fn alone(entrants: &mut [Entrant], effort: Effort, cpus: Cpus) -> Result<Table> 
     let numbers = effort.scaled(1_600_000).next_multiple_of(BURST as u64);
     let mut table = Table::new(
         "ring/alone: a number in and out again by one thread, 1024 slots",
-        &["ns", "cycles", "in bursts of 32: ns", "cycles"],
+        &[
+            "ns",
+            "cycles",
+            "cache misses",
+            "in bursts of 32: ns",
+            "cycles",
+            "cache misses",
+        ],
     );
     let rings = entrants.len() - 1; // the limit is none
     let mut ways = Vec::new();
@@ -267,6 +276,7 @@ fn alone(entrants: &mut [Entrant], effort: Effort, cpus: Cpus) -> Result<Table> 
             [
                 Cell::spread(Some(times[which].ns), 2),
                 Cell::spread(times[which].cycles, 1),
+                Cell::spread(times[which].misses, 3),
             ]
         });
         table.row(entrant.name, cells.collect());

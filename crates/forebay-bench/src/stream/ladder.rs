@@ -3,7 +3,7 @@
 use super::{CAPACITY, Stream};
 use std::collections::VecDeque;
 
-/// A queue of characters, of which only the first can be seen: a read takes them one by one into a string.
+/// A queue of characters. Only the first can be seen, so a read takes them one by one into a string.
 #[derive(Default)]
 pub struct Characters(VecDeque<u8>);
 

@@ -2,13 +2,14 @@
 //! machine's own limit for copying.
 //!
 //! `ladder` has the text's versions, `others` the crates and the kernel's pipe, both with the trait below. `one` reads bytes in
-//! place or copies them, `filling` only copies in, `course` is the text's own test and `two` has two threads.
+//! place or copies them, `filling` only copies in, `course` is the text's own test, `profile` its parts, and `two` has two threads.
 
 mod course;
 mod filling;
 mod ladder;
 mod one;
 mod others;
+mod profile;
 mod two;
 
 use crate::method::{
@@ -73,6 +74,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut tables = one::run(effort)?;
     tables.push(filling::run(effort)?);
     tables.push(course::run(effort)?);
+    tables.push(profile::run(effort)?);
     tables.extend(two::run(effort)?);
     Ok(tables)
 }
