@@ -353,6 +353,12 @@ impl Appender {
                 return true;
             }
         }
+        // Inline, a buffer comes back as soon as it is handed over, and the cache still holds it: use the same one again.
+        if self.writer.gives_back_at_once()
+            && let Some(full) = self.current.take()
+        {
+            self.hand_over(full, true, Then::default());
+        }
         let mut fresh = self.writer.take_empty();
         if fresh.is_none() && may_grow {
             fresh = self.writer.grow();

@@ -186,6 +186,12 @@ impl Writer {
         }
     }
 
+    /// Whether the next buffer that is handed over is written by this thread, nothing waits before it, and the write goes through
+    /// the page cache: see `spare_first`.
+    pub fn gives_back_at_once(&self) -> bool {
+        matches!(&self.place, Place::Inline { stuck, .. } if stuck.is_empty()) && !self.spare_first
+    }
+
     fn drain_inline(&mut self) {
         let Place::Inline { drain, stuck } = &mut self.place else {
             return;

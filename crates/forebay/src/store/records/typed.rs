@@ -127,7 +127,9 @@ impl<T: Record> Records<T> {
         let Some(mut slot) = self.store.claim_fitting(size_of::<T>(), 1)? else {
             return Ok(false);
         };
-        slot.copy_from_slice(record.as_bytes());
+        // Of a length known when this is compiled, which `copy_from_slice` is not.
+        let fits = record.write_to(&mut slot);
+        fits.expect("the reservation is as long as a record");
         slot.commit_counted_by_length();
         Ok(true)
     }
