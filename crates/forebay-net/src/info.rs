@@ -142,7 +142,6 @@ fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
     Some((bytes, sum.finalize().into()))
 }
 
-/// The counts so far.
 #[derive(Default)]
 struct Counting {
     all: Tally,

@@ -47,7 +47,6 @@ pub fn progress(progress: &Progress) -> Value {
     })
 }
 
-/// The counts at the end.
 pub fn summary(
     summary: &Summary,
     request: &Request<'_>,

@@ -127,7 +127,6 @@ struct Reports {
     every: Option<Duration>,
     /// When the next report is due.
     next: Duration,
-    /// The last report.
     last: Progress,
     /// Reports that nobody read in time.
     unprinted: u64,

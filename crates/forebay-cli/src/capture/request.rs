@@ -39,7 +39,6 @@ const FEW: u64 = 64;
 /// Holds that many frames of 64 KiB, the longest that interfaces have; later frames are not needed.
 const RING_FOR_FEW: u64 = 8 << 20;
 
-/// A request for a capture.
 pub struct Request<'a> {
     pub flags: &'a Flags,
     pub rotation: Option<Rotation>,

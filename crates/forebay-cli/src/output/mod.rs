@@ -18,7 +18,6 @@ use anyhow::{Context, Result};
 use forebay::standard;
 use std::{fmt::Display, io, io::Write};
 
-/// The stream for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Output,

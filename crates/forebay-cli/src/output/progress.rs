@@ -9,7 +9,6 @@ use forebay_io::pipe::Progress;
 use forebay_net::units;
 use std::time::Duration;
 
-/// A line of fields.
 #[derive(Default)]
 pub struct Line(Vec<(u32, Field)>);
 

@@ -7,7 +7,6 @@ use std::{
     process::ExitCode,
 };
 
-/// The form of reports.
 #[derive(Clone, Copy)]
 pub enum Form {
     /// Text, with this between two reports.

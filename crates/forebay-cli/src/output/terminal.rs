@@ -22,7 +22,6 @@ pub fn columns(terminal: &impl std::os::fd::AsFd) -> usize {
     columns - 1
 }
 
-/// The state of the display.
 pub struct Display {
     terminal: File,
     /// Draw even if standard error is not a terminal.

@@ -9,7 +9,6 @@ use anyhow::Result;
 use forebay_io::pipe::{self, Existing, Output, PipeConfig, Place};
 use forebay_net::units;
 
-/// A request for a pipe.
 pub struct Request {
     inputs: Vec<Place>,
     outputs: Vec<Place>,

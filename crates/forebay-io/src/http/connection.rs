@@ -117,7 +117,6 @@ impl Connection {
         }
     }
 
-    /// Sends the request for `url`.
     pub fn ask(&mut self, url: &Url) -> io::Result<()> {
         let request = request(url);
         match self {

@@ -123,7 +123,6 @@ fn ask(url: &Url, config: &HttpConfig, dialer: &mut Dialer<'_>, stop: &Stop) -> 
     Incoming::start(connection, config.buffer_bytes)
 }
 
-/// One request and its response.
 struct Exchange<'a> {
     incoming: Incoming,
     reply: Reply,

@@ -10,7 +10,6 @@ use super::{
 };
 use proptest::prelude::*;
 
-/// The result of a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Outcome {
     status: Option<u16>,
@@ -158,15 +157,11 @@ fn a_length_is_one_number_or_the_answer_is_refused() {
         Framing::of(&Head::parse(head.as_bytes()).unwrap())
     };
     assert_eq!(of("Content-Length: 7\r\n"), Ok(Framing::Length(7)));
-    assert_eq!(
-        of("Content-Length: 7, 7\r\ncontent-length:7\r\n"),
-        Ok(Framing::Length(7))
-    );
-    assert_eq!(
-        of("Content-Length: 18446744073709551615\r\n"),
-        Ok(Framing::Length(u64::MAX))
-    );
-    let bad = [
+    let thrice = of("Content-Length: 7, 7\r\ncontent-length:7\r\n");
+    assert_eq!(thrice, Ok(Framing::Length(7)));
+    let largest = of("Content-Length: 18446744073709551615\r\n");
+    assert_eq!(largest, Ok(Framing::Length(u64::MAX)));
+    for value in [
         "-1",
         "+1",
         "",
@@ -176,8 +171,7 @@ fn a_length_is_one_number_or_the_answer_is_refused() {
         "1,",
         "18446744073709551616",
         "1e3",
-    ];
-    for value in bad {
+    ] {
         let answer = of(&format!("Content-Length: {value}\r\n"));
         assert_eq!(answer, Err(Fault::BadLength(value.into())));
     }
@@ -193,10 +187,8 @@ fn an_encoding_is_chunked_and_alone_or_the_answer_is_refused() {
     };
     let chunked = "Transfer-Encoding: chunked\r\n";
     assert!(matches!(of("1.1", chunked), Ok(Framing::Chunked(_))));
-    assert_eq!(
-        of("1.0", chunked),
-        Err(Fault::BadEncoding("chunked".into()))
-    );
+    let old = of("1.0", chunked);
+    assert_eq!(old, Err(Fault::BadEncoding("chunked".into())));
     let both = of("1.1", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n");
     assert_eq!(both, Err(Fault::TwoFramings));
     for value in [
@@ -214,19 +206,16 @@ fn an_encoding_is_chunked_and_alone_or_the_answer_is_refused() {
 #[test]
 fn answers_without_a_body_end_with_their_head() {
     for status in ["204 No Content", "304 Not Modified"] {
-        let outcome =
-            whole(format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello").as_bytes());
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello");
+        let outcome = whole(answer.as_bytes());
         assert_eq!((outcome.body, outcome.end), (vec![], Some(Ok(()))));
     }
 }
 
 #[test]
 fn hostile_chunks_are_refused() {
-    let of = |coded: &str| {
-        fault(&format!(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{coded}"
-        ))
-    };
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let of = |coded: &str| fault(&format!("{head}{coded}"));
     for size in [
         "10000000000000000",
         "-1",
@@ -240,29 +229,22 @@ fn hostile_chunks_are_refused() {
         "5\r5",
         ";a",
     ] {
-        assert_eq!(
-            of(&format!("{size}\r\nhello\r\n0\r\n\r\n")),
-            Fault::BadChunkSize,
-            "{size:?}"
-        );
+        let answer = of(&format!("{size}\r\nhello\r\n0\r\n\r\n"));
+        assert_eq!(answer, Fault::BadChunkSize, "{size:?}");
     }
     // The largest possible size is a valid size; the data it announces does not arrive.
     let cut = Fault::CutBody { came: 5, of: None };
     assert_eq!(of("ffffffffffffffff\r\nhello"), cut);
     assert_eq!(of("5\r\nhello, world\r\n"), Fault::BadChunkEnd);
     assert_eq!(of("5\r\nhello\n0\r\n\r\n"), Fault::BadChunkEnd);
-    assert_eq!(
-        of(&format!("{}1\r\n", "0".repeat(5000))),
-        Fault::ChunkLineTooLong
-    );
-    assert_eq!(
-        of(&format!("1;{}\r\n", "x".repeat(5000))),
-        Fault::ChunkLineTooLong
-    );
-    assert_eq!(
-        of(&format!("0\r\n{}", "A: b\r\n".repeat(20_000))),
-        Fault::TrailersTooLong
-    );
+    for line in [
+        format!("{}1\r\n", "0".repeat(5000)),
+        format!("1;{}\r\n", "x".repeat(5000)),
+    ] {
+        assert_eq!(of(&line), Fault::ChunkLineTooLong);
+    }
+    let trailers = "A: b\r\n".repeat(20_000);
+    assert_eq!(of(&format!("0\r\n{trailers}")), Fault::TrailersTooLong);
     assert_eq!(of("0\r\nA: b\n\r\n"), Fault::BadTrailer);
     assert_eq!(of("0\r\n\r"), Fault::CutBody { came: 0, of: None });
 }
@@ -278,27 +260,23 @@ fn heads_are_bounded() {
     assert_eq!(whole(fields(LIMIT_FIELDS).as_bytes()).status, Some(200));
     // A head that fits exactly.
     let begin = "HTTP/1.1 200 OK\r\nA: ";
-    let fitting = format!(
-        "{begin}{}\r\n\r\n",
-        "x".repeat(LIMIT_BYTES - begin.len() - 4)
-    );
+    let rest = "x".repeat(LIMIT_BYTES - begin.len() - 4);
+    let fitting = format!("{begin}{rest}\r\n\r\n");
     assert_eq!(whole(fitting.as_bytes()).status, Some(200));
 }
 
 #[test]
 fn what_is_not_a_response_is_reported_at_once() {
-    let ssh = Fault::NotHttp("SSH-2.0-x".into());
-    assert_eq!(fault("SSH-2.0-x\r\nmore"), ssh);
-    assert_eq!(
-        fault("HTTP/2 200\r\n\r\n"),
-        Fault::NotHttp("HTTP/2 200".into())
-    );
-    assert!(matches!(fault("HTTP/1.1 nine\r\n\r\n"), Fault::BadHead(_)));
-    assert!(matches!(fault("HTTP/1.1 099 x\r\n\r\n"), Fault::BadHead(_)));
-    assert!(matches!(
-        fault("HTTP/1.1 200 OK\r\nA b\r\n\r\n"),
-        Fault::BadHead(_)
-    ));
+    for (answer, line) in [
+        ("SSH-2.0-x\r\nmore", "SSH-2.0-x"),
+        ("HTTP/2 200\r\n\r\n", "HTTP/2 200"),
+    ] {
+        assert_eq!(fault(answer), Fault::NotHttp(line.into()));
+    }
+    for head in ["HTTP/1.1 nine", "HTTP/1.1 099 x", "HTTP/1.1 200 OK\r\nA b"] {
+        let answer = fault(&format!("{head}\r\n\r\n"));
+        assert!(matches!(answer, Fault::BadHead(_)), "{head}");
+    }
     assert_eq!(fault("HTTP/1.1 101 x\r\n\r\n"), Fault::Switched);
     assert_eq!(fault(""), Fault::CutHead(0));
     assert_eq!(fault("HTTP/1.1 2"), Fault::CutHead(10));
@@ -337,15 +315,15 @@ fn some_redirects_are_refused() {
         trail.follow(&sent_to(location)).unwrap_err().to_string()
     };
     let config = HttpConfig::default();
-    let circle = refused("http://a/b", "/b#c", &config);
-    assert!(
-        circle.contains("in a loop, to http://a/b again"),
-        "{circle}"
-    );
-    let down = refused("https://a/b", "http://a/b", &config);
-    assert!(down.contains("redirected from https"), "{down}");
-    assert!(refused("http://a/", "ftp://a/", &config).contains("unsupported scheme 'ftp'"));
-    assert!(refused("http://a/", "http://u:p@a/", &config).contains("a user name or password"));
+    for (from, location, expected) in [
+        ("http://a/b", "/b#c", "in a loop, to http://a/b again"),
+        ("https://a/b", "http://a/b", "redirected from https"),
+        ("http://a/", "ftp://a/", "unsupported scheme 'ftp'"),
+        ("http://a/", "http://u:p@a/", "a user name or password"),
+    ] {
+        let error = refused(from, location, &config);
+        assert!(error.contains(expected), "{error}");
+    }
     let none = HttpConfig {
         max_redirects: 0,
         ..config.clone()
@@ -364,23 +342,16 @@ fn some_redirects_are_refused() {
 
 #[test]
 fn urls_are_http_with_a_host_and_no_login() {
-    let target = |text: &str| {
+    for (text, host, target, is_secure) in [
+        ("http://host", "host", "/", false),
+        ("https://host:443/a", "host", "/a", true),
+        ("http://HOST:81?q", "host:81", "/?q", false),
+        ("http://h/a\r\nb c\u{e9}", "h", "/ab%20c%C3%A9", false),
+    ] {
         let url = url(text);
-        (url.host_field(), url.target().to_owned(), url.is_secure())
-    };
-    assert_eq!(target("http://host"), ("host".into(), "/".into(), false));
-    assert_eq!(
-        target("https://host:443/a"),
-        ("host".into(), "/a".into(), true)
-    );
-    assert_eq!(
-        target("http://HOST:81?q"),
-        ("host:81".into(), "/?q".into(), false)
-    );
-    assert_eq!(
-        target("http://h/a\r\nb c\u{e9}"),
-        ("h".into(), "/ab%20c%C3%A9".into(), false)
-    );
+        assert_eq!((&*url.host_field(), url.target()), (host, target));
+        assert_eq!(url.is_secure(), is_secure, "{text}");
+    }
     for text in [
         "host",
         "host:80/x",

@@ -22,7 +22,6 @@ use std::{io, net::TcpStream, path::Path, sync::Arc};
 /// The TLS configuration that all connections of a fetch share.
 pub(super) struct Tls(Arc<ClientConfig>);
 
-/// A socket with TLS.
 pub(super) type Secured = StreamOwned<ClientConnection, TcpStream>;
 
 impl Tls {

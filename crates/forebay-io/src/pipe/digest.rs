@@ -41,7 +41,6 @@ impl fmt::Display for Hash {
     }
 }
 
-/// A checksum in progress.
 pub(super) enum Hasher {
     Sha256(sha2::Sha256),
     Crc32(flate2::Crc),

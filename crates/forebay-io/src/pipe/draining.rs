@@ -54,7 +54,6 @@ pub(super) struct Draining<'a> {
     counts: &'a Counts,
 }
 
-/// The result of the writing thread.
 pub(super) struct Drained {
     pub outputs: Vec<Output>,
     pub hasher: Option<Hasher>,

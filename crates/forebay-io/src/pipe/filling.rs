@@ -54,7 +54,6 @@ pub(super) struct Filling<'a> {
     counts: &'a Counts,
 }
 
-/// The result of the reading thread.
 pub(super) struct Filled {
     /// Time spent waiting for room.
     pub waited: Duration,
@@ -195,7 +194,6 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Counts `bytes` as read.
     fn took(&mut self, bytes: usize) {
         let now = self.clock.now();
         self.counts.count_read(bytes as u64, now);
@@ -223,7 +221,6 @@ impl<'a> Filling<'a> {
         let _ = poll(&mut [first, second], Some(&pause));
     }
 
-    /// Whether there is memory to populate.
     fn has_work(&self) -> bool {
         self.needs_memory && !self.absent.is_empty()
     }

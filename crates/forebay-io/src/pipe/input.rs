@@ -39,7 +39,6 @@ struct Pipe {
     is_large: bool,
 }
 
-/// The result of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     /// There is something to read, or the input has ended.
@@ -125,7 +124,6 @@ impl Input {
         self.regular.map(|regular| regular.identity)
     }
 
-    /// Whether it is a pipe.
     pub(super) fn is_pipe(&self) -> bool {
         self.pipe.is_some()
     }

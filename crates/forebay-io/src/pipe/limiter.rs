@@ -24,7 +24,6 @@ pub(super) struct Limiter {
     last: u64,
 }
 
-/// The decision of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
     /// This many bytes now: 1 or more.

@@ -302,13 +302,11 @@ impl Pipe {
 }
 
 impl Counts {
-    /// Counts `bytes` as read, at the time `now`.
     fn count_read(&self, bytes: u64, now: u64) {
         self.read.fetch_add(bytes, Relaxed);
         self.moved_at.fetch_max(now, Relaxed);
     }
 
-    /// Counts `bytes` as written, at the time `now`.
     fn count_written(&self, bytes: u64, now: u64) {
         self.written.fetch_add(bytes, Relaxed);
         self.moved_at.fetch_max(now, Relaxed);

@@ -175,7 +175,6 @@ impl Output {
         }
     }
 
-    /// Whether it is a pipe.
     pub(super) fn is_pipe(&self) -> bool {
         self.is_pipe
     }

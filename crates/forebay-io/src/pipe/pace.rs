@@ -34,7 +34,6 @@ impl Pace {
         is_soon && self.taken >= PAGE && (1..ENOUGH).contains(&waiting)
     }
 
-    /// Records that `bytes` were read.
     pub fn took(&mut self, bytes: usize, now: u64) {
         (self.last, self.taken) = (now, bytes);
     }

@@ -275,7 +275,6 @@ fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize
     }
 }
 
-/// An intermediate pipe.
 struct Held {
     out: OwnedFd,
     into: OwnedFd,

@@ -73,6 +73,13 @@ fn produce(mut producer: PipeWriter, bytes: Vec<u8>) -> JoinHandle<usize> {
     })
 }
 
+/// Waits until everything in a pipe was read.
+fn until_read(producer: &PipeWriter) {
+    while rustix::io::ioctl_fionread(producer).unwrap() > 0 {
+        thread::yield_now();
+    }
+}
+
 fn all_of(mut consumer: PipeReader) -> Vec<u8> {
     let mut bytes = Vec::new();
     consumer.read_to_end(&mut bytes).unwrap();
@@ -94,11 +101,8 @@ fn every_byte_comes_out_in_order_whatever_the_buffer_and_the_watermarks() {
                 if block_bytes == Some(1) && capacity_bytes > 1 << 12 {
                     continue; // three million system calls
                 }
-                let len = if block_bytes == Some(1) {
-                    10_000
-                } else {
-                    sent.len()
-                };
+                let is_slow = block_bytes == Some(1);
+                let len = if is_slow { 10_000 } else { sent.len() };
                 let mut lab = lab(config.clone(), 1);
                 let producing = produce(lab.producer, sent[..len].to_vec());
                 let received = all_of(lab.consumers.remove(0));
@@ -152,9 +156,7 @@ fn writing_starts_at_the_watermark_and_then_writes_everything() {
     });
     lab.producer.write_all(&[1; 49_999]).unwrap();
     // The pipe reports that it has read everything, and still nothing was written.
-    while rustix::io::ioctl_fionread(&lab.producer).unwrap() > 0 {
-        thread::yield_now();
-    }
+    until_read(&lab.producer);
     assert!(told.try_recv().is_err());
     lab.producer.write_all(&[1]).unwrap();
     told.recv().unwrap();
@@ -215,9 +217,7 @@ fn when_one_reader_leaves_the_others_get_everything() {
 fn a_stop_writes_what_was_read_and_a_second_one_gives_it_up() {
     let mut lab1 = lab(config(1 << 20), 1);
     lab1.producer.write_all(&noise(200_000)).unwrap();
-    while rustix::io::ioctl_fionread(&lab1.producer).unwrap() > 0 {
-        thread::yield_now();
-    }
+    until_read(&lab1.producer);
     lab1.control.stop();
     assert!(all_of(lab1.consumers.remove(0)) == noise(200_000));
     let summary = lab1.running.join().unwrap();
@@ -225,9 +225,7 @@ fn a_stop_writes_what_was_read_and_a_second_one_gives_it_up() {
 
     let mut lab2 = lab(config(4 << 20), 1);
     lab2.producer.write_all(&noise(3 << 20)).unwrap(); // more than the output's pipe holds
-    while rustix::io::ioctl_fionread(&lab2.producer).unwrap() > 0 {
-        thread::yield_now();
-    }
+    until_read(&lab2.producer);
     lab2.control.stop();
     lab2.control.stop();
     let summary = lab2.running.join().unwrap();
@@ -293,16 +291,19 @@ fn reports_are_made_on_request_and_at_the_end_of_each_interval() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let bad = |change: &dyn Fn(&mut PipeConfig)| {
+    let changes: [(fn(&mut PipeConfig), &str); 7] = [
+        (|it| it.capacity_bytes = 0, "0 bytes"),
+        (|it| it.block_bytes = Some(0), "block"),
+        (|it| it.block_bytes = Some(1001), "block"),
+        (|it| it.start_writing = 101, "watermark"),
+        (|it| it.start_reading = 101, "watermark"),
+        (|it| it.read_rate = Some(0), "rate"),
+        (|it| it.write_rate = Some(0), "rate"),
+    ];
+    for (change, expected) in changes {
         let mut config = config(1000);
         change(&mut config);
-        config.validate().unwrap_err().to_string()
-    };
-    assert!(bad(&|config| config.capacity_bytes = 0).contains("0 bytes"));
-    assert!(bad(&|config| config.block_bytes = Some(0)).contains("block"));
-    assert!(bad(&|config| config.block_bytes = Some(1001)).contains("block"));
-    assert!(bad(&|config| config.start_writing = 101).contains("watermark"));
-    assert!(bad(&|config| config.start_reading = 101).contains("watermark"));
-    assert!(bad(&|config| config.read_rate = Some(0)).contains("rate"));
-    assert!(bad(&|config| config.write_rate = Some(0)).contains("rate"));
+        let error = config.validate().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }

@@ -181,7 +181,6 @@ impl Known {
     }
 }
 
-/// The interfaces of a port.
 #[derive(Debug)]
 pub(super) struct Interfaces {
     list: Vec<Interface>,

@@ -76,7 +76,6 @@ pub(super) struct Damage {
     pub frames: u32,
 }
 
-/// The hardware that delivers the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hardware {
     /// Frames begin with MAC addresses, so VLAN tags can be inserted again.

@@ -36,15 +36,22 @@ impl Sample {
             mac: MAC as u16,
         }
     }
+
+    fn tagged(tag: (u16, u16), bytes: &[u8]) -> Self {
+        Sample {
+            tag: Some(tag),
+            ..Sample::new(bytes)
+        }
+    }
 }
 
 pub(in crate::af_packet) fn ring(snaplen: u32) -> Ring {
-    Ring::new(
-        Mapping::anonymous(BLOCKS.total_bytes()).unwrap(),
-        BLOCKS,
-        Hardware::Ethernet,
-        snaplen,
-    )
+    ring_of(Hardware::Ethernet, snaplen)
+}
+
+fn ring_of(hardware: Hardware, snaplen: u32) -> Ring {
+    let memory = Mapping::anonymous(BLOCKS.total_bytes()).unwrap();
+    Ring::new(memory, BLOCKS, hardware, snaplen)
 }
 
 impl Ring {
@@ -70,19 +77,11 @@ impl Ring {
         let mut offsets = Vec::new();
         for (place, sample) in samples.iter().enumerate() {
             let len = usize::from(sample.mac) + sample.bytes.len();
-            let next = if place + 1 == samples.len() {
-                0
-            } else {
-                len.next_multiple_of(8)
-            };
-            let (status, tpid, tci) = match sample.tag {
-                Some((tpid, tci)) => (
-                    libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID,
-                    tpid,
-                    tci,
-                ),
-                None => (0, 0, 0),
-            };
+            let is_last = place + 1 == samples.len();
+            let next = if is_last { 0 } else { len.next_multiple_of(8) };
+            let valid = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+            let status = sample.tag.map_or(0, |_| valid);
+            let (tpid, tci) = sample.tag.unwrap_or_default();
             let words = [
                 next as u32,
                 sample.sec,
@@ -113,6 +112,12 @@ impl Ring {
             .store(libc::TP_STATUS_USER | flags, Release);
     }
 
+    /// Shows block 0 to the reader, which may take this many frames.
+    fn show(&mut self, frames: usize) {
+        self.look();
+        self.allow(frames);
+    }
+
     fn rest(&mut self) -> Vec<(Vec<u8>, u32, u64)> {
         let mut frames = Vec::new();
         while let Some(frame) = self.next() {
@@ -130,22 +135,17 @@ fn bytes(len: usize) -> Vec<u8> {
 fn frames_are_seen_in_order_with_their_time_length_and_direction() {
     let mut ring = ring(65_536);
     assert!(!ring.look() && ring.next().is_none());
+    let cut = Sample {
+        wire_len: 1514,
+        ..Sample::new(&bytes(60))
+    };
     let out = Sample {
         kind: libc::PACKET_OUTGOING,
         sec: u32::MAX,
         nsec: 999_999_999,
         ..Sample::new(&bytes(61))
     };
-    ring.fill(
-        0,
-        &[
-            Sample {
-                wire_len: 1514,
-                ..Sample::new(&bytes(60))
-            },
-            out,
-        ],
-    );
+    ring.fill(0, &[cut, out]);
     assert!(ring.look() && ring.held());
     ring.allow(10);
     let first = ring.next().unwrap();
@@ -171,8 +171,7 @@ fn a_budget_pauses_the_walk_and_a_frame_put_back_comes_again() {
     let mut ring = ring(65_536);
     ring.fill(0, &[60, 61, 62].map(|len| Sample::new(&bytes(len))));
     ring.add_gap(7);
-    ring.look();
-    ring.allow(2);
+    ring.show(2);
     assert_eq!(ring.next().unwrap().dropped_before, 7);
     ring.put_back();
     assert_eq!((ring.taken(), ring.gap()), (0, 7));
@@ -189,20 +188,10 @@ fn a_budget_pauses_the_walk_and_a_frame_put_back_comes_again() {
 #[test]
 fn a_vlan_tag_goes_back_between_addresses_and_type_exactly_once() {
     let mut ring = ring(65_536);
-    let tagged = |tag| Sample {
-        tag: Some(tag),
-        ..Sample::new(&bytes(60))
-    };
-    ring.fill(
-        0,
-        &[
-            tagged((0x8100, 0x2064)),
-            tagged((0x88A8, 5)),
-            Sample::new(&bytes(60)),
-        ],
-    );
-    ring.look();
-    ring.allow(10);
+    let tagged = |tag| Sample::tagged(tag, &bytes(60));
+    let plain = Sample::new(&bytes(60));
+    ring.fill(0, &[tagged((0x8100, 0x2064)), tagged((0x88A8, 5)), plain]);
+    ring.show(10);
     let whole = |tag: [u8; 4]| [&bytes(60)[..12], &tag[..], &bytes(60)[12..]].concat();
     for _ in 0..3 {
         let frame = ring.next().unwrap();
@@ -223,82 +212,44 @@ fn a_vlan_tag_goes_back_between_addresses_and_type_exactly_once() {
 #[test]
 fn a_tag_without_a_known_protocol_is_802_1q() {
     let mut ring = ring(65_536);
-    let offsets = ring.fill(
-        0,
-        &[Sample {
-            tag: Some((0, 9)),
-            ..Sample::new(&bytes(20))
-        }],
-    );
+    let offsets = ring.fill(0, &[Sample::tagged((0, 9), &bytes(20))]);
     ring.poke_u32(0, offsets[0] + 20, libc::TP_STATUS_VLAN_VALID | 1);
-    ring.look();
-    ring.allow(1);
+    ring.show(1);
     assert_eq!(ring.next().unwrap().data[12..16], [0x81, 0, 0, 9]);
 }
 
 #[test]
 fn the_snaplen_cuts_after_the_tag_was_put_back() {
-    for (snaplen, kept) in [
-        (60, 60),
-        (16, 16),
-        (14, 14),
-        (13, 13),
-        (12, 12),
-        (11, 11),
-        (1, 1),
-    ] {
+    for snaplen in [60, 16, 14, 13, 12, 11, 1] {
         let mut ring = ring(snaplen);
         // The kernel's filter has already truncated the frame, to `snaplen` bytes without the tag.
         let cut = bytes(60)[..snaplen as usize].to_vec();
-        ring.fill(
-            0,
-            &[Sample {
-                tag: Some((0x8100, 3)),
-                wire_len: 60,
-                ..Sample::new(&cut)
-            }],
-        );
-        ring.look();
-        ring.allow(1);
+        let sample = Sample {
+            wire_len: 60,
+            ..Sample::tagged((0x8100, 3), &cut)
+        };
+        ring.fill(0, &[sample]);
+        ring.show(1);
         let whole = [&bytes(60)[..12], &[0x81, 0, 0, 3], &bytes(60)[12..]].concat();
         let frame = ring.next().unwrap();
-        assert_eq!(
-            (frame.data, frame.wire_len),
-            (&whole[..kept], 64),
-            "snaplen {snaplen}"
-        );
+        let expected = (&whole[..snaplen as usize], 64);
+        assert_eq!((frame.data, frame.wire_len), expected, "snaplen {snaplen}");
     }
 }
 
 #[test]
 fn without_room_or_addresses_a_tag_is_left_out() {
     let mut ring = ring(65_536);
-    ring.fill(
-        0,
-        &[Sample {
-            tag: Some((0x8100, 3)),
-            mac: HEADER as u16,
-            ..Sample::new(&bytes(60))
-        }],
-    );
-    ring.look();
-    ring.allow(1);
+    let without_room = Sample {
+        mac: HEADER as u16,
+        ..Sample::tagged((0x8100, 3), &bytes(60))
+    };
+    ring.fill(0, &[without_room]);
+    ring.show(1);
     assert_eq!(ring.rest(), [(bytes(60), 60, 0)]);
-    let mut raw = Ring::new(
-        Mapping::anonymous(BLOCKS.total_bytes()).unwrap(),
-        BLOCKS,
-        Hardware::Raw,
-        100,
-    );
-    raw.fill(
-        0,
-        &[Sample {
-            tag: Some((0x8100, 3)),
-            ..Sample::new(&bytes(60))
-        }],
-    );
-    raw.look();
-    raw.allow(1);
+    let mut raw = ring_of(Hardware::Raw, 100);
+    raw.fill(0, &[Sample::tagged((0x8100, 3), &bytes(60))]);
+    raw.show(1);
     assert_eq!(raw.rest(), [(bytes(60), 60, 0)]);
 }
 
@@ -308,21 +259,15 @@ fn hostile_numbers_end_the_walk_without_leaving_the_block() {
     // (offset in the second header, value, number of frames still read)
     let next_offset = [1u32, 4, 44, 100, 4095, 4096, u32::MAX, u32::MAX - 3];
     let lengths = [4096u32, 3800, u32::MAX, u32::MAX - 200, 1 << 31];
-    let cases = next_offset
-        .map(|value| (0, value))
-        .into_iter()
-        .chain(lengths.map(|value| (12, value)));
-    for (field, value) in cases {
+    let next_offset = next_offset.map(|value| (0, value)).into_iter();
+    for (field, value) in next_offset.chain(lengths.map(|value| (12, value))) {
         let mut ring = ring(u32::MAX);
         let offsets = ring.fill(0, &three);
         ring.poke_u32(0, offsets[1] + field, value);
-        ring.look();
-        ring.allow(10);
+        ring.show(10);
         let seen = ring.rest().len();
-        assert!(
-            seen == 1 || (field == 0 && seen == 2),
-            "field {field}, value {value}: {seen}"
-        );
+        let is_right = seen == 1 || (field == 0 && seen == 2);
+        assert!(is_right, "field {field}, value {value}: {seen}");
         let damage = ring.take_damage().expect("damage is reported");
         assert_eq!((damage.block, damage.frames as usize), (0, 3 - seen));
         assert_eq!((ring.taken() as usize, ring.left()), (seen, 0));
@@ -336,29 +281,22 @@ fn hostile_descriptors_and_frame_offsets_are_noticed() {
         let mut ring = ring(100);
         ring.fill(0, &[Sample::new(&bytes(60))]);
         ring.poke_u32(0, STATUS + 8, first);
-        ring.look();
-        ring.allow(10);
-        assert!(
-            ring.next().is_none() && ring.take_damage().is_some(),
-            "first frame at {first}"
-        );
+        ring.show(10);
+        let is_noticed = ring.next().is_none() && ring.take_damage().is_some();
+        assert!(is_noticed, "first frame at {first}");
     }
     for mac in [0u16, 14, 67, 3990, 4095, u16::MAX] {
         let mut ring = ring(100);
         let offsets = ring.fill(0, &[Sample::new(&bytes(60))]);
         ring.poke(0, offsets[0] + 24, &mac.to_ne_bytes());
-        ring.look();
-        ring.allow(10);
-        assert!(
-            ring.next().is_none() && ring.take_damage().is_some(),
-            "frame at {mac}"
-        );
+        ring.show(10);
+        let is_noticed = ring.next().is_none() && ring.take_damage().is_some();
+        assert!(is_noticed, "frame at {mac}");
     }
     let mut ring = ring(100);
     ring.fill(0, &[Sample::new(&bytes(60))]);
     ring.poke_u32(0, STATUS + 4, u32::MAX); // more packets than there are
-    ring.look();
-    ring.allow(usize::MAX);
+    ring.show(usize::MAX);
     assert!(ring.rest().is_empty() && ring.take_damage().is_some());
 }
 
@@ -367,19 +305,13 @@ fn random_bytes_in_a_block_never_lead_out_of_it() {
     let mut dice = Dice(1);
     for _ in 0..5_000 {
         let mut ring = ring(u32::MAX);
-        let offsets = ring.fill(
-            0,
-            &[60, 61, 62, 63].map(|len| Sample {
-                tag: Some((1, 2)),
-                ..Sample::new(&bytes(len))
-            }),
-        );
+        let samples = [60, 61, 62, 63].map(|len| Sample::tagged((1, 2), &bytes(len)));
+        let offsets = ring.fill(0, &samples);
         for _ in 0..4 {
             let at = dice.one_of(&offsets) + dice.below(48);
             ring.poke(0, at, &[dice.byte()]);
         }
-        ring.look();
-        ring.allow(usize::MAX);
+        ring.show(usize::MAX);
         let range = ring.block(0).as_ptr().addr()..ring.block(1).as_ptr().addr();
         while let Some(frame) = ring.next() {
             let from = frame.data.as_ptr().addr();

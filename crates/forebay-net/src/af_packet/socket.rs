@@ -70,7 +70,6 @@ impl Socket {
         })
     }
 
-    /// Requests the ring and maps it.
     pub(super) fn map_ring(&self, blocks: Blocks, config: &AfPacketConfig) -> Result<Mapping> {
         self.set(
             libc::PACKET_VERSION,

@@ -163,7 +163,6 @@ enum Found {
     End,
 }
 
-/// The error of the file with this name.
 fn failure(name: &str, what: String, cause: Option<std::io::Error>) -> Error {
     let error = Error::new(name, what);
     match cause {

@@ -28,7 +28,6 @@ impl Window {
         }
     }
 
-    /// The bytes to be decoded.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         &self.bytes[self.begin..self.end]

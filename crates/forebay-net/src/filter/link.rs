@@ -3,7 +3,6 @@
 
 use crate::port::LinkType;
 
-/// The supported link headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
@@ -73,7 +72,6 @@ impl Link {
         })
     }
 
-    /// The name for messages.
     pub fn name(self) -> String {
         match self {
             Link::Ethernet => "EN10MB (Ethernet)".to_owned(),

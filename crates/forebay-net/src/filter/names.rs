@@ -121,8 +121,14 @@ impl Names {
             [Some(tcp), _] => Some((tcp, Some(Transport::Tcp))),
             [None, Some(udp)] => Some((udp, Some(Transport::Udp))),
             [None, None] => {
-                let common = COMMON_PORTS.iter().find(|(common, ..)| *common == name);
-                common.map(|(_, port, only)| (*port, *only))
+                let common = named(COMMON_PORTS, name)?;
+                let (port, transport) = common.split_once('/').unwrap_or((common, ""));
+                let only = match transport {
+                    "tcp" => Some(Transport::Tcp),
+                    "udp" => Some(Transport::Udp),
+                    _ => None,
+                };
+                Some((port.parse().ok()?, only))
             }
         }
     }
@@ -132,17 +138,16 @@ impl Names {
         let text = self.file("protocols");
         let mut lines = entries(&text);
         let listed = lines.find(|words| words[0] == name || words[2..].contains(&name));
-        if let Some(words) = listed {
-            return words[1].parse().ok();
-        }
-        let found = COMMON_PROTOCOLS.iter().find(|(common, _)| *common == name);
-        found.map(|(_, number)| *number)
+        let number = listed.map(|words| words[1]);
+        number
+            .or_else(|| named(COMMON_PROTOCOLS, name))?
+            .parse()
+            .ok()
     }
 
     /// The EtherType of a protocol, or its service access point below 1501.
     pub fn ether_protocol(&self, name: &str) -> Option<u32> {
-        let found = ETHER_PROTOCOLS.iter().find(|(known, _)| *known == name);
-        found.map(|(_, number)| *number)
+        u32::from_str_radix(named(ETHER_PROTOCOLS, name)?, 16).ok()
     }
 
     /// A host of `/etc/ethers`, in upper or lower case.
@@ -152,11 +157,15 @@ impl Names {
         let found = lines.find(|words| words[1].eq_ignore_ascii_case(name))?;
         let mut parts = found[0].split(':');
         let bytes = [(); 6].map(|()| u8::from_str_radix(parts.next().unwrap_or(""), 16).ok());
-        bytes
-            .iter()
-            .all(Option::is_some)
-            .then(|| bytes.map(Option::unwrap_or_default))
+        let are_all_there = bytes.iter().all(Option::is_some);
+        are_all_there.then(|| bytes.map(Option::unwrap_or_default))
     }
+}
+
+/// The value of `name` in a table.
+fn named(table: &'static str, name: &str) -> Option<&'static str> {
+    let mut entries = table.split_ascii_whitespace();
+    entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// The words of each line that has at least two, without comments.
@@ -168,84 +177,25 @@ fn entries(text: &str) -> impl Iterator<Item = Vec<&str>> {
     lines.filter(|words| words.len() > 1)
 }
 
-const COMMON_PORTS: &[(&str, u32, Option<Transport>)] = &[
-    ("bgp", 179, Some(Transport::Tcp)),
-    ("bootpc", 68, Some(Transport::Udp)),
-    ("bootps", 67, Some(Transport::Udp)),
-    ("discard", 9, None),
-    ("domain", 53, None),
-    ("echo", 7, None),
-    ("ftp", 21, Some(Transport::Tcp)),
-    ("ftp-data", 20, Some(Transport::Tcp)),
-    ("http", 80, Some(Transport::Tcp)),
-    ("https", 443, None),
-    ("imap", 143, Some(Transport::Tcp)),
-    ("imaps", 993, Some(Transport::Tcp)),
-    ("isakmp", 500, Some(Transport::Udp)),
-    ("kerberos", 88, None),
-    ("ldap", 389, None),
-    ("ldaps", 636, None),
-    ("mysql", 3306, Some(Transport::Tcp)),
-    ("nfs", 2049, None),
-    ("ntp", 123, Some(Transport::Udp)),
-    ("pop3", 110, Some(Transport::Tcp)),
-    ("pop3s", 995, Some(Transport::Tcp)),
-    ("postgresql", 5432, Some(Transport::Tcp)),
-    ("smtp", 25, Some(Transport::Tcp)),
-    ("snmp", 161, None),
-    ("snmp-trap", 162, None),
-    ("ssh", 22, Some(Transport::Tcp)),
-    ("sunrpc", 111, None),
-    ("syslog", 514, Some(Transport::Udp)),
-    ("telnet", 23, Some(Transport::Tcp)),
-    ("tftp", 69, Some(Transport::Udp)),
-];
+/// Services that are known without `/etc/services`, of TCP, UDP or both.
+const COMMON_PORTS: &str = "
+    bgp=179/tcp bootpc=68/udp bootps=67/udp discard=9 domain=53 echo=7 ftp=21/tcp ftp-data=20/tcp http=80/tcp
+    https=443 imap=143/tcp imaps=993/tcp isakmp=500/udp kerberos=88 ldap=389 ldaps=636 mysql=3306/tcp nfs=2049
+    ntp=123/udp pop3=110/tcp pop3s=995/tcp postgresql=5432/tcp smtp=25/tcp snmp=161 snmp-trap=162 ssh=22/tcp
+    sunrpc=111 syslog=514/udp telnet=23/tcp tftp=69/udp
+";
 
-const COMMON_PROTOCOLS: &[(&str, u32)] = &[
-    ("ip", 0),
-    ("hopopt", 0),
-    ("icmp", 1),
-    ("igmp", 2),
-    ("ipencap", 4),
-    ("tcp", 6),
-    ("egp", 8),
-    ("igp", 9),
-    ("udp", 17),
-    ("ipv6", 41),
-    ("ipv6-route", 43),
-    ("ipv6-frag", 44),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("ipv6-icmp", 58),
-    ("ipv6-nonxt", 59),
-    ("ipv6-opts", 60),
-    ("ospf", 89),
-    ("pim", 103),
-    ("vrrp", 112),
-    ("l2tp", 115),
-    ("sctp", 132),
-    ("udplite", 136),
-];
+/// Protocols that are known without `/etc/protocols`.
+const COMMON_PROTOCOLS: &str = "
+    ip=0 hopopt=0 icmp=1 igmp=2 ipencap=4 tcp=6 egp=8 igp=9 udp=17 ipv6=41 ipv6-route=43 ipv6-frag=44 gre=47
+    esp=50 ah=51 ipv6-icmp=58 ipv6-nonxt=59 ipv6-opts=60 ospf=89 pim=103 vrrp=112 l2tp=115 sctp=132 udplite=136
+";
 
-const ETHER_PROTOCOLS: &[(&str, u32)] = &[
-    ("aarp", 0x80F3),
-    ("arp", 0x0806),
-    ("atalk", 0x809B),
-    ("decnet", 0x6003),
-    ("ip", 0x0800),
-    ("ip6", 0x86DD),
-    ("lat", 0x6004),
-    ("loopback", 0x9000),
-    ("mopdl", 0x6001),
-    ("moprc", 0x6002),
-    ("rarp", 0x8035),
-    ("sca", 0x6007),
-    ("iso", 0xFE),
-    ("stp", 0x42),
-    ("ipx", 0xE0),
-    ("netbeui", 0xF0),
-];
+/// EtherTypes, and service access points below 1501, in hexadecimal.
+const ETHER_PROTOCOLS: &str = "
+    aarp=80F3 arp=806 atalk=809B decnet=6003 ip=800 ip6=86DD lat=6004 loopback=9000 mopdl=6001
+    moprc=6002 rarp=8035 sca=6007 iso=FE stp=42 ipx=E0 netbeui=F0
+";
 
 #[cfg(test)]
 mod tests {
@@ -272,20 +222,17 @@ mod tests {
 
     #[test]
     fn files_have_comments_aliases_and_short_networks() {
-        let folder = std::env::temp_dir().join(format!("forebay-names-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-        write(
-            "services",
-            "# comment\nweb 81/tcp www w3 # http\nboth 7/tcp\nboth 7/udp\nodd 1/tcp\nodd 2/udp\n",
-        );
-        write(
+        let folder = forebay_testing::folder::Folder::new();
+        let services =
+            "# comment\nweb 81/tcp www w3 # http\nboth 7/tcp\nboth 7/udp\nodd 1/tcp\nodd 2/udp\n";
+        folder.file("services", services);
+        folder.file(
             "networks",
             "lab 10.20\nnone 0.0.0.0 alias\nbad 300.1\nUPPER 10\n",
         );
-        write("ethers", "2:0:0:0:0:a box\n2:0 half\n");
-        write("protocols", "tcp 7 TCP\n");
-        let names = names(&folder);
+        folder.file("ethers", "2:0:0:0:0:a box\n2:0 half\n");
+        folder.file("protocols", "tcp 7 TCP\n");
+        let names = names(folder.path(""));
         assert_eq!(names.port("w3"), Some((81, Some(Transport::Tcp))));
         assert_eq!(names.port("both"), Some((7, None)));
         assert_eq!(names.port("odd"), Some((1, Some(Transport::Tcp))));
@@ -298,6 +245,5 @@ mod tests {
         assert_eq!(names.ether("BOX"), Some([2, 0, 0, 0, 0, 10]));
         assert_eq!(names.ether("half"), None);
         assert_eq!(names.ip_protocol("TCP"), Some(7));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

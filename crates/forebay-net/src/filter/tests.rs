@@ -41,110 +41,90 @@ fn matches(text: &str, frame: &[u8]) -> bool {
 
 #[test]
 fn nonsense_is_an_error_that_points_at_the_word() {
-    for (text, word, what) in [
-        ("tcp prot 80", "prot", "did you mean 'proto'?"),
-        ("tcp porrt 80", "porrt", "did you mean 'port'?"),
-        ("foo", "foo", "needs a word before it"),
-        ("1.2.3.4", "1.2.3.4", "needs a word before it"),
-        ("tcp or 80", "80", "needs a word before it"),
-        ("80", "80", "compared with nothing"),
-        ("len", "len", "compared with nothing"),
-        ("(tcp", "(", "never closed"),
-        ("host (four or two", "(", "never closed"),
-        ("tcp)", ")", "expected 'and' or 'or', found ')'"),
-        (")", ")", "has no matching '('"),
-        ("tcp and", "", "expected a term, but the expression ends"),
-        ("not", "", "expected a term, but the expression ends"),
-        ("port", "", "expected a name or an address"),
-        ("tcp udp", "udp", "expected 'and' or 'or', found"),
-        ("tcp port 80 udp", "udp", "expected 'and' or 'or', found"),
-        ("ip proto tcp", "tcp", "a name is written \\tcp"),
-        ("ip proto \\nonsense", "\\nonsense", "an unknown protocol"),
-        ("tcp host two", "tcp host", "write tcp and host"),
-        ("ip port 80", "ip port", "tcp, udp or sctp"),
-        ("tcp proto 6", "tcp proto", "has no 'proto'"),
-        ("src proto 6", "proto", "has no direction"),
-        ("src or host two", "host", "expected 'dst', found"),
-        ("host nowhere", "nowhere", "an unknown host"),
-        ("ip6 host four", "four", "has no address for 'ip6'"),
-        ("net nowhere", "nowhere", "/etc/networks"),
-        ("port nothing", "nothing", "an unknown service"),
-        ("port 65536", "65536", "at most 65535"),
-        ("portrange 1-x", "1-x", "not a range of ports"),
-        ("port 1.2.3.4", "1.2.3.4", "an address, not a port"),
-        ("port fe80::1", "fe80::1", "an address, not a port"),
-        ("host 1.2.3.256", "1.2.3.256", "256 is greater than 255"),
-        ("host 10.0.0.0/8", "10.0.0.0/8", "write net 10.0.0.0/8"),
-        ("net 10.0.0.1/8", "10.0.0.1/8", "its address is 10.0.0.0"),
-        ("net 10.0.0.0/33", "33", "0 to 32 bits"),
-        (
-            "net 10.0.0.1 mask 255.0.0.0",
-            "10.0.0.1 mask 255.0.0.0",
-            "bits set outside",
-        ),
-        ("net fe80::1/64", "fe80::1/64", "its address is fe80::"),
-        ("net fe80::/129", "129", "0 to 128 bits"),
-        ("ip host fe80::1", "fe80::1", "no IPv6 addresses"),
-        ("ip6 host 1.2.3.4", "1.2.3.4", "not an IPv6 address"),
-        (
-            "host fe80:::1",
-            "fe80:::1",
-            "neither an IPv6 nor an Ethernet address",
-        ),
-        ("host 2:0:0:0:0:1", "2:0:0:0:0:1", "write ether host"),
-        ("ether host 1.2.3.4", "1.2.3.4", "not an Ethernet address"),
-        ("ether host nobody", "nobody", "/etc/ethers"),
-        ("ether", "ether", "alone is not a test"),
-        ("tcp[0:3] = 1", "3", "1, 2 or 4 bytes, not 3"),
-        ("tcp[] = 1", "]", "expected a number, found"),
-        ("tcp[0 = 1", "=", "expected ']', found"),
-        ("tcp[0]", "tcp[0]", "compared with nothing"),
-        ("ah[0] = 1", "ah", "cannot be read"),
-        ("ip[0] / (2 - 2) = 1", "ip[0] / (2 - 2)", "divides by zero"),
-        (
-            "ip[0] / (ip[1] * 0) = 1",
-            "ip[0] / (ip[1] * 0) = 1",
-            "divides by zero",
-        ),
-        ("ip[0] << 32 = 1", "ip[0] << 32", "the maximum is 31"),
-        ("ip[0] = 4294967296", "4294967296", "32 bits"),
-        ("ip[0] = 08", "08", "octal"),
-        ("ip[-1] = 8", "-1", "beyond the end of every packet"),
-        (
-            "byte 4294963200 = 8",
-            "byte 4294963200 = 8",
-            "beyond the end of every packet",
-        ),
-        ("vlan 4096", "4096", "at most 4095"),
-        ("mpls (1048576)", "(1048576)", "at most 1048575"),
-        ("pppoes 65536", "65536", "at most 65535"),
-        ("geneve 16777216", "16777216", "at most 16777215"),
-        ("less tcp", "tcp", "expected a number, found"),
-        ("llc foo", "foo", "not a kind of LLC frame"),
-        ("ip and §", "§", "not part of the filter language"),
-        ("ip proto \\", "\\", "must be followed by a name"),
-        ("wlan type mgt", "type", "802.11"),
-        ("src host two and oam", "oam", "ATM"),
-        ("on eth0", "on", "packet filter"),
-        ("hopc 5", "hopc", "SS7"),
-        ("gateway two", "gateway", "not supported"),
-        ("ip broadcast", "ip broadcast", "netmask"),
-        ("tcp multicast", "tcp multicast", "no multicasts"),
-        ("ip6 protochain 6", "protochain", "needs a loop"),
-        ("inbound", "inbound", "only a live capture knows it"),
-        (
-            "udp and ifindex 3",
-            "ifindex 3",
-            "only a live capture knows it",
-        ),
-        ("mpls and arp", "arp", "only IPv4 and IPv6 are recognized"),
-        ("mpls and vlan", "vlan", "after 'mpls'"),
-        (
-            "tcp and udp",
-            "",
-            "no packet of link type EN10MB (Ethernet) can match this",
-        ),
-    ] {
+    let cases = r"
+        tcp prot 80                 | prot                    | did you mean 'proto'?
+        tcp porrt 80                | porrt                   | did you mean 'port'?
+        foo                         | foo                     | needs a word before it
+        1.2.3.4                     | 1.2.3.4                 | needs a word before it
+        tcp or 80                   | 80                      | needs a word before it
+        80                          | 80                      | compared with nothing
+        len                         | len                     | compared with nothing
+        (tcp                        | (                       | never closed
+        host (four or two           | (                       | never closed
+        tcp)                        | )                       | expected 'and' or 'or', found ')'
+        )                           | )                       | has no matching '('
+        tcp and                     |                         | expected a term, but the expression ends
+        not                         |                         | expected a term, but the expression ends
+        port                        |                         | expected a name or an address
+        tcp udp                     | udp                     | expected 'and' or 'or', found
+        tcp port 80 udp             | udp                     | expected 'and' or 'or', found
+        ip proto tcp                | tcp                     | a name is written \tcp
+        ip proto \nonsense          | \nonsense               | an unknown protocol
+        tcp host two                | tcp host                | write tcp and host
+        ip port 80                  | ip port                 | tcp, udp or sctp
+        tcp proto 6                 | tcp proto               | has no 'proto'
+        src proto 6                 | proto                   | has no direction
+        src or host two             | host                    | expected 'dst', found
+        host nowhere                | nowhere                 | an unknown host
+        ip6 host four               | four                    | has no address for 'ip6'
+        net nowhere                 | nowhere                 | /etc/networks
+        port nothing                | nothing                 | an unknown service
+        port 65536                  | 65536                   | at most 65535
+        portrange 1-x               | 1-x                     | not a range of ports
+        port 1.2.3.4                | 1.2.3.4                 | an address, not a port
+        port fe80::1                | fe80::1                 | an address, not a port
+        host 1.2.3.256              | 1.2.3.256               | 256 is greater than 255
+        host 10.0.0.0/8             | 10.0.0.0/8              | write net 10.0.0.0/8
+        net 10.0.0.1/8              | 10.0.0.1/8              | its address is 10.0.0.0
+        net 10.0.0.0/33             | 33                      | 0 to 32 bits
+        net 10.0.0.1 mask 255.0.0.0 | 10.0.0.1 mask 255.0.0.0 | bits set outside
+        net fe80::1/64              | fe80::1/64              | its address is fe80::
+        net fe80::/129              | 129                     | 0 to 128 bits
+        ip host fe80::1             | fe80::1                 | no IPv6 addresses
+        ip6 host 1.2.3.4            | 1.2.3.4                 | not an IPv6 address
+        host fe80:::1               | fe80:::1                | neither an IPv6 nor an Ethernet address
+        host 2:0:0:0:0:1            | 2:0:0:0:0:1             | write ether host
+        ether host 1.2.3.4          | 1.2.3.4                 | not an Ethernet address
+        ether host nobody           | nobody                  | /etc/ethers
+        ether                       | ether                   | alone is not a test
+        tcp[0:3] = 1                | 3                       | 1, 2 or 4 bytes, not 3
+        tcp[] = 1                   | ]                       | expected a number, found
+        tcp[0 = 1                   | =                       | expected ']', found
+        tcp[0]                      | tcp[0]                  | compared with nothing
+        ah[0] = 1                   | ah                      | cannot be read
+        ip[0] / (2 - 2) = 1         | ip[0] / (2 - 2)         | divides by zero
+        ip[0] / (ip[1] * 0) = 1     | ip[0] / (ip[1] * 0) = 1 | divides by zero
+        ip[0] << 32 = 1             | ip[0] << 32             | the maximum is 31
+        ip[0] = 4294967296          | 4294967296              | 32 bits
+        ip[0] = 08                  | 08                      | octal
+        ip[-1] = 8                  | -1                      | beyond the end of every packet
+        byte 4294963200 = 8         | byte 4294963200 = 8     | beyond the end of every packet
+        vlan 4096                   | 4096                    | at most 4095
+        mpls (1048576)              | (1048576)               | at most 1048575
+        pppoes 65536                | 65536                   | at most 65535
+        geneve 16777216             | 16777216                | at most 16777215
+        less tcp                    | tcp                     | expected a number, found
+        llc foo                     | foo                     | not a kind of LLC frame
+        ip and §                    | §                       | not part of the filter language
+        ip proto \                  | \                       | must be followed by a name
+        wlan type mgt               | type                    | 802.11
+        src host two and oam        | oam                     | ATM
+        on eth0                     | on                      | packet filter
+        hopc 5                      | hopc                    | SS7
+        gateway two                 | gateway                 | not supported
+        ip broadcast                | ip broadcast            | netmask
+        tcp multicast               | tcp multicast           | no multicasts
+        ip6 protochain 6            | protochain              | needs a loop
+        inbound                     | inbound                 | only a live capture knows it
+        udp and ifindex 3           | ifindex 3               | only a live capture knows it
+        mpls and arp                | arp                     | only IPv4 and IPv6 are recognized
+        mpls and vlan               | vlan                    | after 'mpls'
+        tcp and udp                 |                         | no packet of link type EN10MB (Ethernet) can match this
+    ";
+    for row in cases.lines().filter(|row| !row.trim().is_empty()) {
+        let [text, word, what] = row.split(" | ").map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("{row}");
+        };
         let error = refused(text);
         assert_eq!(&text[error.span()], word, "{error}");
         assert!(error.what().contains(what), "{error}");
@@ -157,20 +137,14 @@ fn an_error_shows_the_line_that_is_concerned() {
     let shown = error.to_string();
     assert!(shown.ends_with("\n     adn icmp )\n     ^^^"), "{shown}");
     let far = format!("{} adn ip", vec!["tcp"; 100].join(" or "));
-    let lines: Vec<_> = refused(&far)
-        .to_string()
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let error = refused(&far).to_string();
+    let lines: Vec<_> = error.lines().collect();
     assert!(
         lines[1].starts_with("  …") && lines[1].len() < 140,
-        "{lines:?}"
+        "{error}"
     );
     let marked = lines[2].find('^').unwrap();
-    assert_eq!(
-        lines[1].chars().skip(marked).take(3).collect::<String>(),
-        "adn"
-    );
+    assert!(lines[1].chars().skip(marked).take(3).eq("adn".chars()));
 }
 
 #[test]
@@ -228,13 +202,7 @@ fn fragments_behind_the_first_have_no_ports() {
 fn headers_move_behind_a_vlan_for_the_rest_of_the_text() {
     let mut tagged = packet(6, [10, 0, 0, 1], [10, 0, 0, 2], [5000, 80]);
     tagged.splice(12..12, [0x81, 0x00, 0x20, 0x05]);
-    for text in [
-        "vlan",
-        "vlan 5",
-        "vlan 5 and tcp port 80",
-        "vlan 6 or ip",
-        "vlan 5 and host two",
-    ] {
+    for text in "vlan;vlan 5;vlan 5 and tcp port 80;vlan 6 or ip;vlan 5 and host two".split(';') {
         assert!(matches(text, &tagged), "{text}");
     }
     for text in ["vlan 6", "ip", "port 80", "ip or vlan 6", "vlan and vlan"] {
@@ -242,12 +210,14 @@ fn headers_move_behind_a_vlan_for_the_rest_of_the_text() {
     }
 }
 
+fn hosts(count: u32) -> String {
+    let hosts = (0..count).map(|i| format!("10.0.{}.{}", i / 250, i % 250));
+    hosts.collect::<Vec<_>>().join(" or ")
+}
+
 #[test]
 fn five_hundred_hosts_need_far_jumps() {
-    let hosts: Vec<_> = (0..500)
-        .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
-        .collect();
-    let program = ethernet(&format!("tcp and host {} and port 80", hosts.join(" or ")));
+    let program = ethernet(&format!("tcp and host {} and port 80", hosts(500)));
     assert!(program.instructions().iter().any(|i| i.code == code::JA));
     let run = |from, to, port| program.run(&packet(6, from, to, [1, port]), 60) > 0;
     assert!(run([10, 0, 0, 0], [1, 1, 1, 1], 80));
@@ -276,10 +246,7 @@ fn what_is_too_much_is_refused() {
     assert!(refused(&ids).what().contains("deep"));
     let sum = refused(&format!("{}1 = 1", "len + ".repeat(30_000)));
     assert!(sum.what().contains("operators"), "{sum}");
-    let hosts: Vec<_> = (0..2500)
-        .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
-        .collect();
-    let hosts = refused(&format!("host {}", hosts.join(" or ")));
+    let hosts = refused(&format!("host {}", hosts(2500)));
     assert!(hosts.what().contains("4096 instructions"), "{hosts}");
     let many = refused(&format!("{}ip", "ip[0] = 1 or ".repeat(19_500)));
     assert!(many.what().contains("questions"), "{many}");
@@ -299,10 +266,8 @@ fn what_is_asked_twice_is_tested_once() {
         let loads = program.instructions().iter().filter(|i| i.code == code);
         loads.count()
     };
-    assert_eq!(
-        loads("ip host 10.0.0.1 or 10.0.0.2 or 10.0.0.3", code::LD_ABS),
-        2
-    );
+    let hosts = "ip host 10.0.0.1 or 10.0.0.2 or 10.0.0.3";
+    assert_eq!(loads(hosts, code::LD_ABS), 2);
     assert_eq!(loads("tcp port 80 or 443 or 22", code::LDX_MSH), 1);
 }
 
@@ -323,23 +288,19 @@ fn every_host_name_is_looked_up_once() {
 
 #[test]
 fn a_socket_has_the_outer_tag_beside_the_packet() {
-    let filter = parse("vlan 5 and ip").unwrap();
-    let program = filter
-        .compile(LinkType::ETHERNET, View::Socket, 65_535)
-        .unwrap();
+    let compile = |text| {
+        parse(text)
+            .unwrap()
+            .compile(LinkType::ETHERNET, View::Socket, 65_535)
+    };
+    let program = compile("vlan 5 and ip").unwrap();
     let loads = |k| {
-        program
-            .instructions()
-            .iter()
-            .any(|i| i.code == code::LDB_ABS && i.k == k)
+        let mut instructions = program.instructions().iter();
+        instructions.any(|i| i.code == code::LDB_ABS && i.k == k)
     };
     assert!(loads(code::KERNEL_VLAN_PRESENT) && loads(code::KERNEL_VLAN_TAG));
     for text in ["inbound", "outbound and tcp", "ifindex 3"] {
-        let filter = parse(text).unwrap();
-        assert!(
-            filter.compile(LinkType::ETHERNET, View::Socket, 1).is_ok(),
-            "{text}"
-        );
+        assert!(compile(text).is_ok(), "{text}");
     }
 }
 
@@ -352,91 +313,14 @@ fn unknown_link_types_have_bytes_and_lengths_only() {
     assert!(error.what().contains("147"), "{error}");
 }
 
-const WORDS: &[&str] = &[
-    "ip",
-    "ip6",
-    "tcp",
-    "udp",
-    "icmp6",
-    "arp",
-    "ether",
-    "host",
-    "net",
-    "port",
-    "portrange",
-    "proto",
-    "src",
-    "dst",
-    "and",
-    "or",
-    "not",
-    "(",
-    ")",
-    "[",
-    "]",
-    ":",
-    "!",
-    "=",
-    "!=",
-    "<",
-    ">=",
-    "&",
-    "|",
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "^",
-    "<<",
-    "len",
-    "less",
-    "vlan",
-    "mpls",
-    "pppoes",
-    "geneve",
-    "broadcast",
-    "multicast",
-    "llc",
-    "10.0.0.1",
-    "192.168",
-    "10.0.0.0/8",
-    "fe80::1",
-    "::/0",
-    "2:0:0:0:0:1",
-    "two",
-    "four",
-    "http",
-    "80-90",
-    "0",
-    "1",
-    "2",
-    "4",
-    "5",
-    "80",
-    "0x800",
-    "tcpflags",
-    "tcp-syn",
-    "\\tcp",
-    "inbound",
-    "iso",
-    "isis",
-    "decnet",
-    "1.1",
-    "mask",
-    "255.255.0.0",
-    "gateway",
-    "protochain",
-    "byte",
-    "atalk",
-    "ipx",
-    "tcp[0]",
-    "ip[6:2]",
-    "ether[0]",
-    "port 80",
-    "host 10.0.0.1",
-    "vlan 5",
-];
+/// Separated by blanks.
+const WORDS: &str = r"
+    ip ip6 tcp udp icmp6 arp ether host net port portrange proto src dst and or not ( ) [ ] : ! = != < >= & |
+    + - * / % ^ << len less vlan mpls pppoes geneve broadcast multicast llc 10.0.0.1 192.168 10.0.0.0/8
+    fe80::1 ::/0 2:0:0:0:0:1 two four http 80-90 0 1 2 4 5 80 0x800 tcpflags tcp-syn \tcp inbound iso isis
+    decnet 1.1 mask 255.255.0.0 gateway protochain byte atalk ipx tcp[0] ip[6:2] ether[0]
+";
+const PHRASES: [&str; 3] = ["port 80", "host 10.0.0.1", "vlan 5"];
 
 const LINKS: [u16; 11] = [1, 12, 101, 228, 229, 0, 108, 113, 276, 9, 104];
 
@@ -451,14 +335,10 @@ fn whatever(text: &str) {
     for link in LINKS {
         for view in [View::Packet, View::Socket] {
             match filter.compile(LinkType(link), view, 100) {
-                Ok(program) => {
-                    for len in [0, 13, 14, 40, 60] {
-                        assert!(matches!(program.run(&[0x45; 60][..len], 60), 0 | 100));
-                    }
-                }
-                Err(error) => {
-                    assert!(!error.what().contains("not valid"), "{error}");
-                }
+                Ok(program) => [0, 13, 14, 40, 60].into_iter().for_each(|len| {
+                    assert!(matches!(program.run(&[0x45; 60][..len], 60), 0 | 100));
+                }),
+                Err(error) => assert!(!error.what().contains("not valid"), "{error}"),
             }
         }
     }
@@ -472,7 +352,9 @@ proptest! {
 
     #[test]
     fn any_words_are_a_filter_or_an_error(
-        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24),
+        words in proptest::collection::vec(
+            proptest::sample::select(WORDS.split_whitespace().chain(PHRASES).collect::<Vec<_>>()), 0..24,
+        ),
     ) {
         whatever(&words.join(" "));
     }

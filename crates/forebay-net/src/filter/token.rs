@@ -7,7 +7,6 @@
 use super::{error::Wrong, words};
 use std::{net::Ipv6Addr, ops::Range};
 
-/// The kind of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// In its canonical spelling: `esis` for `es-is`.

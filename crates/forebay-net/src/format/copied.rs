@@ -64,14 +64,12 @@ impl About {
     }
 }
 
-/// A list of options to be copied.
 pub(super) struct Copied<'a> {
     about: About,
     rest: &'a [u8],
     is_big: bool,
     /// Codes that are not copied, because the copy has them elsewhere.
     excluded: &'a [u16],
-    /// Bytes copied so far.
     bytes: usize,
     /// Options that are not copied.
     pub left: Left,

@@ -60,7 +60,6 @@ impl Generator {
         }
     }
 
-    /// Composes frame `sequence`.
     #[inline]
     pub fn frame(&mut self, sequence: u64) -> &[u8] {
         let class = match self.cycle.len() {

@@ -50,10 +50,8 @@ impl ByHand {
     /// From edge to edge of the stalls, frame by frame.
     fn advance(&mut self, now: u64) {
         while self.seen < now {
-            let edge = self
-                .spec
-                .stall
-                .map_or(u64::MAX, |stall| stall.next_edge(self.seen).0);
+            let stall = self.spec.stall;
+            let edge = stall.map_or(u64::MAX, |stall| stall.next_edge(self.seen).0);
             let (upto, stalled) = (edge.min(now), self.is_stalled(self.seen));
             loop {
                 if !stalled {
@@ -64,8 +62,8 @@ impl ByHand {
                     break;
                 }
                 if self.card.len() < self.spec.ring as usize {
-                    self.card
-                        .push_back((self.next, std::mem::take(&mut self.gap)));
+                    let gap = std::mem::take(&mut self.gap);
+                    self.card.push_back((self.next, gap));
                 } else {
                     self.gap += 1;
                     self.dropped += 1;
@@ -99,11 +97,7 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
         let mut dice = Dice(trial << 32);
         let spec = Spec {
             rate: Rate::BitsPerSecond(1_000_000_000 + dice.below(9_000_000_000)),
-            sizes: if dice.below(2) == 0 {
-                Sizes::Fixed(64)
-            } else {
-                Sizes::Imix
-            },
+            sizes: dice.one_of(&[Sizes::Fixed(64), Sizes::Imix]),
             seed: trial,
             ring: 1 + dice.below(40),
             host: if dice.below(2) == 0 {
@@ -123,28 +117,24 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
         let mut card = Sim::new(spec, clock.clone());
         card.counts(); // the first poll
         let mut by_hand = ByHand::new(spec);
-        while by_hand.next < spec.count.unwrap()
-            || !by_hand.card.is_empty()
-            || !by_hand.host.is_empty()
-        {
+        let is_over = |it: &ByHand| {
+            it.next >= spec.count.unwrap() && it.card.is_empty() && it.host.is_empty()
+        };
+        while !is_over(&by_hand) {
             clock.sleep(Duration::from_nanos(1 + dice.below(40_000)));
             by_hand.advance(clock.now());
             let wanted = dice.below(80);
             let put_back = dice.below(4) == 0;
             let mut burst = card.receive(wanted).unwrap();
             for nth in 0..=wanted {
-                let seen = burst
-                    .next_frame()
-                    .map(|frame| (sequence_of(frame.data).unwrap(), frame.dropped_before));
+                let seen = burst.next_frame();
+                let seen = seen.map(|it| (sequence_of(it.data).unwrap(), it.dropped_before));
                 if nth + 1 == wanted && put_back && seen.is_some() {
                     burst.put_back();
                     break;
                 }
-                let expected = if nth < wanted {
-                    by_hand.take(clock.now())
-                } else {
-                    None
-                };
+                let is_wanted = nth < wanted;
+                let expected = is_wanted.then(|| by_hand.take(clock.now())).flatten();
                 assert_eq!(seen, expected, "trial {trial}: {spec:?} at {}", clock.now());
                 if seen.is_none() {
                     break;
@@ -192,10 +182,8 @@ fn at_the_highest_rate_nothing_is_lost_however_long_we_stay_away() {
         clock.sleep(Duration::from_secs(1));
         let mut burst = card.receive(64).unwrap();
         while let Some(frame) = burst.next_frame() {
-            assert_eq!(
-                (sequence_of(frame.data), frame.dropped_before),
-                (Some(expected), 0)
-            );
+            assert_eq!(sequence_of(frame.data), Some(expected));
+            assert_eq!(frame.dropped_before, 0);
             expected += 1;
         }
     }
@@ -244,37 +232,13 @@ fn every_key_is_understood_and_nonsense_is_refused_by_name() {
         cost_ns: 10,
     };
     assert_eq!(spec, expected);
-    for nonsense in [
-        "rate=",
-        "rate=0",
-        "rate=-1",
-        "rate=99T",
-        "size=63",
-        "size=9019",
-        "ring=0",
-        "host=0",
-        "speed=1G",
-        "rate",
-        "stall=2ms",
-        "stall=100ms@2ms",
-        "stall=1ns@2ns",
-        "clock=fast",
-        "cost=5ns",
-        "seed=x",
-        "count=1.5",
-        "clock=virtual,cost=2min2",
-    ] {
+    let nonsense = "rate= rate=0 rate=-1 rate=99T size=63 size=9019 ring=0 host=0 speed=1G rate stall=2ms \
+        stall=100ms@2ms stall=1ns@2ns clock=fast cost=5ns seed=x count=1.5 clock=virtual,cost=2min2";
+    for nonsense in nonsense.split_whitespace() {
         let error = nonsense.parse::<Spec>().unwrap_err().to_string();
-        let key = nonsense
-            .rsplit(',')
-            .next()
-            .unwrap()
-            .split('=')
-            .next()
-            .unwrap();
-        assert!(
-            error.starts_with("sim: ") && error.contains(key),
-            "{nonsense}: {error}"
-        );
+        let (_, last) = nonsense.rsplit_once(',').unwrap_or(("", nonsense));
+        let key = last.split('=').next().unwrap();
+        let is_named = error.starts_with("sim: ") && error.contains(key);
+        assert!(is_named, "{nonsense}: {error}");
     }
 }

@@ -2,14 +2,10 @@
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump, skip};
-use crate::{LONG, SHORT, four_kinds, settled};
+use crate::{LONG, SHORT, four_kinds, send_once, settled};
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Direction, Frame, LinkType, Port, Wake};
-use std::{
-    fs::{File, OpenOptions},
-    io::Write,
-    os::fd::AsRawFd,
-};
+use std::{fs::File, io::Write, os::fd::AsRawFd};
 
 fn any(config: &AfPacketConfig) -> AfPacket {
     AfPacket::open("any", config).unwrap_or_else(|error| panic!("{error}"))
@@ -19,11 +15,8 @@ fn any(config: &AfPacketConfig) -> AfPacket {
 fn taken(port: &mut AfPacket) -> Vec<(String, LinkType, Direction, Vec<u8>)> {
     let mut seen = Vec::new();
     let each = |frame: &Frame<'_>| {
-        seen.push((
-            frame.interface as usize,
-            frame.direction,
-            frame.data.to_vec(),
-        ));
+        let number = frame.interface as usize;
+        seen.push((number, frame.direction, frame.data.to_vec()));
         true
     };
     assert_eq!(pump(port, SHORT, each).unwrap(), Ended::Silent);
@@ -36,11 +29,7 @@ fn taken(port: &mut AfPacket) -> Vec<(String, LinkType, Direction, Vec<u8>)> {
 
 /// Creates a tunnel device for IP packets, and returns the descriptor to which packets are written; or reports what is missing.
 fn tunnel(name: &str) -> Option<File> {
-    let end = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun");
-    let Ok(end) = end else {
+    let Ok(end) = File::options().read(true).write(true).open("/dev/net/tun") else {
         skip("/dev/net/tun");
         return None;
     };
@@ -82,20 +71,17 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
         // A frame sent at one end of the pair is received at the other; tags are in their original place.
         for (name, direction) in [("va", Direction::Outbound), ("vb", Direction::Inbound)] {
             let of = seen.iter().filter(|it| it.0 == name);
-            let frames: Vec<_> = of.map(|it| (it.1, it.2, &it.3)).collect();
-            let expected: Vec<_> = kinds
-                .iter()
-                .map(|it| (LinkType::ETHERNET, direction, it))
-                .collect();
-            assert_eq!(frames, expected, "{name}");
+            let expected = kinds.iter().map(|it| (LinkType::ETHERNET, direction, it));
+            assert!(
+                of.map(|it| (it.1, it.2, &it.3)).eq(expected),
+                "{name}: {seen:?}"
+            );
         }
         let raw: Vec<_> = seen.iter().filter(|it| it.0 == "tt").collect();
         assert_eq!(raw.len(), 1);
         let (_, link, direction, data) = raw[0];
-        assert_eq!(
-            (*link, *direction, &data[..]),
-            (LinkType::RAW, Direction::Inbound, &packet(7)[..])
-        );
+        assert_eq!((*link, *direction), (LinkType::RAW, Direction::Inbound));
+        assert_eq!(data[..], packet(7));
         port.stop().unwrap();
         assert!(matches!(port.arm().unwrap(), Wake::End));
         settled(&mut port, seen.len() as u64, 0);
@@ -106,10 +92,7 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
 fn the_loopback_interface_shows_each_frame_once_among_all() {
     lab(&[], || {
         let mut port = any(&AfPacketConfig::default());
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket
-            .send_to(b"once", socket.local_addr().unwrap())
-            .unwrap();
+        send_once();
         let seen = taken(&mut port);
         let once = seen.iter().filter(|it| it.3.ends_with(b"once"));
         assert_eq!(once.map(|it| it.0.as_str()).collect::<Vec<_>>(), ["lo"]);
@@ -128,14 +111,12 @@ fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing
         Sender::open("vx").numbers(0..100, 60).unwrap();
         let numbers = |port: &mut AfPacket, name| {
             let seen = taken(port).into_iter().filter(|it| it.0 == name);
-            seen.filter_map(|it| sender::number(&it.3))
-                .collect::<Vec<_>>()
+            let numbers = seen.filter_map(|it| sender::number(&it.3));
+            numbers.collect::<Vec<_>>()
         };
         assert!(numbers(&mut port, "vy").into_iter().eq(0..100));
-        let names = port.interfaces()[before..]
-            .iter()
-            .map(|it| it.name.as_str());
-        let mut names: Vec<_> = names.collect();
+        let new = port.interfaces()[before..].iter();
+        let mut names: Vec<_> = new.map(|it| it.name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["vx", "vy"]);
         ip("link del vx");
@@ -184,11 +165,8 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
             Sender::open("va").frames(&[header]);
             tunnel.write_all(&packet(2)).unwrap();
             let of = |it: (String, LinkType, Direction, Vec<u8>)| match it.0.as_str() {
-                "vb" => Some(if sender::number(&it.3).is_some() {
-                    "number"
-                } else {
-                    "ethernet"
-                }),
+                "vb" if sender::number(&it.3).is_some() => Some("number"),
+                "vb" => Some("ethernet"),
                 "tt" => Some("raw"),
                 _ => None,
             };
@@ -221,9 +199,10 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
         assert!(AfPacket::open("vb", &config).is_ok());
         let text = AfPacket::open("any", &config).unwrap_err().to_string();
         assert!(
-            text.contains("instructions for Ethernet and raw IP together") && text.contains("-i"),
+            text.contains("instructions for Ethernet and raw IP together"),
             "{text}"
         );
+        assert!(text.contains("-i"), "{text}");
     });
 }
 
@@ -242,11 +221,8 @@ fn for_an_output_of_one_link_type_tunnels_are_left_out_and_named() {
         Sender::open("va").numbers(0..1, 60).unwrap();
         let names: Vec<_> = taken(&mut port).into_iter().map(|it| it.0).collect();
         assert_eq!(names, ["va", "vb"]);
-        assert!(
-            port.interfaces()
-                .iter()
-                .all(|it| it.link == LinkType::ETHERNET)
-        );
+        let mut interfaces = port.interfaces().iter();
+        assert!(interfaces.all(|it| it.link == LinkType::ETHERNET));
     });
 }
 

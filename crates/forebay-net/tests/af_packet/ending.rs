@@ -2,7 +2,7 @@
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump};
-use crate::{LONG, open, settled};
+use crate::{LONG, ends_after, open, settled};
 use forebay_net::af_packet::AfPacketConfig;
 use forebay_net::port::{Port, Wake};
 use std::os::fd::{AsFd, AsRawFd};
@@ -33,9 +33,8 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
                     let (mut next, mut delivered, mut told, mut wrong) = (None, 0u64, 0u64, 0u64);
                     let mut each = |frame: &forebay_net::port::Frame<'_>| {
                         let number = sender::number(frame.data).expect("only our frames are here");
-                        wrong += u64::from(
-                            next.is_some_and(|next: u64| number != next + frame.dropped_before),
-                        );
+                        let is_wrong = |next: u64| number != next + frame.dropped_before;
+                        wrong += u64::from(next.is_some_and(is_wrong));
                         next = Some(number + 1);
                         delivered += 1;
                         told += frame.dropped_before;
@@ -115,10 +114,7 @@ fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
         let outages = port.outages();
         assert_eq!((outages.count, outages.is_down), (1, false));
         assert_eq!(outages.total, outages.last);
-        port.stop().unwrap();
-        let ended = pump(&mut port, LONG, |_| panic!("one frame too many")).unwrap();
-        assert_eq!(ended, Ended::End);
-        settled(&mut port, 7_000, 0);
+        ends_after(&mut port, 7_000);
     });
 }
 
@@ -148,24 +144,16 @@ fn a_fanout_member_which_cannot_be_bound_again_stops_too() {
         let group: libc::c_int = 7 | (libc::PACKET_FANOUT_HASH as libc::c_int) << 16;
         // SAFETY: the kernel reads the four bytes of `group`.
         let joined = unsafe {
-            let value = (&raw const group).cast();
-            libc::setsockopt(
-                port.as_fd().as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_FANOUT,
-                value,
-                4,
-            )
+            let (fd, value) = (port.as_fd().as_raw_fd(), (&raw const group).cast());
+            libc::setsockopt(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, value, 4)
         };
         assert_eq!(joined, 0, "{}", std::io::Error::last_os_error());
         Sender::open("va").numbers(0..2_000, 60).unwrap();
         port.stop().unwrap();
         Sender::open("va").numbers(2_000..2_100, 60).unwrap();
         let mut seen = 0;
-        assert_eq!(
-            pump(&mut port, LONG, |_| (seen += 1, true).1).unwrap(),
-            Ended::End
-        );
+        let ended = pump(&mut port, LONG, |_| (seen += 1, true).1);
+        assert_eq!(ended.unwrap(), Ended::End);
         assert_eq!(seen, 2_000);
         settled(&mut port, seen, 0);
     });

@@ -28,7 +28,7 @@ mod senders;
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Counts, Port};
 use std::time::Duration;
-use support::sender;
+use support::{Ended, pump, sender};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -42,18 +42,26 @@ fn open(config: &AfPacketConfig) -> AfPacket {
 fn settled(port: &mut AfPacket, delivered: u64, told: u64) -> Counts {
     let counts = port.counts();
     let dropped = counts.dropped.expect("this source counts drops");
-    assert_eq!(
-        counts.received,
-        delivered + dropped,
-        "received = delivered + dropped"
-    );
-    assert_eq!(
-        told + port.trailing_drops(),
-        dropped,
-        "every drop is reported once"
-    );
+    assert_eq!(counts.received, delivered + dropped);
+    let reported = told + port.trailing_drops();
+    assert_eq!(reported, dropped, "every drop is reported once");
     assert_eq!(counts.interface_dropped, Some(0));
     counts
+}
+
+/// Stops a port that has no frame left, and checks its accounting.
+fn ends_after(port: &mut AfPacket, delivered: u64) -> Counts {
+    port.stop().unwrap();
+    let ended = pump(port, LONG, |_| panic!("one frame too many"));
+    assert_eq!(ended.unwrap(), Ended::End);
+    settled(port, delivered, 0)
+}
+
+/// Sends a datagram over the loopback interface.
+fn send_once() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    socket.send_to(b"once", address).unwrap();
 }
 
 /// A frame as on the wire, with these tags between the addresses and the type.

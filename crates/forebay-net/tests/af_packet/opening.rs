@@ -5,16 +5,21 @@ use crate::support::{ip, lab, skip};
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::link;
 
+/// The error of opening this interface.
+fn error(name: &str) -> String {
+    let opened = AfPacket::open(name, &AfPacketConfig::default());
+    opened.unwrap_err().to_string()
+}
+
 #[test]
 fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
     lab(&[], || {
         // Promiscuous mode requested with PACKET_MR_PROMISC does not show in the flags, but in the count.
         let promiscuity = || {
             let text = ip("-d link show vb");
-            let mut words = text
-                .split_whitespace()
-                .skip_while(|&word| word != "promiscuity");
-            words.nth(1).unwrap().to_string()
+            let mut words = text.split_whitespace();
+            words.find(|&word| word == "promiscuity");
+            words.next().unwrap().to_string()
         };
         for promiscuous in [true, false] {
             let port = open(&AfPacketConfig {
@@ -31,35 +36,20 @@ fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
 #[test]
 fn an_interface_that_is_not_there_or_down_is_told_with_advice() {
     lab(&[], || {
-        let text = |name| {
-            AfPacket::open(name, &AfPacketConfig::default())
-                .unwrap_err()
-                .to_string()
-        };
-        let list = link::interfaces()
-            .unwrap()
-            .into_iter()
-            .map(|link| link.name)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let list = || link::interfaces().unwrap().into_iter();
+        let names = list().map(|link| link.name).collect::<Vec<_>>().join(", ");
+        let known = format!("there are: {names}, any, and sim");
+        assert_eq!(error("etho"), format!("no interface 'etho'; {known}"));
         assert_eq!(
-            text("etho"),
-            format!("no interface 'etho'; there are: {list}, any, and sim")
-        );
-        assert_eq!(
-            text("vvb"),
-            format!("no interface 'vvb'; there are: {list}, any, and sim (did you mean vb?)")
+            error("vvb"),
+            format!("no interface 'vvb'; {known} (did you mean vb?)")
         );
         ip("link set vb down");
         assert_eq!(
-            text("vb"),
+            error("vb"),
             "vb: the interface is down. Bring it up: ip link set vb up"
         );
-        let vb = link::interfaces()
-            .unwrap()
-            .into_iter()
-            .find(|link| link.name == "vb")
-            .unwrap();
+        let vb = list().find(|link| link.name == "vb").unwrap();
         assert!(!vb.is_up() && !vb.is_running() && !vb.is_loopback() && vb.mtu == 1500);
         assert_eq!(
             (vb.hardware_name().as_str(), vb.operational),
@@ -71,11 +61,8 @@ fn an_interface_that_is_not_there_or_down_is_told_with_advice() {
 #[test]
 fn without_the_right_the_error_says_how_to_get_it() {
     let refused = || {
-        let text = AfPacket::open("lo", &AfPacketConfig::default())
-            .unwrap_err()
-            .to_string();
         assert_eq!(
-            text,
+            error("lo"),
             "lo: opening a packet socket: operation not permitted (os error 1). \
              Run as root, or: sudo setcap cap_net_raw+ep $(command -v forebay). \
              Where user namespaces are allowed, unshare -rn provides a separate network to capture \

@@ -1,75 +1,45 @@
 //! Frames of other tools arrive as they were sent, with and without tags.
 
 use crate::support::{Ended, classic, ip, lab, pump, tool};
-use crate::{LONG, four_kinds, open, settled, tagged};
+use crate::{LONG, ends_after, four_kinds, open, tagged};
 use forebay_net::af_packet::AfPacketConfig;
-use forebay_net::port::Port;
+use forebay_testing::folder::Folder;
+use std::process::Stdio;
 
 #[test]
 fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
     lab(&["trafgen"], || {
         const SENT: u64 = 1_000_000;
         let kinds = four_kinds();
-        let script: String = kinds
+        let folder = Folder::new();
+        let script = kinds
             .iter()
-            .map(|frame| format!("{{ {} }}\n", as_list(frame)))
-            .collect();
-        let folder = tempfolder("trafgen");
-        let path = folder.join("four.cfg");
-        std::fs::write(&path, script).unwrap();
+            .map(|frame| format!("{{ {} }}\n", as_list(frame)));
+        let path = folder.file("four.cfg", script.collect::<String>());
         let mut port = open(&AfPacketConfig::default());
-        let trafgen = tool("trafgen")
-            .current_dir(&folder) // where it creates its own files
-            .args([
-                "--dev",
-                "va",
-                "--cpus",
-                "1",
-                "--no-cpu-stats",
-                "--no-sock-mem",
-                "--rate",
-                "400000pps",
-            ])
-            .args(["--num", &SENT.to_string(), "--conf"])
-            .arg(&path)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let flags = "--dev va --cpus 1 --no-cpu-stats --no-sock-mem --rate 400000pps --conf";
+        let mut trafgen = tool("trafgen");
+        trafgen
+            .args(flags.split(' '))
+            .args([&path, "--num", &SENT.to_string()]);
+        trafgen.current_dir(folder.path("")); // where it creates its own files
+        let trafgen = trafgen.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let (mut seen, mut bytes, mut wrong) = (0u64, 0u64, 0u64);
         let ended = pump(&mut port, LONG, |frame| {
             let expected = &kinds[(seen % 4) as usize];
-            wrong += u64::from(
-                frame.data != expected.as_slice() || frame.wire_len as usize != expected.len(),
-            );
+            let is_right = frame.data == *expected && frame.wire_len as usize == expected.len();
+            wrong += u64::from(!is_right);
             (seen, bytes) = (seen + 1, bytes + frame.data.len() as u64);
             seen < SENT
         });
-        let output = trafgen.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{}: {said}; {seen} seen",
-            output.status
-        );
+        let output = trafgen.unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}; {seen} seen");
         // Print the interfaces' counters, since the cause may precede the socket.
-        assert_eq!(
-            (ended.unwrap(), wrong),
-            (Ended::Enough, 0),
-            "{seen} seen; {}",
-            ip("-s link")
-        );
-        assert_eq!(
-            bytes,
-            SENT / 4 * kinds.iter().map(|frame| frame.len() as u64).sum::<u64>()
-        );
-        port.stop().unwrap();
-        assert_eq!(
-            pump(&mut port, LONG, |_| unreachable!()).unwrap(),
-            Ended::End
-        );
-        assert_eq!(settled(&mut port, seen, 0).received, SENT);
-        std::fs::remove_dir_all(folder).unwrap();
+        let what = format!("{seen} seen; {}", ip("-s link"));
+        assert_eq!((ended.unwrap(), wrong), (Ended::Enough, 0), "{what}");
+        let of_each: usize = kinds.iter().map(Vec::len).sum();
+        assert_eq!(bytes, SENT / 4 * of_each as u64);
+        assert_eq!(ends_after(&mut port, seen).received, SENT);
     });
 }
 
@@ -80,26 +50,16 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
         // All lengths up to the MTU of 1500 bytes, with and without tags.
         let mut frames: Vec<_> = (0..100).map(|step| tagged(&[], 60 + step * 14)).collect();
         frames.extend(four_kinds());
-        let folder = tempfolder("tcpreplay");
-        let path = folder.join("frames.pcap");
-        std::fs::write(&path, classic(&frames)).unwrap();
+        let folder = Folder::new();
+        let path = folder.file("frames.pcap", classic(&frames));
         let mut port = open(&AfPacketConfig::default());
-        let mut tcpreplay = tool("tcpreplay")
-            .args([
-                "-i",
-                "va",
-                "-q",
-                "--preload-pcap",
-                "--pps",
-                "200000",
-                "--loop",
-                &ROUNDS.to_string(),
-            ])
-            .arg(&path)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut tcpreplay = tool("tcpreplay");
+        tcpreplay.args("-i va -q --preload-pcap --pps 200000 --loop".split(' '));
+        tcpreplay.args([&ROUNDS.to_string(), &path]);
+        let tcpreplay = tcpreplay
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
         let (mut seen, mut wrong) = (0u64, 0u64);
         let sent = ROUNDS * frames.len() as u64;
         let ended = pump(&mut port, LONG, |frame| {
@@ -107,34 +67,15 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
             seen += 1;
             seen < sent
         });
-        assert!(tcpreplay.wait().unwrap().success());
+        assert!(tcpreplay.unwrap().wait().unwrap().success());
         // Print the interfaces' counters, since the cause may precede the socket.
-        assert_eq!(
-            (ended.unwrap(), wrong),
-            (Ended::Enough, 0),
-            "{seen} seen; {}",
-            ip("-s link")
-        );
-        port.stop().unwrap();
-        assert_eq!(
-            pump(&mut port, LONG, |_| unreachable!()).unwrap(),
-            Ended::End
-        );
-        assert_eq!(settled(&mut port, seen, 0).received, sent);
-        std::fs::remove_dir_all(folder).unwrap();
+        let what = format!("{seen} seen; {}", ip("-s link"));
+        assert_eq!((ended.unwrap(), wrong), (Ended::Enough, 0), "{what}");
+        assert_eq!(ends_after(&mut port, seen).received, sent);
     });
 }
 
 fn as_list(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(|byte| format!("0x{byte:02x}"))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn tempfolder(name: &str) -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    let bytes: Vec<_> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
+    bytes.join(", ")
 }

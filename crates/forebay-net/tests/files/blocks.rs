@@ -29,30 +29,22 @@ impl Composed {
     }
 
     pub fn u16(&self, n: u16) -> Vec<u8> {
-        if self.big {
-            n.to_be_bytes()
-        } else {
-            n.to_le_bytes()
-        }
-        .to_vec()
+        self.ordered(n.to_be_bytes())
     }
 
     pub fn u32(&self, n: u32) -> Vec<u8> {
-        if self.big {
-            n.to_be_bytes()
-        } else {
-            n.to_le_bytes()
-        }
-        .to_vec()
+        self.ordered(n.to_be_bytes())
     }
 
     pub fn u64(&self, n: u64) -> Vec<u8> {
-        if self.big {
-            n.to_be_bytes()
-        } else {
-            n.to_le_bytes()
+        self.ordered(n.to_be_bytes())
+    }
+
+    fn ordered<const N: usize>(&self, mut big: [u8; N]) -> Vec<u8> {
+        if !self.big {
+            big.reverse();
         }
-        .to_vec()
+        big.to_vec()
     }
 
     pub fn words(&self, words: &[u32]) -> Vec<u8> {
@@ -82,9 +74,8 @@ impl Composed {
             self.u16(1),
             self.u16(0),
             vec![0xff; 8],
-        ]
-        .concat();
-        self.block(0x0a0d_0d0a, &[&head, options].concat());
+        ];
+        self.block(0x0a0d_0d0a, &[&head.concat(), options].concat());
     }
 
     pub fn interface(&mut self, link: u16, snaplen: u32, options: &[u8]) {
@@ -95,19 +86,13 @@ impl Composed {
     /// Appends a packet block of kind 6 or 2, with this interface number and time. `packet` is what a reader must find.
     pub fn packet(&mut self, kind: u32, number: u32, ticks: u64, options: &[u8], packet: Packet) {
         let interface = match kind {
-            2 => [
-                self.u16(number as u16),
-                self.u16(packet.dropped_before as u16),
-            ]
-            .concat(),
+            2 => [number as u16, packet.dropped_before as u16]
+                .map(|it| self.u16(it))
+                .concat(),
             _ => self.u32(number),
         };
-        let rest = self.words(&[
-            (ticks >> 32) as u32,
-            ticks as u32,
-            packet.data.len() as u32,
-            packet.wire_len,
-        ]);
+        let (high, len) = ((ticks >> 32) as u32, packet.data.len() as u32);
+        let rest = self.words(&[high, ticks as u32, len, packet.wire_len]);
         let mut body = [interface, rest, packet.data.clone()].concat();
         body.resize(body.len().next_multiple_of(4), 0xee);
         body.extend(options);

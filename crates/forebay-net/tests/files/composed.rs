@@ -59,13 +59,8 @@ fn offsets_move_times_and_never_beyond_what_a_number_holds() {
         let option = file.option(14, &offset.to_be_bytes());
         file.interface(1, 0, &option);
     }
-    let times = [
-        7_200_000_000_000,
-        10_800_000_000_000,
-        3_600_000_000_000,
-        u64::MAX,
-        0,
-    ];
+    let hour = 3_600_000_000_000;
+    let times = [2 * hour, 3 * hour, hour, u64::MAX, 0];
     for (number, time_ns) in times.into_iter().enumerate() {
         let mut packet = packet(4);
         (packet.interface, packet.time_ns) = (number as u32, time_ns);
@@ -114,16 +109,10 @@ fn section_with_everything(file: &mut Composed, first: u32) {
     file.packet(6, 1, 7, &options, marked.clone());
 
     // Names, a journal, secrets, a custom block, padding and two unknown kinds; then packets again.
-    for (kind, len) in [
-        (4, 8),
-        (9, 40),
-        (10, 16),
-        (0xbad, 4),
-        (0x4000_0bad, 4),
-        (0x8000_f0b4, 0),
-        (0x77, 0),
-        (7, 4),
-    ] {
+    for (kind, len) in [(4, 8), (9, 40), (10, 16), (0xbad, 4)] {
+        file.block(kind, &vec![0x11; len]);
+    }
+    for (kind, len) in [(0x4000_0bad, 4), (0x8000_f0b4, 0), (0x77, 0), (7, 4)] {
         file.block(kind, &vec![0x11; len]);
     }
 
@@ -173,8 +162,8 @@ fn sections_of_both_byte_orders_follow_each_other_with_separate_interfaces() {
     assert_eq!(read.interfaces().len(), 4);
     let interface = &read.interfaces()[2];
     assert_eq!(
-        (&*interface.name, &*interface.description),
-        ("eth7", "the seventh")
+        [&interface.name, &interface.description],
+        ["eth7", "the seventh"]
     );
     assert_eq!(interface.bits_per_second, Some(10_000_000_000));
     assert_eq!(
@@ -197,19 +186,14 @@ fn sections_of_both_byte_orders_follow_each_other_with_separate_interfaces() {
         dropped: Some(1 << 40),
         ..Statistics::default()
     };
-    assert_eq!(
-        [0, 1, 2, 3].map(|number| read.recorded(number)),
-        [Some(statistics), None, Some(statistics), None]
-    );
+    let recorded = [0, 1, 2, 3].map(|number| read.recorded(number));
+    assert_eq!(recorded, [Some(statistics), None, Some(statistics), None]);
     assert_eq!(read.recorded_drops(3), (1 << 40) + 65_534);
     assert_eq!((read.recorded_drops(2), read.recorded_drops(99)), (0, 0));
 
     let sections = read.sections();
-    let firsts: Vec<_> = sections
-        .iter()
-        .map(|s| (s.big_endian, s.first_interface))
-        .collect();
-    assert_eq!(firsts, [(false, 0), (true, 2), (true, 4)]);
+    let firsts = sections.iter().map(|s| (s.big_endian, s.first_interface));
+    assert!(firsts.eq([(false, 0), (true, 2), (true, 4)]));
     let section = &sections[1];
     let texts = [&section.hardware, &section.os, &section.application];
     assert_eq!(texts, ["a machine", "a system", "a program"]);
@@ -292,11 +276,11 @@ fn every_variant_of_the_classic_format_is_read_as_libpcap_reads_it() {
                         time_ns: sec as u64 * 1_000_000_000 + fraction as u64 * scale,
                         ..packet(0)
                     };
-                    let lengths = match (swaps, kept as u32) {
-                        (true, kept) => [wire_len, kept],
-                        (false, kept) => [kept, wire_len],
+                    let kept = kept as u32;
+                    let words = match swaps {
+                        true => [sec, fraction, wire_len, kept],
+                        false => [sec, fraction, kept, wire_len],
                     };
-                    let words = [sec, fraction, lengths[0], lengths[1]];
                     file.record(words, extra, &data, found);
                 }
                 if version == (2, 3) {
@@ -309,11 +293,8 @@ fn every_variant_of_the_classic_format_is_read_as_libpcap_reads_it() {
                     file.record([0, 0, 99, 10], extra, &[4; 10], found);
                 }
                 let found = read(&file.bytes);
-                assert_eq!(
-                    (found.error, found.packets),
-                    (None, file.packets),
-                    "{version:?}"
-                );
+                assert_eq!(found.error, None, "{version:?}");
+                assert_eq!(found.packets, file.packets, "{version:?}");
             }
         }
     }

@@ -18,7 +18,7 @@ use rustix::fs::MemfdFlags;
 use std::io::{Read, Seek};
 
 /// A record of a file, which may differ from what we would write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Record {
     len: usize,
     first: u8,
@@ -39,25 +39,15 @@ impl Record {
         Record {
             len,
             first: 1,
-            interface: 0,
             ticks: 1_700_000_000_000_000_000,
             wire_len: len as u32,
-            padding: 0,
-            has_options: false,
-            has_comment: false,
-            has_blocks: false,
+            ..Record::default()
         }
     }
 
     fn put(&self, file: &mut Composed) {
-        let words = [
-            self.interface,
-            (self.ticks >> 32) as u32,
-            self.ticks as u32,
-            self.len as u32,
-            self.wire_len,
-        ];
-        let mut body = file.words(&words);
+        let [high, low] = [(self.ticks >> 32) as u32, self.ticks as u32];
+        let mut body = file.words(&[self.interface, high, low, self.len as u32, self.wire_len]);
         body.push(self.first);
         body.resize(20 + self.len, 7);
         body.resize((20 + self.len).next_multiple_of(4), self.padding);
@@ -73,10 +63,8 @@ impl Record {
         if self.has_blocks {
             let secrets = [file.words(&[0x544c_534b, 5]), b"first\0\0\0".to_vec()].concat();
             file.block(10, &secrets);
-            file.block(
-                0xbad,
-                &[file.words(&[12_345]), vec![self.first; 9]].concat(),
-            );
+            let custom = [file.words(&[12_345]), vec![self.first; 9]].concat();
+            file.block(0xbad, &custom);
             file.block(77, &[1; 4]);
         }
     }
@@ -99,13 +87,8 @@ fn outcome(ports: Vec<Box<dyn Port>>, config: SessionConfig) -> (Vec<u8>, Ledger
     let fd = rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC).unwrap();
     let mut output = std::fs::File::from(fd);
     let stream = Output::Stream(output.try_clone().unwrap(), "output".into());
-    let session = Session::open(
-        ports,
-        stream,
-        config,
-        Clock::real(),
-        Control::new().unwrap(),
-    );
+    let control = Control::new().unwrap();
+    let session = Session::open(ports, stream, config, Clock::real(), control);
     let summary = session.unwrap().run(&mut |_| {});
     summary.ledger.check().unwrap();
     let mut bytes = Vec::new();
@@ -143,30 +126,16 @@ fn only_records_that_would_be_encoded_identically_are_a_run() {
     let twenty = |record: &Record| run_of(false, &vec![record.clone(); 20]);
     assert_eq!(twenty(&plain), Some(20));
     assert_eq!(run_of(false, &vec![plain.clone(); 1000]), Some(256));
-    let unlike = [
-        Record {
-            padding: 9,
-            ..plain.clone()
-        },
-        Record {
-            wire_len: 60,
-            ..plain.clone()
-        },
-        Record {
-            has_options: true,
-            ..plain.clone()
-        },
-        Record {
-            interface: 1,
-            ticks: u64::MAX / 2,
-            ..plain.clone()
-        },
-        Record {
-            interface: 2,
-            ..plain.clone()
-        },
+    let changes: [fn(&mut Record); 5] = [
+        |it| it.padding = 9,
+        |it| it.wire_len = 60,
+        |it| it.has_options = true,
+        |it| (it.interface, it.ticks) = (1, u64::MAX / 2),
+        |it| it.interface = 2,
     ];
-    for record in unlike {
+    for change in changes {
+        let mut record = plain.clone();
+        change(&mut record);
         assert_eq!(twenty(&record), None, "{record:?}");
     }
     assert_eq!(run_of(true, &vec![plain; 20]), None, "big-endian");
@@ -194,10 +163,8 @@ fn a_window_whose_matching_packets_are_adjacent_is_lent_as_a_whole() {
                 .next_run(usize::MAX, Handover::Lend)
                 .map(|run| run.frames);
             if found.is_some() {
-                assert!(
-                    burst.next_run(999, Handover::Lend).is_none(),
-                    "all of them or none"
-                );
+                let some = burst.next_run(999, Handover::Lend);
+                assert!(some.is_none(), "all of them or none");
                 let loan = burst.take_run(Handover::Lend).unwrap();
                 assert!(loan.bytes() == &bytes[begin..all.len()]);
                 assert!(burst.next_frame().is_none());

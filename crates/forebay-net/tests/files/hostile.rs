@@ -1,7 +1,6 @@
 //! Files truncated at every byte, garbled, or invalid: complete packets are read, and then a clear error is reported.
 
 use super::{
-    Packet,
     blocks::{Composed, packet},
     garble, in_memory, read,
 };
@@ -107,73 +106,76 @@ fn a_file_that_is_not_a_capture_is_refused_at_once() {
 fn every_malformed_block_is_reported_with_its_offset() {
     let whole = pcapng(false);
     let at = whole.bytes.len();
-    type Spoil = fn(&mut Composed);
-    let ways: [(Spoil, &str); 11] = [
+    // Words that begin a block, and blocks with these words.
+    for (words, expected) in [
         (
-            |f| f.bytes.extend(f.words(&[6, 0x8000_0000, 0])),
+            &[6, 0x8000_0000, 0][..],
             "says 2147483648 bytes, the limit is 16 MiB",
         ),
+        (&[6, 28, 0], "says 28 bytes, the least for its kind is 32"),
+        (&[99, 8, 0], "says 8 bytes, the least for its kind is 12"),
         (
-            |f| f.bytes.extend(f.words(&[6, 28, 0])),
-            "says 28 bytes, the least for its kind is 32",
-        ),
-        (
-            |f| f.bytes.extend(f.words(&[99, 8, 0])),
-            "says 8 bytes, the least for its kind is 12",
-        ),
-        (
-            |f| f.bytes.extend(f.words(&[99, 14, 0, 0])),
+            &[99, 14, 0, 0],
             "says 14 bytes, which is no multiple of four",
         ),
         (
-            |f| f.bytes.extend(f.words(&[99, 12, 16])),
+            &[99, 12, 16],
             "says 12 bytes at its beginning and 16 at its end",
         ),
+    ] {
+        let mut file = whole.clone();
+        file.bytes.extend(file.words(words));
+        breaks(&file, &whole, at, expected);
+    }
+    for (kind, words, expected) in [
         (
-            |f| f.block(6, &f.words(&[1, 0, 0, 0, 0])),
+            6,
+            &[1, 0, 0, 0, 0][..],
             "is of interface 1, its section has 1 so far",
         ),
         (
-            |f| f.block(6, &f.words(&[0, 0, 0, 5, 0, 0])),
+            6,
+            &[0, 0, 0, 5, 0, 0],
             "says 5 captured bytes and has room for 4",
         ),
         (
-            |f| f.block(6, &f.words(&[0, 0, 0, u32::MAX, 0, 0])),
+            6,
+            &[0, 0, 0, u32::MAX, 0, 0],
             "says 4294967295 captured bytes and has room for 4",
         ),
         (
-            |f| f.block(0x0a0d_0d0a, &f.words(&[0x1a2b_3c4d, 2, 0, 0])),
+            0x0a0d_0d0a,
+            &[0x1a2b_3c4d, 2, 0, 0],
             "begins a section of version 2.0, known is 1.0",
         ),
         (
-            |f| f.block(0x0a0d_0d0a, &f.words(&[0x1a2b_3c4e, 1, 0, 0])),
+            0x0a0d_0d0a,
+            &[0x1a2b_3c4e, 1, 0, 0],
             "begins a section with 1a2b3c4e for its byte order",
         ),
-        (
-            |f| {
-                f.section(&[]);
-                f.simple(packet(4));
-            },
-            "is of interface 0, its section has 0 so far",
-        ),
-    ];
-    for (spoil, expected) in ways {
+    ] {
         let mut file = whole.clone();
-        spoil(&mut file);
-        let found = read(&file.bytes);
-        assert_eq!(found.packets, whole.packets, "{expected}");
-        let error = found.error.expect(expected);
-        let section = if expected.ends_with("has 0 so far") {
-            28
-        } else {
-            0
-        };
-        let expected_error = format!(
-            "capture: block at byte {} {expected}: read 4 packets up to there",
-            at + section
-        );
-        assert_eq!(error, expected_error);
+        file.block(kind, &file.words(words));
+        breaks(&file, &whole, at, expected);
     }
+    let mut file = whole.clone();
+    file.section(&[]);
+    file.simple(packet(4));
+    breaks(
+        &file,
+        &whole,
+        at + 28,
+        "is of interface 0, its section has 0 so far",
+    );
+}
+
+/// Requires that the packets of `whole` are read, and then this error at `byte`.
+#[track_caller]
+fn breaks(file: &Composed, whole: &Composed, byte: usize, expected: &str) {
+    let found = read(&file.bytes);
+    assert_eq!(found.packets, whole.packets, "{expected}");
+    let expected = format!("capture: block at byte {byte} {expected}: read 4 packets up to there");
+    assert_eq!(found.error, Some(expected));
 }
 
 /// As tcpdump reads it; tshark stops there.
@@ -223,10 +225,8 @@ fn lengths_and_times_that_cannot_be_represented_are_marked() {
     let offset = file.option(14, &i64::MIN.to_le_bytes());
     file.interface(1, 0, &offset);
     for (interface, ticks, wire_len) in [(0, 7, 9), (0, 7, 3), (0, u64::MAX, 9), (1, 7, 3)] {
-        let found = Packet {
-            wire_len,
-            ..packet(4)
-        };
+        let mut found = packet(4);
+        found.wire_len = wire_len;
         file.packet(6, interface, ticks, &[], found);
     }
     let (length, time) = (Marks::RAISED_LENGTH, Marks::LIMITED_TIME);
@@ -256,10 +256,8 @@ fn zeros_are_packets_only_if_other_bytes_follow() {
             assert_eq!(found.error, Some(expected_error));
         }
         for _ in 0..100 {
-            let empty = Packet {
-                wire_len: 0,
-                ..packet(0)
-            };
+            let mut empty = packet(0);
+            empty.wire_len = 0;
             file.record([0; 4], &[], &[], empty);
         }
         file.record([0, 0, 4, 13], &[], &packet(4).data, packet(4));

@@ -89,10 +89,8 @@ pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
         }
         assert_eq!(file.counts().received - received, packets.len() as u64);
         if failed.is_some() {
-            assert!(
-                matches!(file.arm(), Ok(Wake::End)),
-                "an error is reported once"
-            );
+            let is_over = matches!(file.arm(), Ok(Wake::End));
+            assert!(is_over, "an error is reported once");
             assert!(file.receive(budget).is_ok());
             return (packets, failed);
         }
@@ -126,19 +124,14 @@ pub fn read(bytes: &[u8]) -> Reading {
 
 /// Reads an open file or pipe.
 pub fn open(stream: std::fs::File) -> Reading {
-    match File::from_stream(stream, "capture") {
-        Ok(mut file) => {
-            let (packets, error) = drain(&mut file, 7);
-            Reading {
-                packets,
-                error,
-                file: Some(file),
-            }
-        }
-        Err(e) => Reading {
-            packets: Vec::new(),
-            error: Some(e.to_string()),
-            file: None,
-        },
+    let mut file = File::from_stream(stream, "capture");
+    let (packets, error) = match &mut file {
+        Ok(file) => drain(file, 7),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    Reading {
+        packets,
+        error,
+        file: file.ok(),
     }
 }

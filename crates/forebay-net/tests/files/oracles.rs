@@ -4,43 +4,43 @@
 
 use super::{Packet, Reading, open, read};
 use forebay_net::port::Port;
-use forebay_testing::dice::Dice;
+use forebay_testing::{dice::Dice, lab};
 use pcap_parser::{PcapBlockOwned, PcapError, traits::PcapReaderIterator};
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Output, Stdio},
 };
 
-fn skip(test: &str, needs: &str) {
-    eprintln!("\n*** {test}: skipped: needs {needs} ***");
-}
-
-/// The files of a kind. If there are none, prints that and returns `None`.
-fn files(test: &str, kind: &str) -> Option<Vec<PathBuf>> {
+/// The files of a kind. If there are none, prints that and returns none.
+fn files(kind: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
-        skip(test, "../shared/data");
-        return None;
+        eprintln!("\n*** skipped: needs ../shared/data ***");
+        return Vec::new();
     };
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty());
-    Some(files)
+    files
 }
 
 /// Runs a tool on a file. If it is not installed, prints that and returns `None`.
-fn run(test: &str, words: &[&str], file: &Path) -> Option<Output> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let tried = Command::new(words[0])
-        .env("PATH", path)
-        .args(&words[1..])
-        .arg(file)
-        .stdin(Stdio::null())
-        .output();
-    if tried.is_err() {
-        skip(test, &format!("the tool `{}`", words[0]));
+fn run(words: &str, file: &Path) -> Option<Output> {
+    let mut words = words.split(' ');
+    let program = words.next().unwrap();
+    if !lab::have(program) {
+        eprintln!("\n*** skipped: needs the tool `{program}` ***");
+        return None;
     }
-    tried.ok()
+    let mut command = lab::tool(program);
+    Some(
+        command
+            .args(words)
+            .arg(file)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap(),
+    )
 }
 
 fn read_path(path: &Path) -> Reading {
@@ -90,33 +90,23 @@ fn parsed(bytes: &[u8], unit: u64) -> Vec<Plain> {
 
 #[test]
 fn classic_files_have_the_packets_that_tcpdump_finds() {
-    const TEST: &str = "classic_files_have_the_packets_that_tcpdump_finds";
-    let Some(files) = files(TEST, "pcap") else {
-        return;
-    };
+    let files = files("pcap");
     let scratch = std::env::temp_dir().join(format!("forebay-{}.uncut", std::process::id()));
     for path in files {
         let ours = read_path(&path);
         std::fs::write(&scratch, uncut(std::fs::read(&path).unwrap())).unwrap();
         for (precision, unit) in [("micro", 1000), ("nano", 1)] {
-            let precision = format!("--time-stamp-precision={precision}");
-            let words = ["tcpdump", &precision, "-w", "-", "-r"];
-            let Some(theirs) = run(TEST, &words, &scratch) else {
+            let words = format!("tcpdump --time-stamp-precision={precision} -w - -r");
+            let Some(theirs) = run(&words, &scratch) else {
                 return;
             };
             let printed = String::from_utf8_lossy(&theirs.stderr);
             let found = parsed(&theirs.stdout, unit);
             assert_eq!(plain(&ours.packets, unit), found, "{path:?}");
-            assert_eq!(
-                plain(&read(&theirs.stdout).packets, unit),
-                found,
-                "{path:?}"
-            );
-            assert_eq!(
-                ours.error.is_some(),
-                !theirs.status.success(),
-                "{path:?}: {printed}"
-            );
+            let again = read(&theirs.stdout).packets;
+            assert_eq!(plain(&again, unit), found, "{path:?}");
+            let fails = !theirs.status.success();
+            assert_eq!(ours.error.is_some(), fails, "{path:?}: {printed}");
         }
     }
 }
@@ -124,10 +114,7 @@ fn classic_files_have_the_packets_that_tcpdump_finds() {
 /// Truncates and garbles files of other programs, and compares with tcpdump again.
 #[test]
 fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
-    const TEST: &str = "broken_classic_files_give_what_tcpdump_gives_before_it_stops";
-    let Some(files) = files(TEST, "pcap") else {
-        return;
-    };
+    let files = files("pcap");
     let scratch = std::env::temp_dir().join(format!("forebay-{}.broken", std::process::id()));
     let mut dice = Dice(1);
     for path in files {
@@ -141,36 +128,21 @@ fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
                 _ => bytes[at] = dice.byte(),
             }
             std::fs::write(&scratch, uncut(bytes.clone())).unwrap();
-            let words = ["tcpdump", "-w", "-", "-r"];
-            let Some(theirs) = run(TEST, &words, &scratch) else {
+            let Some(theirs) = run("tcpdump -w - -r", &scratch) else {
                 return;
             };
             let printed = String::from_utf8_lossy(&theirs.stderr).into_owned();
             let ours = read(&bytes);
-            if ["not supported", "unknown data link type"]
-                .iter()
-                .any(|words| printed.contains(words))
-            {
+            if printed.contains("not supported") || printed.contains("unknown data link type") {
                 continue;
             }
-            let context = || format!("{path:?} {round}: {printed} {:?}", ours.error);
-            let found = if theirs.stdout.is_empty() {
-                Vec::new()
-            } else {
-                read(&theirs.stdout).packets
+            let context = format!("{path:?} {round}: {printed} {:?}", ours.error);
+            let found = match &theirs.stdout[..] {
+                [] => Vec::new(),
+                bytes => read(bytes).packets,
             };
-            assert_eq!(
-                plain(&ours.packets, 1000),
-                plain(&found, 1000),
-                "{}",
-                context()
-            );
-            assert_eq!(
-                ours.error.is_some(),
-                !theirs.status.success(),
-                "{}",
-                context()
-            );
+            assert_eq!(plain(&ours.packets, 1000), plain(&found, 1000), "{context}");
+            assert_eq!(ours.error.is_some(), !theirs.status.success(), "{context}");
         }
     }
     let _ = std::fs::remove_file(scratch);
@@ -183,10 +155,8 @@ fn fields(ours: &Reading) -> Vec<String> {
         return Vec::new();
     };
     let line = |packet: &Packet| {
-        let (seconds, ns) = (
-            packet.time_ns / 1_000_000_000,
-            packet.time_ns % 1_000_000_000,
-        );
+        let second = 1_000_000_000;
+        let (seconds, ns) = (packet.time_ns / second, packet.time_ns % second);
         let firsts = file.sections().iter().map(|s| s.first_interface);
         let first = firsts.filter(|&first| first <= packet.interface).max();
         let name = match file.sections() {
@@ -235,48 +205,28 @@ fn filled(line: &str, sections: usize) -> Option<String> {
 /// Compares with the fields that tshark prints, and with its copy of the file.
 #[test]
 fn pcapng_files_have_the_packets_that_tshark_finds() {
-    const TEST: &str = "pcapng_files_have_the_packets_that_tshark_finds";
-    let Some(files) = files(TEST, "pcapng") else {
-        return;
-    };
+    let files = files("pcapng");
     for path in files {
         let ours = read_path(&path);
-        let mut words = vec!["tshark", "-T", "fields", "-E", "separator=|"];
-        for field in [
-            "frame.time_epoch",
-            "frame.cap_len",
-            "frame.len",
-            "frame.interface_id",
-            "frame.interface_name",
-            "frame.packet_flags_direction",
-            "frame.drop_count",
-            "frame.encap_type",
-        ] {
-            words.extend(["-e", field]);
-        }
-        words.push("-r");
-        let Some(theirs) = run(TEST, &words, &path) else {
+        let fields = "frame.time_epoch -e frame.cap_len -e frame.len -e frame.interface_id -e frame.interface_name \
+            -e frame.packet_flags_direction -e frame.drop_count -e frame.encap_type";
+        let words = format!("tshark -T fields -E separator=| -e {fields} -r");
+        let Some(theirs) = run(&words, &path) else {
             return;
         };
         let text = String::from_utf8_lossy(&theirs.stdout);
         let sections = ours.file.as_ref().map_or(0, |file| file.sections().len());
-        let found: Vec<_> = text
-            .lines()
-            .filter_map(|line| filled(line, sections))
-            .collect();
-        assert_eq!(fields(&ours), found, "{path:?}");
+        let found = text.lines().filter_map(|line| filled(line, sections));
+        assert_eq!(self::fields(&ours), found.collect::<Vec<_>>(), "{path:?}");
         assert_eq!(ours.error.is_some(), !theirs.status.success(), "{path:?}");
 
         // The bytes, from a copy that tshark writes. A copy lacks what tshark does not know; without one, nothing is compared.
-        let Some(copy) = run(TEST, &["tshark", "-F", "pcapng", "-w", "-", "-r"], &path) else {
+        let Some(copy) = run("tshark -F pcapng -w - -r", &path) else {
             return;
         };
         if copy.status.success() && !ours.packets.is_empty() {
-            assert_eq!(
-                plain(&read(&copy.stdout).packets, 1),
-                plain(&ours.packets, 1),
-                "{path:?}"
-            );
+            let copied = read(&copy.stdout).packets;
+            assert_eq!(plain(&copied, 1), plain(&ours.packets, 1), "{path:?}");
         }
     }
 }

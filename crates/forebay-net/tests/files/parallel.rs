@@ -14,9 +14,10 @@ use forebay_net::{
     filter::{Filter, Programs, bpf::Program},
     port::{Counts, Frame, Interface, Port, Statistics, Wake},
 };
+use forebay_testing::folder::Folder;
 use proptest::{prelude::*, sample::Index};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The result of reading a file.
 #[derive(Debug, Default)]
@@ -55,10 +56,7 @@ fn wait(port: &mut dyn Port) -> bool {
     match port.arm().expect("arming a file never fails") {
         Wake::End => return false,
         Wake::Fd(fd) => {
-            let limit = Timespec {
-                tv_sec: 60,
-                tv_nsec: 0,
-            };
+            let limit = Timespec::try_from(Duration::from_secs(60)).unwrap();
             let mut fds = [PollFd::new(&fd, PollFlags::IN)];
             assert!(poll(&mut fds, Some(&limit)).unwrap() > 0, "never woken");
         }
@@ -131,10 +129,7 @@ fn in_one_thread(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
 }
 
 fn received_and_filtered(counts: Counts) -> (u64, u64) {
-    assert_eq!(
-        (counts.dropped, counts.interface_dropped),
-        (Some(0), Some(0))
-    );
+    assert_eq!([counts.dropped, counts.interface_dropped], [Some(0); 2]);
     (counts.received, counts.filtered.unwrap())
 }
 
@@ -186,10 +181,8 @@ fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig
     }
     let counts = received_and_filtered(port.counts());
     if found.error.is_some() {
-        assert!(
-            matches!(port.arm(), Ok(Wake::End)),
-            "an error is reported once"
-        );
+        let is_over = matches!(port.arm(), Ok(Wake::End));
+        assert!(is_over, "an error is reported once");
     }
     found.end(&mut port, counts)
 }
@@ -218,28 +211,24 @@ fn compare(bytes: &[u8], filter: &str, way: &Way, config: &ParallelConfig) {
 /// A part of a generated file.
 #[derive(Clone, Debug)]
 enum Part {
-    Section {
-        big: bool,
-    },
-    Interface {
-        link: u16,
-        snaplen: u32,
-    },
-    Packet {
-        kind: u32,
-        interface: u32,
-        len: usize,
-        dropped: u16,
-        first: u8,
-    },
-    Statistics {
-        interface: u32,
-        dropped: u64,
-    },
-    Other {
-        kind: u32,
-        len: usize,
-    },
+    /// Big-endian or not.
+    Section(bool),
+    /// With a link type and a snapshot length.
+    Interface(u16, u32),
+    Packet(PacketPart),
+    /// Of an interface, with its drops.
+    Statistics(u32, u64),
+    /// A block of this kind and length.
+    Other(u32, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PacketPart {
+    kind: u32,
+    interface: u32,
+    len: usize,
+    dropped: u16,
+    first: u8,
 }
 
 fn len() -> impl Strategy<Value = usize> {
@@ -247,29 +236,27 @@ fn len() -> impl Strategy<Value = usize> {
 }
 
 fn part() -> impl Strategy<Value = Part> {
-    let packet = (
-        prop_oneof![6 => Just(6_u32), 1 => Just(2), 1 => Just(3)],
-        0..4_u32,
-        len(),
-    )
-        .prop_flat_map(|(kind, interface, len)| {
-            let dropped = prop_oneof![4 => Just(0), 1 => 1..9_u16];
-            (dropped, any::<u8>()).prop_map(move |(dropped, first)| Part::Packet {
-                kind,
-                interface,
-                len,
-                dropped,
-                first,
-            })
-        });
+    let kind = prop_oneof![6 => Just(6_u32), 1 => Just(2), 1 => Just(3)];
+    let dropped = prop_oneof![4 => Just(0), 1 => 1..9_u16];
+    let packet = (kind, 0..4_u32, len(), dropped, any::<u8>());
+    let packet = packet.prop_map(|(kind, interface, len, dropped, first)| {
+        Part::Packet(PacketPart {
+            kind,
+            interface,
+            len,
+            dropped,
+            first,
+        })
+    });
+    let link = prop_oneof![9 => Just(1_u16), 3 => Just(113), 1 => Just(101)];
+    let snaplen = prop_oneof![Just(0), Just(70)];
     let other = prop_oneof![Just(4_u32), Just(9), Just(10), Just(0xbad), Just(77)];
     prop_oneof![
-        1 => any::<bool>().prop_map(|big| Part::Section { big }),
-        1 => (prop_oneof![9 => Just(1_u16), 3 => Just(113), 1 => Just(101)], prop_oneof![Just(0), Just(70)])
-            .prop_map(|(link, snaplen)| Part::Interface { link, snaplen }),
+        1 => any::<bool>().prop_map(Part::Section),
+        1 => (link, snaplen).prop_map(|(link, snaplen)| Part::Interface(link, snaplen)),
         30 => packet,
-        1 => (0..4_u32, any::<u64>()).prop_map(|(interface, dropped)| Part::Statistics { interface, dropped }),
-        2 => (other, len()).prop_map(|(kind, len)| Part::Other { kind, len }),
+        1 => (0..4_u32, any::<u64>()).prop_map(|(interface, dropped)| Part::Statistics(interface, dropped)),
+        2 => (other, len()).prop_map(|(kind, len)| Part::Other(kind, len)),
     ]
 }
 
@@ -280,46 +267,41 @@ fn pcapng(big: bool, parts: &[Part]) -> Vec<u8> {
     let mut interfaces = 1;
     for part in parts {
         match *part {
-            Part::Section { big } => {
+            Part::Section(big) => {
                 file.order(big);
                 file.section(&[]);
                 interfaces = 0;
             }
-            Part::Interface { link, snaplen } => {
+            Part::Interface(link, snaplen) => {
                 file.interface(link, snaplen, &[]);
                 interfaces += 1;
             }
-            Part::Packet { .. } if interfaces == 0 => {}
-            Part::Packet {
-                kind,
-                interface,
-                len,
-                dropped,
-                first,
-            } => {
-                let mut packet = packet(len);
-                packet.dropped_before = u64::from(dropped);
+            Part::Packet(_) if interfaces == 0 => {}
+            Part::Packet(part) => {
+                let mut packet = packet(part.len);
+                packet.dropped_before = u64::from(part.dropped);
                 packet
                     .data
                     .iter_mut()
                     .take(1)
-                    .for_each(|byte| *byte = first);
-                let options = match dropped {
+                    .for_each(|byte| *byte = part.first);
+                let interface = part.interface % interfaces;
+                let options = match part.dropped {
                     0 => Vec::new(),
-                    _ => file.option(4, &file.u64(u64::from(dropped))),
+                    dropped => file.option(4, &file.u64(u64::from(dropped))),
                 };
-                match kind {
+                match part.kind {
                     3 => file.simple(packet),
-                    6 => file.packet(6, interface % interfaces, 7, &options, packet),
-                    _ => file.packet(kind, interface % interfaces, 7, &[], packet),
+                    6 => file.packet(6, interface, 7, &options, packet),
+                    kind => file.packet(kind, interface, 7, &[], packet),
                 }
             }
-            Part::Statistics { interface, dropped } => {
+            Part::Statistics(interface, dropped) => {
                 let option = file.option(5, &file.u64(dropped));
                 let head = file.words(&[interface, 0, 9]);
                 file.block(5, &[head, option].concat());
             }
-            Part::Other { kind, len } => file.block(kind, &vec![6; len]),
+            Part::Other(kind, len) => file.block(kind, &vec![6; len]),
         }
     }
     file.bytes
@@ -359,16 +341,13 @@ fn filter() -> impl Strategy<Value = &'static str> {
 fn way() -> impl Strategy<Value = Way> {
     let max_packets = prop_oneof![3 => Just(None), 1 => (1..40_usize).prop_map(Some)];
     let put_back = prop::collection::vec(0..30_usize, 0..5);
-    (
+    let budget = prop::sample::select(vec![1_usize, 7, 256]);
+    let way = (max_packets, put_back, budget);
+    way.prop_map(|(max_packets, put_back, budget)| Way {
         max_packets,
         put_back,
-        prop::sample::select(vec![1_usize, 7, 256]),
-    )
-        .prop_map(|(max_packets, put_back, budget)| Way {
-            max_packets,
-            put_back,
-            budget,
-        })
+        budget,
+    })
 }
 
 fn config() -> impl Strategy<Value = ParallelConfig> {
@@ -477,23 +456,21 @@ fn records_larger_than_all_windows_together_are_complete() {
 #[test]
 fn a_large_file_is_read_in_parallel_and_a_small_one_is_not() {
     use forebay_net::open::{self, Name, Options};
-    let folder = std::env::temp_dir().join(format!("parallel-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let cores = std::thread::available_parallelism().unwrap().get();
     let filter = Some(Filter::without_hosts("link[0] & 1 = 0").unwrap());
     for (packets, expected) in [(100, false), (60_000, cores > 1)] {
-        let path = folder.join("in.pcap");
-        std::fs::write(&path, pcap(false, 0xa1b2_c3d4, &vec![(60, 2); packets])).unwrap();
+        let bytes = pcap(false, 0xa1b2_c3d4, &vec![(60, 2); packets]);
+        let path = folder.file("in.pcap", bytes);
         for (filter, expected) in [(&None, false), (&filter, expected)] {
             let options = Options {
                 filter: filter.clone(),
                 ..Options::default()
             };
-            let names = [Name::File(path.clone())];
+            let names = [Name::File(path.clone().into())];
             let clock = open::clock(&names).unwrap();
             let ports = open::ports(&names, &options, &clock).unwrap();
             assert_eq!(ports[0].info().filters, expected, "{packets}");
         }
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }

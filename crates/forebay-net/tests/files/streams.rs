@@ -3,7 +3,7 @@
 use super::{
     Reading,
     blocks::{Composed, packet},
-    drain, open, read,
+    drain, in_memory, open, read,
 };
 use flate2::{Compression, write::GzEncoder};
 use forebay_net::{
@@ -59,20 +59,15 @@ fn a_slow_pipe_yields_every_packet_compressed_or_not() {
     let file = sample(200);
     for bytes in [file.bytes.clone(), gzip(&file.bytes), zstd(&file.bytes)] {
         for piece in [1, 7, 4096, 65_536] {
-            let bytes = if piece == 1 && bytes.len() > 20_000 {
+            if piece == 1 && bytes.len() > 20_000 {
                 let file = sample(40);
                 let found = trickle(file.bytes, 1);
                 assert_eq!((found.error, found.packets), (None, file.packets));
                 continue;
-            } else {
-                bytes.clone()
-            };
-            let found = trickle(bytes, piece);
-            assert_eq!(
-                (found.error, &found.packets),
-                (None, &file.packets),
-                "{piece}"
-            );
+            }
+            let found = trickle(bytes.clone(), piece);
+            assert_eq!(found.error, None, "{piece}");
+            assert_eq!(found.packets, file.packets, "{piece}");
         }
     }
 }
@@ -95,10 +90,8 @@ fn an_empty_pipe_never_blocks() {
         assert!(matches!(port.arm(), Ok(Wake::Fd(_))));
         writer.write_all(&second).unwrap();
         drop(writer);
-        assert_eq!(
-            (taken, drain(&mut port, 8)),
-            (1, (file.packets[1..].to_vec(), None))
-        );
+        let rest = (file.packets[1..].to_vec(), None);
+        assert_eq!((taken, drain(&mut port, 8)), (1, rest));
     }
 }
 
@@ -160,11 +153,7 @@ fn a_window_above_the_limit_is_refused() {
 
 #[test]
 fn a_stopped_file_is_at_its_end_and_has_received_what_was_taken() {
-    let bytes = sample(50).bytes;
-    let fd = rustix::fs::memfd_create("capture", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-    let mut stream = std::fs::File::from(fd);
-    stream.write_all(&bytes).unwrap();
-    std::io::Seek::rewind(&mut stream).unwrap();
+    let stream = in_memory(&sample(50).bytes);
     let mut port = File::from_stream(stream, "today.pcapng").unwrap();
     assert_eq!(port.name(), "today.pcapng");
     let mut burst = port.receive(10).unwrap();

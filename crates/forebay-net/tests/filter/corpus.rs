@@ -117,39 +117,38 @@ fn body(dice: &mut Dice) -> Vec<u8> {
     [start, &load].concat()
 }
 
+/// An ARP or RARP request or its answer: this operation or the next one.
+fn request(dice: &mut Dice, operation: u8) -> Vec<u8> {
+    arp(
+        operation + dice.below(2) as u8,
+        dice.below(12),
+        dice.below(12),
+    )
+}
+
 /// A frame without tags.
 fn plain(dice: &mut Dice) -> Vec<u8> {
     let (to, from) = (dice.one_of(&STATIONS), dice.one_of(&STATIONS[..3]));
     let (kind, inner) = match dice.below(26) {
         0..=9 => (0x0800, ipv4(dice)),
         10..=15 => (0x86DD, ipv6(dice)),
-        16 => (
-            0x0806,
-            arp(1 + dice.below(2) as u8, dice.below(12), dice.below(12)),
-        ),
-        17 => (
-            0x8035,
-            arp(3 + dice.below(2) as u8, dice.below(12), dice.below(12)),
-        ),
+        16 => (0x0806, request(dice, 1)),
+        17 => (0x8035, request(dice, 3)),
         18 | 19 => return llc(to, from, &body(dice)),
         20 => {
             let inner = [ipv4(dice), ipv6(dice)][dice.below(2)].clone();
-            let labels: Vec<u32> = (0..1 + dice.below(3))
-                .map(|_| dice.one_of(&[0, 5, 16, 100_000, 0xF_FFFF]))
-                .collect();
+            let labels = 0..1 + dice.below(3);
+            let labels = labels.map(|_| dice.one_of(&[0, 5, 16, 100_000, 0xF_FFFF]));
+            let labels: Vec<u32> = labels.collect();
             (
                 dice.one_of(&[0x8847, 0x8847, 0x8848]),
                 mpls(&labels, &inner),
             )
         }
-        21 => (
-            0x8863,
-            pppoe(
-                dice.one_of(&[9, 7, 0x19]),
-                dice.one_of(&[0, 39]),
-                &[1, 1, 0, 0],
-            ),
-        ),
+        21 => {
+            let (code, session) = (dice.one_of(&[9, 7, 0x19]), dice.one_of(&[0, 39]));
+            (0x8863, pppoe(code, session, &[1, 1, 0, 0]))
+        }
         22 => {
             let (kind, inner) = match dice.below(3) {
                 0 => (0x0021_u16, ipv4(dice)),
@@ -192,10 +191,8 @@ fn wanted() -> Vec<Vec<u8>> {
     let web = v4(6, &tcp(80, 80, 2, 0, b"GET"));
     let name = v4(17, &udp(53, 53, &[0; 30]));
     let carried = |network: u32, kind: u16, inner: &[u8]| {
-        frame(
-            0x0800,
-            &v4(17, &udp(9, 6081, &geneve(network, 4, kind, inner))),
-        )
+        let tunnel = geneve(network, 4, kind, inner);
+        frame(0x0800, &v4(17, &udp(9, 6081, &tunnel)))
     };
     let mut frames = vec![
         frame(0x0800, &web),
@@ -227,11 +224,8 @@ fn wanted() -> Vec<Vec<u8>> {
         frames.push(frame(0x86DD, &v6(1, 0, 58, &icmp(kind, 0, &[0; 16]))));
     }
     for pdu in [15, 16, 17, 18, 20, 24, 25, 26, 27] {
-        frames.push(llc(
-            one,
-            two,
-            &[0xFE, 0xFE, 3, 0x83, 27, 1, 0, pdu, 1, 0, 0],
-        ));
+        let isis = [0xFE, 0xFE, 3, 0x83, 27, 1, 0, pdu, 1, 0, 0];
+        frames.push(llc(one, two, &isis));
     }
     frames
 }
@@ -290,8 +284,7 @@ pub fn under(link: u16) -> Vec<Packet> {
             0 => number(kind, [2, 10])?.to_le_bytes().to_vec(),
             108 => number(kind, [2, 24])?.to_be_bytes().to_vec(),
             9 => {
-                let [high, low] =
-                    (number(kind, [0x21, 0x57]).unwrap_or(0xC021) as u16).to_be_bytes();
+                let [.., high, low] = number(kind, [0x21, 0x57]).unwrap_or(0xC021).to_be_bytes();
                 vec![0xFF, 3, high, low]
             }
             101 => {

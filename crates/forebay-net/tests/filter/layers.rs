@@ -57,13 +57,8 @@ pub fn llc(to: Mac, from: Mac, inner: &[u8]) -> Vec<u8> {
 }
 
 pub fn snap(organisation: [u8; 3], kind: u16, inner: &[u8]) -> Vec<u8> {
-    [
-        &[0xAA, 0xAA, 3],
-        &organisation[..],
-        &kind.to_be_bytes(),
-        inner,
-    ]
-    .concat()
+    let kind = kind.to_be_bytes();
+    [&[0xAA, 0xAA, 3], &organisation[..], &kind, inner].concat()
 }
 
 /// Inserts a tag after the addresses of a frame.
@@ -88,7 +83,7 @@ pub fn pppoe(code: u8, session: u16, inner: &[u8]) -> Vec<u8> {
 }
 
 /// IPv4; `fragment` is the flags and the offset.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct V4 {
     pub from: [u8; 4],
     pub to: [u8; 4],
@@ -101,16 +96,12 @@ pub struct V4 {
 
 impl V4 {
     pub fn new(from: usize, to: usize, protocol: u8) -> Self {
-        let (from, to) = (HOSTS[from % HOSTS.len()], HOSTS[to % HOSTS.len()]);
-        let (ttl, tos, fragment, options) = (64, 0, 0, Vec::new());
         V4 {
-            from,
-            to,
+            from: HOSTS[from % HOSTS.len()],
+            to: HOSTS[to % HOSTS.len()],
             protocol,
-            ttl,
-            tos,
-            fragment,
-            options,
+            ttl: 64,
+            ..V4::default()
         }
     }
 
@@ -154,15 +145,10 @@ pub fn ah(next: u8, inner: &[u8]) -> Vec<u8> {
 pub fn tcp(from: u16, to: u16, flags: u8, options: usize, inner: &[u8]) -> Vec<u8> {
     let ports = [from.to_be_bytes(), to.to_be_bytes()].concat();
     let length = ((20 + options) / 4) as u8 * 16;
-    let rest = [length, flags, 0xFF, 0xFF, 0, 0, 0, 0];
-    [
-        &ports[..],
-        &[0, 0, 0, 1, 0, 0, 0, 2],
-        &rest[..],
-        &vec![1; options],
-        inner,
-    ]
-    .concat()
+    let rest = [
+        0, 0, 0, 1, 0, 0, 0, 2, length, flags, 0xFF, 0xFF, 0, 0, 0, 0,
+    ];
+    [&ports[..], &rest, &vec![1; options], inner].concat()
 }
 
 pub fn udp(from: u16, to: u16, inner: &[u8]) -> Vec<u8> {

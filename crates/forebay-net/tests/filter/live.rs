@@ -4,13 +4,14 @@
 
 use crate::oracle::{SNAPLEN, answer};
 use crate::tap::Tap;
-use crate::{corpus, expressions};
+use crate::{corpus, expressions, none_differ};
 use forebay_net::filter::bpf::{Instruction, Program, code};
 use forebay_net::filter::{Filter, View};
 use forebay_net::port::LinkType;
 use forebay_testing::lab::{lab, tool};
 use forebay_testing::sender::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Duration;
 
 /// Bytes sent before the sockets are read; less than the smallest socket buffer.
 const BATCH: usize = 32;
@@ -95,10 +96,8 @@ impl<'a> Pair<'a> {
     fn verdict(&self, all: &[Vec<u8>]) -> Result<(), String> {
         let [theirs, ours] = &self.seen;
         if theirs != ours {
-            let other = theirs
-                .iter()
-                .zip(ours)
-                .find(|(theirs, ours)| theirs != ours);
+            let mut pairs = theirs.iter().zip(ours);
+            let other = pairs.find(|(theirs, ours)| theirs != ours);
             let (theirs, ours) = (theirs.len(), ours.len());
             return Err(format!(
                 "accepted {ours} instead of {theirs} frames; first: {other:02x?}"
@@ -114,15 +113,10 @@ impl<'a> Pair<'a> {
 
 /// Waits until an unfiltered socket has received `count` frames.
 fn await_frames(witness: &Tap, count: usize, all: &mut Vec<Vec<u8>>) {
-    let patience = Timespec {
-        tv_sec: 10,
-        tv_nsec: 0,
-    };
+    let patience = Timespec::try_from(Duration::from_secs(10)).unwrap();
     while all.len() < count {
-        let ready = poll(
-            &mut [PollFd::from_borrowed_fd(witness.fd(), PollFlags::IN)],
-            Some(&patience),
-        );
+        let mut fds = [PollFd::from_borrowed_fd(witness.fd(), PollFlags::IN)];
+        let ready = poll(&mut fds, Some(&patience));
         assert_eq!(ready, Ok(1), "{} of {count} frames arrived", all.len());
         witness.drain(all);
     }
@@ -185,11 +179,6 @@ fn the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps() {
         for interface in ["vb", "va"] {
             compare(interface, &programs, &mut wrong);
         }
-        assert!(
-            wrong.is_empty(),
-            "{} differ:\n{}",
-            wrong.len(),
-            wrong.join("\n")
-        );
+        none_differ(&wrong);
     });
 }

@@ -15,37 +15,32 @@ mod tap;
 use corpus::Packet;
 use forebay_net::filter::{self, Filter, View, bpf::Program};
 use forebay_net::port::LinkType;
-use forebay_testing::lab;
+use forebay_testing::{folder::Folder, lab};
 use oracle::{LINKS, SNAPLEN};
 use std::path::PathBuf;
 
-/// A file in its own temporary folder, which is removed on drop.
+/// A file in its own folder, and its packets.
 struct Corpus {
-    folder: PathBuf,
+    _folder: Folder,
     path: PathBuf,
     packets: Vec<Packet>,
 }
 
 impl Corpus {
-    fn of(link: u16, test: &str) -> Self {
-        let packets = if link == 1 {
-            corpus::ethernet()
-        } else {
-            corpus::under(link)
+    fn of(link: u16) -> Self {
+        let packets = match link {
+            1 => corpus::ethernet(),
+            link => corpus::under(link),
         };
-        Corpus::with(link, test, packets)
+        Corpus::with(link, packets)
     }
 
-    fn with(link: u16, test: &str, packets: Vec<Packet>) -> Self {
-        let folder = std::env::temp_dir().join(format!(
-            "forebay-filter-{test}-{link}-{}",
-            std::process::id()
-        ));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(format!("{link}.pcap"));
+    fn with(link: u16, packets: Vec<Packet>) -> Self {
+        let folder = Folder::new();
+        let path = PathBuf::from(folder.path("corpus.pcap"));
         oracle::write(&path, link, &packets);
         Corpus {
-            folder,
+            _folder: folder,
             path,
             packets,
         }
@@ -55,16 +50,19 @@ impl Corpus {
     fn kept(&self, program: &Program) -> Vec<usize> {
         let keeps = |packet: &Packet| program.run(&packet.data, packet.wire_len) > 0;
         let all = self.packets.iter().enumerate();
-        all.filter(|(_, packet)| keeps(packet))
-            .map(|(number, _)| number)
-            .collect()
+        let kept = all.filter(|(_, packet)| keeps(packet));
+        kept.map(|(number, _)| number).collect()
     }
 }
 
-impl Drop for Corpus {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+/// Requires that there is no difference.
+fn none_differ(wrong: &[String]) {
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// Whether tcpdump is installed; if not, prints that the test is skipped.
@@ -85,7 +83,7 @@ fn compiled(expression: &str, link: u16) -> Result<Program, filter::Error> {
 /// Runs both programs over all packets of a link and compares them with tcpdump's verdicts. tcpdump's program tests our machine,
 /// ours tests the compiler. Differences are added to `wrong`.
 fn compare(link: u16, wrong: &mut Vec<String>) {
-    let corpus = Corpus::of(link, "verdicts");
+    let corpus = Corpus::of(link);
     let taken = expressions::kept_and_left();
     for expression in taken.chain(expressions::all_or_nothing()) {
         let mut tell = |what: String| wrong.push(format!("link {link}: {expression}: {what}"));
@@ -129,17 +127,12 @@ fn every_packet_is_kept_or_left_as_by_tcpdump() {
             wrong
         };
         let threads = LINKS.map(|link| scope.spawn(move || work(link)));
-        threads
+        let found = threads
             .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
+            .flat_map(|thread| thread.join().unwrap());
+        found.collect()
     });
-    assert!(
-        wrong.is_empty(),
-        "{} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    none_differ(&wrong);
 }
 
 /// Otherwise the comparison could be empty.
@@ -148,7 +141,7 @@ fn each_expression_keeps_some_packets_and_leaves_some() {
     if !oracle_is_there() {
         return;
     }
-    let corpus = Corpus::of(1, "balance");
+    let corpus = Corpus::of(1);
     let some = |expression: &&str| {
         let kept = oracle::kept(&corpus.path, expression).map_or(0, |kept| kept.len());
         kept > 0 && kept < corpus.packets.len()
@@ -169,7 +162,7 @@ fn nonsense_is_refused_here_and_by_tcpdump() {
     if !oracle_is_there() {
         return;
     }
-    let corpus = Corpus::of(1, "nonsense");
+    let corpus = Corpus::of(1);
     let mut wrong = Vec::new();
     for expression in expressions::nonsense() {
         if compiled(expression, 1).is_ok() {
@@ -184,7 +177,7 @@ fn nonsense_is_refused_here_and_by_tcpdump() {
             wrong.push(format!("no longer rejected: {expression}"));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    none_differ(&wrong);
     assert!(expressions::nonsense().count() >= 30);
 }
 
@@ -193,7 +186,7 @@ fn programs_are_printed_as_tcpdump_prints_them() {
     if !oracle_is_there() {
         return;
     }
-    let corpus = Corpus::of(1, "printed");
+    let corpus = Corpus::of(1);
     for expression in expressions::kept_and_left().step_by(7) {
         let printed = |form: &str| oracle::printed(form, &corpus.path, expression).unwrap();
         let program: Program = printed("-ddd").parse().unwrap();

@@ -17,7 +17,6 @@ use std::io;
 
 const INPUT_BYTES: usize = 64 << 10;
 
-/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Bytes(usize),
@@ -42,9 +41,7 @@ impl Failed {
 
 /// What one call of [`Decompressor::step`] did.
 struct Progress {
-    /// Bytes of the input that were consumed.
     read: usize,
-    /// Bytes of the output that were written.
     written: usize,
     /// The input ends inside a gzip member or zstd frame.
     is_inside: bool,

@@ -112,7 +112,6 @@ pub(super) enum EventKind {
 /// Why no batch follows this one.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// The file ends here.
     End,
     /// The record at this offset is malformed.
     Fault(Fault, u64),
@@ -120,13 +119,11 @@ pub(super) enum Ending {
     Torn(&'static str, u64),
     /// From this offset on the file has zeros in place of packets.
     Zeros(u64),
-    /// Reading failed.
     System(io::Error),
 }
 
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The number of its window.
     pub window: u64,
     pub bytes: Vec<u8>,
     pub matches: Vec<Match>,

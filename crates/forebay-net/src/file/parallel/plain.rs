@@ -19,7 +19,6 @@ use std::{ops::Range, sync::Arc};
 pub(super) struct Plain {
     /// Decodes the packets; `None`: the window is of another kind, and nothing here is valid.
     pub state: Option<Arc<DecoderState>>,
-    /// Ordinals of the matching packets.
     pub ordinals: Vec<u32>,
     /// Their records in the window, adjacent ones as one range.
     stretches: Vec<Range<u32>>,

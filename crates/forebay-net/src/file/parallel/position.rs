@@ -44,7 +44,6 @@ impl Position {
         Some((worker, std::mem::take(&mut self.batch)))
     }
 
-    /// Begins the next batch.
     pub fn begin(&mut self, worker: usize, batch: Batch) {
         (self.next, self.next_run, self.next_event, self.next_loss) = (0, 0, 0, 0);
         self.at = batch.plain.bytes.start as usize;

@@ -42,7 +42,6 @@ const READ_AHEAD: usize = 2048;
 
 pub(super) struct Worker {
     pub file: Arc<File>,
-    /// Offset of the first window.
     pub begin: u64,
     pub window_bytes: usize,
     pub order: Arc<Order>,
@@ -121,7 +120,6 @@ impl Window {
         Ok(true)
     }
 
-    /// The bytes from `at` on.
     fn from(&self, at: usize) -> &[u8] {
         self.bytes[..self.end].get(at..).unwrap_or(&[])
     }

@@ -16,7 +16,6 @@ use std::{fs::File, sync::Arc, thread};
 /// What the workers start with.
 pub(super) struct Start {
     pub file: File,
-    /// Offset of the first window.
     pub begin: u64,
     pub token: Box<Token>,
     pub config: ParallelConfig,

@@ -4,107 +4,67 @@
 //! Names follow tcpdump's listing. `A` is the accumulator, `X` the index register, `M[k]` a scratch cell, `P[k..]` the packet
 //! in network byte order. A load beyond the packet ends the program with 0.
 
-/// `A = P[k..k+4]`
-pub const LD_ABS: u16 = 0x20;
-/// `A = P[k..k+2]`
-pub const LDH_ABS: u16 = 0x28;
-/// `A = P[k]`
-pub const LDB_ABS: u16 = 0x30;
-/// `A = P[X+k..X+k+4]`; the sum does not wrap.
-pub const LD_IND: u16 = 0x40;
-/// `A = P[X+k..X+k+2]`
-pub const LDH_IND: u16 = 0x48;
-/// `A = P[X+k]`
-pub const LDB_IND: u16 = 0x50;
-/// `A = k`
-pub const LD_IMM: u16 = 0x00;
-/// `A = M[k]`
-pub const LD_MEM: u16 = 0x60;
-/// `A =` the packet's length on the wire.
-pub const LD_LEN: u16 = 0x80;
-/// `X = k`
-pub const LDX_IMM: u16 = 0x01;
-/// `X = M[k]`
-pub const LDX_MEM: u16 = 0x61;
-/// `X =` the packet's length on the wire.
-pub const LDX_LEN: u16 = 0x81;
-/// `X = 4 * (P[k] & 0xf)`: the length of an IPv4 header that starts at `k`.
-pub const LDX_MSH: u16 = 0xB1;
-/// `M[k] = A`
-pub const ST: u16 = 0x02;
-/// `M[k] = X`
-pub const STX: u16 = 0x03;
+/// Declares codes: name, value and meaning.
+macro_rules! codes {
+    ($($name:ident = $value:literal: $meaning:literal)*) => {
+        $(#[doc = $meaning] pub const $name: u16 = $value;)*
+    };
+}
 
-/// `A += k`; arithmetic wraps at 32 bits.
-pub const ADD_K: u16 = 0x04;
-/// `A += X`
-pub const ADD_X: u16 = 0x0C;
-/// `A -= k`
-pub const SUB_K: u16 = 0x14;
-/// `A -= X`
-pub const SUB_X: u16 = 0x1C;
-/// `A *= k`
-pub const MUL_K: u16 = 0x24;
-/// `A *= X`
-pub const MUL_X: u16 = 0x2C;
-/// `A /= k`, unsigned; `k` is not 0.
-pub const DIV_K: u16 = 0x34;
-/// `A /= X`; the program ends with 0 if `X` is 0.
-pub const DIV_X: u16 = 0x3C;
-/// `A |= k`
-pub const OR_K: u16 = 0x44;
-/// `A |= X`
-pub const OR_X: u16 = 0x4C;
-/// `A &= k`
-pub const AND_K: u16 = 0x54;
-/// `A &= X`
-pub const AND_X: u16 = 0x5C;
-/// `A <<= k`; `k` is below 32.
-pub const LSH_K: u16 = 0x64;
-/// `A <<= X`; the result is 0 if `X` is 32 or more (the kernel takes `X` modulo 32).
-pub const LSH_X: u16 = 0x6C;
-/// `A >>= k`; `k` is below 32.
-pub const RSH_K: u16 = 0x74;
-/// `A >>= X`; the result is 0 if `X` is 32 or more (the kernel takes `X` modulo 32).
-pub const RSH_X: u16 = 0x7C;
-/// `A = -A`
-pub const NEG: u16 = 0x84;
-/// `A %= k`; `k` is not 0.
-pub const MOD_K: u16 = 0x94;
-/// `A %= X`; the program ends with 0 if `X` is 0.
-pub const MOD_X: u16 = 0x9C;
-/// `A ^= k`
-pub const XOR_K: u16 = 0xA4;
-/// `A ^= X`
-pub const XOR_X: u16 = 0xAC;
+codes! {
+    LD_ABS = 0x20: "`A = P[k..k+4]`"
+    LDH_ABS = 0x28: "`A = P[k..k+2]`"
+    LDB_ABS = 0x30: "`A = P[k]`"
+    LD_IND = 0x40: "`A = P[X+k..X+k+4]`; the sum does not wrap."
+    LDH_IND = 0x48: "`A = P[X+k..X+k+2]`"
+    LDB_IND = 0x50: "`A = P[X+k]`"
+    LD_IMM = 0x00: "`A = k`"
+    LD_MEM = 0x60: "`A = M[k]`"
+    LD_LEN = 0x80: "`A =` the packet's length on the wire."
+    LDX_IMM = 0x01: "`X = k`"
+    LDX_MEM = 0x61: "`X = M[k]`"
+    LDX_LEN = 0x81: "`X =` the packet's length on the wire."
+    LDX_MSH = 0xB1: "`X = 4 * (P[k] & 0xf)`: the length of an IPv4 header that starts at `k`."
+    ST = 0x02: "`M[k] = A`"
+    STX = 0x03: "`M[k] = X`"
 
-/// Skips `k` instructions.
-pub const JA: u16 = 0x05;
-/// True if `A == k`.
-pub const JEQ_K: u16 = 0x15;
-/// True if `A == X`.
-pub const JEQ_X: u16 = 0x1D;
-/// True if `A > k`, unsigned.
-pub const JGT_K: u16 = 0x25;
-/// True if `A > X`, unsigned.
-pub const JGT_X: u16 = 0x2D;
-/// True if `A >= k`, unsigned.
-pub const JGE_K: u16 = 0x35;
-/// True if `A >= X`, unsigned.
-pub const JGE_X: u16 = 0x3D;
-/// True if `A & k` is not 0.
-pub const JSET_K: u16 = 0x45;
-/// True if `A & X` is not 0.
-pub const JSET_X: u16 = 0x4D;
+    ADD_K = 0x04: "`A += k`; arithmetic wraps at 32 bits."
+    ADD_X = 0x0C: "`A += X`"
+    SUB_K = 0x14: "`A -= k`"
+    SUB_X = 0x1C: "`A -= X`"
+    MUL_K = 0x24: "`A *= k`"
+    MUL_X = 0x2C: "`A *= X`"
+    DIV_K = 0x34: "`A /= k`, unsigned; `k` is not 0."
+    DIV_X = 0x3C: "`A /= X`; the program ends with 0 if `X` is 0."
+    OR_K = 0x44: "`A |= k`"
+    OR_X = 0x4C: "`A |= X`"
+    AND_K = 0x54: "`A &= k`"
+    AND_X = 0x5C: "`A &= X`"
+    LSH_K = 0x64: "`A <<= k`; `k` is below 32."
+    LSH_X = 0x6C: "`A <<= X`; the result is 0 if `X` is 32 or more (the kernel takes `X` modulo 32)."
+    RSH_K = 0x74: "`A >>= k`; `k` is below 32."
+    RSH_X = 0x7C: "`A >>= X`; the result is 0 if `X` is 32 or more (the kernel takes `X` modulo 32)."
+    NEG = 0x84: "`A = -A`"
+    MOD_K = 0x94: "`A %= k`; `k` is not 0."
+    MOD_X = 0x9C: "`A %= X`; the program ends with 0 if `X` is 0."
+    XOR_K = 0xA4: "`A ^= k`"
+    XOR_X = 0xAC: "`A ^= X`"
 
-/// Ends the program: keep `k` bytes.
-pub const RET_K: u16 = 0x06;
-/// Ends the program: keep `A` bytes.
-pub const RET_A: u16 = 0x16;
-/// `X = A`
-pub const TAX: u16 = 0x07;
-/// `A = X`
-pub const TXA: u16 = 0x87;
+    JA = 0x05: "Skips `k` instructions."
+    JEQ_K = 0x15: "True if `A == k`."
+    JEQ_X = 0x1D: "True if `A == X`."
+    JGT_K = 0x25: "True if `A > k`, unsigned."
+    JGT_X = 0x2D: "True if `A > X`, unsigned."
+    JGE_K = 0x35: "True if `A >= k`, unsigned."
+    JGE_X = 0x3D: "True if `A >= X`, unsigned."
+    JSET_K = 0x45: "True if `A & k` is not 0."
+    JSET_X = 0x4D: "True if `A & X` is not 0."
+
+    RET_K = 0x06: "Ends the program: keep `k` bytes."
+    RET_A = 0x16: "Ends the program: keep `A` bytes."
+    TAX = 0x07: "`X = A`"
+    TXA = 0x87: "`A = X`"
+}
 
 /// Absolute loads from this offset on (`SKF_AD_OFF`, -0x1000) read the kernel's metadata of a packet, whatever the size of
 /// the load. Outside the kernel there is no metadata: such a load ends the program with 0.

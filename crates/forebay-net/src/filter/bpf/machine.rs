@@ -37,7 +37,6 @@ pub(super) const LDH_JSET: u16 = 0xEF;
 /// `ldb [x + offset]`, `jset #k`
 pub(super) const LDB_IND_JSET: u16 = 0xF7;
 
-/// The steps of a checked program.
 pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
     let step = |at: usize| {
         let one = &program[at];
@@ -76,7 +75,6 @@ impl Step {
 /// The state of a program that runs over a packet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Registers {
-    /// The next step.
     pub next: usize,
     pub a: u32,
     pub x: u32,

@@ -21,14 +21,13 @@ fn loads_are_big_endian_and_end_the_program_outside_the_packet() {
     assert_eq!(result(&[(LDX_IMM, 2), (LD_IND, 2)]), 0x8000_0002);
     assert_eq!(result(&[(LDX_IMM, 2), (LDH_IND, 2)]), 0x8000);
     assert_eq!(result(&[(LDX_IMM, 2), (LDB_IND, 2)]), 0x80);
-    let outside = [
+    for load in [
         (LD_ABS, 7),
         (LDH_ABS, 9),
         (LDB_ABS, 10),
         (LDX_MSH, 10),
         (LDB_ABS, KERNEL),
-    ];
-    for load in outside {
+    ] {
         assert_eq!(result(&[load, (LD_IMM, 7)]), 0, "{load:?}");
     }
     assert_eq!(result(&[(LDX_IMM, u32::MAX), (LDB_IND, 1), (LD_IMM, 7)]), 0);
@@ -39,19 +38,14 @@ fn lengths_scratch_cells_and_registers_are_what_was_put_there() {
     assert_eq!(result(&[(LD_LEN, 0)]), 1500);
     assert_eq!(result(&[(LDX_LEN, 0), (TXA, 0)]), 1500);
     assert_eq!(result(&[(LDX_MSH, 0), (TXA, 0)]), 20);
-    assert_eq!(
-        result(&[(LD_IMM, 9), (ST, 15), (LD_IMM, 0), (LD_MEM, 15)]),
-        9
-    );
-    assert_eq!(
-        result(&[(LDX_IMM, 9), (STX, 0), (LD_IMM, 1), (TAX, 0), (LD_MEM, 0)]),
-        9
-    );
-    assert_eq!(
-        result(&[(LD_IMM, 9), (ST, 3), (LDX_MEM, 3), (LD_IMM, 0), (TXA, 0)]),
-        9
-    );
-    assert_eq!(result(&[(LD_IMM, 9), (ST, 3)]), 9);
+    for steps in [
+        &[(LD_IMM, 9), (ST, 15), (LD_IMM, 0), (LD_MEM, 15)][..],
+        &[(LDX_IMM, 9), (STX, 0), (LD_IMM, 1), (TAX, 0), (LD_MEM, 0)],
+        &[(LD_IMM, 9), (ST, 3), (LDX_MEM, 3), (LD_IMM, 0), (TXA, 0)],
+        &[(LD_IMM, 9), (ST, 3)],
+    ] {
+        assert_eq!(result(steps), 9, "{steps:?}");
+    }
 }
 
 #[test]
@@ -109,71 +103,38 @@ fn jumps_compare_without_sign() {
 fn broken_rules_are_told_with_the_instruction() {
     let ret = Instruction::new(RET_K, 1);
     let load = Instruction::new(LDB_ABS, 0);
-    let broken = [
-        (vec![], "a program has 1 to 4096 instructions, not 0"),
-        (
-            vec![ret; 4097],
-            "a program has 1 to 4096 instructions, not 4097",
-        ),
-        (
-            vec![load],
-            "instruction 0 (code 0x30): the last instruction is not a return",
-        ),
-        (
-            vec![ret, load],
-            "instruction 1 (code 0x30): the last instruction is not a return",
-        ),
-        (
-            vec![Instruction::jump(JEQ_K, 0, 0, 1), ret],
-            "instruction 0 (code 0x15): jumps out of the program",
-        ),
-        (
-            vec![Instruction::jump(JEQ_X, 0, 1, 0), ret],
-            "instruction 0 (code 0x1d): jumps out of the program",
-        ),
-        (
-            vec![load, Instruction::new(JA, u32::MAX), ret],
-            "instruction 1 (code 0x5): jumps out of the program",
-        ),
-        (
-            vec![Instruction::new(0x22, 0), ret],
-            "instruction 0 (code 0x22): no such instruction",
-        ),
-        (
-            vec![Instruction::new(ST, 16), ret],
-            "instruction 0 (code 0x2): there are 16 scratch cells",
-        ),
-        (
-            vec![Instruction::new(LD_MEM, 3), ret],
-            "instruction 0 (code 0x60): reads a scratch cell that may not be written yet",
-        ),
-        (
-            // Written on one of two paths only.
-            vec![
-                Instruction::jump(JEQ_K, 0, 0, 1),
-                Instruction::new(STX, 3),
-                Instruction::new(LDX_MEM, 3),
-                ret,
-            ],
-            "instruction 2 (code 0x61): reads a scratch cell that may not be written yet",
-        ),
-        (
-            vec![Instruction::new(DIV_K, 0), ret],
-            "instruction 0 (code 0x34): divides by 0",
-        ),
-        (
-            vec![Instruction::new(MOD_K, 0), ret],
-            "instruction 0 (code 0x94): divides by 0",
-        ),
-        (
-            vec![Instruction::new(LSH_K, 32), ret],
-            "instruction 0 (code 0x64): shifts by 32 or more",
-        ),
-    ];
-    for (instructions, expected) in broken {
+    let (new, jump) = (Instruction::new, Instruction::jump);
+    let one_way = [jump(JEQ_K, 0, 0, 1), new(STX, 3), new(LDX_MEM, 3), ret];
+    let (no_return, out) = (
+        "the last instruction is not a return",
+        "jumps out of the program",
+    );
+    let unwritten = "reads a scratch cell that may not be written yet";
+    for (program, number, code, expected) in [
+        (&[load][..], 0, 0x30, no_return),
+        (&[ret, load], 1, 0x30, no_return),
+        (&[jump(JEQ_K, 0, 0, 1), ret], 0, 0x15, out),
+        (&[jump(JEQ_X, 0, 1, 0), ret], 0, 0x1d, out),
+        (&[load, new(JA, u32::MAX), ret], 1, 0x5, out),
+        (&[new(0x22, 0), ret], 0, 0x22, "no such instruction"),
+        (&[new(ST, 16), ret], 0, 0x2, "there are 16 scratch cells"),
+        (&[new(LD_MEM, 3), ret], 0, 0x60, unwritten),
+        (&one_way, 2, 0x61, unwritten),
+        (&[new(DIV_K, 0), ret], 0, 0x34, "divides by 0"),
+        (&[new(MOD_K, 0), ret], 0, 0x94, "divides by 0"),
+        (&[new(LSH_K, 32), ret], 0, 0x64, "shifts by 32 or more"),
+    ] {
+        let error = Program::new(program.to_vec()).unwrap_err().to_string();
         assert_eq!(
-            Program::new(instructions).unwrap_err().to_string(),
-            expected
+            error,
+            format!("instruction {number} (code {code:#x}): {expected}")
+        );
+    }
+    for len in [0, 4097] {
+        let error = Program::new(vec![ret; len]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("a program has 1 to 4096 instructions, not {len}")
         );
     }
     assert!(Program::new(vec![ret; 4096]).is_ok());
@@ -209,21 +170,15 @@ fn every_instruction_has_its_line() {
 
 #[test]
 fn text_that_is_no_program_is_refused() {
-    let broken = [
-        ("", "the first line is not the number of instructions"),
-        ("ip", "the first line is not the number of instructions"),
-        (
-            "1\n6 0 0",
-            "instruction 0: `6 0 0` is not four numbers: code, jumps and k",
-        ),
-        (
-            "1\n6 0 0 1 1",
-            "instruction 0: `6 0 0 1 1` is not four numbers: code, jumps and k",
-        ),
-        (
-            "1\n6 0 256 1",
-            "instruction 0: `6 0 256 1` is not four numbers: code, jumps and k",
-        ),
+    let first_line = "the first line is not the number of instructions";
+    let not_four =
+        |line: &str| format!("instruction 0: `{line}` is not four numbers: code, jumps and k");
+    for (text, expected) in [
+        ("", first_line),
+        ("ip", first_line),
+        ("1\n6 0 0", &not_four("6 0 0")),
+        ("1\n6 0 0 1 1", &not_four("6 0 0 1 1")),
+        ("1\n6 0 256 1", &not_four("6 0 256 1")),
         (
             "2\n6 0 0 1",
             "the first line says 2 instructions, but 1 follow",
@@ -232,24 +187,18 @@ fn text_that_is_no_program_is_refused() {
             "1\n7 0 0 1",
             "instruction 0 (code 0x7): the last instruction is not a return",
         ),
-    ];
-    for (text, expected) in broken {
+    ] {
         assert_eq!(text.parse::<Program>().unwrap_err().to_string(), expected);
     }
 }
 
 /// Any instruction; most are valid.
 fn instruction() -> impl Strategy<Value = Instruction> {
-    let known: Vec<u16> = (0..0x100)
-        .filter(|&code| {
-            Program::new(vec![
-                Instruction::new(ST, 1),
-                Instruction::new(code, 1),
-                Instruction::new(RET_K, 0),
-            ])
-            .is_ok()
-        })
-        .collect();
+    let is_known = |code: &u16| {
+        let steps = [(ST, 1), (*code, 1), (RET_K, 0)];
+        Program::new(steps.map(|(code, k)| Instruction::new(code, k)).to_vec()).is_ok()
+    };
+    let known: Vec<u16> = (0..0x100).filter(is_known).collect();
     let k = prop_oneof![4 => 0..40_u32, 1 => any::<u32>(), 1 => KERNEL..KERNEL + 70];
     (prop::sample::select(known), 0..6_u8, 0..6_u8, k)
         .prop_map(|(code, yes, no, k)| Instruction::jump(code, k, yes, no))
@@ -272,10 +221,8 @@ fn usual_instruction() -> impl Strategy<Value = Instruction> {
 fn by_the_book(program: &[Instruction], data: &[u8], wire_len: u32) -> u32 {
     let (mut a, mut x, mut cells, mut at) = (0_u32, 0_u32, [0_u32; 16], 0);
     let number = |from: u64, len: u64| {
-        let bytes = (from..from + len).map(|at| data.get(at as usize));
-        bytes
-            .into_iter()
-            .try_fold(0_u32, |sum, byte| Some(sum << 8 | u32::from(*byte?)))
+        let mut bytes = (from..from + len).map(|at| data.get(at as usize));
+        bytes.try_fold(0_u32, |sum, byte| Some(sum << 8 | u32::from(*byte?)))
     };
     loop {
         let Instruction {

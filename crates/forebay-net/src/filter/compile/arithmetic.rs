@@ -260,7 +260,6 @@ fn constant(number: &Arith) -> Option<u32> {
     }
 }
 
-/// The operation with a constant operand.
 fn code_of(operator: Operator) -> u16 {
     match operator {
         Operator::Add => code::ADD_K,

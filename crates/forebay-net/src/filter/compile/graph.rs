@@ -71,7 +71,6 @@ impl Graph {
     }
 }
 
-/// Builds the graph of `test`.
 pub(super) fn build(test: &Test) -> Said<Graph> {
     let mut graph = Graph::default();
     graph.start = add(&mut graph, test, ACCEPT, REJECT)?;

@@ -61,7 +61,6 @@ pub(super) struct Detail {
     pub snaplen: u32,
 }
 
-/// The metadata of a file so far.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     /// For each interface of this section.
@@ -141,7 +140,6 @@ impl Metadata {
         Ok(())
     }
 
-    /// Adds an interface to this section.
     pub fn interface(&mut self, body: &[u8], order: Order) -> Result<(), Fault> {
         let (head, options) = split_head::<16>(body)?;
         let snaplen = match order.word(head, 12) {

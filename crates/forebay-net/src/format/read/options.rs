@@ -3,7 +3,6 @@
 use super::Order;
 use crate::format::sizes::padded;
 
-/// Walks an options list.
 pub(super) struct Options<'a> {
     bytes: &'a [u8],
     order: Order,
@@ -11,7 +10,6 @@ pub(super) struct Options<'a> {
     pub is_broken: bool,
 }
 
-/// One option.
 pub(super) struct Opt<'a> {
     pub code: u16,
     pub value: &'a [u8],

@@ -41,7 +41,6 @@ const PACKET_HEAD: usize = 28;
 /// Bytes before the data of a simple packet block.
 const SIMPLE_HEAD: usize = 12;
 
-/// The contents of a packet's options.
 struct PacketOptions<'a> {
     direction: Direction,
     dropped_before: u64,
