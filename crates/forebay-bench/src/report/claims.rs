@@ -242,7 +242,10 @@ fn circular_buffer() -> Vec<Claim> {
             "The whole queue gains, too: put and get of 64 bytes",
             (3.03, "not measured; taken as the write's 3×"),
             Figure::Ratio(QUEUE_TWO, QUEUE_ONE),
-            Some(Figure::Ratio(QUEUE_TWO, queue("forebay, a Fifo, copied"))),
+            Some(Figure::Ratio(
+                QUEUE_TWO,
+                queue("forebay, a LocalStream, copied|forebay, a Fifo, copied"),
+            )),
             because(&[QUEUE_MASK, QUEUE_ONE], |v| {
                 format!(
                     "Beside two copies with a mask and a branch the text's mirror is {:.2} times as fast",
@@ -306,7 +309,7 @@ fn byte_stream() -> Vec<Claim> {
     const SMALL: &str = "sliding vector, block copies, 1.25×";
     const BLOCKS: &str = "sliding vector, block copies, 2×";
     const LARGE: &str = "sliding vector, block copies, 4×";
-    const OURS: &str = "forebay's Fifo, for one thread";
+    const OURS: &str = "forebay's LocalStream, for one thread|forebay's Fifo, for one thread";
     let share = |at: At| Figure::Computed(vec![at], |v| 100.0 * v[0]);
     vec![
         ratio(

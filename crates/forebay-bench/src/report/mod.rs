@@ -318,6 +318,7 @@ mod tests {
                 }
             }
             let rows = table["rows"].as_array_mut().unwrap();
+            let row = row.split('|').next().unwrap();
             if !rows.iter().any(|it| it["name"] == row) {
                 rows.push(json!({"name": row, "cells": (0..20).map(|i| 2 + number + i).collect::<Vec<_>>()}));
             }
@@ -336,7 +337,7 @@ mod tests {
         for table in run["rooms"]["all"].as_array_mut().unwrap() {
             if table["title"].as_str().unwrap().split(": ").next() == Some(at.0) {
                 let rows = table["rows"].as_array_mut().unwrap();
-                rows.retain(|row| row["name"] != at.1);
+                rows.retain(|row| at.1.split('|').all(|name| row["name"] != name));
             }
         }
         Results(run)

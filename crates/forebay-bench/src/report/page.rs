@@ -150,6 +150,7 @@ pub fn places() -> String {
         for claim in claims::all().iter().filter(|claim| claim.text == number) {
             let mut tables: Vec<(&str, Vec<&str>)> = Vec::new();
             for At(table, row, _) in claim.figures() {
+                let row = row.split('|').next().unwrap_or(row);
                 match tables.iter_mut().find(|(name, _)| *name == table) {
                     None => tables.push((table, vec![row])),
                     Some((_, rows)) if !rows.contains(&row) => rows.push(row),

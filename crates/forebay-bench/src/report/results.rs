@@ -3,8 +3,8 @@
 use serde_json::Value;
 use std::fmt;
 
-/// A figure: the part of its table's title before the first colon, its row, its column. Of several columns with `|` between
-/// them, the first that was measured.
+/// A figure: the part of its table's title before the first colon, its row, its column. Of several rows or columns with
+/// `|` between them, the first that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At(pub &'static str, pub &'static str, pub &'static str);
 
@@ -42,7 +42,8 @@ impl Results {
             let title = table["title"].as_str()?;
             let is_it = title.split(": ").next() == Some(at.0);
             let mut rows = table["rows"].as_array()?.iter();
-            let row = is_it.then(|| rows.find(|row| row["name"] == at.1));
+            let row =
+                is_it.then(|| rows.find(|row| at.1.split('|').any(|name| row["name"] == name)));
             Some((table, row??))
         })
     }
