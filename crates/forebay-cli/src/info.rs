@@ -2,12 +2,12 @@
 
 use crate::{
     args::Info as Flags,
-    output::{self, Form, plain},
+    output::{self, Form, Meter, plain},
 };
 use anyhow::Result;
 use forebay_net::{
     format::Format,
-    info::{Info, OneInterface, Tally},
+    info::{Info, InfoConfig, OneInterface, Tally},
     port::{Resolution, Statistics},
     units,
 };
@@ -24,19 +24,102 @@ const SCHEMA: u32 = 1;
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let form = match flags.json {
         true => Form::Json(SCHEMA),
+        false if flags.table || flags.count => Form::Text(""),
         false => Form::Text("\n"),
     };
+    let config = InfoConfig {
+        sha256: !flags.count,
+        sha1: flags.sha1,
+    };
+    if flags.table {
+        output::answer(&format!("{}\n", columns(flags).join("\t")))?;
+    }
     output::report_on(&flags.files, form, |path| {
-        let info = Info::of(path)?;
+        let len = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let meter = Meter::new(path, len * config.work_per_byte());
+        let info = Info::with(path, &config, meter.done())?;
+        drop(meter);
         if let Some(error) = &info.error {
             output::error(error);
         }
         let text = match flags.json {
             true => output::json(&as_json(path, &info)),
+            false if flags.table => row(flags, path, &info),
+            false if flags.count => {
+                let mut lines = Lines::default();
+                lines.put("File name", path.display());
+                lines.put("Packets", info.all.packets);
+                if let Some(sum) = &info.sha1 {
+                    lines.put("SHA-1", hexadecimal(sum));
+                }
+                lines.0
+            }
             false => as_text(path, &info),
         };
         Ok((info.error.is_none(), text))
     })
+}
+
+/// The names of the columns of `-T`.
+fn columns(flags: &Flags) -> Vec<&'static str> {
+    let mut names = vec!["File name", "Packets"];
+    if !flags.count {
+        names.extend([
+            "File type",
+            "File size (bytes)",
+            "Packets cut short",
+            "Data on the wire (bytes)",
+            "Data in the file (bytes)",
+            "First packet",
+            "Last packet",
+            "Duration (seconds)",
+            "Packets per second",
+            "Bits per second",
+            "Average packet (bytes)",
+            "In order of time",
+            "Interfaces",
+            "SHA-256",
+        ]);
+    }
+    names.extend(flags.sha1.then_some("SHA-1"));
+    names
+}
+
+/// The values of these columns; what is unknown is empty.
+fn row(flags: &Flags, path: &Path, info: &Info) -> String {
+    fn shown(value: Option<impl ToString>) -> String {
+        value.map_or_else(String::new, |value| value.to_string())
+    }
+    let all = &info.all;
+    let name = plain(&path.display().to_string()).into_owned();
+    let mut values = vec![name, all.packets.to_string()];
+    if !flags.count {
+        let per_second = |count: u64| {
+            shown(seconds(all).map(|seconds| format!("{:.2}", count as f64 / seconds)))
+        };
+        let duration = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+        let average = all.wire_bytes as f64 / all.packets as f64;
+        values.extend([
+            format_name(info),
+            shown(info.bytes),
+            all.cut.to_string(),
+            all.wire_bytes.to_string(),
+            all.captured_bytes.to_string(),
+            shown(all.span_ns.map(|(first, _)| time(first))),
+            shown(all.span_ns.map(|(_, last)| time(last))),
+            shown(all.nanoseconds().map(duration)),
+            per_second(all.packets),
+            per_second(8 * all.wire_bytes),
+            shown((all.packets > 0).then(|| format!("{average:.2}"))),
+            shown(info.in_order),
+            info.interfaces.len().to_string(),
+            shown(info.sha256.map(|sum| hexadecimal(&sum))),
+        ]);
+    }
+    if flags.sha1 {
+        values.push(shown(info.sha1.map(|sum| hexadecimal(&sum))));
+    }
+    values.join("\t")
 }
 
 /// UTC, to the nanosecond.
@@ -144,6 +227,7 @@ fn as_text(path: &Path, info: &Info) -> String {
     };
     lines.put("In order of time", order);
     lines.put_some("SHA-256", info.sha256.map(|sum| hexadecimal(&sum)));
+    lines.put_some("SHA-1", info.sha1.map(|sum| hexadecimal(&sum)));
     for section in &info.sections {
         let texts = [
             ("Hardware", &section.hardware),
@@ -261,6 +345,7 @@ fn as_json(path: &Path, info: &Info) -> Value {
         "packing": info.compression,
         "bytes": info.bytes,
         "sha256": info.sha256.map(|sum| hexadecimal(&sum)),
+        "sha1": info.sha1.map(|sum| hexadecimal(&sum)),
         "packets": all.packets,
         "packets_cut": all.cut,
         "wire_bytes": all.wire_bytes,

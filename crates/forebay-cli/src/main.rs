@@ -9,6 +9,7 @@
 
 mod args;
 mod capture;
+mod doctor;
 mod get;
 mod habit;
 mod info;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
 fn run(command: args::Command) -> anyhow::Result<ExitCode> {
     match command {
         args::Command::Capture(flags) => capture::run(&flags),
+        args::Command::Doctor(flags) => doctor::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
         args::Command::Get(flags) => get::run(&flags),
         args::Command::Queue(flags) => queue::run(&flags),

@@ -53,6 +53,8 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
             QueueCommand::Remove(_) => Set::FOWNER,
             _ => Set::empty(),
         },
+        // To find out whether packet sockets may be opened.
+        Command::Doctor(_) => Set::NET_RAW,
         Command::Get(_)
         | Command::Info(_)
         | Command::Records(_)

@@ -4,7 +4,7 @@
 
 use crate::{
     args::Repair as Flags,
-    output::{self, Form, plain},
+    output::{self, Form, Meter, plain},
 };
 use anyhow::Result;
 use forebay_net::repair::Examined;
@@ -44,7 +44,10 @@ struct Done {
 }
 
 fn repair(path: &Path, dry_run: bool) -> forebay::Result<Done> {
-    let found = Examined::of(path)?;
+    let len = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let meter = Meter::new(path, len);
+    let found = Examined::with(path, meter.done())?;
+    drop(meter);
     let is_whole = found.is_whole() || !dry_run;
     let rest = match found.is_whole() || dry_run {
         true => None,

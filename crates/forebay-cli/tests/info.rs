@@ -140,3 +140,44 @@ fn standard_input_is_reported_too() {
         "{json}"
     );
 }
+
+/// The line after the one with these names, by name.
+fn columns(output: &[u8]) -> std::collections::HashMap<String, String> {
+    let mut lines = text(output).lines();
+    let mut line = || lines.next().unwrap().split('\t').map(str::to_owned);
+    line().zip(line()).collect()
+}
+
+#[test]
+fn the_table_holds_what_the_table_of_capinfos_holds() {
+    if !has("capinfos") {
+        return;
+    }
+    let folder = Folder::new();
+    for name in ["a.pcapng", "a.pcap", "b.pcapng.gz"] {
+        let path = recorded(&folder, name, "size=imix,count=3000");
+        let theirs = foreign(format!("capinfos -TM {path}")).expect("it is there");
+        let theirs = columns(&theirs.stdout);
+        let ours = columns(&run!("info -TH {path}").stdout);
+        for (our_name, their_name) in [
+            ("File name", "File name"),
+            ("Packets", "Number of packets"),
+            ("File size (bytes)", "File size (bytes)"),
+            ("Data on the wire (bytes)", "Data size (bytes)"),
+            ("Duration (seconds)", "Capture duration (seconds)"),
+            ("SHA-256", "SHA256"),
+            ("SHA-1", "SHA1"),
+        ] {
+            let [ours, theirs] = [&ours[our_name], &theirs[their_name]];
+            let is_equal = match (ours.parse::<f64>(), theirs.parse::<f64>()) {
+                (Ok(ours), Ok(theirs)) => (ours - theirs).abs() < 1e-6 * theirs,
+                _ => ours == theirs,
+            };
+            assert!(is_equal, "{name}: {our_name}: {ours} {theirs}");
+        }
+        let expected = format!("File name\tPackets\n{path}\t3000\n");
+        assert_eq!(run!("info -Tc {path}").text(), expected);
+        let count = run!("info -c {path}");
+        assert_eq!(count.text().split_whitespace().last(), Some("3000"));
+    }
+}

@@ -12,8 +12,15 @@ use crate::{
     port::{Frame, Interface, Odd, Port, Statistics},
 };
 use forebay::{Error, Result};
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
-use std::{fs, io, path::Path, thread};
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+};
 
 /// Summary of a capture file.
 ///
@@ -44,6 +51,8 @@ pub struct Info {
     pub bytes: Option<u64>,
     /// SHA-256 of the file, compressed or not; `None` for a pipe.
     pub sha256: Option<[u8; 32]>,
+    /// SHA-1 of the same, if it was requested.
+    pub sha1: Option<[u8; 20]>,
     /// All packets together.
     pub all: Tally,
     /// Whether no packet is older than the one before it; `None` if some have no time.
@@ -114,32 +123,90 @@ impl Info {
     /// # Errors
     /// The file cannot be opened, or is broken before its first packet. Later faults are reported in [`error`](Info::error).
     pub fn of(path: impl AsRef<Path>) -> Result<Info> {
-        let path = path.as_ref();
+        Info::with(path.as_ref(), &InfoConfig::default(), &AtomicU64::new(0))
+    }
+
+    /// Like [`of`](Info::of), as `config` says. Both threads add the bytes that they have read to `work`, for a display: it reaches
+    /// [`InfoConfig::work_per_byte`] times the length of the file.
+    ///
+    /// # Errors
+    /// As [`of`](Info::of).
+    pub fn with(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Result<Info> {
         if path == Path::new("-") {
-            return Ok(read(File::stdin()?));
+            return Ok(read(File::stdin()?, work));
         }
         let file = File::open(path)?;
+        let sums = config.sha256 || config.sha1;
         thread::scope(|scope| {
-            let summing = scope.spawn(|| check_sum(path));
-            let mut info = read(file);
-            if let Some((bytes, sum)) = summing.join().unwrap_or_default() {
-                (info.bytes, info.sha256) = (Some(bytes), Some(sum));
+            let summing = sums.then(|| scope.spawn(|| check_sum(path, config, work)));
+            let mut info = read(file, work);
+            info.bytes = length(path);
+            let sums = summing.and_then(|summing| summing.join().unwrap_or_default());
+            if let Some((sha256, sha1)) = sums {
+                (info.sha256, info.sha1) = (sha256, sha1);
             }
             Ok(info)
         })
     }
 }
 
-/// The length and the SHA-256 of a regular file.
-fn check_sum(path: &Path) -> Option<(u64, [u8; 32])> {
-    // Checked before opening, because opening a FIFO waits for a writer.
-    if !fs::metadata(path).ok()?.is_file() {
-        return None;
+/// Which sums are computed.
+#[derive(Clone, Copy, Debug)]
+pub struct InfoConfig {
+    /// SHA-256.
+    pub sha256: bool,
+    /// SHA-1, which other programs still print.
+    pub sha1: bool,
+}
+
+impl Default for InfoConfig {
+    /// SHA-256 only.
+    fn default() -> Self {
+        InfoConfig {
+            sha256: true,
+            sha1: false,
+        }
     }
+}
+
+impl InfoConfig {
+    /// How often each byte is read.
+    pub fn work_per_byte(&self) -> u64 {
+        1 + u64::from(self.sha256 || self.sha1)
+    }
+}
+
+/// The length of a regular file.
+fn length(path: &Path) -> Option<u64> {
+    let metadata = fs::metadata(path).ok()?;
+    metadata.is_file().then_some(metadata.len())
+}
+
+/// The sums of a regular file.
+type Sums = (Option<[u8; 32]>, Option<[u8; 20]>);
+
+fn check_sum(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Option<Sums> {
+    // Checked before opening, because opening a FIFO waits for a writer.
+    length(path)?;
     let mut file = fs::File::open(path).ok()?;
-    let mut sum = Sha256::new();
-    let bytes = io::copy(&mut file, &mut sum).ok()?;
-    Some((bytes, sum.finalize().into()))
+    let mut sha256 = config.sha256.then(Sha256::new);
+    let mut sha1 = config.sha1.then(Sha1::new);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let bytes = match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => &buffer[..read],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return None,
+        };
+        sha256.iter_mut().for_each(|sum| sum.update(bytes));
+        sha1.iter_mut().for_each(|sum| sum.update(bytes));
+        work.fetch_add(bytes.len() as u64, Relaxed); // it publishes nothing but itself
+    }
+    Some((
+        sha256.map(|sum| sum.finalize().into()),
+        sha1.map(|sum| sum.finalize().into()),
+    ))
 }
 
 #[derive(Default)]
@@ -171,9 +238,9 @@ impl Counting {
     }
 }
 
-fn read(mut file: File) -> Info {
+fn read(mut file: File, work: &AtomicU64) -> Info {
     let mut counting = Counting::default();
-    let error = file.each_frame(|frame| counting.add(frame)).err();
+    let error = file.each_frame(work, |frame| counting.add(frame)).err();
     let interfaces = file.interfaces().iter().enumerate();
     let of_one = |(at, interface): (usize, &Interface)| OneInterface {
         interface: interface.clone(),
@@ -186,6 +253,7 @@ fn read(mut file: File) -> Info {
         compression: file.compression(),
         bytes: None,
         sha256: None,
+        sha1: None,
         all: counting.all,
         in_order: (!counting.lacks_time).then_some(!counting.goes_back),
         interfaces: interfaces.map(of_one).collect(),

@@ -18,7 +18,7 @@
 //!  len type … │ type index flags│  IFLA_IFNAME   │  IFLA_STATS64  │ ┊
 //! ```
 
-use crate::sys;
+use crate::sys::{self, Ethtool};
 use forebay::{Error, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -70,6 +70,52 @@ impl Link {
             libc::ARPHRD_NONE => "raw IP".into(),
             other => format!("hardware type {other}"),
         }
+    }
+}
+
+/// Settings of an interface that change what a capture sees, or how much a burst may be. `None`: the driver does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Received segments are merged before a capture sees them: in software (GRO), or by the hardware (LRO).
+    pub merges_in_software: Option<bool>,
+    /// See above.
+    pub merges_in_hardware: Option<bool>,
+    /// Sent segments are split after a capture saw them, by the hardware (TSO) or just before it (GSO).
+    pub splits_when_sending: Option<bool>,
+    /// Frames that the hardware's receive ring holds, and the most that it can.
+    pub receive_ring: Option<(u32, u32)>,
+}
+
+impl Link {
+    /// Asks the driver for the settings of this interface. Needs no privilege.
+    ///
+    /// ```
+    /// for link in forebay_net::link::interfaces()? {
+    ///     println!("{}: {:?}", link.name, link.settings()?);
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No socket can be opened.
+    pub fn settings(&self) -> Result<Settings> {
+        let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+            .map_err(|cause| Error::new(&self.name, "asking for its settings").because(cause))?;
+        let ask = |question| sys::ethtool(socket.as_fd(), &self.name, question).ok();
+        let is_on = |question| ask(question).map(|answer| answer[1] != 0);
+        let splits = [Ethtool::TcpSegmentation, Ethtool::GenericSegmentation].map(is_on);
+        const LRO: u32 = 1 << 15;
+        // The answer repeats the question. The largest sizes of four rings follow, the receive ring first, then the present sizes.
+        let ring = ask(Ethtool::RingSizes).map(|answer| (answer[5], answer[1]));
+        Ok(Settings {
+            merges_in_software: is_on(Ethtool::GenericReceive),
+            merges_in_hardware: ask(Ethtool::Flags).map(|answer| answer[1] & LRO != 0),
+            splits_when_sending: splits
+                .into_iter()
+                .flatten()
+                .reduce(|one, other| one || other),
+            receive_ring: ring.filter(|&(_, max)| max > 0),
+        })
     }
 }
 

@@ -21,6 +21,7 @@ use std::{
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::AtomicU64,
 };
 
 /// How much of a capture file is whole.
@@ -80,7 +81,14 @@ impl Examined {
     /// * It is not a regular file, or it is compressed, or it is not a capture file.
     /// * A process has it open for writing.
     pub fn of(path: impl AsRef<Path>) -> Result<Examined> {
-        let path = path.as_ref();
+        Examined::with(path.as_ref(), &AtomicU64::new(0))
+    }
+
+    /// Like [`of`](Examined::of). Adds the bytes that it has read to `work`, for a display.
+    ///
+    /// # Errors
+    /// As [`of`](Examined::of).
+    pub fn with(path: &Path, work: &AtomicU64) -> Result<Examined> {
         let name = path.display().to_string();
         let failed = |what: &'static str| {
             let name = name.clone();
@@ -108,7 +116,7 @@ impl Examined {
             let what = format!("is compressed with {compression}");
             return Err(Error::new(name, what).advise("Decompress as much of it as possible first"));
         }
-        let read = file.each_frame(|_| {});
+        let read = file.each_frame(work, |_| {});
         let fault = read.err();
         if let Some(cause) = fault.as_ref().and_then(Error::cause) {
             let cause = io::Error::new(cause.kind(), cause.to_string());

@@ -89,6 +89,42 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Re
     Ok(())
 }
 
+/// A question about an interface whose answer has at most [`ETHTOOL_WORDS`] words (linux/ethtool.h).
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Ethtool {
+    RingSizes = 0x10,
+    TcpSegmentation = 0x1e,
+    GenericSegmentation = 0x23,
+    Flags = 0x25,
+    GenericReceive = 0x2b,
+}
+
+/// Words of the longest answer, that of `ETHTOOL_GRINGPARAM`, and some to spare.
+pub(crate) const ETHTOOL_WORDS: usize = 16;
+
+/// Asks the driver of an interface. The first word of the answer is the question.
+pub(crate) fn ethtool(
+    fd: BorrowedFd<'_>,
+    name: &str,
+    question: Ethtool,
+) -> io::Result<[u32; ETHTOOL_WORDS]> {
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    let mut answer = [0; ETHTOOL_WORDS];
+    answer[0] = question as u32;
+    // SAFETY: all fields are integers or a pointer, for which zero is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    // SAFETY: the kernel writes the structure of the question to `answer`, which is at least as long, and lives until the call
+    // returns.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &mut request) })?;
+    Ok(answer)
+}
+
 /// Sends one message.
 pub(crate) fn send(fd: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel reads exactly the borrowed bytes.

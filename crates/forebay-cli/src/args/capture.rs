@@ -155,7 +155,7 @@ pub struct Capture {
     #[arg(short = 'D', long = "list-interfaces")]
     pub list: bool,
 
-    /// Print less: shorter lines of packets, no start lines, no progress
+    /// Print nothing but errors and losses; of packets, shorter lines
     #[arg(short = 'q')]
     pub quiet: bool,
 

@@ -8,6 +8,8 @@ Exit codes: 0 every file was read to its end, 1 failure, 2 bad request.
 
 Examples:
   forebay info first.pcapng
+  # A table for a spreadsheet or awk
+  forebay info -T *.pcapng > captures.tsv
   forebay info --json a.pcap.gz b.pcapng.zst";
 
 #[derive(ClapArgs)]
@@ -15,6 +17,18 @@ pub struct Info {
     /// pcap or pcapng files, plain, gzip or zstd; - is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+
+    /// Print only the number of packets, without reading the file twice for its checksum
+    #[arg(short = 'c', long)]
+    pub count: bool,
+
+    /// Print a table: a line of names, then one line a file, with tabs between the columns
+    #[arg(short = 'T', long, conflicts_with = "json")]
+    pub table: bool,
+
+    /// Also print the SHA-1 of the file, as capinfos -H does
+    #[arg(short = 'H', long)]
+    pub sha1: bool,
 
     /// Print one JSON object for each file, one a line
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 mod capture;
 mod completions;
+mod doctor;
 mod get;
 #[cfg(test)]
 mod help_tests;
@@ -18,6 +19,7 @@ mod values;
 
 pub use capture::{Capture, Criterion};
 pub use completions::Completions;
+pub use doctor::Doctor;
 pub use get::Get;
 pub use info::Info;
 pub use man::Man;
@@ -54,6 +56,9 @@ pub enum Command {
     /// Cut torn capture files to what is whole in them
     #[command(after_long_help = repair::HELP)]
     Repair(Repair),
+    /// Check rights, kernel, interfaces and disk for what would lose packets, and print what to change
+    #[command(after_long_help = doctor::HELP)]
+    Doctor(Doctor),
     /// Put a large buffer between programs, as mbuffer does, with pv's progress line
     #[command(after_long_help = pipe::HELP)]
     Pipe(Box<Pipe>),

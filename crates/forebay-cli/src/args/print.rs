@@ -23,7 +23,7 @@ pub struct Print {
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 
-    /// Print more of each packet, and more at the end; -vv and -vvv still more
+    /// Print more of each packet, and how the capture was set up and what it cost; -vv and -vvv still more of packets
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 

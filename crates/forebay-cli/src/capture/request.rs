@@ -25,7 +25,7 @@ use std::{
     io::{IsTerminal, Read},
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::{FileTypeExt, MetadataExt},
+        unix::fs::MetadataExt,
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -201,15 +201,6 @@ impl<'a> Request<'a> {
 
     pub fn writes_stdout(&self) -> bool {
         self.flags.write.as_deref() == Some(Path::new("-"))
-    }
-
-    /// Whether another program reads the packets: standard output is a pipe or socket.
-    pub fn has_reader(&self) -> bool {
-        let stdout = std::io::stdout().as_fd().try_clone_to_owned();
-        let metadata = stdout.and_then(|stdout| File::from(stdout).metadata());
-        let is_read =
-            metadata.is_ok_and(|it| it.file_type().is_fifo() || it.file_type().is_socket());
-        self.writes_stdout() && is_read
     }
 
     pub fn clock(&self) -> Clock {

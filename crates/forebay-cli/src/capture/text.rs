@@ -26,6 +26,7 @@ use std::{
 
 pub struct Screen {
     quiet: bool,
+    verbose: bool,
     /// Whether a progress line is displayed.
     draws: bool,
     writes: bool,
@@ -57,10 +58,11 @@ impl Screen {
     pub fn new(request: &Request<'_>) -> Self {
         Screen {
             quiet: request.flags.quiet,
+            verbose: request.flags.printing.verbose > 0,
             // The reader of our packets may print on the same terminal.
             draws: !request.flags.quiet
                 && stderr().is_terminal()
-                && !request.has_reader()
+                && !request.writes_stdout()
                 && !shares_terminal(request),
             writes: request.flags.write.is_some(),
             counts: request.flags.printing.only_count,
@@ -80,7 +82,7 @@ impl Screen {
         }
         let (sources, store) = session.info();
         for source in &sources {
-            say(&listening(source, self.snaplen));
+            say_wrapped(&listening(source, self.snaplen, self.verbose));
         }
         let Some(store) = store else {
             if self.counts {
@@ -104,13 +106,17 @@ impl Screen {
             ),
             false => String::new(),
         };
-        output::note(format_args!(
-            "buffers {}{limit} in {} blocks, {huge}, {writes}, adaptive polling",
-            units::binary(store.bytes as u64),
-            units::binary(store.buffer_bytes as u64),
-        ));
+        let mut text = format!(
+            "forebay: buffers {}{limit}",
+            units::binary(store.bytes as u64)
+        );
+        if self.verbose {
+            let block = units::binary(store.buffer_bytes as u64);
+            text += &format!(" in {block} blocks, {huge}, {writes}, adaptive polling");
+        }
+        say_wrapped(&text);
         if let Some(series) = &self.series {
-            output::note(series);
+            say_wrapped(&format!("forebay: {series}"));
         }
     }
 
@@ -244,23 +250,32 @@ impl Screen {
         if let Some(error) = &summary.files.compressed.error {
             output::error(error);
         }
-        closing_lines(summary).iter().for_each(|line| say(line));
+        closing_lines(summary, self.quiet, self.verbose)
+            .iter()
+            .for_each(|line| say_wrapped(line));
         if unprinted > 0 {
             let reports = counted(unprinted, "report was", "reports were");
-            output::note(format_args!(
-                "{reports} not printed: nobody read the earlier ones"
+            say_wrapped(&format!(
+                "forebay: {reports} not printed: nobody read the earlier ones"
             ));
         }
-        odd_lines(&summary.odd).iter().for_each(|line| say(line));
+        odd_lines(&summary.odd)
+            .iter()
+            .for_each(|line| say_wrapped(line));
         if self.metadata
             && let Some(left) = left_line(&summary.left)
         {
-            say(&left);
+            say_wrapped(&left);
         }
         if let Err(violation) = summary.ledger.check() {
             output::error(violation);
         }
     }
+}
+
+/// Prints a line for people, on several lines if it is long.
+fn say_wrapped(text: &str) {
+    output::wrapped(text).iter().for_each(|line| say(line));
 }
 
 /// Number of outages that are reported before they are only counted.
@@ -304,7 +319,7 @@ fn left_line(left: &Left) -> Option<String> {
     (!texts.is_empty()).then(|| format!("forebay: {} not copied", texts.join(", ")))
 }
 
-fn listening(source: &Source, snaplen: u32) -> String {
+fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
     let links = links(source);
     let got = &source.got;
     if got.in_turn {
@@ -316,6 +331,12 @@ fn listening(source: &Source, snaplen: u32) -> String {
         "" => String::new(),
         text => format!(" ({})", text),
     };
+    if !verbose {
+        return format!(
+            "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes",
+            source.name
+        );
+    }
     let ring = match (got.ring_bytes, got.ring_frames) {
         (0, 0) => String::new(),
         (0, frames) => format!(", ring {frames} frames"),
@@ -341,7 +362,10 @@ fn links(source: &Source) -> String {
 /// The counts in this many columns, without fields that do not fit.
 fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     let seconds = progress.elapsed.as_secs();
+    let reading = progress.reading.filter(|&(_, len)| len > 0);
+    let read = reading.map(|(read, len)| read as f64 / len as f64);
     let lost = match progress.dropped {
+        Some(0) if read.is_some() => String::new(),
         Some(0) => "lost 0".into(),
         Some(lost) => {
             let of = progress.taken + lost;
@@ -352,10 +376,21 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     let taken = units::scaled(progress.taken as f64);
     let mut line = Line::default();
     line.put(3, format!("{:02}:{:02}", seconds / 60, seconds % 60));
-    line.put(1, format!("{} packets", taken.trim_end()));
+    let packets = if progress.taken == 1 {
+        "packet"
+    } else {
+        "packets"
+    };
+    line.put(1, format!("{} {packets}", taken.trim_end()));
+    if let Some(read) = read {
+        line.put(0, output::percent(read).trim_start().to_owned());
+        line.put(0, output::time_left(read, progress.elapsed));
+    }
     line.put(2, rate(progress.packets_per_second, "pps"));
     line.put(5, rate(progress.bits_per_second, "b/s"));
-    line.put(0, lost);
+    if !lost.is_empty() {
+        line.put(0, lost);
+    }
     if writes {
         let written = units::scaled(progress.written_bytes as f64);
         line.put(4, format!("buffer {:.0} %", progress.fill * 100.0));
@@ -367,12 +402,14 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     line.fit("  ", columns)
 }
 
-fn closing_lines(summary: &Summary) -> Vec<String> {
+/// The last lines; `quiet`: only those about losses.
+fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<String> {
     let ledger = &summary.ledger;
     let captured = ledger.written + ledger.counted;
+    let lost = ledger.dropped.known();
     let mut lines = Vec::new();
     // tcpdump prints nothing for files at the end.
-    if !summary.sources.iter().all(|source| source.got.in_turn) {
+    if !quiet && !summary.sources.iter().all(|source| source.got.in_turn) {
         lines = vec![
             format!("{} captured", packets(captured)),
             format!(
@@ -384,6 +421,9 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
                 None => "packets dropped by kernel: unknown for this source".into(),
             },
         ];
+    }
+    if let Some(dropped @ 1..) = ledger.dropped.kernel.filter(|_| quiet) {
+        lines.push(format!("{} dropped by kernel", packets(dropped)));
     }
     if let Some(lost @ 1..) = ledger.interface_dropped {
         lines.push(format!("{} dropped by interface", packets(lost)));
@@ -398,11 +438,16 @@ fn closing_lines(summary: &Summary) -> Vec<String> {
             total.as_secs_f64()
         ));
     }
-    lines.push(format!("{}   {}", law(summary), run_line(summary)));
-    if summary.filters_uncounted {
+    if !quiet || lost > 0 {
+        lines.push(law(summary));
+    }
+    if !quiet {
+        lines.push(format!("forebay: {}", run_line(summary)));
+        lines.extend(verbose.then(|| effort_line(summary)).flatten());
+    }
+    if summary.filters_uncounted && !quiet {
         lines.push("forebay: the kernel filters, and does not count what it rejects".into());
     }
-    let lost = ledger.dropped.known();
     if lost > 0 {
         lines.push(format!("forebay: {}", loss(ledger, summary, lost)));
     }
@@ -447,22 +492,28 @@ fn causes(dropped: &Dropped) -> String {
     texts.join(", ")
 }
 
+/// `480 MB, durable, in 3.36 s`.
 fn run_line(summary: &Summary) -> String {
-    let mut parts = Vec::new();
-    if summary.store.is_some() {
-        parts.push(format!("({})", kept(summary)));
+    let seconds = summary.elapsed.as_secs_f64();
+    match summary.store {
+        Some(_) => format!("{}, in {seconds:.2} s", kept(summary)),
+        None => format!("in {seconds:.2} s"),
     }
-    parts.push(format!("{:.2} s", summary.elapsed.as_secs_f64()));
+}
+
+/// `123 ns of processor time a packet, asleep 97.9 %`, if there is anything to say.
+fn effort_line(summary: &Summary) -> Option<String> {
+    let mut parts = Vec::new();
     let taken = summary.ledger.received - summary.ledger.dropped.kernel.unwrap_or(0);
     if taken > 0 {
         let each = summary.cpu.as_nanos() as f64 / taken as f64;
-        parts.push(format!("{each:.0} ns CPU/packet"));
+        parts.push(format!("{each:.0} ns of processor time a packet"));
     }
-    let busy = summary.modes.busy_share() * 100.0;
     if summary.modes.busy + summary.modes.asleep > Duration::ZERO {
-        parts.push(format!("busy {busy:.1} %  asleep {:.1} %", 100.0 - busy));
+        let asleep = 100.0 - summary.modes.busy_share() * 100.0;
+        parts.push(format!("asleep {asleep:.1} % of the time"));
     }
-    parts.join("   ")
+    (!parts.is_empty()).then(|| format!("forebay: {}", parts.join(", ")))
 }
 
 /// `1 gap is`, `2 gaps are`.
@@ -524,6 +575,10 @@ fn whole(durable: bool, totals: &Totals) -> String {
 }
 
 fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
+    if summary.reader_left() && lost == ledger.dropped.writer {
+        let packets = counted(lost, "packet was", "packets were");
+        return format!("{packets} not read by the reader");
+    }
     let mut text = format!("{} lost", counted(lost, "packet was", "packets were"));
     // Nobody knows how many gaps the packets refused by the output would have shown.
     if summary.gaps > 0 && ledger.dropped.disk + ledger.dropped.writer == 0 {
@@ -535,9 +590,9 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     if ledger.dropped.disk > 0 {
         text += &whole(summary.durable, &summary.totals);
     } else if ledger.dropped.writer > 0 && summary.abandoned {
-        text += ". They were waiting to be written when an interrupt gave up";
+        text += ": they waited when an interrupt gave up";
     } else if ledger.dropped.writer > 0 && summary.reader_left() {
-        text += ". Nobody read the output any more";
+        text += ". The reader of the output has left";
     } else if ledger.dropped.writer > 0 {
         text += ". The output stopped taking them";
     } else {

@@ -4,14 +4,16 @@
 //! terminal or a pipe that nobody reads never holds up a thread that moves data. [`finish`] waits for what is left.
 
 mod escape;
+mod meter;
 mod printer;
 mod progress;
 mod reports;
 mod terminal;
 
 pub use escape::{json, plain};
+pub use meter::Meter;
 pub use printer::{finish, hide, keep, report, say, show, start, summary, write_whole};
-pub use progress::{Fields, Layout, Line, clock};
+pub use progress::{Fields, Layout, Line, clock, percent, time_left, wrapped};
 pub use reports::{Form, report_on};
 
 use anyhow::{Context, Result};

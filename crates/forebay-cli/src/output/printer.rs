@@ -194,6 +194,9 @@ impl Printer {
 /// # Errors
 /// The system has no more threads or descriptors.
 pub fn start(draws_anywhere: bool) -> Result<()> {
+    if PRINTERS.get().is_some() {
+        return Ok(());
+    }
     let file = |fd: io::Result<_>| fd.map(File::from).context("cannot open standard error");
     let error = file(io::stderr().as_fd().try_clone_to_owned())?;
     // A closed stream accepts nothing, which is an error if something is to be printed there.

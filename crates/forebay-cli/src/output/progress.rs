@@ -106,6 +106,52 @@ pub fn clock(time: Duration) -> String {
     )
 }
 
+/// ` 42 %`, rounded down.
+pub fn percent(done: f64) -> String {
+    format!("{:3.0} %", (done * 100.0).floor())
+}
+
+/// `ETA 0:00:43` if this share was done in this time, or dashes while that is unknown.
+pub fn time_left(done: f64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64() / done * (1.0 - done);
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(left) if left < Duration::from_secs(360_000) => format!("ETA {}", clock(left)),
+        _ => "ETA -:--:--".into(),
+    }
+}
+
+/// `night.pcapng: 0:00:31 [======>        ]  42 % ETA 0:00:43`: how much of a file is read.
+pub fn reading(name: &str, done: f64, elapsed: Duration, columns: usize) -> String {
+    let mut line = Line::default();
+    line.put(2, format!("{name}:"));
+    line.put(3, clock(elapsed));
+    line.0.push((4, Field::Bar(Some(done), 0)));
+    line.put(0, percent(done));
+    line.put(0, time_left(done, elapsed));
+    line.fit(" ", columns)
+}
+
+/// Columns of a line that is read by people.
+const COLUMNS: usize = 80;
+
+/// `text` in lines of at most 80 columns, broken at blanks; all but the first are indented.
+pub fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a first line");
+        let columns = line.chars().count() + 1 + word.chars().count();
+        if line.is_empty() {
+            line.push_str(word);
+        } else if columns <= COLUMNS {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(format!("  {word}"));
+        }
+    }
+    lines
+}
+
 fn average(progress: &Progress) -> f64 {
     progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9)
 }
@@ -143,26 +189,13 @@ impl Layout {
         }
         if let Some(done) = done {
             if fields.bar {
-                line.put(6, format!("{:3.0} %", (done * 100.0).floor()));
+                line.put(6, percent(done));
             }
             if fields.eta && done < 1.0 {
-                line.put(2, format!("ETA {}", self.left(progress)));
+                line.put(2, time_left(done, progress.elapsed));
             }
         }
         line.fit(" ", columns)
-    }
-
-    /// `0:00:43`, or dashes while the time left is unknown.
-    fn left(&self, progress: &Progress) -> String {
-        let left = self
-            .size
-            .unwrap_or(0)
-            .saturating_sub(progress.bytes_written) as f64;
-        let seconds = left / average(progress);
-        match Duration::try_from_secs_f64(seconds) {
-            Ok(left) if left < Duration::from_secs(360_000) => clock(left),
-            _ => "-:--:--".into(),
-        }
     }
 
     /// Output for programs: `42`, with the time before it.
@@ -292,6 +325,16 @@ mod tests {
             "3672197120"
         );
         assert_eq!(layout("t", None).numbers(&progress()), "31.0000 3672197120");
+    }
+
+    #[test]
+    fn a_long_line_is_broken_at_blanks() {
+        let text = "forebay: ".to_owned() + &"some words ".repeat(20);
+        let lines = wrapped(text.trim());
+        assert!(lines.len() > 2 && lines.iter().all(|line| line.chars().count() <= 80));
+        let again: Vec<_> = lines.iter().map(|line| line.trim()).collect();
+        assert_eq!(again.join(" "), text.trim());
+        assert_eq!(wrapped("a b"), ["a b"]);
     }
 
     #[test]

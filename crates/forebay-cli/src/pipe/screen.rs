@@ -98,12 +98,18 @@ impl Screen {
             output::error("no byte has moved for as long as --watchdog allows");
         }
         if summary.abandoned {
-            let lost = summary.bytes_read - summary.bytes_written;
-            output::note(format_args!(
-                "gave up: {lost} bytes were read and not written"
-            ));
+            let lost = match summary.bytes_read - summary.bytes_written {
+                1 => "1 byte was".into(),
+                lost => format!("{lost} bytes were"),
+            };
+            output::note(format_args!("gave up: {lost} read and not written"));
         }
         if self.is_shown {
+            output::note(format_args!(
+                "producer waited {:.1} s, consumer waited {:.1} s",
+                summary.producer_waited.as_secs_f64(),
+                summary.consumer_waited.as_secs_f64(),
+            ));
             say(&closing_line(summary));
         }
         if let Some((hash, digits)) = &summary.checksum {
@@ -146,10 +152,8 @@ fn closing_line(summary: &Summary) -> String {
     let seconds = summary.elapsed.as_secs_f64();
     let bytes = summary.bytes_written;
     format!(
-        "summary: {}Byte ({bytes} bytes) in {seconds:.1} sec - average of {}B/s, producer waited {:.1} s, consumer waited {:.1} s",
+        "summary: {}Byte ({bytes} bytes) in {seconds:.1} sec - average of {}B/s",
         units::scaled_binary(bytes as f64),
         units::scaled_binary(bytes as f64 / seconds.max(1e-9)),
-        summary.producer_waited.as_secs_f64(),
-        summary.consumer_waited.as_secs_f64(),
     )
 }

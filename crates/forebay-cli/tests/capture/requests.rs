@@ -50,7 +50,7 @@ fn counts_are_printed_at_the_interval_and_json_is_one_object_a_line() {
     assert!(lines.iter().all(|line| line["schema"] == 1));
     assert_eq!(lines[2]["counted"], 2_000_000);
     assert_eq!(lines[2]["running"], false);
-    assert_eq!(output.log().lines().count(), 4, "{}", output.log());
+    assert_eq!(output.log(), "");
 }
 
 #[test]

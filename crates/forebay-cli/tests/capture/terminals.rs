@@ -181,3 +181,73 @@ fn rates_are_those_of_the_whole_interval() {
         last = (seconds, taken);
     }
 }
+
+/// A port that loses packets.
+const LOSSY: &str = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
+
+#[test]
+fn lines_for_people_fit_80_columns_and_details_need_v() {
+    let folder = Folder::new();
+    let path = folder.path("a.pcapng");
+    for (flags, has, lacking) in [
+        ("", "received = ", "processor time"),
+        ("-v", "processor time a packet, asleep ", "busy"),
+        (
+            "-b packets:5000 -b files:2",
+            "removed for newer ones",
+            "1 files",
+        ),
+    ] {
+        let output = run!("capture -i {LOSSY} -w {path} {flags}");
+        let is_long = |line: &&str| line.chars().count() > 80;
+        assert_eq!(output.log().lines().find(is_long), None);
+        contains(output.log(), has);
+        lacks(output.log(), lacking);
+    }
+}
+
+#[test]
+fn quiet_prints_nothing_but_errors_and_losses() {
+    let folder = Folder::new();
+    let path = folder.path("a.pcapng");
+    let quiet = |port: &str| run!("capture -i {port} -c 20k -w {path} -q");
+    assert_eq!(quiet("sim:clock=virtual").log(), "");
+    let output = quiet(LOSSY);
+    for part in [
+        "packets were lost",
+        "packets dropped by kernel",
+        "received =",
+    ] {
+        contains(output.log(), part);
+    }
+    lacks(output.log(), "listening");
+    lacks(output.log(), "captured");
+}
+
+#[test]
+fn a_reader_that_leaves_did_not_read_the_rest() {
+    let script = "forebay capture -i sim:rate=max -w - --store 2x1M | head -c 1000000 >/dev/null";
+    let output = shell(script).output().unwrap();
+    contains(output.log(), "not read by the reader");
+    contains(output.log(), "the reader of the output has left");
+}
+
+#[test]
+fn reading_shows_percent_and_the_time_left() {
+    let folder = Folder::new();
+    let path = folder.path("big.pcapng");
+    run!("capture -i sim:clock=virtual -c 400k -q -w {path}").succeeds();
+    for (columns, command) in [
+        (40, "capture -r BIG -w /dev/null"),
+        (80, "capture -r BIG -w /dev/null not port 99"),
+        (40, "info BIG"),
+        (80, "repair -n BIG"),
+    ] {
+        let script = format!("FOREBAY {}", command.replace("BIG", &path));
+        let (_, shown) = shown(columns, &script);
+        let mut drawn = shown.split(['\r', '\n']).filter(|it| it.contains("ETA "));
+        // A fast machine may be done before anything is shown.
+        let fits = |line: &str| line.contains(" %") && line.trim_end().len() < columns.into();
+        assert!(drawn.all(fits), "{command}: {shown}");
+    }
+}

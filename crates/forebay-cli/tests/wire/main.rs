@@ -1,7 +1,7 @@
 //! `forebay capture` on live interfaces: veth pairs in namespaces that the tests make.
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
-//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up. Here is what they share.
+//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up, and `doctor` about `forebay doctor`. Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -9,6 +9,7 @@
 mod support;
 
 mod arrivals;
+mod doctor;
 mod filters;
 mod interfaces;
 mod privileges;
@@ -28,7 +29,7 @@ fn listening(arguments: impl AsRef<str>) -> Child {
 }
 
 fn listening_on(interface: &str, arguments: impl AsRef<str>) -> Child {
-    let mut child = start!("capture -i {interface} --json {}", arguments.as_ref());
+    let mut child = start!("capture -i {interface} -v --json {}", arguments.as_ref());
     heard(&mut child, "polling\n");
     child
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Runs `script` as the user nobody, with `$0` a copy of the command that this user can run.
-fn as_nobody(script: &str) -> Option<Output> {
+pub fn as_nobody(script: &str) -> Option<Output> {
     as_nobody_of(FOREBAY, 0o755, script)
 }
 
@@ -66,7 +66,7 @@ fn other_users_do_not_gain_roots_rights_to_files() {
 fn in_a_namespace_of_its_own_anybody_captures() {
     let script = "unshare -rn true || exit 77
         unshare -rn bash -c 'ip link set lo up
-            $0 capture -i lo -c 2 -w got.pcapng --json udp port 9 2>log & child=$!
+            $0 capture -v -i lo -c 2 -w got.pcapng --json udp port 9 2>log & child=$!
             until grep -q polling log; do kill -0 $child || exit 1; sleep 0.01; done
             echo x >/dev/udp/127.0.0.1/10; echo y >/dev/udp/127.0.0.1/9; echo z >/dev/udp/127.0.0.1/9
             wait $child' $0";

@@ -63,6 +63,7 @@ mod ring;
 mod socket;
 
 pub use config::AfPacketConfig;
+pub use socket::probe;
 
 use crate::link::{Link, Netlink};
 use crate::port::{

@@ -49,6 +49,20 @@ pub(super) struct Socket {
 /// No frame has this protocol number: IEEE 802.3 reserves it.
 const NO_PROTOCOL: u16 = 0xFFFF;
 
+/// Opens a packet socket that receives nothing, and asks for the version of the ring that a capture needs. Nothing is left of it.
+///
+/// # Errors
+/// As opening an interface: the right is missing, or the kernel lacks the support.
+pub fn probe() -> Result<()> {
+    let link = Link {
+        name: "this system".into(),
+        ..Link::default()
+    };
+    let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+    let socket = Socket::open(&link)?;
+    socket.set(libc::PACKET_VERSION, &version, "asking for TPACKET_V3")
+}
+
 impl Socket {
     /// Creates a socket for this interface that receives nothing yet.
     pub(super) fn open(link: &Link) -> Result<Self> {

@@ -33,7 +33,11 @@ use rustix::{
     fs::{Mode, OFlags},
 };
 use source::Source;
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 use window::Window;
 
 /// Reads without a packet after which other ports get their turn. A file may hold gigabytes of other blocks.
@@ -389,9 +393,17 @@ impl File {
         self.decoder.sections()
     }
 
-    /// Calls `each` with every frame, up to the end or a fault. Waits for a pipe.
-    pub(crate) fn each_frame(&mut self, mut each: impl FnMut(&Frame<'_>)) -> Result<()> {
+    /// Calls `each` with every frame, up to the end or a fault. Waits for a pipe. Adds the bytes read to `work`.
+    pub(crate) fn each_frame(
+        &mut self,
+        work: &AtomicU64,
+        mut each: impl FnMut(&Frame<'_>),
+    ) -> Result<()> {
+        let mut before = 0;
         loop {
+            let now = self.stream.source().bytes_read();
+            work.fetch_add(now - before, Relaxed); // it publishes nothing but itself
+            before = now;
             let mut burst = self.receive(4096)?;
             while let Some(frame) = burst.next_frame() {
                 each(&frame);
@@ -544,6 +556,10 @@ impl Port for File {
     }
 
     /// The counts of the interface's last statistics block so far.
+    fn reading(&self) -> Option<(u64, u64)> {
+        self.stream.source().reading()
+    }
+
     fn recorded(&self, interface: u32) -> Option<Statistics> {
         *self.decoder.recorded().get(interface as usize)?
     }

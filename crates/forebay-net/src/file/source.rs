@@ -15,6 +15,8 @@ use std::{
 pub(super) struct Source {
     file: File,
     is_regular: bool,
+    /// Bytes read so far.
+    read: u64,
 }
 
 impl Source {
@@ -24,7 +26,11 @@ impl Source {
             // Advice only: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
-        Ok(Source { file, is_regular })
+        Ok(Source {
+            file,
+            is_regular,
+            read: 0,
+        })
     }
 
     /// Reads what is available. A pipe is polled first, because the flag that makes `read` return at once is shared with all other
@@ -36,7 +42,10 @@ impl Source {
             }
             return match self.file.read(into) {
                 Ok(0) => Ok(Read::End),
-                Ok(n) => Ok(Read::Bytes(n)),
+                Ok(n) => {
+                    self.read += n as u64;
+                    Ok(Read::Bytes(n))
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(Read::NotNow),
                 Err(e) => Err(e),
@@ -51,6 +60,17 @@ impl Source {
             0,
             |metadata| if self.is_regular { metadata.len() } else { 0 },
         )
+    }
+
+    /// Bytes read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// For a regular file: the bytes read so far, and its length.
+    pub fn reading(&self) -> Option<(u64, u64)> {
+        let len = self.len();
+        (len > 0).then_some((self.read.min(len), len))
     }
 
     /// The file itself, if it can be read at any offset.

@@ -401,6 +401,11 @@ pub trait Port: Send {
         None
     }
 
+    /// For a regular file: the bytes that are read so far, and its length. Other sources have no known end.
+    fn reading(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// The actual properties of the open port.
     fn info(&self) -> PortInfo;
 }

@@ -24,6 +24,7 @@ impl Intake {
             filtered,
             wire_bytes: self.wire_bytes,
             dropped,
+            reading: self.reading(),
             ..Progress::default()
         };
         if let Some(writing) = &mut self.writing {
@@ -40,6 +41,14 @@ impl Intake {
             progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;
         }
         progress
+    }
+
+    fn reading(&self) -> Option<(u64, u64)> {
+        let mut files = self.feeds.iter().map(|feed| feed.port.reading());
+        files.try_fold((0, 0), |(read, len), file| {
+            let file = file?;
+            Some((read + file.0, len + file.1))
+        })
     }
 
     /// Calls `report` for each port whose interface went down or up since the last call.

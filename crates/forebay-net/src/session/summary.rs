@@ -100,6 +100,8 @@ pub struct Progress {
     pub fill: f64,
     /// Bytes of free space in the store.
     pub vacant_bytes: u64,
+    /// If all sources are regular files: the bytes that are read of them, and their lengths.
+    pub reading: Option<(u64, u64)>,
 }
 
 /// The store passed its high watermark.

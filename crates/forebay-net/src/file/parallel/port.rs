@@ -262,6 +262,10 @@ impl Port for ParallelFile {
         }
     }
 
+    fn reading(&self) -> Option<(u64, u64)> {
+        self.workers.reading()
+    }
+
     fn recorded(&self, interface: u32) -> Option<Statistics> {
         *self.metadata.statistics.get(interface as usize)?
     }

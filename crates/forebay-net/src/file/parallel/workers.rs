@@ -28,6 +28,8 @@ pub(super) struct Workers {
     pub buffers: BufferPool,
     /// The window whose batch is next.
     next_window: u64,
+    /// Of the file: the offset of the first window, the length of a window, and the length of all.
+    span: (u64, u64, u64),
     /// A batch with more bytes is not light.
     max_light: usize,
 }
@@ -44,6 +46,7 @@ impl Workers {
             notify: Notify::new()?,
             buffers: BufferPool::default(),
             next_window: 0,
+            span: (0, 0, 0),
             max_light,
         })
     }
@@ -54,6 +57,8 @@ impl Workers {
     /// No thread or memory is available.
     pub fn start(&mut self, start: Start, name: &str) -> Result<()> {
         let window_bytes = start.config.window_bytes.clamp(1, 1 << 30);
+        let len = start.file.metadata().map_or(0, |metadata| metadata.len());
+        self.span = (start.begin, window_bytes as u64, len);
         let file = Arc::new(start.file);
         let order = self.order.insert(Arc::new(Order::new(start.token)));
         for number in 0..start.config.threads.max(1) {
@@ -77,6 +82,13 @@ impl Workers {
             self.queues.push(queue);
         }
         Ok(())
+    }
+
+    /// The bytes that the batches so far cover, and the length of the file.
+    pub fn reading(&self) -> Option<(u64, u64)> {
+        let (begin, window, len) = self.span;
+        let read = begin + self.next_window * window;
+        (len > 0).then_some((read.min(len), len))
     }
 
     /// The next batch in file order, and the number of its worker. `Err`: it has not arrived; whether it still may.

@@ -1,0 +1,138 @@
+//! `forebay doctor`: finds what would lose packets on this machine, and prints what to change.
+//!
+//! Each module checks one subject and returns findings. Nothing is changed.
+
+mod disk;
+mod interfaces;
+mod kernel;
+mod rights;
+
+use crate::{args::Doctor as Flags, output};
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+
+const SCHEMA: u32 = 1;
+
+/// How a finding is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fine,
+    /// Worth knowing, or a setting that changes what a capture sees.
+    Note,
+    /// It loses packets, or prevents capturing.
+    Loss,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Fine => "ok",
+            State::Note => "note",
+            State::Loss => "LOSS",
+        }
+    }
+}
+
+struct Finding {
+    subject: String,
+    state: State,
+    text: String,
+    /// The command that changes it.
+    command: Option<String>,
+}
+
+/// The findings about one subject.
+struct Findings {
+    subject: String,
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    fn about(subject: impl Into<String>) -> Self {
+        Findings {
+            subject: subject.into(),
+            list: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, state: State, text: impl Into<String>, command: Option<String>) {
+        self.list.push(Finding {
+            subject: self.subject.clone(),
+            state,
+            text: text.into(),
+            command,
+        });
+    }
+
+    fn fine(&mut self, text: impl Into<String>) {
+        self.put(State::Fine, text, None);
+    }
+
+    fn note(&mut self, text: impl Into<String>) {
+        self.put(State::Note, text, None);
+    }
+}
+
+/// Prints the findings; exit code 1 if one of them loses packets.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let mut findings = rights::check();
+    findings.extend(kernel::check());
+    findings.extend(interfaces::check(&flags.interfaces)?);
+    findings.extend(disk::check(&flags.folder));
+    let is_fine = findings.iter().all(|it| it.state != State::Loss);
+    let text = match flags.json {
+        true => as_json(&findings, is_fine),
+        false => as_text(&findings, is_fine),
+    };
+    output::answer(&text)?;
+    Ok(ExitCode::from(u8::from(!is_fine)))
+}
+
+fn as_text(findings: &[Finding], is_fine: bool) -> String {
+    let mut text = String::new();
+    let mut subject = "";
+    for finding in findings {
+        if finding.subject != subject {
+            subject = &finding.subject;
+            text += &format!("{subject}\n");
+        }
+        let line = format!("  {:<5} {}", finding.state.name(), finding.text);
+        for (number, line) in output::wrapped(&line).iter().enumerate() {
+            let indent = if number == 0 { "" } else { "      " };
+            text += &format!("{indent}{line}\n");
+        }
+        if let Some(command) = &finding.command {
+            text += &format!("        {command}\n");
+        }
+    }
+    text + match is_fine {
+        true => "Nothing was found that loses packets.\n",
+        false => "What is marked LOSS loses packets, or prevents capturing.\n",
+    }
+}
+
+fn as_json(findings: &[Finding], is_fine: bool) -> String {
+    let checks: Vec<_> = findings
+        .iter()
+        .map(|it| {
+            json!({
+                "subject": it.subject,
+                "state": it.state.name().to_lowercase(),
+                "text": it.text,
+                "command": it.command,
+            })
+        })
+        .collect();
+    let object = json!({ "schema": SCHEMA, "fine": is_fine, "checks": checks });
+    output::json(&object) + "\n"
+}
+
+/// The first line of a small file of the kernel.
+fn read(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
+}
