@@ -379,10 +379,8 @@ mod tests {
         let bytes = sample();
         for len in 0..bytes.len() {
             let (mut links, mut whole) = (Vec::new(), true);
-            assert_eq!(
-                parse(&bytes[..len], &mut links, &mut whole).unwrap(),
-                Answer::More
-            );
+            let answer = parse(&bytes[..len], &mut links, &mut whole);
+            assert_eq!(answer.unwrap(), Answer::More);
             assert!(links.is_empty());
         }
     }

@@ -275,10 +275,8 @@ mod tests {
         let layout = layout("btraTpe", Some(7_344_394_240));
         let lengths = (10..200).map(|columns| layout.line(&progress(), 0, columns).len());
         assert!(lengths.zip(10..).all(|(length, columns)| length <= columns));
-        assert_eq!(
-            layout.line(&progress(), 0, 40),
-            "3.42 GiB [ 118 MiB/s] ETA 0:00:31"
-        );
+        let narrow = layout.line(&progress(), 0, 40);
+        assert_eq!(narrow, "3.42 GiB [ 118 MiB/s] ETA 0:00:31");
     }
 
     #[test]
@@ -320,10 +318,8 @@ mod tests {
     #[test]
     fn numbers_are_percent_or_bytes() {
         assert_eq!(layout("", Some(7_344_394_240)).numbers(&progress()), "50");
-        assert_eq!(
-            layout("b", Some(7_344_394_240)).numbers(&progress()),
-            "3672197120"
-        );
+        let bytes = layout("b", Some(7_344_394_240)).numbers(&progress());
+        assert_eq!(bytes, "3672197120");
         assert_eq!(layout("t", None).numbers(&progress()), "31.0000 3672197120");
     }
 

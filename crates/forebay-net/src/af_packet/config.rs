@@ -115,21 +115,14 @@ impl AfPacketConfig {
         }
         // Ethernet header and two VLAN tags in addition to the payload. A frame without offloads has at most 64 KiB.
         let frame = self.snaplen.min(mtu.min(65_536) + 22);
-        while u64::from(
-            Blocks {
-                bytes: bytes as u32,
-                count: 1,
-            }
-            .frame_bytes(),
-        ) < u64::from(frame)
-        {
-            bytes *= 2;
-        }
-        let count = (self.ring_bytes / bytes).max(LEAST_BLOCKS);
-        Blocks {
+        let blocks = |bytes: u64, count: u64| Blocks {
             bytes: bytes as u32,
             count: u32::try_from(count).unwrap_or(u32::MAX),
+        };
+        while u64::from(blocks(bytes, 1).frame_bytes()) < u64::from(frame) {
+            bytes *= 2;
         }
+        blocks(bytes, (self.ring_bytes / bytes).max(LEAST_BLOCKS))
     }
 
     /// Rejects a ring so large that the kernel would have to swap or kill processes: it allocates the whole ring at once.
@@ -151,9 +144,8 @@ impl AfPacketConfig {
 
     /// Whole milliseconds, at least one: with 0 the kernel would choose.
     pub(super) fn retire_ms(&self) -> u32 {
-        u32::try_from(self.retire.as_millis())
-            .unwrap_or(u32::MAX)
-            .max(1)
+        let ms = u32::try_from(self.retire.as_millis());
+        ms.unwrap_or(u32::MAX).max(1)
     }
 }
 
@@ -164,14 +156,10 @@ fn page_bytes() -> u64 {
 /// The memory that the kernel can provide without swapping; `None` if the kernel does not report it.
 fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim()
-        .strip_suffix(" kB")?
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib << 10)
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
 }
 
 #[cfg(test)]
@@ -181,33 +169,19 @@ mod tests {
     #[test]
     fn small_rings_keep_eight_blocks_and_a_whole_frame() {
         let shape = |ring_bytes, mtu| {
-            AfPacketConfig {
+            let config = AfPacketConfig {
                 ring_bytes,
                 ..AfPacketConfig::default()
-            }
-            .blocks(mtu)
+            };
+            config.blocks(mtu)
         };
-        assert_eq!(
-            shape(64 << 20, 1500),
-            Blocks {
-                bytes: 1 << 20,
-                count: 64
-            }
-        );
-        assert_eq!(
-            shape(2 << 20, 1500),
-            Blocks {
-                bytes: 256 << 10,
-                count: 8
-            }
-        );
-        assert_eq!(
-            shape(3 << 20, 1500),
-            Blocks {
-                bytes: 256 << 10,
-                count: 12
-            }
-        );
+        for (ring_bytes, bytes, count) in [
+            (64 << 20, 1 << 20, 64),
+            (2 << 20, 256 << 10, 8),
+            (3 << 20, 256 << 10, 12),
+        ] {
+            assert_eq!(shape(ring_bytes, 1500), Blocks { bytes, count });
+        }
         assert_eq!(shape(32 << 10, 1500).count, 8);
         let jumbo = shape(32 << 10, 9000);
         assert!(jumbo.frame_bytes() >= 9022 && jumbo.count == 8, "{jumbo:?}");
@@ -220,46 +194,21 @@ mod tests {
             ..AfPacketConfig::default()
         };
         let error = config.fits_memory(config.blocks(1500)).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("memory available. Choose a smaller one with -B"),
-            "{error}"
-        );
+        let expected = "memory available. Choose a smaller one with -B";
+        assert!(error.to_string().contains(expected), "{error}");
     }
 
     #[test]
     fn senseless_values_are_named() {
-        for (config, words) in [
-            (
-                AfPacketConfig {
-                    ring_bytes: 4096,
-                    ..AfPacketConfig::default()
-                },
-                "too small",
-            ),
-            (
-                AfPacketConfig {
-                    block_bytes: 5000,
-                    ..AfPacketConfig::default()
-                },
-                "power of two",
-            ),
-            (
-                AfPacketConfig {
-                    retire: Duration::ZERO,
-                    ..AfPacketConfig::default()
-                },
-                "retired",
-            ),
-            (
-                AfPacketConfig {
-                    snaplen: 0,
-                    ..AfPacketConfig::default()
-                },
-                "captures nothing",
-            ),
-        ] {
+        let changes: [(fn(&mut AfPacketConfig), &str); 4] = [
+            (|it| it.ring_bytes = 4096, "too small"),
+            (|it| it.block_bytes = 5000, "power of two"),
+            (|it| it.retire = Duration::ZERO, "retired"),
+            (|it| it.snaplen = 0, "captures nothing"),
+        ];
+        for (change, words) in changes {
+            let mut config = AfPacketConfig::default();
+            change(&mut config);
             let text = config.validate().unwrap_err().to_string();
             assert!(text.contains(words), "{text}");
         }

@@ -484,22 +484,14 @@ mod tests {
 
     #[test]
     fn one_program_or_the_other_runs_by_hardware() {
-        let (ethernet, raw) = (
-            vec![Instruction::new(code::RET_K, 1); 300],
-            vec![Instruction::new(code::RET_K, 2)],
-        );
-        let program = by_hardware(ethernet, raw);
+        let ethernet = vec![Instruction::new(code::RET_K, 1); 300];
+        let program = by_hardware(ethernet, vec![Instruction::new(code::RET_K, 2)]);
         // Simulates the kernel, whose special loads return metadata of the frame.
         let run = |hardware: u16, kind: u32| {
             let (mut at, mut a) = (0, 0);
             loop {
-                let Instruction {
-                    code: it,
-                    k,
-                    jump_true,
-                    jump_false,
-                } = program[at];
-                at += 1 + match it {
+                let Instruction { k, .. } = program[at];
+                at += 1 + match program[at].code {
                     code::RET_K => return k,
                     code::LD_ABS => {
                         a = match k {
@@ -509,19 +501,22 @@ mod tests {
                         };
                         0
                     }
-                    code::JEQ_K if a == k => jump_true.into(),
-                    code::JEQ_K => jump_false.into(),
+                    code::JEQ_K if a == k => program[at].jump_true.into(),
+                    code::JEQ_K => program[at].jump_false.into(),
                     code::JA => k as usize,
                     other => panic!("{other:#x}"),
                 };
             }
         };
         let (here, outgoing) = (0, code::OUTGOING);
-        assert_eq!(run(libc::ARPHRD_ETHER, here), 1);
-        assert_eq!(run(libc::ARPHRD_ETHER, outgoing), 1);
-        assert_eq!(run(libc::ARPHRD_LOOPBACK, here), 1);
-        assert_eq!(run(libc::ARPHRD_LOOPBACK, outgoing), 0);
-        assert_eq!(run(libc::ARPHRD_NONE, outgoing), 2);
-        assert_eq!(run(280, here), 0);
+        assert_eq!(
+            [here, outgoing].map(|kind| run(libc::ARPHRD_ETHER, kind)),
+            [1, 1]
+        );
+        assert_eq!(
+            [here, outgoing].map(|kind| run(libc::ARPHRD_LOOPBACK, kind)),
+            [1, 0]
+        );
+        assert_eq!((run(libc::ARPHRD_NONE, outgoing), run(280, here)), (2, 0));
     }
 }

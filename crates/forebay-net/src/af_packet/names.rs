@@ -54,45 +54,36 @@ mod tests {
     use super::*;
 
     fn links(names: &[&str]) -> Vec<Link> {
-        names
-            .iter()
-            .map(|&name| Link {
-                name: name.into(),
-                ..Link::default()
-            })
-            .collect()
+        let link = |&name: &&str| Link {
+            name: name.into(),
+            ..Link::default()
+        };
+        names.iter().map(link).collect()
     }
 
     #[test]
     fn a_wrong_name_gets_a_list_and_a_guess() {
         let here = links(&["lo", "eth0", "veth1"]);
         let text = |name| find(&here, name).unwrap_err().to_string();
+        let known = "there are: lo, eth0, veth1, any, and sim";
         assert_eq!(
             text("etho"),
-            "no interface 'etho'; there are: lo, eth0, veth1, any, and sim (did you mean eth0?)"
+            format!("no interface 'etho'; {known} (did you mean eth0?)")
         );
-        assert_eq!(
-            text("wlan0"),
-            "no interface 'wlan0'; there are: lo, eth0, veth1, any, and sim"
-        );
+        assert_eq!(text("wlan0"), format!("no interface 'wlan0'; {known}"));
+        let error = find(&links(&["lo"]), "l").unwrap_err().to_string();
         assert!(
-            find(&links(&["lo"]), "l")
-                .unwrap_err()
-                .to_string()
-                .ends_with("lo, any, and sim (did you mean lo?)")
+            error.ends_with("lo, any, and sim (did you mean lo?)"),
+            "{error}"
         );
         assert_eq!(find(&here, "veth1").unwrap().name, "veth1");
     }
 
     #[test]
     fn distances_count_letters() {
-        for (a, b, changes) in [
-            ("", "abc", 3),
-            ("eth0", "eth0", 0),
-            ("eth0", "etho", 1),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(distance(a, b), changes, "{a} {b}");
-        }
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("eth0", "eth0"), 0);
+        assert_eq!(distance("eth0", "etho"), 1);
+        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

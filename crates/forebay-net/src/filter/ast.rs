@@ -27,6 +27,15 @@ pub(super) enum Joint {
     Or,
 }
 
+/// Ports from the first to the last, of one transport protocol or of all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ports {
+    pub transport: Option<Transport>,
+    pub direction: Direction,
+    pub first: u16,
+    pub last: u16,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Primitive {
     /// The packet is of this protocol: `tcp`.
@@ -38,8 +47,7 @@ pub(super) enum Primitive {
     Host(Protocol, Direction, Vec<IpAddr>),
     Ether(Direction, [u8; 6]),
     Decnet(Direction, u16),
-    /// Ports from the first to the last, of one transport protocol or of all.
-    Ports(Option<Transport>, Direction, u16, u16),
+    Ports(Ports),
     /// The next protocol in the packet's header of this protocol: `ip proto 6`.
     Next(Protocol, u32),
     Broadcast(Protocol),

@@ -1,7 +1,7 @@
 //! Parses names, numbers and addresses according to their qualifiers: `port http`, `net 10`, `host fe80::1`.
 
 use super::{
-    ast::{Direction, Expr, Primitive, Protocol, Transport},
+    ast::{Direction, Expr, Ports, Primitive, Protocol, Transport},
     error::Wrong,
     parse::{Parser, Result},
     token::{self, Kind as Token},
@@ -283,13 +283,12 @@ impl Parser<'_> {
             },
             Kind::Port => {
                 let (port, transport) = self.port(qualifiers, name)?;
-                Ok(Primitive::Ports(transport, direction, port, port))
+                Ok(ports(transport, direction, port, port))
             }
             Kind::PortRange => {
                 // A name may itself contain a '-', so every '-' is tried.
-                let mut splits = name
-                    .match_indices('-')
-                    .map(|(at, _)| (&name[..at], &name[at + 1..]));
+                let dashes = name.match_indices('-');
+                let mut splits = dashes.map(|(at, _)| (&name[..at], &name[at + 1..]));
                 let known = |port: &str| self.names.port(port).is_some();
                 let found = splits.find(|(first, last)| known(first) && known(last));
                 let (first, last) = found.ok_or_else(|| {
@@ -298,12 +297,7 @@ impl Parser<'_> {
                 let first = self.port(qualifiers, first)?;
                 let last = self.port(qualifiers, last)?;
                 let transport = if first.1 == last.1 { first.1 } else { None };
-                Ok(Primitive::Ports(
-                    transport,
-                    direction,
-                    first.0.min(last.0),
-                    first.0.max(last.0),
-                ))
+                Ok(ports(transport, direction, first.0, last.0))
             }
             Kind::Next => {
                 let number = match protocol {
@@ -348,6 +342,16 @@ impl Parser<'_> {
     }
 }
 
+/// The ports between two, in either order.
+fn ports(transport: Option<Transport>, direction: Direction, one: u16, other: u16) -> Primitive {
+    Primitive::Ports(Ports {
+        transport,
+        direction,
+        first: one.min(other),
+        last: one.max(other),
+    })
+}
+
 fn port_number(port: u32) -> std::result::Result<u16, String> {
     u16::try_from(port).map_err(|_| format!("a port is at most 65535, not {port}"))
 }
@@ -369,12 +373,7 @@ fn number_id(qualifiers: Qualifiers, number: u32) -> std::result::Result<Primiti
         Kind::Unsaid | Kind::Host => ipv4(qualifiers, &number.to_string(), number, u32::MAX),
         Kind::Port | Kind::PortRange => {
             let port = port_number(number)?;
-            Ok(Primitive::Ports(
-                qualifiers.transport(),
-                direction,
-                port,
-                port,
-            ))
+            Ok(ports(qualifiers.transport(), direction, port, port))
         }
         Kind::Next => Ok(Primitive::Next(protocol, number)),
     }

@@ -239,11 +239,8 @@ fn parse_sizes(value: &str) -> Option<Sizes> {
     if value == "imix" {
         return Some(Sizes::Imix);
     }
-    let size = value
-        .parse()
-        .ok()
-        .filter(|size| (64..=9018).contains(size))?;
-    Some(Sizes::Fixed(size))
+    let size = value.parse().ok()?;
+    (64..=9018).contains(&size).then_some(Sizes::Fixed(size))
 }
 
 fn parse_host(value: &str) -> Option<Host> {

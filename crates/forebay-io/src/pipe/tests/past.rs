@@ -1,6 +1,7 @@
 //! Bytes that go past the buffer and through it: none is lost or early, and all are counted.
 
 use super::*;
+use forebay_testing::folder::Folder;
 use rustix::pipe::fcntl_setpipe_size;
 
 /// A configuration that sends every byte through the buffer, and otherwise behaves as without it.
@@ -60,9 +61,7 @@ fn pages_with_few_bytes_do_not_keep_the_buffer_from_being_filled() {
     for piece in sent.chunks(100) {
         lab.producer.write_all(piece).unwrap();
         // Everything is taken at once, a page for each record.
-        while rustix::io::ioctl_fionread(&lab.producer).unwrap() > 0 {
-            thread::yield_now();
-        }
+        until_read(&lab.producer);
     }
     drop(lab.producer);
     assert!(all_of(consumer) == sent);
@@ -82,9 +81,7 @@ fn the_whole_buffer_can_be_filled_before_the_output_is_read() {
             lab.producer.write_all(piece).unwrap();
         }
         // Everything is taken: nothing remains in the input's pipe.
-        while rustix::io::ioctl_fionread(&lab.producer).unwrap() > 0 {
-            thread::yield_now();
-        }
+        until_read(&lab.producer);
         drop(lab.producer);
         assert!(all_of(lab.consumers.remove(0)) == sent);
         assert!(lab.running.join().unwrap().is_fine());
@@ -170,14 +167,14 @@ fn order_and_counts_hold_however_the_neighbours_stall() {
 
 #[test]
 fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
-    let closed: [&dyn Fn(&mut PipeConfig); 7] = [
-        &|config| config.splice = false,
-        &|config| config.hash = Some(Hash::Crc32),
-        &|config| config.block_bytes = Some(4096),
-        &|config| config.start_writing = 1,
-        &|config| config.start_reading = 99,
-        &|config| config.read_rate = Some(1 << 40),
-        &|config| config.write_rate = Some(1 << 40),
+    let closed: [fn(&mut PipeConfig); 7] = [
+        |config| config.splice = false,
+        |config| config.hash = Some(Hash::Crc32),
+        |config| config.block_bytes = Some(4096),
+        |config| config.start_writing = 1,
+        |config| config.start_reading = 99,
+        |config| config.read_rate = Some(1 << 40),
+        |config| config.write_rate = Some(1 << 40),
     ];
     let passed = |config: PipeConfig, outputs| {
         let lab = lab(config, outputs);
@@ -204,8 +201,8 @@ fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
 #[test]
 fn a_files_pages_are_copied_since_its_owner_may_change_them() {
     let (control, config) = (Control::new().unwrap(), config(1 << 20));
-    let path = std::env::temp_dir().join(format!("forebay-past-{}", std::process::id()));
-    std::fs::write(&path, noise(500_000)).unwrap();
+    let folder = Folder::new();
+    let path = folder.file("past", noise(500_000));
     let (mut consumer, target) = pipe().unwrap();
     fcntl_setpipe_size(&target, 1 << 20).unwrap();
     let source = File::open(&path).unwrap();
@@ -226,7 +223,6 @@ fn a_files_pages_are_copied_since_its_owner_may_change_them() {
     let summary = running.join().unwrap();
     assert_eq!((summary.bytes_written, summary.bytes_passed), (500_000, 0));
     assert!(std::fs::read(&path).unwrap() == noise(500_000));
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

@@ -63,19 +63,15 @@ fn batches_go_back_several_at_once_and_all_before_the_port_sleeps() {
 fn there_are_more_batches_while_they_hold_few_packets() {
     let (mut queue, mut handed_over) = idle_queue();
     let mut all_read = |is_light: bool| {
-        for _ in 0..100 {
+        let mut number = 0;
+        for _ in 0..=100 {
             let batches = handed_over();
-            batches
-                .into_iter()
-                .for_each(|batch| queue.give_back(batch, is_light));
+            number = batches.len();
+            for batch in batches {
+                queue.give_back(batch, is_light);
+            }
             queue.hand_over();
         }
-        let batches = handed_over();
-        let number = batches.len();
-        batches
-            .into_iter()
-            .for_each(|batch| queue.give_back(batch, is_light));
-        queue.hand_over();
         number
     };
     let (few, many, few_again) = (all_read(false), all_read(true), all_read(false));

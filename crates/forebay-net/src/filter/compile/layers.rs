@@ -8,7 +8,7 @@ use super::{
 };
 use crate::filter::{
     View,
-    ast::{Direction, Transport},
+    ast::{Direction, Ports, Transport},
     bpf::code,
     link::{Link, Offset},
 };
@@ -109,11 +109,15 @@ impl Compiler {
     /// Geneve's header and the IPv4 header before it vary in length, so the start of the inner packet is computed into scratch
     /// cells.
     pub(super) fn geneve(&mut self, network: Option<u32>) -> Said<Test> {
-        let udp = Some(Transport::Udp);
-        let (to, port) = (Direction::Destination, GENEVE_PORT);
-        let over_ipv4 = self.ports_over_ipv4(udp, to, port, port)?;
+        let ports = Ports {
+            transport: Some(Transport::Udp),
+            direction: Direction::Destination,
+            first: GENEVE_PORT,
+            last: GENEVE_PORT,
+        };
+        let over_ipv4 = self.ports_over_ipv4(ports)?;
         let over_ipv4 = over_ipv4.and(self.geneve_header(Base::Behind4, network));
-        let over_ipv6 = self.ports_over_ipv6(udp, to, port, port)?;
+        let over_ipv6 = self.ports_over_ipv6(ports)?;
         let over_ipv6 = over_ipv6.and(self.geneve_header(Base::Behind6, network));
 
         let [protocol, header, payload] = [

@@ -166,9 +166,7 @@ impl Compiler {
             Primitive::Decnet(direction, address) => self.decnet(*direction, *address),
             Primitive::Broadcast(protocol) => self.broadcast(*protocol),
             Primitive::Multicast(protocol) => self.multicast(*protocol),
-            Primitive::Ports(transport, direction, first, last) => {
-                self.ports(*transport, *direction, *first, *last)
-            }
+            Primitive::Ports(ports) => self.ports(*ports),
             Primitive::AtMost(bytes) => {
                 Ok(Test::Value(vec![step(code::LD_LEN, 0)], code::JGT_K, *bytes).not())
             }

@@ -8,49 +8,31 @@ use super::{
     test::Test,
 };
 use crate::filter::{
-    ast::{Direction, Transport},
+    ast::{Ports, Transport},
     bpf::code,
 };
 
 impl Compiler {
-    pub(super) fn ports(
-        &mut self,
-        transport: Option<Transport>,
-        direction: Direction,
-        first: u16,
-        last: u16,
-    ) -> Said<Test> {
-        let over_ipv6 = self.ports_over_ipv6(transport, direction, first, last)?;
-        Ok(over_ipv6.or(self.ports_over_ipv4(transport, direction, first, last)?))
+    pub(super) fn ports(&mut self, ports: Ports) -> Said<Test> {
+        let over_ipv6 = self.ports_over_ipv6(ports)?;
+        Ok(over_ipv6.or(self.ports_over_ipv4(ports)?))
     }
 
-    pub(super) fn ports_over_ipv4(
-        &mut self,
-        transport: Option<Transport>,
-        direction: Direction,
-        first: u16,
-        last: u16,
-    ) -> Said<Test> {
+    pub(super) fn ports_over_ipv4(&mut self, ports: Ports) -> Said<Test> {
         let ip = self.payload_is(IPV4)?;
-        let any = self.each(transport, |c, number| {
+        let any = self.each(ports.transport, |c, number| {
             let next = Test::equal(c.load(Base::Network, 9, Size::Byte), number);
-            let ports = c.between(Base::Behind4, direction, first, last)?;
-            Ok(next.and(c.is_first_fragment()).and(ports))
+            let between = c.between(Base::Behind4, ports)?;
+            Ok(next.and(c.is_first_fragment()).and(between))
         })?;
         Ok(ip.and(any))
     }
 
-    pub(super) fn ports_over_ipv6(
-        &mut self,
-        transport: Option<Transport>,
-        direction: Direction,
-        first: u16,
-        last: u16,
-    ) -> Said<Test> {
+    pub(super) fn ports_over_ipv6(&mut self, ports: Ports) -> Said<Test> {
         let ip6 = self.payload_is(IPV6)?;
-        let any = self.each(transport, |c, number| {
+        let any = self.each(ports.transport, |c, number| {
             let next = Test::equal(c.load(Base::Network, 6, Size::Byte), number);
-            Ok(next.and(c.between(Base::Behind6, direction, first, last)?))
+            Ok(next.and(c.between(Base::Behind6, ports)?))
         })?;
         Ok(ip6.and(any))
     }
@@ -66,19 +48,15 @@ impl Compiler {
         transport: Option<Transport>,
         mut test: impl FnMut(&mut Self, u32) -> Said<Test>,
     ) -> Said<Test> {
-        let asked = [Transport::Sctp, Transport::Tcp, Transport::Udp];
-        let asked = asked
-            .into_iter()
-            .filter(|t| transport.is_none_or(|only| only == *t));
-        let mut tests = Vec::new();
-        for transport in asked {
-            tests.push(test(self, transport.number())?);
-        }
-        Ok(Test::any(tests))
+        let all = [Transport::Sctp, Transport::Tcp, Transport::Udp].into_iter();
+        let asked = all.filter(|it| transport.is_none_or(|only| only == *it));
+        let tests: Said<Vec<_>> = asked.map(|it| test(self, it.number())).collect();
+        Ok(Test::any(tests?))
     }
 
-    fn between(&mut self, base: Base, direction: Direction, first: u16, last: u16) -> Said<Test> {
-        self.directed(direction, |c, is_source| {
+    fn between(&mut self, base: Base, ports: Ports) -> Said<Test> {
+        let Ports { first, last, .. } = ports;
+        self.directed(ports.direction, |c, is_source| {
             let port = c.load(base, if is_source { 0 } else { 2 }, Size::Half);
             if first == last {
                 return Ok(Test::equal(port, first.into()));
