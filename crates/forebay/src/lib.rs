@@ -18,9 +18,9 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory; [`Fifo`](memory::Fifo), a byte queue within one thread |
+//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
 //! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and its cursors |
-//! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io` |
+//! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io`; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item when it changes between the two |
 //! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes): one-way queues from processes that are not trusted, with every value from them checked |

@@ -21,7 +21,7 @@ use crate::method::{
 };
 use anyhow::{Context, Result};
 use forebay::memory::{MapConfig, Region};
-use others::{Deque, InPlace, OurFifo, OurRing, OurStream, Ringbuf, Rtrb, Viewed};
+use others::{Deque, InPlace, OurLocal, OurRing, OurStream, Ringbuf, Rtrb, Viewed};
 use std::{hint::black_box, time::Instant};
 use text::{ByteByByte, Masked, Mirrored, TwoCopies};
 
@@ -80,10 +80,10 @@ fn compare(size: usize, effort: Effort) -> Result<Table> {
         side::<Ringbuf>("ringbuf", size, messages),
         side::<Rtrb>("rtrb", size, messages),
         side::<Mirrored>("the source text's mirror", size, messages),
-        side::<OurFifo>("forebay, a Fifo, copied", size, messages),
+        side::<OurLocal>("forebay, a LocalStream, copied", size, messages),
         side::<OurRing>("forebay, a ring, copied", size, messages),
         side::<OurStream>("forebay, a stream, copied", size, messages),
-        side::<Viewed<OurFifo>>("forebay, a Fifo, read in place", size, messages),
+        side::<Viewed<OurLocal>>("forebay, a LocalStream, read in place", size, messages),
         side::<Viewed<OurRing>>("forebay, a ring, read in place", size, messages),
         side::<Viewed<OurStream>>("forebay, a stream, read in place", size, messages),
         side::<InPlace>("forebay, a stream, made and read in place", size, messages),
@@ -111,7 +111,7 @@ fn compare(size: usize, effort: Effort) -> Result<Table> {
     }
     table.note("the last two columns: how many times as fast; two copies: the text's, with mask and branch, VecDeque, ringbuf, rtrb");
     table.note("the length is known when it runs, not when it is compiled; the ring holds one message at a time. What is for one thread: \
-                the text's, the one with mask and branch, VecDeque, Fifo; the others could have their ends in two");
+                the text's, the one with mask and branch, VecDeque, LocalStream; the others could have their ends in two");
     table.note("the source text's mirror wraps where its head reaches the end, not where it has passed it, as the text has it");
     Ok(table)
 }
@@ -205,7 +205,7 @@ mod tests {
         keeps::<Deque>();
         keeps::<Ringbuf>();
         keeps::<Rtrb>();
-        keeps::<OurFifo>();
+        keeps::<OurLocal>();
         keeps::<OurRing>();
         keeps::<OurStream>();
     }
@@ -219,7 +219,7 @@ mod tests {
             assert!(ring.get(&mut [0; 100]));
             assert!(!ring.get(&mut [0]));
         }
-        shows::<Viewed<OurFifo>>();
+        shows::<Viewed<OurLocal>>();
         shows::<Viewed<OurRing>>();
         shows::<Viewed<OurStream>>();
         shows::<InPlace>();

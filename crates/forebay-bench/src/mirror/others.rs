@@ -3,9 +3,8 @@
 use super::{CAPACITY, Ring, Shows};
 use anyhow::Result;
 use forebay::{
-    memory::{Fifo, MapConfig},
     ring::spsc::{self, Consumer, Producer},
-    stream::{Reader, Writer, stream},
+    stream::{LocalStream, Reader, Writer, stream},
 };
 use ringbuf::{
     HeapCons, HeapProd, HeapRb,
@@ -158,33 +157,33 @@ impl Shows for OurStream {
     }
 }
 
-/// The queue for one thread.
-pub struct OurFifo(Fifo);
+/// The stream for one thread.
+pub struct OurLocal(LocalStream);
 
-impl Ring for OurFifo {
+impl Ring for OurLocal {
     #[inline(always)]
     fn new() -> Result<Self> {
-        Ok(OurFifo(Fifo::new(CAPACITY, &MapConfig::default())?))
+        Ok(OurLocal(LocalStream::new(CAPACITY)?))
     }
 
     #[inline(always)]
     fn put(&mut self, message: &[u8]) -> bool {
-        self.0.put(message)
+        self.0.push_exact(message)
     }
 
     #[inline(always)]
     fn get(&mut self, target: &mut [u8]) -> bool {
-        self.0.get(target)
+        self.0.pop_exact(target)
     }
 }
 
-impl Shows for OurFifo {
+impl Shows for OurLocal {
     #[inline(always)]
     fn show(&mut self, len: usize) -> bool {
-        let is_whole = self.0.len() >= len;
+        let is_whole = self.0.bytes_buffered() >= len;
         if is_whole {
             black_box(self.0.peek().as_ptr());
-            self.0.pop(len);
+            self.0.consume(len);
         }
         is_whole
     }

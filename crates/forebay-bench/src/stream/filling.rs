@@ -20,7 +20,11 @@ pub fn run(effort: Effort) -> Result<Table> {
     sides.extend([
         side("ringbuf", bytes, others::Ringbuf::default),
         side("rtrb", bytes, others::Rtrb::default),
-        side("forebay's Fifo, for one thread", bytes, others::fifo),
+        side(
+            "forebay's LocalStream, for one thread",
+            bytes,
+            others::local,
+        ),
         side("forebay, spinning", bytes, others::Forebay::<Spin>::new),
         side("forebay", bytes, others::Forebay::<Park>::new),
         Side::new("memcpy", move || memcpy(bytes)),

@@ -135,7 +135,7 @@ mod tests {
         }
         each_rung!(carry);
         each_other!(carry);
-        carries(others::fifo());
+        carries(others::local());
         carries(others::Forebay::<Park>::new());
         carries(others::Forebay::<Spin>::new());
     }

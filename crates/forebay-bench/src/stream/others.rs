@@ -3,8 +3,7 @@
 use super::{CAPACITY, Stream};
 use bytes::{Buf, BytesMut};
 use forebay::{
-    memory::{Fifo, MapConfig},
-    stream::{Reader, StreamConfig, Writer, stream_with},
+    stream::{LocalStream, Reader, StreamConfig, Writer, stream_with},
     sync::Wait,
 };
 use ringbuf::{
@@ -209,23 +208,23 @@ impl Stream for Pipe {
 
 /// Ours for one thread.
 #[inline(always)]
-pub fn fifo() -> Fifo {
-    Fifo::new(CAPACITY, &MapConfig::default()).expect("32 KiB are there")
+pub fn local() -> LocalStream {
+    LocalStream::new(CAPACITY).expect("32 KiB are there")
 }
 
-impl Stream for Fifo {
+impl Stream for LocalStream {
     #[inline(always)]
     fn vacant(&self) -> usize {
-        Fifo::vacant(self)
+        self.available_capacity()
     }
     #[inline(always)]
     fn push(&mut self, bytes: &[u8]) {
-        self.put(bytes);
+        self.push_slice(bytes);
     }
     #[inline(always)]
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
         show(self.front(n));
-        self.pop(n)
+        self.consume(n)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory mappings: a mirror for rings, a region for buffers and pools; and a queue of bytes for one thread.
+//! Memory mappings: a mirror for rings, and a region for buffers and pools.
 //!
 //! Mirrors and regions are mapped here, only through `sys`, and unmapped when dropped. Sizes are bytes, rounded up to whole
 //! pages; the types report the result. Properties that depend on the kernel are queried from it, never assumed.
@@ -10,13 +10,12 @@
 //!
 //! # Misuse
 //!
-//! A forgotten value (`mem::forget`) only leaks its mapping. In a forked child a [`Region`] is a private copy. A [`Mirror`] and a
-//! [`Fifo`] are not mapped in the child: it gets `SIGSEGV` if it touches their bytes, and it must not drop them, because that
-//! might unmap memory that it mapped at that address later. No call here is async-signal-safe.
+//! A forgotten value (`mem::forget`) only leaks its mapping. In a forked child a [`Region`] is a private copy. A [`Mirror`] is
+//! not mapped in the child: it gets `SIGSEGV` if it touches its bytes, and it must not drop it, because that might unmap memory that it
+//! mapped at that address later. No call here is async-signal-safe.
 
 mod cold_path;
 mod copy;
-mod fifo;
 mod fill;
 mod lines;
 mod mirror;
@@ -27,7 +26,6 @@ mod tests;
 
 pub(crate) use cold_path::cold_path;
 pub(crate) use copy::{copy_in, copy_out};
-pub use fifo::Fifo;
 pub(crate) use fill::{Filled, Reservation, Vacant, halves};
 pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;

@@ -1,5 +1,4 @@
 use super::*;
-use forebay_testing::dice::Dice;
 use std::{
     env,
     fs::{self, File},
@@ -272,67 +271,4 @@ fn huge_pages_are_reported_as_the_kernel_has_them() {
             HugePages::Got { bytes } => assert!(bytes > 0 && bytes <= len, "{bytes} of {len}"),
         }
     }
-}
-
-/// Random puts, gets, peeks and pops, also in place, against a queue of the standard library.
-#[test]
-fn a_fifo_gives_every_byte_back_in_order_whatever_is_done() {
-    use std::collections::VecDeque;
-    let mut dice = Dice(12345);
-    for capacity in [1, 100, 4096, 5000] {
-        let mut fifo = Fifo::new(capacity, &MapConfig::default()).unwrap();
-        let mut oracle = VecDeque::<u8>::new();
-        for round in 0..2_000_u32 {
-            let n = dice.below(capacity + 2);
-            let bytes: Vec<u8> = (0..n).map(|i| (round as usize + i) as u8).collect();
-            let room = capacity - oracle.len();
-            match dice.below(5) {
-                0 | 1 => {
-                    assert_eq!(fifo.put(&bytes), n <= room);
-                    oracle.extend(bytes.iter().filter(|_| n <= room));
-                }
-                2 => {
-                    let n = n.min(room);
-                    fifo.vacant_mut()[..n].copy_from_slice(&bytes[..n]);
-                    fifo.commit(n);
-                    oracle.extend(&bytes[..n]);
-                }
-                3 => {
-                    let mut got = vec![0; n];
-                    let enough = n <= oracle.len();
-                    assert_eq!(fifo.get(&mut got), enough);
-                    if enough {
-                        assert!(oracle.drain(..n).eq(got));
-                    }
-                }
-                _ => {
-                    let less = n.min(oracle.len());
-                    assert!(oracle.iter().take(n).eq(fifo.front(n)));
-                    assert_eq!(fifo.pop(n), less);
-                    oracle.drain(..less);
-                }
-            }
-            assert_eq!(
-                (fifo.len(), fifo.vacant()),
-                (oracle.len(), capacity - oracle.len())
-            );
-            assert!(oracle.iter().eq(fifo.peek()));
-        }
-    }
-}
-
-#[test]
-fn what_is_committed_unwritten_is_what_was_there_also_right_behind_the_end() {
-    let mut fifo = Fifo::new(sys::page_size(), &MapConfig::default()).unwrap();
-    let all: Vec<u8> = (0..fifo.capacity()).map(|i| i as u8).collect();
-    assert!(fifo.put(&all));
-    assert_eq!(fifo.pop(usize::MAX), all.len());
-    fifo.commit(all.len());
-    assert_eq!(fifo.peek(), all);
-}
-
-#[test]
-#[should_panic(expected = "committing 5 of 4")]
-fn no_more_than_what_is_vacant_becomes_content() {
-    Fifo::new(4, &MapConfig::default()).unwrap().commit(5);
 }
