@@ -22,6 +22,7 @@ pub mod link;
 pub mod open;
 pub mod packets;
 pub mod port;
+pub mod receive;
 pub mod repair;
 pub mod session;
 pub mod sim;

@@ -23,6 +23,7 @@
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io`; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item when it changes between the two |
+//! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
 //! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes): one-way queues from processes that are not trusted, with every value from them checked |
 //! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes them out, and nothing is lost silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
@@ -46,6 +47,7 @@ pub mod memory;
 pub mod packet;
 pub mod poll;
 pub mod queue;
+pub mod receive;
 pub mod ring;
 pub mod standard;
 pub mod store;

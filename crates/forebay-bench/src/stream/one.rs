@@ -65,7 +65,11 @@ fn table<T: Target>(effort: Effort) -> Result<Table> {
     let text = sides.len();
     each_other!(add);
     sides.extend([
-        side::<_, T>("forebay's LocalStream, for one thread", bytes, others::local),
+        side::<_, T>(
+            "forebay's LocalStream, for one thread",
+            bytes,
+            others::local,
+        ),
         side::<_, T>("forebay, spinning", bytes, others::Forebay::<Spin>::new),
         side::<_, T>("forebay", bytes, others::Forebay::<Park>::new),
         Side::new("limit: the same copies and no stream", move || {
