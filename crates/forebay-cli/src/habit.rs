@@ -25,6 +25,42 @@ pub fn suggestion(words: &[String]) -> Option<String> {
     is_port.then(|| format!("forebay capture -i {line}"))
 }
 
+/// What to use instead of a flag of tcpdump, dumpcap or tshark that `forebay capture` does not have.
+pub fn instead(flag: &str) -> Option<&'static str> {
+    let flag = flag.split('=').next()?;
+    Some(match flag {
+        "-f" => {
+            "write the filter at the end of the line, without -f: forebay capture -i eth0 tcp port 80"
+        }
+        "-Y" | "-R" => {
+            "display filters are Wireshark's. Write a capture filter at the end: tcp port 80"
+        }
+        "-T" => "for fields of packets use --json-lines, and jq to choose them",
+        "-P" => "for the classic format name the file .pcap, or use --format pcap",
+        "-I" | "--monitor-mode" => {
+            "put the interface into monitor mode first: iw dev wlan0 set type monitor"
+        }
+        "-j" | "-J" | "--time-stamp-type" | "--list-time-stamp-types" => {
+            "times are those of the kernel. Leave it out"
+        }
+        "-E" | "-M" | "-o" => {
+            "forebay does not decode that. Write a file with -w, and open it in Wireshark"
+        }
+        "-N" | "-H" | "-O" | "--no-optimize" | "-u" => {
+            "leave it out: names are never looked up, and filters need no such flag"
+        }
+        "-m" => "leave it out: no modules are loaded",
+        "--micro" => "use --time-stamp-precision micro",
+        "--nano" => "use --time-stamp-precision nano",
+        "-k" => {
+            "write to standard output for Wireshark: forebay capture -i eth0 -w - | wireshark -k -i -"
+        }
+        "--capture-comment" => "forebay writes no comments. editcap --capture-comment adds one",
+        "-g" => "forebay makes files that only you can read; chmod g+r changes that",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::suggestion;

@@ -2,7 +2,11 @@
 
 use crate::{args::Args, habit, output::say};
 use anyhow::Result;
-use clap::{CommandFactory, builder::Styles};
+use clap::{
+    CommandFactory,
+    builder::Styles,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 /// A bad request: exit code 2.
 #[derive(Debug)]
@@ -37,13 +41,31 @@ pub fn print() {
             Some(_) => without_tips(&text),
             None => text,
         };
+        let instead = unknown_flag(&error).and_then(habit::instead);
+        let text = if instead.is_some() {
+            without_tips(&text)
+        } else {
+            text
+        };
         format!("forebay: {}", text.trim_end())
             .lines()
             .for_each(say);
+        if let Some(instead) = instead {
+            say("");
+            say(&format!("  {instead}"));
+        }
     }
     if let Some(line) = suggestion {
         say("");
         say(&format!("  did you mean '{line}'?"));
+    }
+}
+
+/// The flag that the error is about, if nothing here has it.
+fn unknown_flag(error: &clap::Error) -> Option<&str> {
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => Some(flag),
+        _ => None,
     }
 }
 

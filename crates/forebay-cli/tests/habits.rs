@@ -52,3 +52,110 @@ fn each_shell_gets_a_completion_script() {
     }
     assert_eq!(run!("completions tcsh").status.code(), Some(2));
 }
+
+/// What users of tcpdump, dumpcap and tshark type after the program's name, and what happens: exit code 0 and this text, or exit
+/// code 2 and this advice. `I` is an interface, `F` a file of 50 packets, `O` an output.
+const LINES: &str = r#"
+    tcpdump | -i I                            | 0 | IP 198.18.240.39.61344 > 198.19.0.1.9: UDP, length 18
+    tcpdump | -ni I                           | 0 | UDP, length 18
+    tcpdump | -nni I -c 3                     | 0 | UDP, length 18
+    tcpdump | -nnvi I                         | 0 | flags [DF], proto UDP (17), length 46)
+    tcpdump | -nnvvv -i I                     | 0 | [udp sum ok] UDP, length 18
+    tcpdump | -ne -i I                        | 0 | 02:00:00:00:01:27 > 02:00:00:00:00:01, ethertype IPv4 (0x0800), length 60
+    tcpdump | -nt -i I                        | 0 | IP 198.18.240.39
+    tcpdump | -tt -i I                        | 0 | .000000 IP
+    tcpdump | -ttt -i I                       | 0 | 00:00:00.000000 IP
+    tcpdump | -tttt -i I                      | 0 | -01-01 00:00:00.000
+    tcpdump | -ttttt -i I                     | 0 | 00:00:00.000001 IP
+    tcpdump | -ttttttt -i I                   | 2 | five times at most
+    tcpdump | -x -i I                         | 0 | 0x0000:  4500 002e 0000 4000
+    tcpdump | -xx -i I                        | 0 | 0x0000:  0200 0000 0001 0200
+    tcpdump | -X -i I                         | 0 | ....
+    tcpdump | -XX -i I                        | 0 | 0x0000:  0200 0000 0001 0200
+    tcpdump | -nnX -s0 -i I udp port 9        | 0 | 0x0000:  4500 002e
+    tcpdump | -A -s 0 -i I                    | 0 | UDP, length 18
+    tcpdump | -X -A -i I                      | 2 | Choose one
+    tcpdump | -q -i I                         | 0 | UDP, length 18
+    tcpdump | -S -i I                         | 0 | UDP, length 18
+    tcpdump | -K -v -i I                      | 0 | UDP, length 18
+    tcpdump | -# -i I                         | 0 | 9  00:00:00
+    tcpdump | --number -i I                   | 0 | 9  00:00:00
+    tcpdump | -l -i I                         | 0 | UDP, length 18
+    tcpdump | -U -w O -i I                    | 0 | 9 packets captured
+    tcpdump | -w O -i I -c 5                  | 0 | 5 packets captured
+    tcpdump | -w O --print -i I               | 0 | UDP, length 18
+    tcpdump | -n -v -w O -i I                 | 0 | 9 packets captured
+    tcpdump | -X -w O -i I                    | 2 | Add --print, or leave -X out
+    tcpdump | -w - --print -i I               | 2 | cannot share standard output
+    tcpdump | -r F                            | 0 | UDP, length 18
+    tcpdump | -nr F -c 2                      | 0 | UDP, length 18
+    tcpdump | -r F --count                    | 0 | 50 received
+    tcpdump | -r F host 198.19.0.1            | 0 | UDP, length 18
+    tcpdump | -r F -w O udp                   | 0 | 50 received
+    tcpdump | -r F tcp prot 80                | 2 | ^^^^
+    tcpdump | -F /dev/null -i I               | 0 | UDP, length 18
+    tcpdump | -V L                            | 0 | UDP, length 18
+    tcpdump | -D                              | 0 | any [
+    tcpdump | --list-interfaces               | 0 | any [
+    tcpdump | -L -i I                         | 0 | EN10MB (Ethernet)
+    tcpdump | -y EN10MB -i I                  | 0 | UDP, length 18
+    tcpdump | -y LINUX_SLL -i I               | 2 | EN10MB only
+    tcpdump | -d port 80                      | 0 | (000) ldh
+    tcpdump | -Q in -r F                      | 2 | src host
+    tcpdump | -Q sideways -i I                | 2 | inout
+    tcpdump | --immediate-mode -i I           | 0 | UDP, length 18
+    tcpdump | --time-stamp-precision=nano -i I | 0 | .000000672 IP
+    tcpdump | --nano -i I                     | 2 | use --time-stamp-precision nano
+    tcpdump | --interface I --snapshot-length 96 | 0 | snapshot length 96 bytes
+    tcpdump | --version                       | 0 | 0.
+    tcpdump | -h                              | 0 | Usage:
+    tcpdump | -B 4096 -i I                    | 0 | UDP, length 18
+    tcpdump | -p -i I                         | 0 | UDP, length 18
+    tcpdump | -I -i I                         | 2 | iw dev
+    tcpdump | -j adapter -i I                 | 2 | times are those of the kernel
+    tcpdump | -E x@1.2.3.4 -i I               | 2 | Wireshark
+    tcpdump | -N -i I                         | 2 | leave it out
+    tcpdump | -O -i I                         | 2 | leave it out
+    dumpcap | -i I -w O -a packets:5          | 0 | 5 packets captured
+    dumpcap | -i I -w O -b packets:4 -b files:2 | 0 | 9 packets captured
+    dumpcap | -i I -w O -q --json             | 0 | "written":9
+    dumpcap | -i I -f udp -w O                | 2 | without -f
+    dumpcap | -P -i I -w O                    | 2 | --format pcap
+    dumpcap | -n -i I -w O                    | 0 | 9 packets captured
+    tshark  | -i I -Y tcp                     | 2 | capture filter at the end
+    tshark  | -r F -T fields -e ip.src        | 2 | --json-lines
+    tshark  | -r F -o tls.keylog_file:x       | 2 | Wireshark
+"#;
+
+#[test]
+fn lines_of_tcpdump_and_dumpcap_do_what_they_do_there_or_say_what_to_type() {
+    let folder = Folder::new();
+    let input = recorded(&folder, "in.pcapng", "count=50");
+    let (output, list) = (folder.path("out.pcap"), folder.path("list"));
+    std::fs::write(&list, format!("{input}\n{input}\n")).unwrap();
+    let mut lines = 0;
+    for [program, line, code, expected] in rows(LINES) {
+        let words = line.split(' ').map(|word| match word {
+            "I" => "sim:clock=virtual,count=9",
+            "F" => &input,
+            "O" => &output,
+            "L" => &list,
+            word => word,
+        });
+        let words: Vec<_> = words.collect();
+        let mut command = forebay!("capture");
+        let ran = command.args(words).env("TZ", "UTC").output().unwrap();
+        let shown = format!("{}{}", ran.text(), ran.log());
+        assert_eq!(
+            ran.status.code(),
+            code.parse().ok(),
+            "{program} {line}: {shown}"
+        );
+        assert!(
+            shown.contains(expected),
+            "{program} {line}: no {expected:?} in {shown}"
+        );
+        lines += 1;
+    }
+    assert!(lines >= 60);
+}

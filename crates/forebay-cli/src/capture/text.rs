@@ -20,7 +20,9 @@ use forebay_net::{
 };
 use std::{
     cell::Cell,
+    fs::File,
     io::{IsTerminal, stderr, stdout},
+    os::{fd::AsFd, unix::fs::FileTypeExt},
     time::{Duration, Instant},
 };
 
@@ -49,9 +51,14 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
-/// Whether packets are printed on a terminal, where a progress line would be between them.
+/// Whether a progress line would be between printed packets, or between the lines of a program that reads them.
 fn shares_terminal(request: &Request<'_>) -> bool {
-    request.prints() && stdout().is_terminal()
+    let is_read = |stdout: File| {
+        let kind = stdout.metadata()?.file_type();
+        Ok::<_, std::io::Error>(kind.is_fifo() || kind.is_socket())
+    };
+    let output = stdout().as_fd().try_clone_to_owned().map(File::from);
+    request.prints() && (stdout().is_terminal() || output.and_then(is_read).unwrap_or(false))
 }
 
 impl Screen {
@@ -214,6 +221,10 @@ impl Screen {
 
     /// Reports lines of packets that could not be printed.
     pub fn printed(&self, printed: &Printed) {
+        if signals::stops() > 0 && stderr().is_terminal() && !self.draws {
+            // The terminal shows ^C at the beginning of the line.
+            say("");
+        }
         if let Some(error) = &printed.error {
             output::error(format_args!("standard output: {error}"));
         }

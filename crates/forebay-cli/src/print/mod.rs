@@ -25,6 +25,9 @@ mod names;
 #[cfg(test)]
 mod oracle_tests;
 mod payload;
+#[cfg(test)]
+#[path = "../../../../fuzz/fuzz_targets/printing.rs"]
+mod printing;
 mod tcp;
 mod text;
 mod times;

@@ -692,3 +692,30 @@ fn composed(seed: u64, count: usize) -> Vec<Owned> {
     };
     (0..count).map(one).collect()
 }
+
+/// Packets of other programs and composed ones, with bytes changed, cut off and put in.
+#[test]
+fn no_packet_makes_printing_panic_or_controls_a_terminal() {
+    let mut all: Vec<Vec<u8>> = composed(3, 300).into_iter().map(|it| it.data).collect();
+    for path in corpus() {
+        all.extend(packets(Name::File(path)).into_iter().map(|it| it.data));
+    }
+    let mut dice = forebay_testing::dice::Dice(7);
+    for _ in 0..forebay_testing::dice::times(40_000, 100) {
+        let mut bytes = dice.bytes(3);
+        // Most are Ethernet frames.
+        bytes[0] &= dice.one_of(&[0xf0, 0xf0, 0xff]);
+        bytes.extend(dice.one_of(&all));
+        for _ in 0..dice.below(6u8) {
+            let at = 3 + dice.below(bytes.len() - 3 + 1).min(60);
+            match dice.below(4u8) {
+                _ if at >= bytes.len() => bytes.push(dice.byte()),
+                0 => bytes[at] = dice.one_of(&[0, 1, 0x7f, 0x80, 0xff, 0xc0, 4, 17]),
+                1 => bytes[at] = dice.byte(),
+                2 => bytes.insert(at, dice.byte()),
+                _ => bytes.truncate(at.max(4)),
+            }
+        }
+        super::printing::check(&bytes);
+    }
+}
