@@ -21,7 +21,7 @@ use support::*;
 /// The law in JSON, in the text and in the file, and the gaps in the sequence numbers.
 fn check(json: &Value, text: &str, found: &Found) {
     let [received, written, filtered, unread] =
-        counts(&json, ["received", "written", "filtered", "unread"]);
+        counts(json, ["received", "written", "filtered", "unread"]);
     let causes = json["dropped"].as_object().unwrap();
     let dropped: u64 = causes.values().map(count).sum();
     assert_eq!(received, written + filtered + unread + dropped, "{json}");

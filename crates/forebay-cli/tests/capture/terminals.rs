@@ -98,7 +98,7 @@ fn unread_reports_are_dropped_and_counted() {
     let unprinted = count(&json["reports_unprinted"]);
     assert!(unprinted > 0, "{json}");
     let log = std::io::read_to_string(child.0.stderr.as_mut().unwrap()).unwrap();
-    contains(log, &format!("{unprinted} reports were not printed"));
+    contains(log, format!("{unprinted} reports were not printed"));
 }
 
 #[test]

@@ -33,20 +33,20 @@ fn everything(many: u32) -> Vec<u8> {
         option(2, b"eth7"),
         option(3, b"the seventh"),
         option(1, b"about the interface"),
-        option(4, &[10, 0, 0, 1, 255, 0, 0, 0]),
+        option(4, [10, 0, 0, 1, 255, 0, 0, 0]),
         option(11, b"\0tcp port 80"),
         option(12, b"another system"),
-        option(13, &[0]),
+        option(13, [0]),
         option(15, b"a card"),
     ];
     let name = [&[1, 0, 15, 0, 10, 0, 0, 1][..], b"our-server\0\0", &[0; 4]].concat();
     let about_packet = [
         option(1, b"about a packet"),
-        option(2, &words(&[2])),
-        option(5, &[7; 8]),
-        option(6, &words(&[3])),
-        option(7, &[0, 1, 2, 3]),
-        option(3, &[2, 1, 2, 3, 4]),
+        option(2, words(&[2])),
+        option(5, [7; 8]),
+        option(6, words(&[3])),
+        option(7, [0, 1, 2, 3]),
+        option(3, [2, 1, 2, 3, 4]),
     ];
     let mut file = [
         blocks::section(&about_section.concat()),

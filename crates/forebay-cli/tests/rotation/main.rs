@@ -63,7 +63,7 @@ fn complete(paths: &[String], json: &Value) {
             .map(|one| one.statistics[0][column])
             .sum::<u64>()
     };
-    let [received, written, unread] = counts(&json, ["received", "written", "unread"]);
+    let [received, written, unread] = counts(json, ["received", "written", "unread"]);
     let dropped = count(&json["dropped"]["kernel"]);
     assert_eq!([sum(0), sum(1), sum(2)], [received, dropped, written]);
     let lens = paths.iter().map(|path| file_len(path));

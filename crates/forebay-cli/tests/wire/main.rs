@@ -110,7 +110,7 @@ fn overloaded(load: &Load, arguments: &str) -> (Found, Output) {
 
 /// The law, and the file's own counters; the gaps are the drops if `sent` frames were sent.
 fn check(json: &Value, found: &Found, sent: u64) {
-    let [received, written, unread] = counts(&json, ["received", "written", "unread"]);
+    let [received, written, unread] = counts(json, ["received", "written", "unread"]);
     let kernel = count(&json["dropped"]["kernel"]);
     assert_eq!(json["law_holds"], true, "{json}");
     assert_eq!((received, unread), (sent, 0), "{json}");

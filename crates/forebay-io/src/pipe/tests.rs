@@ -291,7 +291,8 @@ fn reports_are_made_on_request_and_at_the_end_of_each_interval() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let changes: [(fn(&mut PipeConfig), &str); 7] = [
+    type Change = fn(&mut PipeConfig);
+    let changes: [(Change, &str); 7] = [
         (|it| it.capacity_bytes = 0, "0 bytes"),
         (|it| it.block_bytes = Some(0), "block"),
         (|it| it.block_bytes = Some(1001), "block"),

@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn senseless_values_are_named() {
-        let changes: [(fn(&mut AfPacketConfig), &str); 4] = [
+        type Change = fn(&mut AfPacketConfig);
+        let changes: [(Change, &str); 4] = [
             (|it| it.ring_bytes = 4096, "too small"),
             (|it| it.block_bytes = 5000, "power of two"),
             (|it| it.retire = Duration::ZERO, "retired"),
