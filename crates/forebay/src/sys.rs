@@ -9,7 +9,6 @@
 //! ```
 #![allow(unsafe_code)]
 
-#[cfg(not(loom))] // models have their own signals
 pub(crate) mod file;
 #[cfg(not(any(loom, miri)))] // models fence on both sides
 pub(crate) mod membarrier;
