@@ -86,7 +86,6 @@ pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)
         shared,
         len: 0,
         counted: 0,
-        is_alone: false,
     };
     Ok((vacant, filled))
 }
@@ -98,26 +97,9 @@ pub(crate) struct Vacant {
     /// here it arrives a few cycles sooner than through the pointer.
     len: usize,
     counted: u64,
-    /// Commits do not reach the shared length and count before [`catch_up`](Vacant::catch_up).
-    is_alone: bool,
 }
 
 impl Vacant {
-    /// Whether no other thread uses the filled half before [`catch_up`](Vacant::catch_up): a commit is then a store less, which
-    /// is a cycle for each short record.
-    pub fn set_alone(&mut self, is_alone: bool) {
-        self.is_alone = is_alone;
-        self.catch_up();
-    }
-
-    /// Makes everything that was committed available to `Filled`.
-    pub fn catch_up(&self) {
-        // `Filled` is not used meanwhile, so nothing sees the count and the length of different commits.
-        self.shared.begun.store(self.counted, Relaxed); // before COMMITTED
-        self.shared.len.store(self.len, Release); // COMMITTED
-        self.shared.counted.store(self.counted, Release); // COUNTED
-    }
-
     /// Number of committed bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -138,7 +120,6 @@ impl Vacant {
         (len <= self.shared.size - at).then_some(Reservation {
             shared: &self.shared,
             own: (&mut self.len, &mut self.counted),
-            is_alone: self.is_alone,
             at,
             len,
             counted,
@@ -162,7 +143,6 @@ pub(crate) struct Reservation<'a> {
     shared: &'a Shared,
     /// [`Vacant`]'s own length and count.
     own: (&'a mut usize, &'a mut u64),
-    is_alone: bool,
     at: usize,
     len: usize,
     counted: u64,
@@ -174,9 +154,6 @@ impl Reservation<'_> {
     pub fn commit(mut self, more: u64) {
         let count = self.counted + more;
         *self.own.1 = count;
-        if self.is_alone {
-            return self.publish();
-        }
         self.shared.begun.store(count, Relaxed); // before COMMITTED
         self.publish();
         self.shared.counted.store(count, Release); // COUNTED
@@ -197,9 +174,7 @@ impl Reservation<'_> {
         };
         let len = self.at + self.len;
         *self.own.0 = len;
-        if !self.is_alone {
-            self.shared.len.store(len, order); // COMMITTED
-        }
+        self.shared.len.store(len, order); // COMMITTED
     }
 }
 
@@ -334,27 +309,6 @@ mod models {
             assert_eq!(filled.snapshot(), Some((4, 2)));
             let last = filled.part(2..4);
             assert!(last == [2, 2] || last == [9, 9]);
-        });
-    }
-
-    #[test]
-    fn a_half_that_is_alone_shows_its_commits_when_it_catches_up() {
-        model(|| {
-            let config = MapConfig {
-                populate: false,
-                huge_pages: false,
-            };
-            let (mut vacant, mut filled) = halves(4096, &config).unwrap();
-            filled.restart(&mut vacant, 1);
-            vacant.set_alone(true);
-            let mut slot = vacant.reserve(2).unwrap();
-            slot.fill(7);
-            slot.commit(3);
-            assert_eq!((vacant.len(), vacant.counted()), (3, 3));
-            assert_eq!(filled.snapshot(), Some((1, 0)));
-            vacant.catch_up();
-            assert_eq!(filled.snapshot(), Some((3, 3)));
-            assert_eq!(filled.part(1..3), &[7, 7]);
         });
     }
 

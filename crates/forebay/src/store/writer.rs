@@ -131,9 +131,7 @@ impl Writer {
 
     /// See [`Desk::open`].
     pub fn open(&self, empty: Empty, start: u64, first: u64) -> Vacant {
-        let mut vacant = self.shared.desk.open(empty, start, first);
-        vacant.set_alone(matches!(self.place, Place::Inline { .. }));
-        vacant
+        self.shared.desk.open(empty, start, first)
     }
 
     /// See [`Desk::carry`].
@@ -178,7 +176,6 @@ impl Writer {
             }
             Place::Inline { stuck, .. } => {
                 // Inline, the filled half is never taken before.
-                vacant.catch_up();
                 stuck.extend(filled.map(|bytes| (vacant, Buffer { bytes, piece })));
                 // After a failed write everything waits for the retry.
                 if stuck.len() == 1 {
