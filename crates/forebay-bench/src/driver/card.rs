@@ -1,7 +1,7 @@
 //! One sample: a thread attends the card, by an interrupt for each packet or by polling that interrupts begin, and
 //! another one processes.
 
-use super::path::{Path, Receiver, Sender};
+use super::path::{HELD, ManyAtOnce, Path, Receiver, Sender};
 use crate::method::{
     counters::Misses,
     cycles,
@@ -10,9 +10,12 @@ use crate::method::{
 use anyhow::{Result, ensure};
 use forebay::{
     poll::{Poller, Source},
+    receive::{Driver, DriverConfig, Intake, PacketSource},
+    sync::Spin,
     time::Clock,
 };
 use forebay_net::{
+    packets::copy_frame,
     port::{Port, Wake},
     sim::{Host, Rate, Sim, Spec},
 };
@@ -92,8 +95,52 @@ pub struct Sample {
 
 /// Takes a sample of a path.
 pub fn sample<P: Path>(attendance: Attendance, load: Load) -> Result<Sample> {
+    let (mut sender, receiver) = P::new()?;
+    let clock = Clock::real();
+    take(receiver, move || {
+        attend(clock, load, |attendant, until| match (until, attendance) {
+            (None, _) => attendant.fetch(&mut sender, BUDGET).map(|_| Duration::ZERO),
+            (Some(end), Attendance::Interrupts) => attendant.by_interrupts(&mut sender, end),
+            (Some(end), Attendance::Polling) => {
+                attendant.by_polling(&mut sender, end, Duration::ZERO)
+            }
+            (Some(end), Attendance::Resting) => attendant.by_polling(&mut sender, end, REST),
+            (Some(end), Attendance::Spinning) => attendant.by_spinning(&mut sender, end),
+        })
+    })
+}
+
+/// Takes a sample of the library's own driver: its pool, its ring, its poller.
+pub fn driven(_: Attendance, load: Load) -> Result<Sample> {
+    let clock = Clock::real();
+    let config = DriverConfig {
+        capacity: HELD,
+        budget: BUDGET,
+        ..DriverConfig::default()
+    };
+    let (mut driver, consumer) = Driver::<Spin>::with(&config, clock.clone())?;
+    take(ManyAtOnce(consumer), move || {
+        attend(clock, load, |attendant, until| {
+            let Some(end) = until else {
+                driver.turn(attendant)?;
+                return Ok(Duration::ZERO);
+            };
+            while attendant.seen < end {
+                driver.turn(attendant)?;
+                attendant.see();
+            }
+            attendant.account.sleeps = driver.stats().modes.sleeps;
+            Ok(Duration::ZERO)
+        })
+    })
+}
+
+/// Runs both threads: `attend` on the first processor, and the one that processes on the second.
+fn take(
+    mut receiver: impl Receiver,
+    attend: impl FnOnce() -> Result<(Sim, Account)> + Send,
+) -> Result<Sample> {
     let (first, second) = pair()?;
-    let (sender, mut receiver) = P::new()?;
     let (ready, over) = (Barrier::new(2), AtomicBool::new(false));
     let before = cycles::per_ns();
     let (attended, processed) = thread::scope(|scope| {
@@ -105,7 +152,7 @@ pub fn sample<P: Path>(attendance: Attendance, load: Load) -> Result<Sample> {
         let attending = scope.spawn(|| {
             let pinned = pin(first);
             ready.wait();
-            let attended = pinned.and_then(|()| attend(attendance, sender, load));
+            let attended = pinned.and_then(|()| attend());
             over.store(true, Release); // publishes everything sent before
             attended
         });
@@ -170,9 +217,8 @@ fn spin_until(then: Instant) -> Instant {
 }
 
 /// The card, and the thread that fetches from it.
-struct Attendant<S> {
+struct Attendant {
     card: Sim,
-    sender: S,
     clock: Clock,
     account: Account,
     /// When the card wants to wake us, if it does.
@@ -181,8 +227,12 @@ struct Attendant<S> {
     seen: Instant,
 }
 
-fn attend(attendance: Attendance, sender: impl Sender, load: Load) -> Result<(Sim, Account)> {
-    let clock = Clock::real();
+/// Attends the card: `work` does so until a time, and returns how long it spun for a packet; without a time it fetches once.
+fn attend(
+    clock: Clock,
+    load: Load,
+    mut work: impl FnMut(&mut Attendant, Option<Instant>) -> Result<Duration>,
+) -> Result<(Sim, Account)> {
     let spec = Spec {
         rate: Rate::BitsPerSecond(load.bits_per_second),
         host: Host::None,
@@ -193,24 +243,18 @@ fn attend(attendance: Attendance, sender: impl Sender, load: Load) -> Result<(Si
     let begun = Instant::now();
     let mut attendant = Attendant {
         card: Sim::new(spec, clock.clone()),
-        sender,
         clock,
         account: Account::default(),
         wake: None,
         seen: begun,
     };
     let end = begun + load.length;
-    let waited = match attendance {
-        Attendance::Interrupts => attendant.by_interrupts(end)?,
-        Attendance::Polling => attendant.by_polling(end, Duration::ZERO)?,
-        Attendance::Resting => attendant.by_polling(end, REST)?,
-        Attendance::Spinning => attendant.by_spinning(end)?,
-    };
+    let waited = work(&mut attendant, Some(end))?;
     attendant.card.stop()?;
     attendant.account.elapsed = begun.elapsed();
     // What the card still holds is not lost: it is fetched as the path has room.
     while !matches!(attendant.card.arm()?, Wake::End) {
-        attendant.fetch(BUDGET)?;
+        work(&mut attendant, None)?;
     }
     let mut account = attendant.account;
     account.busy = (on_processor() - had).saturating_sub(waited);
@@ -218,28 +262,28 @@ fn attend(attendance: Attendance, sender: impl Sender, load: Load) -> Result<(Si
     Ok((attendant.card, account))
 }
 
-impl<S: Sender> Attendant<S> {
+impl Attendant {
     /// Fetches up to `most` packets that are there; says how many.
-    fn fetch(&mut self, most: usize) -> Result<usize> {
+    fn fetch(&mut self, sender: &mut impl Sender, most: usize) -> Result<usize> {
         let mut burst = self.card.receive(most)?;
         let mut fetched = 0;
         while let Some(frame) = burst.next_frame() {
-            if !self.sender.send(&frame) {
+            if !sender.send(&frame) {
                 burst.put_back();
                 break;
             }
             fetched += 1;
         }
         drop(burst);
-        self.sender.flush();
+        sender.flush();
         Ok(fetched)
     }
 
     /// Until `end`; says how long no packet was there.
-    fn by_interrupts(&mut self, end: Instant) -> Result<Duration> {
+    fn by_interrupts(&mut self, sender: &mut impl Sender, end: Instant) -> Result<Duration> {
         let mut waited = Duration::ZERO;
         while self.seen < end {
-            let fetched = self.fetch(1)?;
+            let fetched = self.fetch(sender, 1)?;
             let handled = Instant::now();
             let mut done = handled;
             if fetched > 0 {
@@ -256,11 +300,16 @@ impl<S: Sender> Attendant<S> {
     }
 
     /// Until `end`; it does not spin in wait. A rest is no time away, as far as it is meant.
-    fn by_polling(&mut self, end: Instant, rest: Duration) -> Result<Duration> {
+    fn by_polling(
+        &mut self,
+        sender: &mut impl Sender,
+        end: Instant,
+        rest: Duration,
+    ) -> Result<Duration> {
         let mut poller = Poller::new(BUDGET, self.clock.clone()).resting(rest);
         let mut rests = 0;
         while self.seen < end {
-            let found = poller.turn(self)?;
+            let found = poller.turn(&mut Polled(self, sender))?;
             let now = Instant::now();
             let mut away = now - self.seen;
             if found == 0 && !rest.is_zero() && poller.modes().rests > rests {
@@ -275,25 +324,24 @@ impl<S: Sender> Attendant<S> {
     }
 
     /// Until `end`; all that it spins is its own cost.
-    fn by_spinning(&mut self, end: Instant) -> Result<Duration> {
+    fn by_spinning(&mut self, sender: &mut impl Sender, end: Instant) -> Result<Duration> {
         while self.seen < end {
-            self.fetch(BUDGET)?;
-            let now = Instant::now();
-            self.account.away = self.account.away.max(now - self.seen);
-            self.seen = now;
+            self.fetch(sender, BUDGET)?;
+            self.see();
         }
         Ok(Duration::ZERO)
     }
 }
 
-impl<S: Sender> Source for Attendant<S> {
-    type Error = anyhow::Error;
-
-    fn look(&mut self, budget: usize) -> Result<usize> {
-        self.fetch(budget)
+impl Attendant {
+    /// Notes that this thread has the processor.
+    fn see(&mut self) {
+        let now = Instant::now();
+        self.account.away = self.account.away.max(now - self.seen);
+        self.seen = now;
     }
 
-    fn arm(&mut self) -> Result<()> {
+    fn request(&mut self) -> Result<()> {
         self.wake = match self.card.arm()? {
             Wake::At(then) => Some(then),
             Wake::Ready | Wake::Fd(_) | Wake::End => None,
@@ -301,14 +349,69 @@ impl<S: Sender> Source for Attendant<S> {
         Ok(())
     }
 
-    fn sleep(&mut self) -> Result<()> {
-        let Some(then) = self.wake else { return Ok(()) };
+    /// Sleeps until the card wakes us; the interrupt costs its time.
+    fn rest(&mut self) {
+        let Some(then) = self.wake else { return };
         self.clock.sleep_until(then);
         let late = Duration::from_nanos(self.clock.now().saturating_sub(then));
         self.account.away = self.account.away.max(late);
         let woken = Instant::now();
         self.seen = spin_until(woken + INTERRUPT);
         self.account.interrupts += self.seen - woken;
+    }
+}
+
+/// The card for a poller, and where its packets go.
+struct Polled<'a, S>(&'a mut Attendant, &'a mut S);
+
+impl<S: Sender> Source for Polled<'_, S> {
+    type Error = anyhow::Error;
+
+    fn look(&mut self, budget: usize) -> Result<usize> {
+        self.0.fetch(self.1, budget)
+    }
+
+    fn arm(&mut self) -> Result<()> {
+        self.0.request()
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        self.0.rest();
+        Ok(())
+    }
+
+    fn disarm(&mut self) {
+        self.0.card.disarm();
+    }
+}
+
+/// The card for the library's driver.
+impl PacketSource for Attendant {
+    type Error = anyhow::Error;
+
+    fn receive(&mut self, intake: &mut Intake<'_>) -> Result<()> {
+        let mut burst = self.card.receive(intake.room())?;
+        while intake.room() > 0 {
+            let Some(frame) = burst.next_frame() else {
+                break;
+            };
+            let Ok(packet) = copy_frame(intake.pool(), &frame) else {
+                burst.put_back();
+                intake.starve();
+                break;
+            };
+            let is_taken = intake.push(packet).is_ok();
+            ensure!(is_taken, "there is room for a fresh packet");
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self) -> Result<()> {
+        self.request()
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        self.rest();
         Ok(())
     }
 

@@ -49,7 +49,7 @@ impl Step {
 }
 
 /// Each step keeps those before it.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step::of::<Listed>(
         "textbook: list, spinlock, malloc, an interrupt a packet",
         Attendance::Interrupts,
@@ -58,7 +58,12 @@ const STEPS: [Step; 6] = [
     Step::of::<Pooled>("+ a pool", Attendance::Interrupts),
     Step::of::<Batched>("+ batches of 32", Attendance::Interrupts),
     Step::of::<Batched>("+ polling with a budget of 64", Attendance::Polling),
-    Step::of::<Gathered>("+ packets sent in batches: forebay", Attendance::Polling),
+    Step::of::<Gathered>("+ packets sent in batches", Attendance::Polling),
+    Step {
+        name: "the same by forebay's receive driver",
+        sample: card::driven,
+        attendance: Attendance::Polling,
+    },
 ];
 
 /// The experiment.

@@ -137,7 +137,7 @@ impl Receiver for OneByOne {
 pub struct Batched;
 
 /// The end that processes 32 at a time.
-pub struct ManyAtOnce(Consumer<PacketDesc, Spin>);
+pub struct ManyAtOnce(pub Consumer<PacketDesc, Spin>);
 
 impl Path for Batched {
     type Sender = FromPool;

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::{Result, ensure};
-use forebay::sync::{Park, Spin, Wait};
+use forebay::{
+    stream::LocalStream,
+    sync::{Park, Spin, Wait},
+};
 use std::{collections::VecDeque, hint::black_box, time::Instant};
 
 /// What the test asks of a stream beside its bytes.
@@ -88,6 +91,25 @@ impl<W: Wait> Whole for Forebay<W> {
     }
 }
 
+impl Whole for LocalStream {
+    #[inline(always)]
+    fn close(&mut self) {
+        LocalStream::close(self);
+    }
+    #[inline(always)]
+    fn is_closed(&self) -> bool {
+        self.end().is_some()
+    }
+    #[inline(always)]
+    fn is_finished(&self) -> bool {
+        LocalStream::is_finished(self)
+    }
+    #[inline(always)]
+    fn buffered(&self) -> usize {
+        self.bytes_buffered()
+    }
+}
+
 /// The text's ladder, what else there is, and ours.
 pub fn run(effort: Effort) -> Result<Table> {
     let data = &random(effort.scaled(10_000_000) as usize)[..];
@@ -101,6 +123,7 @@ pub fn run(effort: Effort) -> Result<Table> {
     let text = sides.len();
     each_other!(add);
     sides.extend([
+        side("forebay's LocalStream, for one thread", data, others::local),
         side("forebay, spinning", data, Forebay::<Spin>::new),
         side("forebay", data, Forebay::<Park>::new),
     ]);
@@ -176,6 +199,7 @@ mod tests {
     fn the_tests_bytes_come_out_of_both_kinds_of_stream() {
         let data = random(100_000);
         assert!(go::<_, true>(Forebay::<Park>::new, &data).1 == data);
+        assert!(go::<_, true>(others::local, &data).1 == data);
         let flagged = || Flagged::new(ladder::Sliding::new(1.25));
         assert!(go::<_, true>(flagged, &data).1 == data);
     }
