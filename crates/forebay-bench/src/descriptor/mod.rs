@@ -4,6 +4,7 @@
 
 mod by_column;
 mod layouts;
+mod pointers;
 
 use crate::method::{
     Effort,
@@ -54,6 +55,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     )?;
     cached.pop(); // nothing is scattered there
     tables.append(&mut cached);
+    tables.push(pointers::run(effort)?);
     Ok(tables)
 }
 
