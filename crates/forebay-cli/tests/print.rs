@@ -96,3 +96,28 @@ fn a_slow_terminal_loses_no_packet_of_the_file() {
         "packets not shown: standard output took them too slowly",
     );
 }
+
+#[test]
+fn lines_have_colours_on_a_terminal_only_and_no_color_turns_them_off() {
+    let line = format!("{FOREBAY} capture -i sim:clock=virtual -c 3 -t -q");
+    let coloured = "\u{1b}[36mIP 198.18.240.39.61344 > 198.19.0.1.9: UDP, length 18\u{1b}[0m";
+    for (script, has_colours) in [
+        (format!("TERM=xterm {line}"), true),
+        (format!("TERM=xterm NO_COLOR=1 {line}"), false),
+        (format!("TERM=dumb {line}"), false),
+        (format!("TERM=xterm {line} | cat"), false),
+        (format!("TERM=xterm {line} --json-lines"), false),
+    ] {
+        let terminal = Terminal::new(200);
+        let mut child = Mortal(terminal.shell(&script));
+        let shown = terminal.read();
+        child.ends_well();
+        let shown = shown.join().unwrap();
+        assert_eq!(shown.contains(coloured), has_colours, "{script}: {shown:?}");
+        assert!(
+            has_colours || !shown.contains('\u{1b}'),
+            "{script}: {shown:?}"
+        );
+        contains(shown, "UDP, length 18");
+    }
+}

@@ -105,8 +105,10 @@ impl Printer {
             if !self.style.link_header {
                 self.ethernet_header(&header, kind, len, out);
             }
-            if names::ethertype(kind).is_none() {
-                self.undecoded(inner, out);
+            match names::ethertype(kind) {
+                None => self.undecoded(inner, out),
+                Some(_) if out.bytes().ends_with(b": ") => out.truncate(out.len() - 2),
+                Some(_) => {}
             }
             Ok(())
         });
@@ -308,7 +310,12 @@ impl Printer {
         let name = names::ppp(kind);
         if self.style.link_header || !matches!(kind, 0x21 | 0x57) {
             out.put(name).put(" (0x").hex_padded(kind.into(), 4);
-            out.put("), length ").num(len).put(": ");
+            out.put("), length ").num(len);
+            out.put(if matches!(kind, 0x21 | 0x57) {
+                ": "
+            } else {
+                ""
+            });
         }
         match kind {
             0x21 => self.ipv4(inner, left, out),
@@ -335,8 +342,7 @@ impl Printer {
         loop {
             let entry = data.u32(at)?;
             at += 4;
-            out.put(if at > 4 { ", (label " } else { " (label " })
-                .num(entry >> 12);
+            out.put(" (label ").num(entry >> 12);
             match entry >> 12 {
                 0 => drop(out.put(" (IPv4 explicit NULL)")),
                 1 => drop(out.put(" (router alert)")),
@@ -344,7 +350,6 @@ impl Printer {
                 3 => drop(out.put(" (implicit NULL)")),
                 _ => {}
             }
-            // tcpdump separates the labels of a stack as a sentence.
             out.put(", tc ").num(entry >> 9 & 7);
             let is_last = entry & 0x100 != 0;
             if is_last {

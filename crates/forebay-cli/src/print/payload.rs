@@ -122,3 +122,187 @@ fn server_name(hello: Data<'_>) -> Result<Option<&[u8]>, Cut> {
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Packet, Printer, Style, Text, Times};
+    use etherparse::PacketBuilder;
+    use forebay_net::port::{Direction, LinkType};
+
+    fn line_of(link: u16, data: &[u8]) -> String {
+        let style = Style {
+            times: Times::None,
+            ..Style::default()
+        };
+        let mut text = Text::default();
+        let packet = Packet {
+            link: LinkType(link),
+            interface: "",
+            direction: Direction::Unknown,
+            time_ns: 0,
+            data,
+            captured: data.len() as u32,
+            wire_len: data.len() as u32,
+        };
+        Printer::new(style).line(&packet, &mut text);
+        String::from_utf8(text.bytes().to_vec())
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    fn tcp(port: u16, payload: &[u8]) -> Vec<u8> {
+        let builder =
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let mut packet = Vec::new();
+        builder
+            .tcp(40_000, port, 7, 1000)
+            .write(&mut packet, payload)
+            .unwrap();
+        packet
+    }
+
+    fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+        let builder =
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let mut packet = Vec::new();
+        builder
+            .udp(40_000, port)
+            .write(&mut packet, payload)
+            .unwrap();
+        packet
+    }
+
+    /// A ClientHello with a session, two cipher suites and two extensions, the second with the server's name.
+    fn hello() -> Vec<u8> {
+        let name = b"www.example.org\x1b";
+        let mut extensions = vec![
+            0,
+            23,
+            0,
+            0,
+            0,
+            0,
+            0,
+            name.len() as u8 + 5,
+            0,
+            name.len() as u8 + 3,
+            0,
+            0,
+        ];
+        extensions.push(name.len() as u8);
+        extensions.extend(name);
+        let mut body = [
+            &[3, 3][..],
+            &[9; 32],
+            &[4, 1, 2, 3, 4],
+            &[0, 4, 19, 1, 19, 2],
+            &[1, 0],
+        ]
+        .concat();
+        body.extend([0, extensions.len() as u8]);
+        body.extend(extensions);
+        let len = body.len() as u8;
+        [&[22, 3, 1, 0, len + 4, 1, 0, 0, len][..], &body].concat()
+    }
+
+    #[test]
+    fn payloads_are_summed_up_on_the_line() {
+        for (packet, end) in [
+            (
+                tcp(80, b"GET /a HTTP/1.1\r\nHost: b\r\n"),
+                "length 26: HTTP: GET /a HTTP/1.1",
+            ),
+            (
+                tcp(8000, b"HTTP/1.1 200 \x1b[2J\r\n"),
+                "length 19: HTTP: HTTP/1.1 200 \\033[2J",
+            ),
+            (tcp(80, b"more of it"), "length 10: HTTP"),
+            (
+                tcp(443, &hello()),
+                "length 87: TLS ClientHello, server name www.example.org\\033",
+            ),
+            (tcp(443, &hello()[..30]), "length 30: TLS ClientHello"),
+            (tcp(443, &[23, 3, 3, 0, 1, 1]), "length 6"),
+            (
+                udp(53, b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01"),
+                "10.0.0.2.53: 7+ A? a. (19)",
+            ),
+            (udp(53, b"\0\x07"), "10.0.0.2.53:  [|domain]"),
+        ] {
+            let line = line_of(1, &packet);
+            assert!(line.ends_with(end), "{line}");
+        }
+    }
+
+    #[test]
+    fn packets_in_tunnels_are_on_the_same_line() {
+        let inner = udp(9, b"x");
+        let vxlan = [&[8, 0, 0, 0, 0, 0, 42, 0], &inner[..]].concat();
+        let geneve = [&[0, 0, 0x65, 0x58, 0, 0, 7, 0], &inner[..]].concat();
+        let line = "IP 10.0.0.1.40000 > 10.0.0.2.9: UDP, length 1";
+        let expected = format!("10.0.0.2.4789: VXLAN, flags [I] (0x08), vni 42: {line}");
+        assert!(line_of(1, &udp(4789, &vxlan)).ends_with(&expected));
+        let expected = format!("10.0.0.2.6081: Geneve, Flags [none], vni 0x7: {line}");
+        assert!(line_of(1, &udp(6081, &geneve)).ends_with(&expected));
+        let mut gre = inner[14..34].to_vec();
+        gre[9] = 47;
+        gre[2..4].copy_from_slice(&[0, 57]);
+        gre.extend([0x20, 0, 8, 0, 0, 0, 0, 5]);
+        gre.extend(&inner[14..]);
+        let expected = format!("IP 10.0.0.1 > 10.0.0.2: GREv0, key=0x5, length 37: {line}");
+        assert_eq!(line_of(101, &gre), expected);
+        // More tunnels than anybody needs.
+        let mut deep = inner;
+        for _ in 0..30 {
+            deep = udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0], &deep[..]].concat());
+        }
+        assert!(
+            line_of(1, &deep).ends_with("[|udp]"),
+            "{}",
+            line_of(1, &deep)
+        );
+    }
+
+    #[test]
+    fn other_link_types_show_their_packets_or_their_length() {
+        let ip = &udp(9, b"x")[14..];
+        let line = "IP 10.0.0.1.40000 > 10.0.0.2.9: UDP, length 1";
+        let with = |header: &[u8]| [header, ip].concat();
+        for (link, packet, expected) in [
+            (101, with(&[]), line.to_owned()),
+            (228, with(&[]), line.to_owned()),
+            (0, with(&[2, 0, 0, 0]), line.to_owned()),
+            (0, with(&[0, 0, 0, 2]), line.to_owned()),
+            (108, with(&[0, 0, 0, 2]), line.to_owned()),
+            (
+                113,
+                with(&[0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 8, 0]),
+                line.to_owned(),
+            ),
+            (
+                276,
+                with(&[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 1, 2, 3, 4, 5, 6, 0, 0]),
+                format!("if3 Out {line}"),
+            ),
+            (9, with(&[0xff, 3, 0, 0x21]), line.to_owned()),
+            (147, with(&[]), "USER0, length 29".to_owned()),
+        ] {
+            assert_eq!(line_of(link, &packet), expected, "{link}");
+        }
+        let tagged = |tag: &[u8]| [&[4; 12], tag, &[8, 0], ip].concat();
+        assert_eq!(line_of(1, &tagged(&[0x81, 0, 0, 5])), line);
+        let expected = format!("MPLS (label 16, tc 0, [S], ttl 64) {line}");
+        assert_eq!(
+            line_of(1, &[&[4; 12][..], &[0x88, 0x47, 0, 1, 1, 64], ip].concat()),
+            expected
+        );
+        let session = [
+            &[4; 12][..],
+            &[0x88, 0x64, 0x11, 0, 0, 1, 0, 31, 0, 0x21],
+            ip,
+        ]
+        .concat();
+        assert_eq!(line_of(1, &session), format!("PPPoE  [ses 0x1] {line}"));
+    }
+}
