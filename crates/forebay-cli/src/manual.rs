@@ -5,24 +5,57 @@ use crate::{
     output,
 };
 use anyhow::{Context, Result};
-use clap::CommandFactory;
-use std::process::ExitCode;
+use clap::{Command, CommandFactory};
+use std::{fs, path::Path, process::ExitCode};
 
 /// Prints the page of the command, or writes one page for each subcommand to a folder.
 ///
 /// # Errors
 /// The folder or standard output cannot be written.
 pub fn man(flags: &Man) -> Result<ExitCode> {
-    let command = Args::command();
-    if let Some(folder) = &flags.folder {
-        clap_mangen::generate_to(command, folder)
-            .with_context(|| format!("manual pages cannot be written to {}", folder.display()))?;
+    let Some(folder) = &flags.folder else {
+        output::answer(&page(Args::command())?)?;
         return Ok(ExitCode::SUCCESS);
+    };
+    let mut command = Args::command().disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, folder)
+        .with_context(|| format!("manual pages cannot be written to {}", folder.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the pages of a command and of its subcommands.
+fn write_pages(command: &Command, folder: &Path) -> Result<()> {
+    for inner in command.get_subcommands() {
+        write_pages(inner, folder)?;
     }
+    let name = command
+        .get_display_name()
+        .unwrap_or(command.get_name())
+        .to_owned();
+    let path = folder.join(format!("{name}.1"));
+    Ok(fs::write(path, page(command.clone())?)?)
+}
+
+fn page(command: Command) -> Result<String> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let title = format!(
+        ".TH {} 1 \"{}\" \"forebay {}\" \"Forebay\"",
+        name.to_uppercase(),
+        env!("FOREBAY_DATE"),
+        env!("CARGO_PKG_VERSION")
+    );
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
-    output::answer(&String::from_utf8_lossy(&page))?;
-    Ok(ExitCode::SUCCESS)
+    let page = String::from_utf8_lossy(&page);
+    let lines = page.lines().map(|line| match line.starts_with(".TH ") {
+        true => &title,
+        false => line.trim_end(),
+    });
+    let lines: Vec<_> = lines.collect();
+    // Blank lines between two breaks, and blanks at the ends of lines, are mistakes in roff.
+    let page = lines.join("\n").replace("\n.br\n\n.br\n", "\n.sp\n");
+    Ok(page + "\n")
 }
 
 /// Prints the completion script for a shell.

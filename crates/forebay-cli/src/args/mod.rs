@@ -39,7 +39,7 @@ Examples:
 
 /// Captures packets and buffers data between programs, and counts whatever is lost
 #[derive(Parser)]
-#[command(name = "forebay", version, after_long_help = HELP)]
+#[command(name = "forebay", version = env!("FOREBAY_VERSION"), after_long_help = HELP)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
