@@ -8,7 +8,7 @@ use crate::sync::{
     Spin, Task,
     atomic::Ordering::{Acquire, Release},
     executor::Executor,
-    model, thread,
+    model, model_of, thread,
 };
 use std::sync::atomic::AtomicUsize as Count;
 use std::{
@@ -161,7 +161,7 @@ fn a_sleeping_producer_is_woken_by_credit_and_by_the_end() {
 /// The slots of a forgotten drain return when the consumer finds the ring empty; until then the producer sleeps.
 #[test]
 fn elements_of_a_forgotten_drain_are_taken_once_and_their_slots_return() {
-    model(|| {
+    model_of(3, || {
         let drops = std::sync::Arc::new(Count::new(0));
         let (mut producer, mut consumer) = pair::<Counted, Park>();
         let counted = drops.clone();
