@@ -28,7 +28,8 @@ fn a_terminal_shows_a_line_and_a_summary_and_nothing_else_does() {
     is_silent(&run!("pipe {file} -o /dev/null -pterb -N x"));
     let forced = run!("pipe {file} -o /dev/null -fp");
     assert!(forced.log().starts_with("\r[="), "{forced:?}");
-    contains(forced.log(), "=] 100 %\nsummary: ");
+    contains(forced.log(), "=] 100 %\nforebay: producer waited ");
+    contains(forced.log(), "\nsummary: ");
     let numbers = run!("pipe {file} -o /dev/null -n -s 4000000");
     assert_eq!(numbers.log(), "25\n");
 }
@@ -43,7 +44,7 @@ fn a_bar_is_not_complete_before_the_end_when_the_expected_size_is_too_small() {
         output.log(),
         "-s expects 131072 bytes, but the inputs have 1000000",
     );
-    contains(output.log(), "=] 100 %\nsummary: ");
+    contains(output.log(), "=] 100 %\nforebay: producer waited ");
     // The size of a pipe is unknown: beyond the expected size there is no percentage.
     let output = fed("-fp -s 128k", noise(1_000_000));
     contains(output.log(), "\nsummary: ");

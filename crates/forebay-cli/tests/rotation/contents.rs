@@ -109,8 +109,12 @@ fn a_file_that_is_read_can_be_split() {
 #[test]
 fn what_is_durable_is_reported_for_each_policy() {
     for policy in ["none", "file", "always", "interval:10"] {
-        let flags = format!("-c 1000 --sync {policy}");
-        let output = series(VIRTUAL, &Folder::new(), "a.pcapng", &flags);
+        let folder = Folder::new();
+        let path = folder.path("a.pcapng");
+        let output = run!(
+            "capture -i {} -w {path} --json -c 1000 --sync {policy}",
+            VIRTUAL
+        );
         let json = output.keeps_the_law();
         let is_synced = policy != "none";
         assert_eq!(
