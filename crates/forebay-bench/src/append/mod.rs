@@ -52,8 +52,9 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
         tables.push(compare::<Entry32>(target, 16 << 10, effort)?);
     }
     for buffer_bytes in [64 << 10, 256 << 10] {
-        tables.push(compare::<Entry28>(Target::File, buffer_bytes, effort)?);
-        tables.push(compare::<Entry28>(Target::Null, buffer_bytes, effort)?);
+        for target in Target::ALL {
+            tables.push(compare::<Entry28>(target, buffer_bytes, effort)?);
+        }
     }
     tables.extend(forwarding::tables(effort)?);
     Ok(tables)

@@ -112,7 +112,9 @@ pub struct Claim {
 
 impl Claim {
     pub fn verdict(&self, run: &Results) -> Verdict {
-        let value = self.here.as_ref().and_then(|figure| figure.value(run));
+        // A row that is about forebay alone has no other figure.
+        let figure = self.here.as_ref().or(self.ours.as_ref());
+        let value = figure.and_then(|figure| figure.value(run));
         let Some((value, _)) = value else {
             return Verdict::NotShown;
         };
@@ -397,18 +399,19 @@ fn byte_stream() -> Vec<Claim> {
                 },
             ),
         },
-        ratio(
-            1,
-            "Read in place, from a hot source: the stream against the text's best vector",
-            (1.0, "not measured"),
-            Figure::Computed(vec![view(SMALL), view(BLOCKS), view(LARGE)], |v| {
-                v.iter().copied().fold(0.0, f64::max) / v[1]
-            }),
-            Some(Figure::Computed(
+        Claim {
+            text: 1,
+            says: "Read in place, from a hot source: forebay's stream for one thread over the text's best vector",
+            published: 1.3,
+            printed: "not in the text",
+            unit: "×",
+            here: None,
+            ours: Some(Figure::Computed(
                 vec![view(OURS), view(SMALL), view(BLOCKS), view(LARGE)],
                 |v| v[0] / v[1..].iter().copied().fold(0.0, f64::max),
             )),
-            because(
+            bound: Bound::AtLeast(1.3, 1.0),
+            reason: because(
                 &[part("pop", "ns"), part("pop without its copy", "ns")],
                 |v| {
                     format!(
@@ -418,19 +421,20 @@ fn byte_stream() -> Vec<Claim> {
                     )
                 },
             ),
-        ),
-        ratio(
-            1,
-            "Copied out, from a hot source: the stream against the text's best vector",
-            (1.0, "not measured"),
-            Figure::Computed(vec![copy(SMALL), copy(BLOCKS), copy(LARGE)], |v| {
-                v.iter().copied().fold(0.0, f64::max) / v[1]
-            }),
-            Some(Figure::Computed(
+        },
+        Claim {
+            text: 1,
+            says: "Copied out, from a hot source: forebay's stream for one thread over the text's best vector",
+            published: 1.0,
+            printed: "not in the text",
+            unit: "×",
+            here: None,
+            ours: Some(Figure::Computed(
                 vec![copy(OURS), copy(SMALL), copy(BLOCKS), copy(LARGE)],
                 |v| v[0] / v[1..].iter().copied().fold(0.0, f64::max),
             )),
-            because(
+            bound: Bound::AtLeast(1.0, 0.9),
+            reason: because(
                 &[part("pop", "ns"), part("pop without its copy", "ns")],
                 |v| {
                     format!(
@@ -440,7 +444,7 @@ fn byte_stream() -> Vec<Claim> {
                     )
                 },
             ),
-        ),
+        },
         ratio(
             1,
             "The vector's size matters: too small copies too often, too large leaves the cache",
@@ -586,7 +590,7 @@ fn two_copies() -> Vec<Claim> {
             format!("{:.0} writes counted in 100,000 entries", v[0])
         }),
     };
-    vec![
+    let mut claims = vec![
         ratio(
             2,
             "28 bytes, built before the loop, take 1.7 times as long as 32",
@@ -728,16 +732,58 @@ fn two_copies() -> Vec<Claim> {
                 )
             }),
         ),
-        ratio(
-            2,
-            "Ready bytes: forebay beside BufWriter, to a file",
-            (1.0, "not in the text"),
-            Figure::Ratio(records(R28, WRITER), records(R28, WRITER)),
-            Some(Figure::Ratio(records(R28, WRITER), records(R28, READY))),
-            None,
-        ),
-    ]
+    ];
+    for (says, table) in READY_BYTES {
+        claims.push(Claim {
+            text: 2,
+            says,
+            published: 0.95,
+            printed: "not in the text",
+            unit: "×",
+            here: None,
+            ours: Some(Figure::Ratio(records(table, WRITER), records(table, READY))),
+            bound: Bound::AtLeast(0.95, 0.8),
+            reason: because(
+                &[records(table, WRITER), records(table, READY), records(table, "ours, a hundred at once")],
+                |v| {
+                    format!(
+                        "BufWriter takes {:.2} ns a record, forebay {:.2}, and {:.2} if a hundred are appended at once: the rest is paid for each call",
+                        v[0], v[1], v[2]
+                    )
+                },
+            ),
+        });
+    }
+    claims
 }
+
+/// Ready bytes beside BufWriter.
+const READY_BYTES: [(&str, &str); 6] = [
+    (
+        "Ready bytes over BufWriter: a file, 16 KiB",
+        "append/28/28 bytes, a buffer of 16 KiB, to a file",
+    ),
+    (
+        "Ready bytes over BufWriter: tmpfs, 16 KiB",
+        "append/28/28 bytes, a buffer of 16 KiB, to /dev/shm",
+    ),
+    (
+        "Ready bytes over BufWriter: /dev/null, 16 KiB",
+        "append/28/28 bytes, a buffer of 16 KiB, to /dev/null",
+    ),
+    (
+        "Ready bytes over BufWriter: a file, 64 KiB",
+        "append/28/28 bytes, a buffer of 64 KiB, to a file",
+    ),
+    (
+        "Ready bytes over BufWriter: tmpfs, 64 KiB",
+        "append/28/28 bytes, a buffer of 64 KiB, to /dev/shm",
+    ),
+    (
+        "Ready bytes over BufWriter: /dev/null, 64 KiB",
+        "append/28/28 bytes, a buffer of 64 KiB, to /dev/null",
+    ),
+];
 
 fn driver() -> Vec<Claim> {
     const CARD: &str = "driver/1 Gb/s of 64-byte frames, 1.488 million a second";

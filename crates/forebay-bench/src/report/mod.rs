@@ -52,7 +52,7 @@ struct Args {
     out: PathBuf,
 
     /// Samples of each side
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
 
     /// A tenth of the work in each sample: to check that it runs, not for figures
