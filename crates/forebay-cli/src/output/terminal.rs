@@ -96,7 +96,11 @@ impl Display {
         let columns = self.columns().unwrap_or(0);
         match std::mem::take(&mut self.drawn).min(columns) {
             0 => String::new(),
-            drawn => format!("\r{:drawn$}\r", ""),
+            // The terminal shows ^C after the line when it is typed.
+            drawn => {
+                let drawn = (drawn + 2).min(columns);
+                format!("\r{:drawn$}\r", "")
+            }
         }
     }
 }
