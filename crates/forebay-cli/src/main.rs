@@ -10,6 +10,7 @@
 mod args;
 mod capture;
 mod doctor;
+mod flow;
 mod get;
 mod habit;
 mod info;
@@ -22,6 +23,7 @@ mod queue;
 mod records;
 mod repair;
 mod signals;
+mod top;
 mod usage;
 
 use clap::Parser;
@@ -62,6 +64,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
     match command {
         args::Command::Capture(flags) => capture::run(&flags),
         args::Command::Doctor(flags) => doctor::run(&flags),
+        args::Command::Top(flags) => top::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
         args::Command::Get(flags) => get::run(&flags),
         args::Command::Queue(flags) => queue::run(&flags),

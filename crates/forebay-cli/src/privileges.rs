@@ -44,6 +44,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
                 Some(_) => opening | IDENTITY,
             }
         }
+        Command::Top(flags) if !flags.interfaces.is_empty() => Set::NET_RAW,
         // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,
         // More memory in pipes than a user may have, and ports below 1024.
@@ -56,6 +57,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         // To find out whether packet sockets may be opened.
         Command::Doctor(_) => Set::NET_RAW,
         Command::Get(_)
+        | Command::Top(_)
         | Command::Info(_)
         | Command::Records(_)
         | Command::Man(_)

@@ -75,3 +75,13 @@ fn without_tips(text: &str) -> String {
     let kept = paragraphs.filter(|it| !it.trim_start().starts_with("tip:"));
     kept.collect::<Vec<_>>().join("\n\n")
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn tips_that_go_by_spelling_are_left_out() {
+        let text = "error: unrecognized subcommand 'eth0'\n\n  tip: a similar subcommand exists: 'get'\n\nUsage: forebay\n";
+        let expected = "error: unrecognized subcommand 'eth0'\n\nUsage: forebay\n";
+        assert_eq!(super::without_tips(text), expected);
+    }
+}

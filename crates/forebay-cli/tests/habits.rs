@@ -11,8 +11,6 @@ fn a_capture_typed_as_with_tcpdump_is_answered_by_the_line_to_type() {
         ("-i lo", "forebay capture -i lo"),
         ("lo -c 1", "forebay capture -i lo -c 1"),
         ("-D", "forebay capture -D"),
-        // It looks like 'get' to a parser that compares letters.
-        ("eth0", "forebay capture -i eth0"),
     ] {
         let output = run!("{typed}");
         output.fails(2, format!("did you mean '{meant}'?"));

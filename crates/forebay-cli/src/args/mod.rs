@@ -15,6 +15,7 @@ mod records;
 mod repair;
 #[cfg(test)]
 mod tables_tests;
+mod top;
 mod values;
 
 pub use capture::{Capture, Criterion};
@@ -27,6 +28,7 @@ pub use pipe::{Input, Pipe};
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
+pub use top::Top;
 
 use clap::{Parser, Subcommand};
 
@@ -50,6 +52,9 @@ pub enum Command {
     /// Capture packets, print them or write them to a file, and account for every one
     #[command(after_long_help = capture::HELP, version, disable_version_flag = true)]
     Capture(Box<Capture>),
+    /// Watch an interface: rates, losses, and the busiest flows, hosts, ports and protocols
+    #[command(after_long_help = top::HELP)]
+    Top(Top),
     /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
     #[command(after_long_help = info::HELP)]
     Info(Info),

@@ -443,6 +443,10 @@ impl Port for AfPacket {
         }
     }
 
+    fn ring_fill(&self) -> Option<f64> {
+        Some(self.reader.ring.fill_level())
+    }
+
     fn info(&self) -> PortInfo {
         PortInfo {
             backend: "af_packet",

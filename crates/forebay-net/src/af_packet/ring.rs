@@ -165,6 +165,13 @@ impl Ring {
         self.status_word(block).load(Ordering::Acquire) // edge: filled
     }
 
+    /// The share of the blocks that the kernel has closed and that were not yet returned to it.
+    pub(super) fn fill_level(&self) -> f64 {
+        let is_ours = |&block: &u32| self.status(block) & libc::TP_STATUS_USER != 0;
+        let count = self.blocks.count;
+        (0..count).filter(is_ours).count() as f64 / f64::from(count)
+    }
+
     /// The block that is next to read or being read.
     pub(super) fn current(&self) -> u32 {
         self.current

@@ -390,6 +390,12 @@ pub trait Port: Send {
     /// The counters so far; final once [`arm`](Port::arm) has returned [`Wake::End`].
     fn counts(&mut self) -> Counts;
 
+    /// The share of the source's ring that is filled now, 0 to 1, if the source has a ring and this is known. Frames that the
+    /// kernel still collects in its current block are not included.
+    fn ring_fill(&self) -> Option<f64> {
+        None
+    }
+
     /// The outages so far, if the source waits for its interface to return.
     fn outages(&self) -> Outages {
         Outages::default()

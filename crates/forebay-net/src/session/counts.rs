@@ -5,16 +5,24 @@ use crate::{
     ledger::{Dropped, Ledger, add_known},
     port::{Odd, Outages},
 };
-use forebay::store;
+use forebay::{poll::Modes, store};
 use std::time::Duration;
 
 impl Intake {
-    pub fn progress(&mut self, elapsed_ns: u64, asked: bool) -> Progress {
-        let mut dropped = Some(0);
+    pub fn progress(&mut self, elapsed_ns: u64, asked: bool, modes: Modes) -> Progress {
+        let (mut dropped, mut interface_dropped) = (Some(0), Some(0));
+        let mut ring_fill = None;
         let mut filtered = self.filtered();
         for feed in &mut self.feeds {
             let counts = feed.port.counts();
             dropped = add_known(dropped, counts.dropped);
+            interface_dropped = add_known(interface_dropped, counts.interface_dropped);
+            ring_fill = feed
+                .port
+                .ring_fill()
+                .into_iter()
+                .chain(ring_fill)
+                .reduce(f64::max);
             filtered += counts.filtered.unwrap_or(0);
         }
         let mut progress = Progress {
@@ -25,6 +33,9 @@ impl Intake {
             wire_bytes: self.wire_bytes,
             dropped,
             reading: self.reading(),
+            interface_dropped,
+            ring_fill,
+            modes,
             ..Progress::default()
         };
         if let Some(writing) = &mut self.writing {

@@ -270,7 +270,7 @@ impl Session {
                 self.intake.take_nothing_more(Discard::Refused);
             }
             let turned = poller.turn(&mut self.intake);
-            let kept = turned.and_then(|_| self.housekeeping(&mut watch, observe));
+            let kept = turned.and_then(|_| self.housekeeping(&poller, &mut watch, observe));
             if let Err(broken) = kept {
                 troubles.note(broken);
             }
@@ -292,7 +292,7 @@ impl Session {
             && !watch.is_time_up
         {
             poller.turn(&mut self.intake)?;
-            self.housekeeping(watch, observe)?;
+            self.housekeeping(poller, watch, observe)?;
         }
         Ok(())
     }
@@ -300,6 +300,7 @@ impl Session {
     /// Periodic work, independent of arriving packets.
     fn housekeeping(
         &mut self,
+        poller: &Poller,
         watch: &mut Watch,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> std::result::Result<(), Broken> {
@@ -309,7 +310,9 @@ impl Session {
         }
         let asked = self.control.take_report();
         if asked || now >= watch.next {
-            let mut progress = self.intake.progress(now - watch.began, asked);
+            let mut progress = self
+                .intake
+                .progress(now - watch.began, asked, poller.modes());
             if let Some(behind) = watch.measure(now, &mut progress)
                 && !self.intake.all_wait()
             {

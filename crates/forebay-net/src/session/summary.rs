@@ -82,6 +82,12 @@ pub struct Progress {
     pub bits_per_second: f64,
     /// Packets that the sources dropped; `None`: the count of one of them is unknown.
     pub dropped: Option<u64>,
+    /// Packets that the interfaces lost before the sources saw them; `None` as above.
+    pub interface_dropped: Option<u64>,
+    /// The share of the fullest source's ring that is filled now, 0 to 1; `None`: no source has a ring, or knows its fill level.
+    pub ring_fill: Option<f64>,
+    /// Time spent in each mode of the poller.
+    pub modes: Modes,
     /// Packets that are completely written.
     pub written: u64,
     /// Bytes up to the end of the last written packet.

@@ -74,6 +74,11 @@ impl Card {
         self.card_slots + self.host_slots.unwrap_or(0)
     }
 
+    /// Frames in both rings.
+    pub fn held(&self) -> u64 {
+        self.in_card + self.in_host
+    }
+
     pub fn arrived(&self) -> u64 {
         self.arrived
     }

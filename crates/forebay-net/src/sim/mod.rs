@@ -197,6 +197,11 @@ impl Port for Sim {
         }
     }
 
+    fn ring_fill(&self) -> Option<f64> {
+        let capacity = self.card.capacity().max(1);
+        Some(self.card.held() as f64 / capacity as f64)
+    }
+
     fn info(&self) -> PortInfo {
         PortInfo {
             backend: "sim",

@@ -1,0 +1,105 @@
+//! `--once`: the tables as text or JSON.
+
+use super::{
+    state::State,
+    tables::{Kind, Row},
+};
+use crate::output::{self, plain};
+use forebay_net::units::scaled;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+const SCHEMA: u32 = 1;
+/// Rows of a table.
+const MAX_ROWS: usize = 10;
+const MAX_JSON_ROWS: usize = 100;
+
+/// Seconds that the rates are averages of.
+fn seconds(state: &State) -> f64 {
+    match state.rates.0 {
+        0.0 => state.progress.elapsed.as_secs_f64(),
+        rate => state.progress.taken as f64 / rate,
+    }
+}
+
+pub fn text(state: &mut State) -> String {
+    let progress = &state.progress;
+    let (packets, bits) = state.rates;
+    let mut text = format!(
+        "{}: {:.3} s, {} packets, {}B: {} packets/s, {}bit/s\n",
+        plain(&state.sources),
+        seconds(state),
+        progress.taken,
+        scaled(progress.wire_bytes as f64),
+        scaled(packets).replace(' ', ""),
+        scaled(bits),
+    );
+    if !state.is_file {
+        let lost = |count: Option<u64>| count.map_or("unknown".into(), |count| count.to_string());
+        let (kernel, interface) = (lost(progress.dropped), lost(progress.interface_dropped));
+        let _ = write!(text, "lost: kernel {kernel}, interface {interface}");
+        if let Some((_, most)) = state.fill {
+            let _ = write!(text, "; ring at most {:.0} % full", most * 100.0);
+        }
+        let _ = writeln!(text, "; asleep {:.0} %", state.asleep * 100.0);
+    }
+    for kind in Kind::ALL {
+        state.kind = kind;
+        let rows = state.shown();
+        let _ = writeln!(
+            text,
+            "\n{:44} {:>9} {:>9} {:>9}",
+            kind.name(),
+            "bit/s",
+            "bytes",
+            "packets"
+        );
+        for row in rows.into_iter().take(MAX_ROWS) {
+            let mark = if row.uncertain_bytes > 0 { "+" } else { "" };
+            let short = |value: f64| scaled(value).replace(' ', "");
+            let _ = writeln!(
+                text,
+                "{:44} {:>9} {:>9} {:>9}",
+                row.name,
+                short(row.bits_per_second),
+                short(row.bytes as f64) + mark,
+                format!("{}{mark}", row.packets),
+            );
+        }
+    }
+    text
+}
+
+pub fn json(state: &mut State) -> String {
+    let progress = &state.progress;
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    put("schema", SCHEMA.into());
+    put("sources", state.sources.clone().into());
+    put("seconds", seconds(state).into());
+    put("packets", progress.taken.into());
+    put("bytes", progress.wire_bytes.into());
+    put("packets_per_second", state.rates.0.into());
+    put("bits_per_second", state.rates.1.into());
+    put("filtered", progress.filtered.into());
+    let (kernel, interface) = (progress.dropped, progress.interface_dropped);
+    put("lost", json!({ "kernel": kernel, "interface": interface }));
+    put("ring_max_fill", state.fill.map(|(_, most)| most).into());
+    put("asleep", state.asleep.into());
+    for kind in Kind::ALL {
+        state.kind = kind;
+        let rows = state.shown().into_iter().take(MAX_JSON_ROWS);
+        object.insert(kind.name().into(), rows.map(row_as_json).collect());
+    }
+    output::json(&object.into())
+}
+
+fn row_as_json(row: &Row) -> Value {
+    json!({
+        "name": row.name,
+        "packets": row.packets,
+        "bytes": row.bytes,
+        "uncertain_bytes": row.uncertain_bytes,
+        "bits_per_second": row.bits_per_second,
+    })
+}

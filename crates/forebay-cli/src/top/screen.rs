@@ -1,0 +1,281 @@
+//! Draws the state into a frame of any size.
+
+use super::{
+    state::{Mode, Sort, State},
+    tables::Kind,
+};
+use crate::output::clock;
+use forebay_net::units::scaled;
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Modifier, Style, Stylize},
+    text::{Line, Span},
+    widgets::{Paragraph, Sparkline, Table},
+};
+
+const HELP: &str = "\
+Tab, arrows, 1-4  flows, hosts, ports, protocols
+r  b  p           sort by rate, bytes, packets
+/                 show only rows that contain a text
+Esc               show all rows
+up, down, PgUp, PgDn, Home
+                  scroll
+space             hold the screen; counting goes on
+q, Ctrl-C         quit
+
+A flow is both directions between two endpoints. A packet
+counts for both of its hosts, and for the lower of its two
+ports. Sizes are those on the wire.
+
+The busiest 1,024 keys of each table are tracked. Counts
+are exact, or begin when a key entered its table: then +
+follows, and the key has at least this much.";
+
+/// Terminals of this width show all columns.
+const WIDE: u16 = 72;
+
+pub fn draw(frame: &mut Frame<'_>, state: &State) {
+    let area = frame.area();
+    let graph = match area.height {
+        ..16 => 0,
+        16..22 => 3,
+        _ => 4,
+    };
+    let graph = if state.is_file { 0 } else { graph };
+    let [head, history, tabs, table, foot] = Layout::vertical([
+        Constraint::Length(4),
+        Constraint::Length(graph),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    draw_head(frame, head, state);
+    if state.mode == Mode::Help {
+        let rest = Rect {
+            height: area.height.saturating_sub(head.height),
+            y: head.bottom(),
+            ..area
+        };
+        frame.render_widget(Paragraph::new(HELP), rest);
+        return;
+    }
+    draw_history(frame, history, state);
+    draw_tabs(frame, tabs, state);
+    draw_table(frame, table, state);
+    draw_foot(frame, foot, state);
+}
+
+/// The pieces that fit, joined.
+fn fitting(pieces: impl IntoIterator<Item = String>, width: u16) -> String {
+    let mut line = String::new();
+    for piece in pieces {
+        let gap = if line.is_empty() { "" } else { "  " };
+        if line.chars().count() + gap.len() + piece.chars().count() <= usize::from(width) {
+            line = line + gap + &piece;
+        }
+    }
+    line
+}
+
+fn bytes(count: u64) -> String {
+    format!("{}B", scaled(count as f64))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let progress = &state.progress;
+    let width = area.width;
+    let status = match (&state.ended, state.is_paused) {
+        (Some(why), _) => why.clone(),
+        (None, true) => "held".into(),
+        (None, false) => clock(progress.elapsed),
+    };
+    let title = format!("forebay top  {}", state.sources);
+    let room = usize::from(width).saturating_sub(status.chars().count() + 1);
+    let title: String = title.chars().take(room).collect();
+    let title = format!("{title:room$} {status}");
+    let (packets, bits) = state.rates;
+    let average = if state.is_file { " on average" } else { "" };
+    let rate = fitting(
+        [
+            format!("rate  {} packets/s", short(packets)),
+            format!("{}bit/s{average}", scaled(bits)),
+            format!("in all {}", scaled(progress.taken as f64).trim_end()),
+            bytes(progress.wire_bytes),
+        ],
+        width,
+    );
+    let fill = state
+        .fill
+        .map(|(now, most)| format!("ring  {} full, at most {}", percent(now), percent(most)));
+    let asleep = format!("asleep {}", percent(state.asleep));
+    let filtered = format!("filtered {}", scaled(progress.filtered as f64).trim_end());
+    let pieces = fill.into_iter();
+    let pieces = pieces.chain((!state.is_file).then_some(asleep));
+    let ring = fitting(
+        pieces.chain((progress.filtered > 0).then_some(filtered)),
+        width,
+    );
+    let causes = [
+        ("kernel", progress.dropped, state.losses[0]),
+        ("interface", progress.interface_dropped, state.losses[1]),
+    ];
+    let is_lossy = causes
+        .iter()
+        .any(|(_, lost, _)| lost.is_some_and(|lost| lost > 0));
+    let pieces = causes.map(|(cause, lost, rate)| match lost.zip(rate) {
+        Some((0, _)) => format!("{cause} 0"),
+        Some((lost, rate)) => {
+            let all = scaled(lost as f64);
+            format!(
+                "{cause} {}/s, in all {}",
+                scaled(rate).trim_end(),
+                all.trim_end()
+            )
+        }
+        None => format!("{cause} unknown"),
+    });
+    let [kernel, interface] = pieces;
+    let lost = fitting([format!("lost  {kernel}"), interface], width);
+    let lost = match is_lossy {
+        true => Line::from(lost).style(Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+        false => Line::from(lost),
+    };
+    let lines = [Line::from(title).reversed(), rate.into(), ring.into()];
+    let lost = if state.is_file { Line::default() } else { lost };
+    let lines: Vec<Line<'_>> = lines.into_iter().chain([lost]).collect();
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_history(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let most = state.history.iter().copied().max().unwrap_or(0);
+    let label = format!("{}bit/s", scaled(most as f64));
+    let [left, graph] =
+        Layout::horizontal([Constraint::Length(13), Constraint::Fill(1)]).areas(area);
+    let shown = usize::from(graph.width).min(state.history.len());
+    let data: Vec<u64> = state
+        .history
+        .range(state.history.len() - shown..)
+        .copied()
+        .collect();
+    frame.render_widget(Paragraph::new(label).dim(), left);
+    let data = Sparkline::default().data(&data).max(most.max(1));
+    frame.render_widget(data.style(Style::new().fg(Color::Green)), graph);
+}
+
+fn draw_tabs(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let mut spans = Vec::new();
+    for kind in Kind::ALL {
+        let count = state.rows[kind as usize].len();
+        let name = Span::from(format!(" {} {count} ", kind.name()));
+        spans.push(match kind == state.kind {
+            true => name.reversed().bold(),
+            false => name,
+        });
+    }
+    frame.render_widget(Line::from(spans), area);
+}
+
+fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let rows = state.shown();
+    let room = usize::from(area.height).saturating_sub(1);
+    // The last page is full.
+    let first = state.scroll.min(rows.len().saturating_sub(room.max(1)));
+    // In a narrow terminal the names need the room of a column.
+    let columns = [Sort::Rate, Sort::Bytes, Sort::Packets].map(|sort| {
+        let is_shown = match sort {
+            Sort::Rate => true,
+            Sort::Bytes => area.width >= WIDE || state.sort != Sort::Packets,
+            Sort::Packets => area.width >= WIDE || state.sort == Sort::Packets,
+        };
+        is_shown.then_some(sort)
+    });
+    let columns: Vec<Sort> = columns.into_iter().flatten().collect();
+    let header = columns.iter().map(|&sort| {
+        let name = match sort {
+            Sort::Rate => "bit/s",
+            Sort::Bytes => "bytes",
+            Sort::Packets => "packets",
+        };
+        let name = format!("{name:>8}");
+        match sort == state.sort {
+            true => Span::from(name).underlined().bold(),
+            false => Span::from(name).dim(),
+        }
+    });
+    let name = Span::from(state.kind.name()).dim();
+    let header = ratatui::widgets::Row::new([name].into_iter().chain(header));
+    let room_for_name = usize::from(area.width).saturating_sub(9 * columns.len());
+    let shown = rows.iter().skip(first).take(room).map(|row| {
+        let mark = if row.uncertain_bytes > 0 { "+" } else { "" };
+        let numbers = columns.iter().map(|&sort| {
+            let number = match sort {
+                Sort::Rate => short(row.bits_per_second),
+                Sort::Bytes => short(row.bytes as f64) + mark,
+                Sort::Packets => short(row.packets as f64) + mark,
+            };
+            format!("{number:>8}")
+        });
+        let name = middle_out(&row.name, room_for_name);
+        ratatui::widgets::Row::new([name].into_iter().chain(numbers))
+    });
+    let widths = columns.iter().map(|_| Constraint::Length(8));
+    let widths = [Constraint::Fill(1)].into_iter().chain(widths);
+    frame.render_widget(Table::new(shown, widths).header(header), area);
+    if rows.is_empty() {
+        let text = match (
+            state.filter.is_empty(),
+            state.rows[state.kind as usize].is_empty(),
+        ) {
+            (false, false) => "no row contains this text; Esc shows all",
+            _ => "no packets yet",
+        };
+        let below = Rect {
+            y: area.y.saturating_add(1),
+            height: area.height.saturating_sub(1),
+            ..area
+        };
+        frame.render_widget(Paragraph::new(text).dim(), below);
+    }
+}
+
+/// `1.488 M` without the space.
+fn short(value: f64) -> String {
+    scaled(value).replace(' ', "")
+}
+
+/// A name that is too long loses its middle.
+fn middle_out(name: &str, room: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= room || room < 3 {
+        return name.into();
+    }
+    let (start, end) = ((room - 1).div_ceil(2), (room - 1) / 2);
+    let [start, end] = [&letters[..start], &letters[letters.len() - end..]];
+    start.iter().chain(&['…']).chain(end).collect()
+}
+
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let line = match (state.mode, state.filter.as_str()) {
+        (Mode::Typing, filter) => format!("/{filter}_   Enter keeps it, Esc shows all"),
+        (_, "") => fitting(
+            [
+                "q quit",
+                "? help",
+                "Tab table",
+                "r b p sort",
+                "/ filter",
+                "space hold",
+            ]
+            .map(String::from),
+            area.width,
+        ),
+        (_, filter) => format!("rows that contain '{filter}'; Esc shows all"),
+    };
+    frame.render_widget(Paragraph::new(line).dim(), area);
+}

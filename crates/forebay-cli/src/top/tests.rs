@@ -1,0 +1,166 @@
+//! The screen at two sizes, and what keys do.
+//!
+//! `FOREBAY_WRITE_SCREENS=1 cargo test -p forebay-cli top` writes the screens anew.
+
+use super::{
+    screen,
+    state::{Mode, Sort, State},
+    tables::{Kind, Tables},
+};
+use etherparse::PacketBuilder;
+use forebay::poll::Modes;
+use forebay_net::{port::LinkType, session::Progress};
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+};
+use std::{path::Path, time::Duration};
+
+/// A screen after three seconds: a download, a name server, a scan of ports over IPv6, and losses in the last second.
+fn sample() -> State {
+    let mut state = State {
+        sources: "eth0".into(),
+        ..State::default()
+    };
+    let mut tables = Tables::new();
+    let mut progress = Progress::default();
+    for second in 1..=3_u64 {
+        let mut count = |bytes: Vec<u8>, packets: u64, len: u32| {
+            for _ in 0..packets {
+                tables.count(LinkType::ETHERNET, &bytes, len, second);
+            }
+            progress.taken += packets;
+            progress.wire_bytes += packets * u64::from(len);
+        };
+        let tcp = |from: [u8; 16], to: [u8; 16], port| {
+            let builder = PacketBuilder::ethernet2([1; 6], [2; 6]).ipv6(from, to, 64);
+            let mut bytes = Vec::new();
+            builder
+                .tcp(44_000, port, 0, 100)
+                .write(&mut bytes, &[])
+                .unwrap();
+            bytes
+        };
+        let [mut one, mut two] = [[0_u8; 16]; 2];
+        (one[0], one[1], one[15]) = (0xfd, 0x12, 1);
+        (two[0], two[1], two[15]) = (0xfd, 0x12, 0xff);
+        count(tcp(one, two, 443), 100 * second, 1514);
+        for port in 1..=30 {
+            count(tcp(two, one, port), 1, 74);
+        }
+        let dns = PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4([10, 0, 0, 7], [10, 0, 0, 1], 64);
+        let mut bytes = Vec::new();
+        dns.udp(53_000, 53).write(&mut bytes, b"name").unwrap();
+        count(bytes, 20, 90);
+        progress.elapsed = Duration::from_secs(second);
+        progress.modes = Modes {
+            busy: Duration::from_millis(60 * second),
+            asleep: Duration::from_millis(940 * second),
+            ..Modes::default()
+        };
+        progress.dropped = Some(if second == 3 { 1234 } else { 0 });
+        progress.interface_dropped = Some(0);
+        progress.ring_fill = Some(0.03);
+        state.update(progress.clone(), 0.41, &tables.snapshot());
+    }
+    state
+}
+
+fn drawn(state: &State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen::draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    let rows = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+    rows.map(|row| row.trim_end().to_owned() + "\n").collect()
+}
+
+fn press(state: &mut State, keys: &str) {
+    for key in keys.chars() {
+        let code = match key {
+            '\t' => KeyCode::Tab,
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            key => KeyCode::Char(key),
+        };
+        assert!(state.key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+}
+
+#[test]
+fn the_screen_fits_both_usual_sizes() {
+    let mut by_packets = sample();
+    press(&mut by_packets, "2p");
+    let mut help = sample();
+    press(&mut help, "?");
+    for (name, state, width, height) in [
+        ("80x24", sample(), 80, 24),
+        ("60x20", sample(), 60, 20),
+        ("60x20-hosts-by-packets", by_packets, 60, 20),
+        ("60x20-help", help, 60, 20),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let path = path.join(format!("src/top/screens/{name}.txt"));
+        let drawn = drawn(&state, width, height);
+        if std::env::var_os("FOREBAY_WRITE_SCREENS").is_some() {
+            std::fs::write(&path, &drawn).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(drawn, expected, "{name}:\n{drawn}");
+    }
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    for state in [State::default(), sample()] {
+        for width in [1, 2, 9, 13, 14, 27, 40, 71, 72, 300] {
+            for height in [1, 2, 4, 5, 6, 7, 15, 16, 22, 80] {
+                drawn(&state, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_choose_table_order_and_rows() {
+    let mut state = sample();
+    let first = |state: &State| state.shown()[0].name.clone();
+    assert_eq!(first(&state), "tcp  [fd12::1]:44000 - [fd12::ff]:443");
+    press(&mut state, "\t");
+    assert_eq!((state.kind, state.shown().len()), (Kind::Hosts, 4));
+    press(&mut state, "4");
+    assert_eq!(
+        state
+            .shown()
+            .iter()
+            .map(|row| &*row.name)
+            .collect::<Vec<_>>(),
+        ["tcp", "udp"]
+    );
+    press(&mut state, "3/udp\n");
+    assert_eq!((state.shown().len(), first(&state)), (1, "53/udp".into()));
+    assert_eq!((state.mode, state.sort), (Mode::Table, Sort::Rate));
+    press(&mut state, "\u{1b}p");
+    assert_eq!((state.shown().len(), state.sort), (32, Sort::Packets));
+    press(&mut state, "?b"); // any key leaves the help
+    assert_eq!((state.mode, state.sort), (Mode::Table, Sort::Packets));
+    press(&mut state, "/q");
+    assert_eq!(state.filter, "q");
+    press(&mut state, "\u{1b}");
+    assert!(!state.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)));
+    assert!(!state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+}
+
+#[test]
+fn rates_are_those_of_the_last_interval() {
+    let state = sample();
+    assert_eq!(
+        (state.rates.0, state.losses),
+        (350.0, [Some(1234.0), Some(0.0)])
+    );
+    let download = state.shown()[0];
+    assert_eq!(download.bits_per_second, 300.0 * 1514.0 * 8.0);
+    assert_eq!((download.packets, download.bytes), (600, 600 * 1514));
+    assert!((state.asleep - 0.94).abs() < 1e-9 && state.fill == Some((0.03, 0.41)));
+}
