@@ -603,7 +603,8 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     } else if ledger.dropped.writer > 0 && summary.abandoned {
         text += ": they waited when an interrupt gave up";
     } else if ledger.dropped.writer > 0 && summary.reader_left() {
-        text += ". The reader of the output has left";
+        let packets = counted(ledger.dropped.writer, "packet was", "packets were");
+        text += &format!(". Of these, {packets} not read by the reader");
     } else if ledger.dropped.writer > 0 {
         text += ". The output stopped taking them";
     } else {
