@@ -283,7 +283,8 @@ fn pass<const MALLOC: bool, const COPY: bool, const LOCK: bool, const PROCESS: b
 }
 
 fn split(effort: Effort) -> Result<Table> {
-    const WAYS: [(&str, fn(u64) -> u64); 5] = [
+    type Way = fn(u64) -> u64;
+    const WAYS: [(&str, Way); 5] = [
         (
             "list, spinlock, malloc, copy, processing",
             pass::<true, true, true, true>,

@@ -30,16 +30,16 @@ pub fn html(run: &Results, assembly: &str) -> Result<String> {
     page += &summary(&claims, run);
     for (number, (title, author)) in TEXTS.iter().enumerate() {
         let of_text: Vec<&Claim> = claims.iter().filter(|claim| claim.text == number).collect();
-        write!(
+        writeln!(
             page,
-            "<h2 id=\"text-{number}\">{} <small>{}</small></h2>\n",
+            "<h2 id=\"text-{number}\">{} <small>{}</small></h2>",
             escaped(title),
             escaped(author)
         )?;
         if let Some(svg) = chart::ratios(&of_text, run)? {
-            write!(
+            writeln!(
                 page,
-                "<figure>{svg}<figcaption>How many times as fast, or as large; the line is 1. Logarithmic.</figcaption></figure>\n"
+                "<figure>{svg}<figcaption>How many times as fast, or as large; the line is 1. Logarithmic.</figcaption></figure>"
             )?;
         }
         page += "<table class=\"claims\">\n<thead><tr><th>Claim</th><th>The text</th><th>Its code here</th><th>forebay</th>\
