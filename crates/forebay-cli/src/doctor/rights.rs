@@ -1,4 +1,4 @@
-//! Rights: may this user capture, and who is it.
+//! Rights: whether this user may capture, and which rights it has.
 
 use super::{Finding, Findings, State};
 use forebay_net::af_packet;
