@@ -53,7 +53,7 @@ pub struct DriverConfig {
     pub budget: usize,
     /// How long the poller may [rest](Poller::resting) instead of arming; zero, the default, for never.
     pub rest: Duration,
-    /// The slots: by default twice as many as the ring holds, so that the other thread can keep some.
+    /// The slots, 2048 by default. With twice as many as the ring holds, the other thread can keep some.
     pub pool: PoolConfig,
 }
 
@@ -211,7 +211,8 @@ impl<W: Block> Driver<W> {
     }
 
     /// One turn: takes packets from `source` and passes them on; returns how many. If there are none, sleeps until the source wakes
-    /// it, or returns early. While the ring is full, waits up to 10 ms for the consumer.
+    /// it, or returns early. While the ring is full, waits up to 10 ms for the consumer; if the consumer [is
+    /// gone](Driver::consumer_is_gone), it returns at once.
     ///
     /// # Errors
     /// An error of the source, unchanged.
@@ -221,7 +222,7 @@ impl<W: Block> Driver<W> {
         source: &mut S,
     ) -> std::result::Result<usize, S::Error> {
         if self.producer.wait_vacant_timeout(1, PATIENCE) == 0 {
-            self.ring_full += 1;
+            self.ring_full += u64::from(!self.consumer_is_gone());
             return Ok(0);
         }
         let (pool, producer, batch) = (&mut self.pool, &mut self.producer, &mut self.batch);
@@ -316,7 +317,8 @@ impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
 /// A source that fills one fresh packet a call: `fill` returns whether there was one. While there is none, the driver sleeps for
 /// `rest` at a time.
 ///
-/// A packet that `fill` was shown and did not fill returns to the pool.
+/// A packet that `fill` was shown and did not fill returns to the pool. So does one that `fill` made unfit to [become a
+/// descriptor](Packet::into_desc), by keeping a share of it or exchanging it: it is not passed on.
 pub fn fill_with<E, F>(rest: Duration, fill: F) -> impl PacketSource<Error = E>
 where
     F: FnMut(&mut Packet) -> std::result::Result<bool, E>,

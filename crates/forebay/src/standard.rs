@@ -38,8 +38,8 @@ pub fn output() -> Result<File> {
     )
 }
 
-/// Closes every other descriptor in programs that this one starts from now on: a shell that started this one
-/// may have left some open.
+/// Closes every other descriptor that is open now in programs that this one starts: a shell that started this one may have left
+/// some open.
 ///
 /// ```
 /// forebay::standard::close_others_on_exec().unwrap();

@@ -16,13 +16,13 @@ The simulated card: sim:KEY=VALUE,…
   count=FRAMES       end after this many frames
   seed=N             of the generated traffic
   ring=FRAMES        slots of the card's own ring
-  host=FRAMES|none   size of the receive ring (-B)
-  stall=2ms@100ms    pause taking, for 2 of 100 ms
+  host=FRAMES|none   frames that the receive ring holds (-B)
+  stall=2ms@100ms    take nothing for 2 of each 100 ms
   clock=real|virtual virtual: counts repeat exactly
-  cost=TIME          to take a frame, if virtual
+  cost=TIME          to take a frame (virtual clock)
 
-Signals: the first INT or TERM finishes cleanly. The second gives up syncing and writes for at most one \
-second more. The third stops at once. HUP starts the next file of a series (-b, -C, -G), and is otherwise like TERM. USR1 prints \
+Signals: the first INT or TERM finishes cleanly. The second skips syncing, and stops writing after at most \
+one more second. The third stops at once. HUP starts the next file of a series (-b, -C, -G); without a series it is like TERM. USR1 prints \
 the counts, USR2 writes what waits in buffers.
 
 Units: in counts, K, M, G are powers of 1000; in sizes, K, M, G are powers of 1024, and kB, MB, GB powers of 1000. \
@@ -101,7 +101,7 @@ pub struct Capture {
     /// When to start the next file (NAME_00001_20261121143000.pcapng, …), and which files to keep; may be repeated
     ///
     /// duration:SECONDS, interval:SECONDS (at multiples of this time: with 3600 at every full hour), filesize:KB, packets:COUNT;
-    /// files:COUNT keeps the newest COUNT files, total:KB the newest that together fit in KB; 1 KB is 1000 bytes
+    /// files:COUNT keeps the newest COUNT files, total:KB the newest whose sizes add up to at most KB; 1 KB is 1000 bytes
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
 
@@ -120,8 +120,8 @@ pub struct Capture {
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compress)]
     pub compress: Option<i32>,
 
-    /// Run CMD FILE for each finished file: a program without arguments and without a shell, at low priority and without any
-    /// capability
+    /// Run the program CMD for each finished file, with the file's name as its only argument, without a shell, at low priority
+    /// and without any capability
     #[arg(short = 'z', value_name = "CMD")]
     pub command: Option<OsString>,
 
@@ -129,8 +129,8 @@ pub struct Capture {
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
-    /// Memory buffers between the kernel's ring and the disk; their number is then fixed, unless --store-limit is given too [default:
-    /// 16x4M; with -r 4x4M]
+    /// Number and size of the memory buffers between the kernel's ring and the disk. With this flag their number is fixed, unless
+    /// --store-limit is given too [default: 16x4M; with -r 4x4M]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
@@ -155,7 +155,7 @@ pub struct Capture {
     #[arg(short = 'D', long = "list-interfaces")]
     pub list: bool,
 
-    /// Print nothing but errors and losses; of packets, shorter lines
+    /// Print no summary, only errors and losses; if packets are printed, shorter lines
     #[arg(short = 'q')]
     pub quiet: bool,
 

@@ -19,7 +19,7 @@ pub struct Print {
     #[arg(long)]
     pub json_lines: bool,
 
-    /// Print addresses and ports as numbers: always so, names are never looked up
+    /// Accepted for the habit, without effect: addresses and ports are always printed as numbers
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 
@@ -56,7 +56,7 @@ pub struct Print {
     #[arg(short = 'S', long)]
     pub absolute_tcp_sequence_numbers: bool,
 
-    /// Do not verify checksums of IP, TCP, UDP and ICMP, which -v prints
+    /// With -v, do not verify the checksums of IP, TCP, UDP and ICMP
     #[arg(short = 'K', long)]
     pub dont_verify_checksums: bool,
 
@@ -72,7 +72,7 @@ pub struct Print {
     #[arg(long)]
     pub immediate_mode: bool,
 
-    /// Which packets to take: in, out or inout; needs interfaces, because files do not know
+    /// Which packets to take: in, out or inout; only for interfaces, since files are not asked for directions
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = ["in", "out", "inout"])]
     pub direction: String,
 
@@ -84,7 +84,7 @@ pub struct Print {
     #[arg(short = 'L', long)]
     pub list_data_link_types: bool,
 
-    /// Read the names of files to read from FILE, one a line; - is standard input
+    /// Like -r for each file that is named in FILE, one name a line; - is standard input
     #[arg(short = 'V', value_name = "FILE")]
     pub file_list: Option<PathBuf>,
 }

@@ -64,7 +64,9 @@ impl Receiver {
         /// ```
         fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError>,
         |deadline| self.recv_until(buffer, &deadline),
-        no wait: try_recv "\n\n# Errors\nThose of `recv`, and [`Empty`](RecvError::Empty).",
+        no wait: try_recv "\n\n# Errors\nThose of `recv`, [`Empty`](RecvError::Empty), also while the next message is still being filled, \
+            and [`TimedOut`](RecvError::TimedOut) if another thread holds a lock of the queue for 10 ms, which happens only if that \
+            thread is preempted or stopped.",
         for: recv_timeout "\n\n# Errors\nThose of `recv`, and [`TimedOut`](RecvError::TimedOut).",
         until: recv_deadline
     }
@@ -90,7 +92,8 @@ impl Receiver {
         /// ```
         fn take(&self) -> Result<Message<'_>, RecvError>,
         |deadline| self.next(usize::MAX, &deadline),
-        no wait: try_take "\n\n# Errors\nThose of `take`, and [`Empty`](RecvError::Empty).",
+        no wait: try_take "\n\n# Errors\nThose of `take`, and [`Empty`](RecvError::Empty) and [`TimedOut`](RecvError::TimedOut) as for \
+            [`try_recv`](Receiver::try_recv).",
         for: take_timeout "\n\n# Errors\nThose of `take`, and [`TimedOut`](RecvError::TimedOut).",
         until: take_deadline
     }

@@ -49,7 +49,8 @@ impl Sender {
         /// ```
         fn send(&self, message: impl AsRef<[u8]>) -> Result<(), SendError>,
         |deadline| self.send_until(message.as_ref(), &deadline),
-        no wait: try_send "\n\n# Errors\nThose of `send`, and [`Full`](SendError::Full).",
+        no wait: try_send "\n\n# Errors\nThose of `send`, [`Full`](SendError::Full), and [`TimedOut`](SendError::TimedOut) if another thread \
+            holds a lock of the queue for 10 ms, which happens only if that thread is preempted or stopped.",
         for: send_timeout "\n\n# Errors\nThose of `send`, and [`TimedOut`](SendError::TimedOut).",
         until: send_deadline
     }

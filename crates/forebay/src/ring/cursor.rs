@@ -108,14 +108,14 @@ impl Cursor {
     }
 
     /// Loads the other side's position, adds `ahead` (the capacity for a producer), and returns how far this end may go. It
-    /// may pause first. If there are several new slots it calls `several` with the new limit and the distance to it, and, if they are worth learning from,
+    /// may pause first. If there are several new slots, it calls `several` with the new limit and, if they are worth learning from,
     /// `learn` with their number.
     #[inline]
     pub(super) fn refresh(
         &mut self,
         theirs: &impl Position,
         ahead: usize,
-        several: impl FnOnce(usize, usize),
+        several: impl FnOnce(usize),
         learn: impl FnOnce(usize) -> NextPause,
     ) -> usize {
         self.pause.pause();
@@ -123,11 +123,7 @@ impl Cursor {
         let newly = theirs.since(limit.wrapping_sub(ahead));
         let limit = limit.wrapping_add(newly);
         self.limit = limit;
-        self.pause.record(
-            newly,
-            || several(limit, limit.wrapping_sub(position)),
-            || learn(newly),
-        );
+        self.pause.record(newly, || several(limit), || learn(newly));
         limit.wrapping_sub(position)
     }
 
@@ -183,7 +179,7 @@ mod tests {
         let mut consumer = Cursor::new(start, 0, no_pause());
         for _ in 0..10 {
             assert_eq!(
-                producer.refresh(&theirs, capacity, |_, _| (), |_| no_pause()),
+                producer.refresh(&theirs, capacity, |_| (), |_| no_pause()),
                 capacity
             );
             producer.advance(4);
@@ -192,7 +188,7 @@ mod tests {
                 (producer.cached_available(), consumer.cached_available()),
                 (2, 0)
             );
-            assert_eq!(consumer.refresh(&mine, 0, |_, _| (), |_| no_pause()), 4);
+            assert_eq!(consumer.refresh(&mine, 0, |_| (), |_| no_pause()), 4);
             consumer.advance(4);
             consumer.publish(&theirs, Edge::Credit);
             assert_eq!(producer.refresh_now(&theirs, capacity), capacity);
@@ -214,8 +210,8 @@ mod tests {
         producer.advance(4);
         producer.publish(&mine, Edge::Publish);
         assert_eq!(mine.load(Relaxed), 2);
-        assert_eq!(producer.refresh(&theirs, 4, |_, _| (), |_| no_pause()), 0);
+        assert_eq!(producer.refresh(&theirs, 4, |_| (), |_| no_pause()), 0);
         Position::store(&theirs, 1, Edge::Credit);
-        assert_eq!(producer.refresh(&theirs, 4, |_, _| (), |_| no_pause()), 3);
+        assert_eq!(producer.refresh(&theirs, 4, |_| (), |_| no_pause()), 3);
     }
 }

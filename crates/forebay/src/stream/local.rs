@@ -104,7 +104,7 @@ impl LocalStream {
         n
     }
 
-    /// Puts all of `bytes` in, or nothing if they do not fit or the stream has ended; returns whether it did.
+    /// Puts all of `bytes` in, or nothing if they do not fit or the stream has ended; returns whether it did. No bytes always fit.
     #[inline(always)]
     pub fn push_exact(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.accepts();

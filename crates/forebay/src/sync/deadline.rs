@@ -81,7 +81,8 @@ impl Deadline {
         let left = self.left();
         match self.0.get() {
             End::At(end) => Some(end),
-            _ => left.map(|left| Instant::now() + left),
+            End::Never => None,
+            _ => left.and_then(|left| Instant::now().checked_add(left)),
         }
     }
 

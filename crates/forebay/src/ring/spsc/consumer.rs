@@ -9,7 +9,7 @@
 
 use super::{Learned, Peeked, PopError, RingStats, Shared, leave, pauses};
 use crate::{
-    memory::{HugePages, cold_path},
+    memory::HugePages,
     ring::{
         backoff::NextPause,
         cursor::{Cursor, Edge},
@@ -70,7 +70,8 @@ impl<T, W: Wait> Consumer<T, W> {
                 return Err(PopError::Empty);
             }
             // END: the last elements are visible to this load. The place is in the first view since the refresh.
-            if self.cursor.refresh_now(&self.shared.tail.position, 0) == 0 {
+            let known = self.cursor.refresh_now(&self.shared.tail.position, 0);
+            if self.note(known) == 0 {
                 return Err(PopError::Closed);
             }
         }
@@ -259,23 +260,16 @@ impl<T, W: Wait> Consumer<T, W> {
             backoff,
             line_flush,
         } = unsafe { &mut *shared.consumers.learned.get() };
-        let several = |received: usize, known| {
+        let several = |received: usize| {
             if line_flush.is_due(received) {
                 line_flush.step(received, place.address());
-            }
-            if known > shared.consumers.counts.max_len() {
-                shared.consumers.counts.record_len(known);
             }
         };
         let adapt = |newly| backoff.adapt(newly);
         let known = self
             .cursor
             .refresh(&shared.tail.position, 0, several, adapt); // PUBLISH
-        if known == 0 {
-            cold_path();
-            self.shared.found(0, self.cursor.position());
-        }
-        known
+        self.note(known)
     }
 
     /// Like [`refresh`](Consumer::refresh), without a pause and its bookkeeping.

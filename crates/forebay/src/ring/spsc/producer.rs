@@ -248,7 +248,7 @@ impl<T, W: Wait> Producer<T, W> {
         let backoff = unsafe { &mut *self.shared.producers.learned.get() };
         let (capacity, cursor) = (self.capacity, &mut self.cursor);
         let known = match pauses::<T>() {
-            true => cursor.refresh(theirs, capacity, |_, _| (), |newly| backoff.adapt(newly)), // CREDIT
+            true => cursor.refresh(theirs, capacity, |_| (), |newly| backoff.adapt(newly)), // CREDIT
             false => cursor.refresh_now(theirs, capacity), // CREDIT
         };
         if known == 0 {

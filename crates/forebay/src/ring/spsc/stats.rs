@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed}; // std's: co
 ///
 /// | Field | When it is counted |
 /// |---|---|
-/// | `pushed`, `popped` | with each element, since the ends' positions are these numbers |
-/// | `max_len` | when the consumer loads the producer's position, which it does when it has taken all elements that it knew of; and now |
+/// | `pushed`, `popped` | when elements are published, and when their slots are returned: the ends' positions are these numbers |
+/// | `max_len` | when the consumer loads the producer's position: it does when it knows of fewer elements than it was asked for; and now |
 /// | `times_full` | when the producer loads the consumer's position and finds no vacant slot, or begins to wait for slots |
 /// | `times_empty` | when the consumer loads the producer's position and finds no element, or begins to wait for elements |
+///
+/// A wait that is only armed (`arm` of a stream, for `poll(2)`) is not counted.
 ///
 /// An end that tries again before it has pushed or popped anything is counted once. So in a ring that is polled, `times_full` and
 /// `times_empty` do not depend on how fast it is polled.

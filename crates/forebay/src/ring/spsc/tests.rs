@@ -241,3 +241,14 @@ fn an_end_may_be_used_behind_a_caught_panic() {
     is_unwind_safe::<Producer<u64>>();
     is_unwind_safe::<Consumer<u64>>();
 }
+
+#[test]
+fn the_high_water_mark_sees_elements_that_arrive_one_by_one_while_others_wait() {
+    let (mut producer, mut consumer) = ring::<u32>(8).unwrap();
+    for number in 0..8 {
+        producer.try_push(number).unwrap();
+        assert_eq!(consumer.peek(8).len(), number as usize + 1);
+    }
+    assert_eq!(consumer.skip(8), 8);
+    assert_eq!(consumer.stats().max_len, 8);
+}
