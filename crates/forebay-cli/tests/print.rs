@@ -53,6 +53,30 @@ fn a_reader_that_has_seen_enough_ends_the_capture_without_a_word() {
 }
 
 #[test]
+fn flags_that_would_do_nothing_are_refused() {
+    for (flags, advice) in [
+        ("-r - --json-lines -t", "-t changes printed lines"),
+        ("-r - --json-lines -X", "-X changes printed lines"),
+        ("-r - -V -", "standard input (-) can be read only once"),
+        ("-V - -F -", "standard input (-) can be read only once"),
+    ] {
+        run!("capture {flags}").fails(2, advice);
+    }
+}
+
+#[test]
+fn a_long_list_of_files_is_read_to_its_end() {
+    let folder = Folder::new();
+    let (file, list) = (folder.path("a.pcapng"), folder.path("list"));
+    run!("capture -i sim:clock=virtual -c 1 -w {file}").succeeds();
+    let names = format!("{file}\n").repeat((300 << 10) / file.len());
+    std::fs::write(&list, &names).unwrap();
+    let output = run!("capture -V {list} --count --json");
+    output.succeeds();
+    assert_eq!(output.json()["received"], names.lines().count());
+}
+
+#[test]
 fn a_full_disk_for_the_lines_is_an_error() {
     let output = shell("forebay capture -i sim:clock=virtual -c 10 > /dev/full").output();
     output
@@ -106,7 +130,10 @@ fn lines_have_colours_on_a_terminal_only_and_no_color_turns_them_off() {
         (format!("TERM=xterm NO_COLOR=1 {line}"), false),
         (format!("TERM=dumb {line}"), false),
         (format!("TERM=xterm {line} | cat"), false),
-        (format!("TERM=xterm {line} --json-lines"), false),
+        (
+            format!("TERM=xterm {line} --json-lines").replace(" -t ", " "),
+            false,
+        ),
     ] {
         let terminal = Terminal::new(200);
         let mut child = Mortal(terminal.shell(&script));

@@ -142,8 +142,8 @@ impl Info {
             let mut info = read(file, work);
             info.bytes = length(path);
             let sums = summing.and_then(|summing| summing.join().unwrap_or_default());
-            if let Some((sha256, sha1)) = sums {
-                (info.sha256, info.sha1) = (sha256, sha1);
+            if let Some((sha256, sha1, bytes)) = sums {
+                (info.sha256, info.sha1, info.bytes) = (sha256, sha1, Some(bytes));
             }
             Ok(info)
         })
@@ -182,8 +182,8 @@ fn length(path: &Path) -> Option<u64> {
     metadata.is_file().then_some(metadata.len())
 }
 
-/// The sums of a regular file.
-type Sums = (Option<[u8; 32]>, Option<[u8; 20]>);
+/// The sums of a regular file, and the bytes that they cover: while it is being written, its length changes.
+type Sums = (Option<[u8; 32]>, Option<[u8; 20]>, u64);
 
 fn check_sum(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Option<Sums> {
     // Checked before opening, because opening a FIFO waits for a writer.
@@ -192,6 +192,7 @@ fn check_sum(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Option<Sums>
     let mut sha256 = config.sha256.then(Sha256::new);
     let mut sha1 = config.sha1.then(Sha1::new);
     let mut buffer = vec![0; 64 << 10];
+    let mut len = 0;
     loop {
         let bytes = match file.read(&mut buffer) {
             Ok(0) => break,
@@ -201,11 +202,13 @@ fn check_sum(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Option<Sums>
         };
         sha256.iter_mut().for_each(|sum| sum.update(bytes));
         sha1.iter_mut().for_each(|sum| sum.update(bytes));
+        len += bytes.len() as u64;
         work.fetch_add(bytes.len() as u64, Relaxed); // it publishes nothing but itself
     }
     Some((
         sha256.map(|sum| sum.finalize().into()),
         sha1.map(|sum| sum.finalize().into()),
+        len,
     ))
 }
 

@@ -345,8 +345,9 @@ fn refuse_overwriting(path: &Path) -> Result<()> {
 /// Interfaces, then files.
 fn names(flags: &Flags) -> Result<Vec<Name>> {
     let mut files = flags.read.clone();
+    refuse_standard_input_twice(flags, &files)?;
     if let Some(list) = &flags.printing.file_list {
-        let text = read_expression(list).with_context(|| format!("-V {}", list.display()))?;
+        let text = read_text(list, u64::MAX).with_context(|| format!("-V {}", list.display()))?;
         let listed = text.lines().filter(|line| !line.is_empty());
         files.extend(listed.map(PathBuf::from));
         if files.is_empty() {
@@ -356,12 +357,18 @@ fn names(flags: &Flags) -> Result<Vec<Name>> {
             ));
         }
     }
-    let standard_input = files.iter().filter(|path| path.as_os_str() == "-");
-    if standard_input.count() > 1 {
-        return refuse("-r - can be read only once".into());
-    }
+    refuse_standard_input_twice(flags, &files)?;
     let files = files.into_iter().map(Name::File);
     Ok(flags.interfaces.iter().cloned().chain(files).collect())
+}
+
+fn refuse_standard_input_twice(flags: &Flags, files: &[PathBuf]) -> Result<()> {
+    let lists = [&flags.printing.file_list, &flags.expression_file];
+    let read = files.iter().chain(lists.into_iter().flatten());
+    match read.filter(|path| path.as_os_str() == "-").count() {
+        0 | 1 => Ok(()),
+        _ => refuse("standard input (-) can be read only once, by one of -r, -V and -F".into()),
+    }
 }
 
 /// Flags about printed packets that would do nothing, or that contradict each other.
@@ -387,6 +394,24 @@ fn refuse_odd_printing(flags: &Flags) -> Result<()> {
     if it.json_lines && flags.json {
         // One goes to each stream, and a program could not know which is which.
         return refuse("--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts".into());
+    }
+    let of_lines = [
+        (it.times > 0, "-t"),
+        (it.hex > 0, "-x"),
+        (it.hex_and_text > 0, "-X"),
+        (it.text > 0, "-A"),
+        (it.number, "-#"),
+        (
+            it.time_stamp_precision == "nano",
+            "--time-stamp-precision nano",
+        ),
+    ];
+    if let Some((_, flag)) = of_lines.iter().find(|(is_given, _)| *is_given)
+        && it.json_lines
+    {
+        return refuse(format!(
+            "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
+        ));
     }
     let given = [
         (it.link_header, "-e"),
@@ -420,7 +445,8 @@ fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
     let text = match &flags.expression_file {
         None => flags.expression.join(" "),
         Some(path) => {
-            let text = read_expression(path);
+            // One byte more than a filter accepts, so that a longer expression is rejected and not cut.
+            let text = read_text(path, LONGEST_EXPRESSION + 1);
             without_comments(&text.with_context(|| format!("-F {}", path.display()))?)
         }
     };
@@ -450,17 +476,15 @@ fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
     }
 }
 
-fn read_expression(path: &Path) -> std::io::Result<String> {
+/// The start of a text file or of standard input (`-`).
+fn read_text(path: &Path, most: u64) -> std::io::Result<String> {
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(standard::input().map_err(std::io::Error::other)?)
     } else {
         Box::new(File::open(path)?)
     };
     let mut text = String::new();
-    // One byte more than a filter accepts, so that a longer expression is rejected and not cut.
-    source
-        .take(LONGEST_EXPRESSION + 1)
-        .read_to_string(&mut text)?;
+    source.take(most).read_to_string(&mut text)?;
     Ok(text)
 }
 

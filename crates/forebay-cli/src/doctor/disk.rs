@@ -49,6 +49,9 @@ pub fn check(folder: &Path) -> Vec<Finding> {
         return found.list;
     }
     match measure(folder, MAX_BYTES.min(room / 4)) {
+        Err(error) if has_no_unnamed_files(&error) => {
+            found.note("its speed is not measured: this file system has no files without a name");
+        }
         Ok((rate, is_direct)) => {
             let how = match is_direct {
                 true => "past the page cache",
@@ -69,6 +72,13 @@ pub fn check(folder: &Path) -> Vec<Finding> {
         Err(error) => found.put(State::Loss, format!("cannot be written: {error}"), None),
     }
     found.list
+}
+
+fn has_no_unnamed_files(error: &io::Error) -> bool {
+    let errors = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOENT];
+    errors
+        .iter()
+        .any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
 /// Writes to a file without a name, which is gone when it is closed. Returns bytes per second, and whether the page cache was

@@ -8,6 +8,9 @@ use super::{
 const HEADER: usize = 12;
 /// The largest number of labels in a name, and of pointers between them.
 const MAX_LABELS: usize = 128;
+/// The longest label and the longest name (RFC 1035, 2.3.4). Without them, a small packet could print megabytes.
+const MAX_LABEL: usize = 63;
+const MAX_NAME: usize = 255;
 
 const OPERATIONS: [&str; 16] = [
     "",
@@ -265,6 +268,7 @@ fn skip_name(data: Data<'_>, mut at: usize) -> Result<usize, Cut> {
 
 fn print_name(data: Data<'_>, mut at: usize, out: &mut Text) -> Printed {
     let start = out.len();
+    let mut name_len = 0;
     for _ in 0..MAX_LABELS {
         match data.u8(at)? {
             0 => {
@@ -275,6 +279,10 @@ fn print_name(data: Data<'_>, mut at: usize, out: &mut Text) -> Printed {
             }
             byte if byte & 0xc0 == 0xc0 => at = usize::from(data.u16(at)? & 0x3fff),
             len => {
+                name_len += 1 + usize::from(len);
+                if usize::from(len) > MAX_LABEL || name_len > MAX_NAME {
+                    return Err(Cut);
+                }
                 let label = data.slice(at + 1, len.into())?;
                 out.foreign(label).byte(b'.');
                 at += 1 + usize::from(len);

@@ -26,9 +26,9 @@ pub fn hex_and_text(bytes: &[u8], out: &mut Text) {
 
 /// Returns the columns that the digits take.
 fn one(number: usize, line: &[u8], out: &mut Text) -> usize {
-    out.put("\n\t0x")
-        .hex_padded((number * A_LINE) as u64, 4)
-        .put(": ");
+    let offset = (number * A_LINE) as u64;
+    let digits = if offset > 0xffff { 5 } else { 4 };
+    out.put("\n\t0x").hex_padded(offset, digits).put(": ");
     let before = out.len();
     for pair in line.chunks(2) {
         out.byte(b' ');

@@ -236,6 +236,17 @@ mod tests {
     }
 
     #[test]
+    fn names_that_overlap_do_not_print_megabytes() {
+        // Labels of 191 bytes that begin in each other, and questions that all point to them.
+        let mut payload = vec![0, 7, 1, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0];
+        payload.extend([191; 500]);
+        payload.extend([0xc0, 12, 0, 1, 0, 1].repeat(150));
+        let line = line_of(1, &udp(53, &payload));
+        assert!(line.len() < 1000, "{} bytes", line.len());
+        assert!(line.ends_with("[|domain]"), "{line}");
+    }
+
+    #[test]
     fn packets_in_tunnels_are_on_the_same_line() {
         let inner = udp(9, b"x");
         let vxlan = [&[8, 0, 0, 0, 0, 0, 42, 0], &inner[..]].concat();
