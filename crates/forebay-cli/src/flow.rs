@@ -237,7 +237,7 @@ fn plain(link: LinkType, data: &[u8]) -> Option<Flow> {
     let field = |at: usize| u16::from_be_bytes([payload[at], payload[at + 1]]);
     let is_whole = match protocol {
         6 => (20..=payload.len()).contains(&(usize::from(payload[12] >> 4) * 4)),
-        _ => (8..=payload.len()).contains(&usize::from(field(4))),
+        _ => field(4) >= 8,
     };
     let ports = [field(0), field(2)];
     is_whole.then(|| Flow::between(Protocol::Ip(protocol), addresses, ports))
