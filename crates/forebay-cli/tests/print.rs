@@ -2,7 +2,11 @@
 
 mod support;
 
-use std::{io::Read, process::Stdio, time::Duration};
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::Stdio,
+    time::Duration,
+};
 use support::{terminal::Terminal, *};
 
 #[test]
@@ -49,7 +53,54 @@ fn a_reader_that_has_seen_enough_ends_the_capture_without_a_word() {
         assert_eq!(output.text().lines().count(), 3, "{}", output.text());
         assert!(output.text().ends_with("\n0\n"), "{}", output.text());
         assert_eq!(output.log(), "", "{input}");
+        let output = shell(format!("forebay capture {input} -q --json | head -2")).output();
+        let output = output.unwrap();
+        output.keeps_the_law();
+        assert_eq!(output.log().lines().count(), 1, "{}", output.log());
     }
+}
+
+#[test]
+fn losses_are_reported_even_if_the_reader_of_the_lines_has_left() {
+    let card = "sim:rate=10G,ring=64,host=none,stall=1ms@20ms";
+    let mut child = start!("capture -i {card} -q --fail-on-drop --json --stats-interval 0.01");
+    // Nobody reads standard output, so that the capture goes on until packets are lost.
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    wait_until(|| {
+        line.clear();
+        log.read_line(&mut line).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        object["dropped"]["kernel"].as_u64() > Some(0)
+    });
+    drop(child.stdout.take());
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "{rest}");
+    contains(&rest, "lost");
+    assert!(!rest.contains("received by filter"), "{rest}");
+    let last = rest.lines().rfind(|line| line.starts_with('{')).unwrap();
+    let json: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(
+        (&json["running"], &json["law_holds"]),
+        (&false.into(), &true.into())
+    );
+}
+
+#[test]
+fn packets_that_a_reader_left_unread_are_counted() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let line = format!("capture -i sim:clock=virtual -c 100k -w {file} --print --json");
+    let output = command(&line).stdout(writer).stderr(Stdio::piped()).spawn();
+    let output = output.unwrap().wait_with_output().unwrap();
+    assert_eq!(output.keeps_the_law()["written"], 100_000);
+    contains(
+        output.log(),
+        "100,000 packets not shown: the reader of standard output has left",
+    );
 }
 
 #[test]
@@ -118,6 +169,49 @@ fn a_slow_terminal_loses_no_packet_of_the_file() {
     contains(
         output.log(),
         "packets not shown: standard output took them too slowly",
+    );
+}
+
+#[test]
+fn an_interrupt_abandons_the_lines_for_a_slow_terminal_and_they_are_counted() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    run!("capture -i sim:clock=virtual -c 500k -w {file}").succeeds();
+    let terminal = Terminal::new(200);
+    let mut command = forebay!("capture -r {file} --json");
+    command.stdout(terminal.theirs.try_clone().unwrap());
+    command.stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    // It never stands still for long, and would take minutes to show everything.
+    let mut screen = terminal.screen();
+    drop(terminal);
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let lines = std::thread::spawn(move || {
+        let (mut lines, mut bytes) = (0, [0; 1000]);
+        while let Ok(len @ 1..) = screen.read(&mut bytes) {
+            let _ = begun.send(());
+            lines += bytes[..len].iter().filter(|&&byte| byte == b'\n').count();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        lines
+    });
+    has_begun.recv().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        interrupt(&child, "-INT");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let output = child.wait_with_output().unwrap();
+    let counted = output.keeps_the_law()["counted"].as_u64().unwrap() as usize;
+    let note = output.log().lines().rfind(|it| it.contains(" not shown: "));
+    let count = note.unwrap().split(' ').nth(1).unwrap().replace(',', "");
+    let printed = counted - count.parse::<usize>().unwrap();
+    let shown = lines.join().unwrap();
+    // The write that was abandoned may have shown some lines.
+    assert!(
+        (printed..printed + 100).contains(&shown),
+        "{shown} {}",
+        output.log()
     );
 }
 

@@ -42,8 +42,10 @@ const QUEUE_BYTES: usize = 32 << 20;
 const TERMINAL_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes of a packet that its line is made of, if nothing is dumped or summed up.
 const LINE_BYTES: usize = 4096;
-/// Output is written when this much is ready, or when no packet waits.
+/// Output is written when this much is ready, or when no packet waits. Lines count as printed when the whole write is done, so
+/// a slow terminal gets less at once.
 const WRITE_BYTES: usize = 64 << 10;
+const TERMINAL_WRITE_BYTES: usize = 4 << 10;
 /// How long the session's thread may wait at once for room.
 const SHORT_WAIT: Duration = Duration::from_millis(5);
 /// After an interrupt, printing is abandoned when nothing could be printed for this time.
@@ -54,10 +56,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 struct Shared {
     /// Bytes that the printing thread has taken from the queue.
     taken: AtomicU64,
-    /// Packets without a line.
-    missed: AtomicU64,
+    /// Packets that the session has shown to the [`Feeder`], set when the session ends.
+    offered: AtomicU64,
+    /// Packets whose lines are written.
+    printed: AtomicU64,
     /// The reader of standard output has left, or it cannot be written.
     is_over: AtomicBool,
+    /// The user does not want the remaining lines.
+    is_abandoned: AtomicBool,
 }
 
 /// The thread that prints.
@@ -68,7 +74,7 @@ pub struct Lines {
 
 /// What became of the lines.
 pub struct Printed {
-    /// Packets that found no room.
+    /// Packets without a line: there was no room, printing was abandoned, or it failed.
     pub missed: u64,
     /// The reader of standard output has left.
     pub reader_left: bool,
@@ -85,6 +91,8 @@ pub struct Feeder {
     capacity: u64,
     /// Bytes put into the queue.
     sent: u64,
+    /// Packets that the session has shown.
+    offered: u64,
     /// Packets that found no room since the last one that did.
     missed: u64,
     most_bytes: usize,
@@ -104,9 +112,9 @@ impl Lines {
         let output = standard::output()?;
         let is_terminal = output.is_terminal();
         let waits = request.all_wait();
-        let capacity = match is_terminal && !waits {
-            true => TERMINAL_QUEUE_BYTES,
-            false => QUEUE_BYTES,
+        let (capacity, write_bytes) = match is_terminal {
+            true => (TERMINAL_QUEUE_BYTES, TERMINAL_WRITE_BYTES),
+            false => (QUEUE_BYTES, WRITE_BYTES),
         };
         let (sender, receiver) = spsc::queue(capacity)?;
         let style = style(request, is_terminal);
@@ -117,6 +125,7 @@ impl Lines {
             shared: shared.clone(),
             capacity: capacity as u64,
             sent: 0,
+            offered: 0,
             missed: 0,
             most_bytes: match style.verbose > 0 || style.dump != Default::default() {
                 true => usize::MAX,
@@ -132,6 +141,8 @@ impl Lines {
             output,
             is_json: request.flags.printing.json_lines,
             at_once: request.flags.printing.line_buffered,
+            write_bytes,
+            unwritten: 0,
             shared: shared.clone(),
         };
         let only_prints = request.flags.write.is_none();
@@ -149,8 +160,10 @@ impl Lines {
         Ok((Lines { shared, ended }, feeder))
     }
 
-    /// Waits until everything is printed. After an interrupt, gives up when nothing moves for a second.
+    /// Waits until everything is printed. After an interrupt, gives up when nothing moves for a second, or at the next
+    /// interrupt.
     pub fn finish(self) -> Printed {
+        let interrupts_before = signals::stops();
         let mut last = (0, Instant::now());
         let (error, is_abandoned) = loop {
             match self.ended.recv_timeout(PATIENCE / 20) {
@@ -162,7 +175,9 @@ impl Lines {
             if taken != last.0 {
                 last = (taken, Instant::now());
             }
-            if signals::stops() > 0 && last.1.elapsed() >= PATIENCE {
+            let interrupts = signals::stops();
+            let has_waited = interrupts > 0 && last.1.elapsed() >= PATIENCE;
+            if interrupts > interrupts_before || has_waited {
                 break (None, true);
             }
         };
@@ -170,10 +185,12 @@ impl Lines {
             .as_ref()
             .is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe);
         if is_abandoned {
-            output::note("gave up printing: nobody reads standard output");
+            self.shared.is_abandoned.store(true, Relaxed);
+            output::note("gave up printing");
         }
+        let offered = self.shared.offered.load(Relaxed);
         Printed {
-            missed: self.shared.missed.load(Relaxed),
+            missed: offered.saturating_sub(self.shared.printed.load(Relaxed)),
             reader_left,
             error: error.filter(|_| !reader_left),
         }
@@ -208,8 +225,14 @@ fn wants_colours() -> bool {
 }
 
 impl Feeder {
-    /// Queues a packet; `false`: there is no room, and its source waits.
+    /// Takes a packet of the session; `false`: there is no room, and its source waits.
     pub fn put(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool {
+        let is_taken = self.queue(frame, interface);
+        self.offered += u64::from(is_taken);
+        is_taken
+    }
+
+    fn queue(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool {
         if self.shared.is_over.load(Relaxed) {
             return true;
         }
@@ -264,8 +287,13 @@ impl Feeder {
 
     fn miss(&mut self) -> bool {
         self.missed += 1;
-        self.shared.missed.fetch_add(1, Relaxed);
         true
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.shared.offered.store(self.offered, Relaxed);
     }
 }
 
@@ -275,13 +303,16 @@ struct Writer {
     output: File,
     is_json: bool,
     at_once: bool,
+    write_bytes: usize,
+    /// Packets whose lines are in `text`.
+    unwritten: u64,
     shared: Arc<Shared>,
 }
 
 impl Writer {
-    /// Prints packets until the session has ended.
+    /// Prints packets until the session has ended, or the user has had enough.
     fn run(&mut self, mut receiver: Receiver) -> io::Result<()> {
-        loop {
+        while !self.shared.is_abandoned.load(Relaxed) {
             match receiver.try_take() {
                 Ok(message) => {
                     self.print(&message)?;
@@ -293,9 +324,10 @@ impl Writer {
             self.write()?;
             match receiver.take() {
                 Ok(message) => self.print(&message)?,
-                Err(_) => return Ok(()),
+                Err(_) => break,
             }
         }
+        Ok(())
     }
 
     fn print(&mut self, message: &[u8]) -> io::Result<()> {
@@ -327,7 +359,8 @@ impl Writer {
             true => json::line(&mut self.printer, &packet, output::json, &mut self.text),
             false => self.printer.line(&packet, &mut self.text),
         }
-        let written = match self.at_once || self.text.len() >= WRITE_BYTES {
+        self.unwritten += 1;
+        let written = match self.at_once || self.text.len() >= self.write_bytes {
             true => self.write(),
             false => Ok(()),
         };
@@ -338,6 +371,10 @@ impl Writer {
     fn write(&mut self) -> io::Result<()> {
         let written = write_whole(&self.output, self.text.bytes());
         self.text.clear();
+        let packets = std::mem::take(&mut self.unwritten);
+        if written.is_ok() {
+            self.shared.printed.fetch_add(packets, Relaxed);
+        }
         written
     }
 }

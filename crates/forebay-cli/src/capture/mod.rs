@@ -99,15 +99,18 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
     });
     let printed = lines.map(Lines::finish);
-    if let Some(printed) = &printed {
-        if printed.reader_left && request.flags.write.is_none() {
-            output::hide();
-            return Ok(ExitCode::SUCCESS);
-        }
+    let code = exit_code(&summary, &request);
+    // With `| head`, nobody waits for a summary; only failures are reported.
+    let is_silent =
+        request.flags.write.is_none() && printed.as_ref().is_some_and(|it| it.reader_left);
+    if let Some(printed) = printed.as_ref().filter(|_| !is_silent) {
         screen.printed(printed);
     }
     let ran = runner.map(|runner| runner.finish(|| screen.running()));
-    screen.end(&summary, reports.unprinted);
+    match is_silent {
+        false => screen.end(&summary, reports.unprinted),
+        true => screen.end_silently(&summary, code != ExitCode::SUCCESS),
+    }
     if let Some(ran) = &ran {
         screen.ran(ran);
     }
@@ -118,7 +121,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let has_failed = printed.is_some_and(|printed| printed.error.is_some());
     match has_failed || ran.is_some_and(|ran| !ran.is_fine()) {
         true => Ok(ExitCode::from(1)),
-        false => Ok(exit_code(&summary, &request)),
+        false => Ok(code),
     }
 }
 

@@ -229,38 +229,30 @@ impl Screen {
             output::error(format_args!("standard output: {error}"));
         }
         if printed.missed > 0 {
-            output::note(format_args!(
-                "{}: standard output took them too slowly",
-                not_shown(printed.missed)
-            ));
+            let why = match (printed.reader_left, &printed.error) {
+                (true, _) => "the reader of standard output has left",
+                (false, Some(_)) => "standard output cannot be written",
+                (false, None) => "standard output took them too slowly",
+            };
+            output::note(format_args!("{}: {why}", not_shown(printed.missed)));
         }
+    }
+
+    /// Ends the display when the reader of the printed packets has left: reports only failures, and losses if the capture failed.
+    pub fn end_silently(&self, summary: &Summary, has_failed: bool) {
+        output::hide();
+        report_failures(summary);
+        if has_failed {
+            closing_lines(summary, true, false)
+                .iter()
+                .for_each(|line| say_wrapped(line));
+        }
+        report_violation(summary);
     }
 
     pub fn end(&self, summary: &Summary, unprinted: u64) {
         output::hide();
-        if let Some(error) = &summary.port_error {
-            output::error(error);
-        }
-        match &summary.store_error {
-            Some(_) if summary.reader_left() => output::note("the reader of the output has left"),
-            Some(error) => output::error(error),
-            None => {}
-        }
-        if summary.abandoned {
-            let lost = summary.ledger.unread + summary.ledger.dropped.writer;
-            output::note(format_args!(
-                "gave up: {} not written",
-                counted(lost, "packet was", "packets were")
-            ));
-        }
-        if summary.sync_abandoned {
-            output::note(
-                "gave up: everything is written, but a power cut may still destroy what is not durable",
-            );
-        }
-        if let Some(error) = &summary.files.compressed.error {
-            output::error(error);
-        }
+        report_failures(summary);
         closing_lines(summary, self.quiet, self.verbose)
             .iter()
             .for_each(|line| say_wrapped(line));
@@ -278,9 +270,40 @@ impl Screen {
         {
             say_wrapped(&left);
         }
-        if let Err(violation) = summary.ledger.check() {
-            output::error(violation);
-        }
+        report_violation(summary);
+    }
+}
+
+/// Prints what failed, or was given up.
+fn report_failures(summary: &Summary) {
+    if let Some(error) = &summary.port_error {
+        output::error(error);
+    }
+    match &summary.store_error {
+        Some(_) if summary.reader_left() => output::note("the reader of the output has left"),
+        Some(error) => output::error(error),
+        None => {}
+    }
+    if summary.abandoned {
+        let lost = summary.ledger.unread + summary.ledger.dropped.writer;
+        output::note(format_args!(
+            "gave up: {} not written",
+            counted(lost, "packet was", "packets were")
+        ));
+    }
+    if summary.sync_abandoned {
+        output::note(
+            "gave up: everything is written, but a power cut may still destroy what is not durable",
+        );
+    }
+    if let Some(error) = &summary.files.compressed.error {
+        output::error(error);
+    }
+}
+
+fn report_violation(summary: &Summary) {
+    if let Err(violation) = summary.ledger.check() {
+        output::error(violation);
     }
 }
 
