@@ -47,6 +47,8 @@ const HELPER: &str = "--run-on-files";
 /// Bytes and lines of a program's output that are reported.
 const MAX_OUTPUT: usize = 4096;
 const MAX_LINES: usize = 20;
+/// Bytes that a pipe holds. More cannot have been printed before the program's end and still be unread.
+const PIPE_CAPACITY: usize = 64 << 10;
 
 /// The helper process, before the capture begins.
 pub struct Helper {
@@ -307,9 +309,11 @@ fn run(program: &OsStr, path: &OsStr) -> io::Result<(ExitStatus, Vec<u8>)> {
     // It holds the writing ends.
     drop(command);
     let mut begin = Vec::new();
+    let mut drained = 0;
     let mut chunk = [0; MAX_OUTPUT];
     loop {
-        // Checked first, so that everything printed before the end is read. A program that it started may keep the pipe open.
+        // Checked first, so that everything printed before the end is read. A program that it started may keep the pipe open,
+        // and print to it without end.
         let ended = child.try_wait()?;
         let wait = Timespec {
             tv_sec: 0,
@@ -323,7 +327,10 @@ fn run(program: &OsStr, path: &OsStr) -> io::Result<(ExitStatus, Vec<u8>)> {
         let room = MAX_OUTPUT - begin.len();
         begin.extend(&chunk[..read.min(room)]);
         match ended {
-            Some(status) if read == 0 => return Ok((status, begin)),
+            Some(status) if read == 0 || drained + read >= PIPE_CAPACITY => {
+                return Ok((status, begin));
+            }
+            Some(_) => drained += read,
             None if is_ready && read == 0 => return Ok((child.wait()?, begin)),
             _ => {}
         }

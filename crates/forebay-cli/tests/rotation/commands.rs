@@ -61,6 +61,7 @@ fn what_it_prints_and_how_it_fails_is_reported() {
         ("yes; exit 0", "", 0),
         ("printf '\\033[31m'", "\\u{1b}[31m", 0),
         ("sleep 1000 & echo $! >>$LOG", "", 0),
+        ("yes & exit 0", "", 0), // it prints until the pipe is closed
     ] {
         let text_of_program = text_of_program.replace("yes;", "yes | head -c 1000000;");
         let program = script(&folder, &text_of_program);
