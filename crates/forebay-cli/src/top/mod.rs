@@ -1,10 +1,11 @@
 //! `forebay top`: rates, losses and the busiest flows, hosts, ports and protocols, on a screen that is updated every second.
 //!
 //! ```text
-//!  session's thread: each packet ─▶ tables     every interval: counts and a copy of the tables ─▶ channel
-//!  main thread:      keys, channel ─▶ state ─▶ screen
+//!  session's thread: each packet ─▶ tables     every interval: counts and a copy of the tables ─▶ latest update
+//!  main thread:      keys, latest update ─▶ state ─▶ screen
 //! ```
-//! A terminal that stands still blocks only the main thread: no packet waits for it.
+//! No packet waits for the terminal. The main thread skips a frame if the terminal accepts no output. If the terminal stops in
+//! the middle of a frame, the main thread blocks, and a second stop signal ends the process.
 
 mod once;
 mod screen;
@@ -27,16 +28,22 @@ use forebay_net::{
 };
 use ratatui::{
     DefaultTerminal,
-    crossterm::event::{self, Event as Input, KeyEventKind},
+    crossterm::{
+        event::{self, Event as Input, KeyEventKind},
+        terminal::{disable_raw_mode, is_raw_mode_enabled},
+    },
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{retry_on_intr, write},
 };
 use state::State;
 use std::{
-    io::IsTerminal,
+    io::{IsTerminal, stderr, stdout},
+    mem::ManuallyDrop,
+    os::fd::AsFd,
     process::ExitCode,
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, Sender, channel},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -48,6 +55,10 @@ const SNAPLEN: u32 = 256;
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// The longest wait for a key before the screen looks for new counts.
 const KEY_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait for a terminal that accepts no output.
+const TERMINAL_WAIT: Duration = Duration::from_millis(100);
+/// Leaves the alternate screen and shows the cursor.
+const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h";
 
 /// What the session's thread reports.
 struct Update {
@@ -56,6 +67,23 @@ struct Update {
     snapshot: Snapshot,
     /// No more packets arrive.
     ended: Option<String>,
+}
+
+/// The latest update. A newer one replaces it, so that memory stays fixed while nothing takes them.
+struct Latest<T>(Mutex<Option<T>>);
+
+impl<T> Latest<T> {
+    fn new() -> Self {
+        Latest(Mutex::new(None))
+    }
+
+    fn set(&self, update: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(update);
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
@@ -68,7 +96,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         );
     }
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    if !flags.once && (!std::io::stdout().is_terminal() || is_dumb) {
+    if !flags.once && (!stdout().is_terminal() || is_dumb) {
         return refuse(
             "standard output is no terminal to draw on. Use --once to print the tables as text, or --once --json"
                 .into(),
@@ -111,22 +139,26 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ..State::default()
     };
     let heard = control.clone();
+    let has_screen = !flags.once;
     signals::listen(&[], move |asked| match asked {
+        Asked::Stop if has_screen && signals::stops() > 1 => end_now(),
         Asked::Stop => heard.stop(),
         Asked::Report | Asked::Flush | Asked::Rotate => {}
     })?;
-    let (sender, updates) = channel();
+    let updates = Arc::new(Latest::new());
     let interval = flags.interval;
     match flags.once {
         true => {
-            let summary = capture(session, interval, &sender);
-            print_once(flags, state, &updates)?;
-            Ok(end(&summary))
+            let summary = capture(session, None, &updates);
+            print_once(flags, state, updates.take())?;
+            print_error(&summary);
+            Ok(exit_code(&summary))
         }
         false => {
+            let latest = updates.clone();
             let capturing = thread::Builder::new()
                 .name("forebay-capture".into())
-                .spawn(move || capture(session, interval, &sender))
+                .spawn(move || capture(session, Some(interval), &latest))
                 .context("cannot start a thread for the capture")?;
             let shown = Terminal::with(|terminal| show(terminal, state, &updates));
             control.stop();
@@ -135,14 +167,18 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 Err(panic) => std::panic::resume_unwind(panic),
             };
             shown?;
-            print_summary(&summary);
-            Ok(end(&summary))
+            // Usually the same terminal.
+            if is_writable(stderr(), TERMINAL_WAIT) {
+                print_summary(&summary);
+                print_error(&summary);
+            }
+            Ok(exit_code(&summary))
         }
     }
 }
 
-/// Runs the session and reports to the other thread, which may be gone.
-fn capture(session: Session, interval: Duration, updates: &Sender<Update>) -> Summary {
+/// Runs the session and reports after every interval, if there is one, and at the end.
+fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update>) -> Summary {
     let tables = Arc::new(Mutex::new(Tables::new()));
     let counting = tables.clone();
     let session = session.each(move |frame, interface| {
@@ -163,11 +199,14 @@ fn capture(session: Session, interval: Duration, updates: &Sender<Update>) -> Su
         };
         max_fill = max_fill.max(progress.ring_fill.unwrap_or(0.0));
         last = progress.clone();
+        let Some(interval) = interval else {
+            return;
+        };
         if Instant::now() < next {
             return;
         }
         next = Instant::now() + interval - CHECK_EVERY.min(interval) / 2;
-        let _ = updates.send(Update {
+        updates.set(Update {
             progress: progress.clone(),
             max_fill,
             snapshot: snapshot(),
@@ -189,7 +228,7 @@ fn capture(session: Session, interval: Duration, updates: &Sender<Update>) -> Su
         Some(error) => format!("ended: {error}"),
         None => "ended".into(),
     };
-    let _ = updates.send(Update {
+    updates.set(Update {
         progress,
         max_fill,
         snapshot,
@@ -198,43 +237,69 @@ fn capture(session: Session, interval: Duration, updates: &Sender<Update>) -> Su
     summary
 }
 
-/// A terminal in raw mode, on its alternate screen. It is restored when this is dropped, and before a panic is printed.
-struct Terminal(DefaultTerminal);
+/// A terminal in raw mode, on its alternate screen. It is restored when this is dropped, and before a panic is printed. If it
+/// accepts no output, only raw mode ends: dropping the inner terminal would block.
+struct Terminal(ManuallyDrop<DefaultTerminal>);
 
 impl Terminal {
     fn with<T>(act: impl FnOnce(&mut DefaultTerminal) -> Result<T>) -> Result<T> {
         let terminal = ratatui::try_init().context("the terminal cannot be used")?;
-        act(&mut Terminal(terminal).0)
+        act(&mut Terminal(ManuallyDrop::new(terminal)).0)
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        ratatui::restore();
+        restore(TERMINAL_WAIT);
     }
 }
 
+/// Ends raw mode, and leaves the alternate screen if the terminal accepts output within `wait`.
+fn restore(wait: Duration) {
+    // It writes nothing.
+    let _ = disable_raw_mode();
+    if is_writable(stdout(), wait) {
+        // Not through the lock of standard output: another thread may hold it.
+        let _ = write(stdout(), LEAVE_SCREEN);
+    }
+}
+
+/// Ends the process although the main thread may be blocked by the terminal.
+fn end_now() {
+    if is_raw_mode_enabled().unwrap_or(false) {
+        restore(Duration::ZERO);
+    }
+    // Unlike `std::process::exit`, it flushes nothing to the terminal.
+    signal_hook::low_level::exit(1);
+}
+
+/// Whether a write to `file` would not block, or becomes so within `wait`. A file that only returns errors is writable.
+fn is_writable(file: impl AsFd, wait: Duration) -> bool {
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    let ready = retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::OUT)], Some(&wait)));
+    ready.is_ok_and(|files| files > 0)
+}
+
 /// Draws, until the user quits or a signal ends the program.
-fn show(
-    terminal: &mut DefaultTerminal,
-    mut state: State,
-    updates: &Receiver<Update>,
-) -> Result<()> {
+fn show(terminal: &mut DefaultTerminal, mut state: State, updates: &Latest<Update>) -> Result<()> {
     let mut waiting = None;
     let mut is_changed = true;
     loop {
-        waiting = updates.try_iter().last().or(waiting);
+        waiting = updates.take().or(waiting);
         if let Some(update) = waiting.take_if(|update| !state.is_paused || update.ended.is_some()) {
             state.update(update.progress, update.max_fill, &update.snapshot);
             state.ended = update.ended;
             is_changed = true;
         }
-        if is_changed {
+        if is_changed && is_writable(stdout(), TERMINAL_WAIT) {
             terminal
                 .draw(|frame| screen::draw(frame, &state))
                 .context("cannot draw on the terminal")?;
+            is_changed = false;
         }
-        is_changed = false;
         if signals::stops() > 0 {
             return Ok(());
         }
@@ -253,8 +318,8 @@ fn show(
     }
 }
 
-fn print_once(flags: &Flags, mut state: State, updates: &Receiver<Update>) -> Result<()> {
-    if let Some(last) = updates.try_iter().last() {
+fn print_once(flags: &Flags, mut state: State, update: Option<Update>) -> Result<()> {
+    if let Some(last) = update {
         state.update(last.progress, last.max_fill, &last.snapshot);
     }
     output::answer(&match flags.json {
@@ -273,10 +338,13 @@ fn print_summary(summary: &Summary) {
     ));
 }
 
-fn end(summary: &Summary) -> ExitCode {
+fn print_error(summary: &Summary) {
     if let Some(error) = &summary.port_error {
         output::error(error);
     }
+}
+
+fn exit_code(summary: &Summary) -> ExitCode {
     match summary.is_fine() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(1),

@@ -3,7 +3,7 @@
 //! `FOREBAY_WRITE_SCREENS=1 cargo test -p forebay-cli top` writes the screens anew.
 
 use super::{
-    screen,
+    Latest, is_writable, screen,
     state::{Mode, Sort, State},
     tables::{Kind, Tables},
 };
@@ -15,7 +15,11 @@ use ratatui::{
     backend::TestBackend,
     crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
 };
-use std::{path::Path, time::Duration};
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+    time::Duration,
+};
 
 /// A screen after three seconds: a download, a name server, a scan of ports over IPv6, and losses in the last second.
 fn sample() -> State {
@@ -163,4 +167,28 @@ fn rates_are_those_of_the_last_interval() {
     assert_eq!(download.bits_per_second, 300.0 * 1514.0 * 8.0);
     assert_eq!((download.packets, download.bytes), (600, 600 * 1514));
     assert!((state.asleep - 0.94).abs() < 1e-9 && state.fill == Some((0.03, 0.41)));
+}
+
+#[test]
+fn only_the_latest_update_is_kept() {
+    let updates = Latest::new();
+    assert_eq!(updates.take(), None);
+    for update in 1..=3 {
+        updates.set(update);
+    }
+    assert_eq!((updates.take(), updates.take()), (Some(3), None));
+}
+
+#[test]
+fn a_full_pipe_is_not_writable() {
+    let (mut reader, mut writer) = io::pipe().unwrap();
+    assert!(is_writable(&writer, Duration::ZERO));
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    let mut len = 0;
+    while let Ok(written) = writer.write(&[0; 4096]) {
+        len += written;
+    }
+    assert!(!is_writable(&writer, Duration::ZERO));
+    reader.read_exact(&mut vec![0; len]).unwrap();
+    assert!(is_writable(&writer, Duration::ZERO));
 }
