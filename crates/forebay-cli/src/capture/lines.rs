@@ -41,7 +41,7 @@ use std::{
 const QUEUE_BYTES: usize = 32 << 20;
 const TERMINAL_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes of a packet that its line is made of, if nothing is dumped or summed up.
-const LINE_BYTES: usize = 4096;
+const LINE_BYTES: usize = 64 << 10;
 /// Output is written when this much is ready, or when no packet waits. Lines count as printed when the whole write is done, so
 /// a slow terminal gets less at once.
 const WRITE_BYTES: usize = 64 << 10;
