@@ -50,7 +50,7 @@ pub struct Args {
 #[derive(Subcommand)]
 pub enum Command {
     /// Capture packets, print them or write them to a file, and account for every one
-    #[command(after_long_help = capture::HELP, version, display_name = "forebay", disable_version_flag = true)]
+    #[command(after_long_help = capture::HELP, version = env!("FOREBAY_VERSION"), disable_version_flag = true)]
     Capture(Box<Capture>),
     /// Watch an interface: rates, losses, and the busiest flows, hosts, ports and protocols
     #[command(after_long_help = top::HELP)]
