@@ -1,0 +1,189 @@
+//! What the five texts claim, a row each: the text's figure, the figures of a run, and the measured reason.
+//!
+//! A reason is computed from named figures of the run ([`Reason::of`]). Without one of them there is no reason: the row says
+//! [`NOT_SHOWN`].
+
+mod byte_stream;
+mod circular_buffer;
+mod descriptors;
+mod driver;
+mod two_copies;
+
+use super::results::{At, Results};
+
+/// What stands where the run does not show something.
+pub const NOT_SHOWN: &str = "not shown here";
+
+/// The texts, in the order in which the page has them: title and author.
+pub const TEXTS: [(&str, &str); 5] = [
+    (
+        "Using black magic to make a fast circular buffer",
+        "Travis Mick, 2017",
+    ),
+    ("CS 144 Checkpoint 0 – Byte Stream", "a student's notes"),
+    ("A Tale of Two Copies", "Jeff Wendling, 2021"),
+    (
+        "Device Driver Queues",
+        "chapter 18 of a book on data structures",
+    ),
+    (
+        "The one with shrinking structure, part II",
+        "a blog on packet processing, 2019",
+    ),
+];
+
+/// A number of a run.
+pub enum Figure {
+    /// One figure.
+    One(At),
+    /// How many times the second the first is.
+    Ratio(At, At),
+    /// Something computed.
+    Computed(Vec<At>, fn(&[f64]) -> f64),
+}
+
+impl Figure {
+    fn of(&self) -> Vec<At> {
+        match self {
+            Figure::One(at) => vec![*at],
+            Figure::Ratio(one, other) => vec![*one, *other],
+            Figure::Computed(all, _) => all.clone(),
+        }
+    }
+
+    /// Its value, and the two figures of a ratio.
+    pub fn value(&self, run: &Results) -> Option<(f64, Option<(f64, f64)>)> {
+        let values: Option<Vec<f64>> = self.of().into_iter().map(|at| run.figure(at)).collect();
+        let values = values?;
+        Some(match (self, &values[..]) {
+            (Figure::Ratio(..), &[one, other]) => (one / other, Some((one, other))),
+            (Figure::Computed(_, compute), all) => (compute(all), None),
+            (_, all) => (*all.first()?, None),
+        })
+    }
+}
+
+/// When a claim holds.
+pub enum Bound {
+    /// At least the first: it holds. At least the second: in part.
+    AtLeast(f64, f64),
+    /// At most the first; at most the second.
+    AtMost(f64, f64),
+}
+
+/// What a run says of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Holds,
+    InPart,
+    DoesNot,
+    NotShown,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::InPart => "holds in part",
+            Verdict::DoesNot => "does not hold",
+            Verdict::NotShown => NOT_SHOWN,
+        }
+    }
+}
+
+/// Why a figure is what it is: figures that show it, and what they say. It compares them, and names no cause that the figures
+/// do not show.
+pub struct Reason {
+    of: Vec<At>,
+    says: fn(&[f64]) -> String,
+}
+
+/// One row.
+pub struct Claim {
+    /// Which of [`TEXTS`].
+    pub text: usize,
+    pub says: &'static str,
+    /// The text's figure with its unit, as a number and as it is printed.
+    pub published: f64,
+    pub printed: &'static str,
+    /// `×`, `%` and the like.
+    pub unit: &'static str,
+    /// This machine's figure for the text's own code.
+    pub here: Option<Figure>,
+    /// Forebay's.
+    pub ours: Option<Figure>,
+    pub bound: Bound,
+    pub reason: Option<Reason>,
+}
+
+impl Claim {
+    pub fn verdict(&self, run: &Results) -> Verdict {
+        // A row that is about forebay alone has no other figure.
+        let figure = self.here.as_ref().or(self.ours.as_ref());
+        let value = figure.and_then(|figure| figure.value(run));
+        let Some((value, _)) = value else {
+            return Verdict::NotShown;
+        };
+        let (holds, in_part) = match self.bound {
+            Bound::AtLeast(holds, in_part) => (value >= holds, value >= in_part),
+            Bound::AtMost(holds, in_part) => (value <= holds, value <= in_part),
+        };
+        match (holds, in_part) {
+            (true, _) => Verdict::Holds,
+            (_, true) => Verdict::InPart,
+            _ => Verdict::DoesNot,
+        }
+    }
+
+    /// The reason and the figures that it is computed from.
+    pub fn reason(&self, run: &Results) -> Option<(String, &[At])> {
+        let reason = self.reason.as_ref()?;
+        let values: Option<Vec<f64>> = reason.of.iter().map(|&at| run.figure(at)).collect();
+        Some(((reason.says)(&values?), &reason.of))
+    }
+
+    /// Every figure that the row is made of.
+    pub fn figures(&self) -> Vec<At> {
+        let figures = [&self.here, &self.ours].into_iter().flatten();
+        let mut all: Vec<_> = figures.flat_map(Figure::of).collect();
+        all.extend(self.reason.iter().flat_map(|reason| &reason.of));
+        all
+    }
+}
+
+/// A claim of a ratio: it holds if most of it is there, and in part if there is any.
+fn ratio(
+    text: usize,
+    says: &'static str,
+    (published, printed): (f64, &'static str),
+    here: Figure,
+    ours: Option<Figure>,
+    reason: Option<Reason>,
+) -> Claim {
+    Claim {
+        text,
+        says,
+        published,
+        printed,
+        unit: "×",
+        here: Some(here),
+        ours,
+        bound: Bound::AtLeast(0.8 * published, 1.1),
+        reason,
+    }
+}
+
+fn because(of: &[At], says: fn(&[f64]) -> String) -> Option<Reason> {
+    let of = of.to_vec();
+    Some(Reason { of, says })
+}
+
+/// Every claim.
+pub fn all() -> Vec<Claim> {
+    let mut all = circular_buffer::all();
+    all.extend(byte_stream::all());
+    all.extend(two_copies::all());
+    all.extend(driver::all());
+    all.extend(descriptors::all());
+    all
+}
