@@ -32,6 +32,9 @@ struct Inner {
     report: AtomicBool,
     flush: AtomicBool,
     rotate: AtomicBool,
+    /// A trigger was requested. `takes_triggers`: a recorder takes it.
+    trigger: AtomicBool,
+    takes_triggers: AtomicBool,
     abandon: Abandon,
     wake: Signal,
 }
@@ -47,6 +50,8 @@ impl Control {
             report: AtomicBool::new(false),
             flush: AtomicBool::new(false),
             rotate: AtomicBool::new(false),
+            trigger: AtomicBool::new(false),
+            takes_triggers: AtomicBool::new(false),
             abandon: Abandon::default(),
             wake: Signal::new()?,
         })))
@@ -66,9 +71,18 @@ impl Control {
         self.0.wake.raise();
     }
 
-    /// Ends the capture: the next stop gives up.
-    pub(super) fn end(&self) {
+    /// Requests a clean end. Unlike [`stop`](Control::stop), further calls change nothing, so several programs may call it.
+    ///
+    /// ```
+    /// let control = forebay_net::session::Control::new()?;
+    /// control.finish();
+    /// control.finish();
+    /// assert!(control.is_stopping() && !control.gives_up());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn finish(&self) {
         self.0.stops.fetch_max(1, Relaxed);
+        self.0.wake.raise();
     }
 
     /// Requests a report of the counts now.
@@ -87,6 +101,41 @@ impl Control {
     pub fn rotate(&self) {
         self.0.rotate.store(true, Relaxed);
         self.0.wake.raise();
+    }
+
+    /// Triggers the recorder of the capture. Triggers that arrive before the recorder takes the first one count as one.
+    ///
+    /// Returns `false`, and does nothing, if the capture has no recorder.
+    ///
+    /// ```
+    /// let control = forebay_net::session::Control::new()?;
+    /// assert!(!control.trigger() && !control.take_trigger());
+    /// control.accept_triggers(); // as a recorder does at its start
+    /// assert!(control.trigger() && control.take_trigger() && !control.take_trigger());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn trigger(&self) -> bool {
+        let is_accepted = self.takes_triggers();
+        if is_accepted {
+            self.0.trigger.store(true, Relaxed);
+            self.0.wake.raise();
+        }
+        is_accepted
+    }
+
+    /// Announces a recorder: from here on [`trigger`](Control::trigger) is accepted.
+    pub fn accept_triggers(&self) {
+        self.0.takes_triggers.store(true, Relaxed);
+    }
+
+    /// Whether the capture has a recorder.
+    pub fn takes_triggers(&self) -> bool {
+        self.0.takes_triggers.load(Relaxed)
+    }
+
+    /// Whether a trigger was requested since the last call. For the recorder.
+    pub fn take_trigger(&self) -> bool {
+        self.0.trigger.load(Relaxed) && self.0.trigger.swap(false, Relaxed)
     }
 
     /// Whether a stop was requested.
