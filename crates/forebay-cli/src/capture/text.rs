@@ -398,7 +398,7 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     let seconds = progress.elapsed.as_secs();
     let reading = progress.reading.filter(|&(_, len)| len > 0);
     let read = reading.map(|(read, len)| read as f64 / len as f64);
-    let lost = match progress.dropped {
+    let lost = match progress.ledger.dropped.kernel {
         Some(0) if read.is_some() => String::new(),
         Some(0) => "lost 0".into(),
         Some(lost) => {

@@ -217,10 +217,8 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
     let progress = Progress {
         elapsed: summary.elapsed,
         taken: summary.ledger.counted,
-        filtered: summary.ledger.filtered,
+        ledger: summary.ledger,
         wire_bytes: snapshot.bytes,
-        dropped: summary.ledger.dropped.kernel,
-        interface_dropped: summary.ledger.interface_dropped,
         modes: summary.modes,
         ..last
     };

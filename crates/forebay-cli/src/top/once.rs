@@ -36,7 +36,8 @@ pub fn text(state: &mut State) -> String {
     );
     if !state.is_file {
         let lost = |count: Option<u64>| count.map_or("unknown".into(), |count| count.to_string());
-        let (kernel, interface) = (lost(progress.dropped), lost(progress.interface_dropped));
+        let ledger = &progress.ledger;
+        let (kernel, interface) = (lost(ledger.dropped.kernel), lost(ledger.interface_dropped));
         let _ = write!(text, "lost: kernel {kernel}, interface {interface}");
         if let Some((_, most)) = state.fill {
             let _ = write!(text, "; ring at most {:.0} % full", most * 100.0);
@@ -81,8 +82,9 @@ pub fn json(state: &mut State) -> String {
     put("bytes", progress.wire_bytes.into());
     put("packets_per_second", state.rates.0.into());
     put("bits_per_second", state.rates.1.into());
-    put("filtered", progress.filtered.into());
-    let (kernel, interface) = (progress.dropped, progress.interface_dropped);
+    put("filtered", progress.ledger.filtered.into());
+    let ledger = &progress.ledger;
+    let (kernel, interface) = (ledger.dropped.kernel, ledger.interface_dropped);
     put("lost", json!({ "kernel": kernel, "interface": interface }));
     put("ring_max_fill", state.fill.map(|(_, most)| most).into());
     put("asleep", state.asleep.into());

@@ -114,16 +114,17 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
         .fill
         .map(|(now, most)| format!("ring  {} full, at most {}", percent(now), percent(most)));
     let asleep = format!("asleep {}", percent(state.asleep));
-    let filtered = format!("filtered {}", scaled(progress.filtered as f64).trim_end());
+    let ledger = &progress.ledger;
+    let filtered = format!("filtered {}", scaled(ledger.filtered as f64).trim_end());
     let pieces = fill.into_iter();
     let pieces = pieces.chain((!state.is_file).then_some(asleep));
     let ring = fitting(
-        pieces.chain((progress.filtered > 0).then_some(filtered)),
+        pieces.chain((ledger.filtered > 0).then_some(filtered)),
         width,
     );
     let causes = [
-        ("kernel", progress.dropped, state.losses[0]),
-        ("interface", progress.interface_dropped, state.losses[1]),
+        ("kernel", ledger.dropped.kernel, state.losses[0]),
+        ("interface", ledger.interface_dropped, state.losses[1]),
     ];
     let is_lossy = causes
         .iter()

@@ -85,8 +85,8 @@ impl State {
             Some(per_second(new?.saturating_sub(old.unwrap_or(0))))
         };
         self.losses = [
-            lost(new.dropped, since.dropped),
-            lost(new.interface_dropped, since.interface_dropped),
+            lost(new.ledger.dropped.kernel, since.ledger.dropped.kernel),
+            lost(new.ledger.interface_dropped, since.ledger.interface_dropped),
         ];
         self.fill = new.ring_fill.map(|fill| (fill, fill.max(max_fill)));
         let asleep = (new.modes.asleep - since.modes.asleep).as_secs_f64();

@@ -63,8 +63,8 @@ fn sample() -> State {
             asleep: Duration::from_millis(940 * second),
             ..Modes::default()
         };
-        progress.dropped = Some(if second == 3 { 1234 } else { 0 });
-        progress.interface_dropped = Some(0);
+        progress.ledger.dropped.kernel = Some(if second == 3 { 1234 } else { 0 });
+        progress.ledger.interface_dropped = Some(0);
         progress.ring_fill = Some(0.03);
         state.update(progress.clone(), 0.41, &tables.snapshot());
     }

@@ -10,37 +10,25 @@ use std::time::Duration;
 
 impl Intake {
     pub fn progress(&mut self, elapsed_ns: u64, asked: bool, modes: Modes) -> Progress {
-        let (mut dropped, mut interface_dropped) = (Some(0), Some(0));
-        let mut ring_fill = None;
-        let mut filtered = self.filtered();
-        for feed in &mut self.feeds {
-            let counts = feed.port.counts();
-            dropped = add_known(dropped, counts.dropped);
-            interface_dropped = add_known(interface_dropped, counts.interface_dropped);
-            ring_fill = feed
-                .port
-                .ring_fill()
-                .into_iter()
-                .chain(ring_fill)
-                .reduce(f64::max);
-            filtered += counts.filtered.unwrap_or(0);
-        }
+        let (ledger, filters_uncounted) = self.ledger();
+        let fills = self.feeds.iter().filter_map(|feed| feed.port.ring_fill());
         let mut progress = Progress {
             elapsed: Duration::from_nanos(elapsed_ns),
             asked,
             taken: self.taken(),
-            filtered,
             wire_bytes: self.wire_bytes,
-            dropped,
             reading: self.reading(),
-            interface_dropped,
-            ring_fill,
+            ring_fill: fills.reduce(f64::max),
             modes,
+            ledger,
+            filters_uncounted,
             ..Progress::default()
         };
         if let Some(writing) = &mut self.writing {
             let totals = writing.store.totals();
-            progress.written = totals.written;
+            progress.ledger.written = totals.written;
+            progress.high_water_bytes = totals.high_water_bytes;
+            (progress.files_written, progress.files_removed) = writing.register().counts();
             progress.written_bytes = totals.written_bytes;
             progress.durable = totals.durable;
             progress.durable_bytes = totals.durable_bytes;

@@ -259,7 +259,7 @@ impl Session {
         if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
             troubles.note(broken);
         }
-        self.control.end();
+        self.control.finish();
         for error in self.intake.stop_ports() {
             troubles.note(Broken::Port(error));
         }
@@ -313,6 +313,7 @@ impl Session {
             let mut progress = self
                 .intake
                 .progress(now - watch.began, asked, poller.modes());
+            progress.filters_uncounted &= self.config.filter.is_some();
             if let Some(behind) = watch.measure(now, &mut progress)
                 && !self.intake.all_wait()
             {

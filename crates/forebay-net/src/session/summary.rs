@@ -72,24 +72,21 @@ pub struct Progress {
     pub asked: bool,
     /// Packets taken from the sources, written or only counted.
     pub taken: u64,
-    /// Packets that our filter rejected.
-    pub filtered: u64,
+    /// The accounting so far. Received packets that wait in a source or in the store are in no other column yet, so
+    /// [`Ledger::check`] fails while packets wait.
+    pub ledger: Ledger,
+    /// As in [`Summary::filters_uncounted`].
+    pub filters_uncounted: bool,
     /// Wire length of the packets taken, in bytes.
     pub wire_bytes: u64,
     /// Packets per second in the last two seconds, or since the previous report if that is longer ago.
     pub packets_per_second: f64,
     /// Wire length of the packets, in bits per second.
     pub bits_per_second: f64,
-    /// Packets that the sources dropped; `None`: the count of one of them is unknown.
-    pub dropped: Option<u64>,
-    /// Packets that the interfaces lost before the sources saw them; `None` as above.
-    pub interface_dropped: Option<u64>,
     /// The share of the fullest source's ring that is filled now, 0 to 1; `None`: no source has a ring, or knows its fill level.
     pub ring_fill: Option<f64>,
     /// Time spent in each mode of the poller.
     pub modes: Modes,
-    /// Packets that are completely written.
-    pub written: u64,
     /// Bytes up to the end of the last written packet.
     pub written_bytes: u64,
     /// Written packets that are durable, so that a power failure cannot lose them.
@@ -98,10 +95,16 @@ pub struct Progress {
     pub durable_bytes: u64,
     /// Bytes in the store that wait to be written.
     pub pending_bytes: u64,
+    /// The most bytes that waited at any time, to the nearest buffer.
+    pub high_water_bytes: u64,
     /// Bytes composed.
     pub accepted_bytes: u64,
     /// The number of the current file, from 1; 0 if there is only one output.
     pub file: u64,
+    /// Completed files of a series.
+    pub files_written: u64,
+    /// Of these, files removed for newer ones.
+    pub files_removed: u64,
     /// Fill level of the store relative to its limit, 0 to 1.
     pub fill: f64,
     /// Bytes of free space in the store.

@@ -70,6 +70,40 @@ fn check(summary: &Summary, found: &Found) {
 }
 
 #[test]
+fn each_report_accounts_for_no_more_than_was_received_and_counts_never_decrease() {
+    let scratch = Scratch::new(".pcapng");
+    let (ports, clock) = opened(&["sim:clock=virtual,count=2M,ring=64,stall=5ms@100ms"]);
+    let config = SessionConfig {
+        filter: Some("udp".parse().unwrap()),
+        ..SessionConfig::default()
+    };
+    let output = Output::File(scratch.0.clone());
+    let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
+    let mut last = Progress::default();
+    let summary = session.run(&mut |event| {
+        let Event::Progress(progress) = event else {
+            return;
+        };
+        let (ledger, before) = (&progress.ledger, &last.ledger);
+        assert!(ledger.accounted() <= ledger.received, "{ledger:?}");
+        assert!(
+            !progress.filters_uncounted,
+            "the card leaves filtering to the session"
+        );
+        assert!(ledger.received >= before.received && ledger.written >= before.written);
+        assert!(ledger.dropped.kernel >= before.dropped.kernel);
+        assert!(progress.high_water_bytes >= last.high_water_bytes);
+        last = progress.clone();
+    });
+    assert!(
+        last.ledger.dropped.kernel > Some(0) && last.high_water_bytes > 0,
+        "{last:?}"
+    );
+    assert!(summary.ledger.received >= last.ledger.received);
+    summary.ledger.check().unwrap();
+}
+
+#[test]
 fn at_line_rate_every_packet_is_there_once_and_in_order() {
     let scratch = Scratch::new(".pcapng");
     let config = SessionConfig {

@@ -141,6 +141,12 @@ impl Reports {
         compressed.error.get_or_insert_with(|| error.to_string());
     }
 
+    /// The numbers of complete files and of removed files.
+    pub fn counts(&self) -> (u64, u64) {
+        let inner = self.inner();
+        (inner.files.written, inner.files.removed)
+    }
+
     pub fn files(&self) -> Files {
         self.inner().files.clone()
     }
