@@ -20,6 +20,8 @@ mod fill;
 mod lines;
 mod mirror;
 mod region;
+#[cfg(feature = "shared")]
+pub(crate) mod words;
 
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -14,10 +14,13 @@
 use super::{
     lane::{FRONT, Inlet, Outlet, RECEIPT},
     link::{Link, close_elsewhere, is_nothing_yet},
-    words::{Ours, Theirs, WORD},
 };
 use crate::{
-    Error, Result, memory,
+    Error, Result,
+    memory::{
+        self,
+        words::{Ours, Theirs, WORD},
+    },
     sync::Deadline,
     sys::{self, Advice, Mapping, passing, sealed},
 };

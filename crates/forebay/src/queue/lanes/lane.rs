@@ -25,16 +25,16 @@
 //! is enough room, and the receiver rings when it passes that. A side therefore never receives more rings than it requested, and
 //! knows how many are still due (`link`).
 
-use super::{
-    Fault, Left,
-    words::{Ours, Theirs, WORD},
-};
-use crate::sync::{
-    atomic::{
-        Ordering::{self, Relaxed, Release, SeqCst},
-        fence,
+use super::{Fault, Left};
+use crate::{
+    memory::words::{Ours, Theirs, WORD},
+    sync::{
+        atomic::{
+            Ordering::{self, Relaxed, Release, SeqCst},
+            fence,
+        },
+        planted,
     },
-    planted,
 };
 
 /// Word of a lane or a receipt that holds the position of its writer. The next word says how the writer left.
@@ -395,7 +395,8 @@ pub(super) fn fence_after_arming() {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{super::words, *};
+    use super::*;
+    use crate::memory::words;
 
     const WORDS: usize = 512;
     const CAPACITY: u64 = (WORDS - FRONT) as u64;

@@ -92,7 +92,6 @@ mod link;
 mod sender;
 #[cfg(not(loom))]
 mod waiting;
-mod words;
 
 // Not for ThreadSanitizer: the two sides share only atomics, in which it finds no race. The threads of one side share locks of
 // the standard library, which it does not instrument.

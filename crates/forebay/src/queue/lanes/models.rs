@@ -6,9 +6,11 @@
 use super::{
     Left,
     lane::{FRONT, Found, Inlet, Outlet, RECEIPT, fence_after_arming},
-    words,
 };
-use crate::sync::{Arc, model_of, thread};
+use crate::{
+    memory::words,
+    sync::{Arc, model_of, thread},
+};
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex};
 #[cfg(not(loom))]

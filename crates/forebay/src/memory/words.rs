@@ -1,4 +1,4 @@
-//! Memory that one side writes and the other can only read, as words. No other file of the lanes accesses it.
+//! Memory that one side writes and the other can only read, as words: for lanes and broadcast rings.
 //!
 //! Every access is an atomic load or store of 8 bytes. A concurrent write by the other process is therefore not a data race
 //! here, and no `&[u8]` ever shows bytes that can change.
@@ -22,7 +22,7 @@ use crate::sys::Mapping;
 use std::fmt;
 
 /// Bytes of a word.
-pub(super) const WORD: usize = size_of::<u64>();
+pub(crate) const WORD: usize = size_of::<u64>();
 
 /// Words at the start of a mapping.
 struct Words {
@@ -58,33 +58,33 @@ impl fmt::Debug for Words {
 
 /// Memory that only this side writes.
 #[derive(Debug)]
-pub(super) struct Ours(Words);
+pub(crate) struct Ours(Words);
 
 /// Memory that only the other side writes: any values, at any time.
 #[derive(Debug)]
-pub(super) struct Theirs(Words);
+pub(crate) struct Theirs(Words);
 
 impl Ours {
     #[cfg(not(loom))]
-    pub(super) fn new(mapping: Mapping) -> Ours {
+    pub(crate) fn new(mapping: Mapping) -> Ours {
         Ours(Words { mapping })
     }
 
     /// Number of words.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.all().len()
     }
 
     /// # Panics
     /// Here and below, if the index is out of range.
     #[inline(always)]
-    pub(super) fn store(&self, at: usize, value: u64, ordering: Ordering) {
+    pub(crate) fn store(&self, at: usize, value: u64, ordering: Ordering) {
         self.0.all()[at].store(value, ordering);
     }
 
     /// Copies `bytes` to the words from `at` on, and fills the last word up with zeros.
     #[inline]
-    pub(super) fn copy_in(&self, at: usize, bytes: &[u8]) {
+    pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
         let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
         #[cfg(loom)]
         self.0.cells[at..][..words.len()]
@@ -105,25 +105,25 @@ impl Ours {
 
 impl Theirs {
     #[cfg(not(loom))]
-    pub(super) fn new(mapping: Mapping) -> Theirs {
+    pub(crate) fn new(mapping: Mapping) -> Theirs {
         Theirs(Words { mapping })
     }
 
     /// Number of words.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.all().len()
     }
 
     /// # Panics
     /// Here and below, if the index is out of range.
     #[inline(always)]
-    pub(super) fn load(&self, at: usize) -> u64 {
+    pub(crate) fn load(&self, at: usize) -> u64 {
         self.0.all()[at].load(Relaxed) // Relaxed: only its value matters, or the caller fences
     }
 
     /// Loads a value, and acquires what was stored before it, if it was stored with Release.
     #[inline(always)]
-    pub(super) fn load_acquire(&self, at: usize) -> u64 {
+    pub(crate) fn load_acquire(&self, at: usize) -> u64 {
         let value = self.load(at);
         fence(Acquire);
         value
@@ -131,7 +131,7 @@ impl Theirs {
 
     /// Copies the words from `at` on to `bytes`, loading each word once.
     #[inline]
-    pub(super) fn copy_out(&self, at: usize, bytes: &mut [u8]) {
+    pub(crate) fn copy_out(&self, at: usize, bytes: &mut [u8]) {
         let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
         #[cfg(loom)]
         self.0.cells[at..][..words.len()]
@@ -150,7 +150,7 @@ impl Theirs {
 
 /// Both sides of `words` words, for models.
 #[cfg(loom)]
-pub(super) fn both(words: usize) -> (Ours, Theirs) {
+pub(crate) fn both(words: usize) -> (Ours, Theirs) {
     use crate::sync::Arc;
     let cells = Arc::new((0..words).map(|_| Default::default()).collect());
     let words = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());
@@ -163,7 +163,7 @@ pub(super) fn both(words: usize) -> (Ours, Theirs) {
 
 /// Both sides of `words` words, in whole pages, for tests.
 #[cfg(all(test, not(loom)))]
-pub(super) fn both(words: usize) -> (Ours, Theirs) {
+pub(crate) fn both(words: usize) -> (Ours, Theirs) {
     use crate::sys::{page_size, sealed};
     let len = (words * WORD).next_multiple_of(page_size());
     let (file, mine) = sealed::make(len).unwrap();
