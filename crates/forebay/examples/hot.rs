@@ -7,7 +7,10 @@
 use forebay::{
     packet::{Packet, Pool, PoolConfig},
     queue,
-    ring::spsc::{RingConfig, ring_with},
+    ring::{
+        broadcast::{BroadcastConfig, Producer},
+        spsc::{RingConfig, ring_with},
+    },
     stream,
     sync::Spin,
 };
@@ -19,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [operation, times] = &arguments[..] else {
         return Err(
-            "usage: hot ring|ring-burst|pool|header|desc|stream|queue|queue-spsc TIMES".into(),
+            "usage: hot ring|ring-burst|pool|header|desc|stream|queue|queue-spsc|broadcast|broadcast-1500 TIMES".into(),
         );
     };
     let times: u64 = times.parse()?;
@@ -32,6 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "stream" => bytes(times),
         "queue" => queue_of_many(times),
         "queue-spsc" => queue_of_one(times),
+        "broadcast" => broadcast(times, 32),
+        "broadcast-1500" => broadcast(times, 1468),
         other => Err(format!("no operation is called {other:?}").into()),
     }
 }
@@ -122,6 +127,16 @@ fn queue_of_one(times: u64) -> Result<(), Box<dyn Error>> {
     for _ in 0..times {
         sender.send(black_box(&[7; 64]))?;
         black_box(receiver.take()?.len());
+    }
+    Ok(())
+}
+
+/// Publishes a message of 32 bytes and `len` more.
+fn broadcast(times: u64, len: usize) -> Result<(), Box<dyn Error>> {
+    let mut producer = Producer::new(&BroadcastConfig::default())?;
+    let (head, bytes) = ([7; 32], vec![1; len]);
+    for _ in 0..times {
+        black_box(producer.publish(black_box(&[&head, &bytes]))?);
     }
     Ok(())
 }

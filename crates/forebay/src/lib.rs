@@ -19,7 +19,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
-//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and its cursors |
+//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and its cursors; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted |
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io`; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item when it changes between the two |

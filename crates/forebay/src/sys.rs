@@ -391,6 +391,12 @@ pub(crate) fn futex_wake(word: &AtomicU32, between_processes: bool) {
     let _ = futex::wake(word, futex_flags(between_processes), 1);
 }
 
+/// Wakes all sleepers of `word` in all processes.
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    let _ = futex::wake(word, futex_flags(true), i32::MAX.cast_unsigned()); // as above
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

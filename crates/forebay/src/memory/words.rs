@@ -8,6 +8,8 @@
 //!  Theirs:  word ───▶ load, Relaxed  mapped read-only
 //! ```
 //!
+//! The writer can wake readers that sleep on a word. The kernel compares the word's low half, so readers need not write anything.
+//!
 //! Loads are Relaxed, followed by a fence where they need to acquire: the standard library allows only Relaxed loads for
 //! atomics in read-only memory.
 #![allow(unsafe_code)]
@@ -19,17 +21,22 @@ use crate::sync::atomic::{
 };
 #[cfg(not(loom))]
 use crate::sys::Mapping;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<u64>();
 
 /// Words at the start of a mapping.
 struct Words {
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, miri)))]
     mapping: Mapping,
+    /// Miri cannot map memory twice.
+    #[cfg(miri)]
+    mapping: crate::sync::Arc<Mapping>,
     #[cfg(loom)]
     words: crate::sync::Arc<Vec<AtomicU64>>,
+    #[cfg(loom)]
+    asleep: crate::sync::Arc<crate::sync::Asleep>,
     /// The cells that loom checks for races: it does not report races of copies by atomics.
     #[cfg(loom)]
     cells: crate::sync::Arc<Vec<loom::cell::UnsafeCell<()>>>,
@@ -50,6 +57,15 @@ impl Words {
     }
 }
 
+/// A word's low half, for the kernel to compare.
+#[cfg(not(loom))]
+fn low_half(word: &AtomicU64) -> &std::sync::atomic::AtomicU32 {
+    let halves = std::ptr::from_ref(word).cast::<std::sync::atomic::AtomicU32>();
+    let low = halves.wrapping_add(usize::from(cfg!(target_endian = "big")));
+    // SAFETY: it is inside the word, lives as long as the word, and any bytes are valid. Only the kernel accesses it as a half.
+    unsafe { &*low }
+}
+
 impl fmt::Debug for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Words({})", self.all().len())
@@ -66,8 +82,11 @@ pub(crate) struct Theirs(Words);
 
 impl Ours {
     #[cfg(not(loom))]
+    #[cfg_attr(not(miri), allow(clippy::useless_conversion))]
     pub(crate) fn new(mapping: Mapping) -> Ours {
-        Ours(Words { mapping })
+        Ours(Words {
+            mapping: mapping.into(),
+        })
     }
 
     /// Number of words.
@@ -80,6 +99,63 @@ impl Ours {
     #[inline(always)]
     pub(crate) fn store(&self, at: usize, value: u64, ordering: Ordering) {
         self.0.all()[at].store(value, ordering);
+    }
+
+    /// Loads a word that this side stored.
+    #[inline(always)]
+    pub(crate) fn load(&self, at: usize) -> u64 {
+        self.0.all()[at].load(Relaxed) // Relaxed: no other thread or process stores it
+    }
+
+    /// Wakes every reader that sleeps on the word, in all processes. Call it after changing the word.
+    pub(crate) fn wake_all(&self, at: usize) {
+        let _word = &self.0.all()[at];
+        #[cfg(not(loom))]
+        crate::sys::futex_wake_all(low_half(_word));
+        #[cfg(loom)]
+        self.0.asleep.wake_all();
+    }
+
+    /// Copies `parts`, one directly after another, to the words from `at` on, and fills the last word up with zeros. Readers may
+    /// load these words at the same time.
+    #[inline]
+    pub(crate) fn gather(&self, mut at: usize, parts: &[&[u8]]) {
+        // Up to 7 bytes of earlier parts that do not fill a word. The first byte is the lowest.
+        let (mut pending, mut bits) = (0, 0);
+        for part in parts {
+            let (whole, rest) = part.as_chunks::<WORD>();
+            let words = &self.0.all()[at..][..whole.len()];
+            // Relaxed, here and below: publishing the message orders them.
+            if bits == 0 {
+                for (word, bytes) in words.iter().zip(whole) {
+                    word.store(u64::from_ne_bytes(*bytes), Relaxed);
+                }
+            } else {
+                for (word, bytes) in words.iter().zip(whole) {
+                    let next = u64::from_le_bytes(*bytes);
+                    word.store((pending | next << bits).to_le(), Relaxed);
+                    pending = next >> (64 - bits);
+                }
+            }
+            at += whole.len();
+            if rest.is_empty() {
+                continue;
+            }
+            let mut last = [0; WORD];
+            last[..rest.len()].copy_from_slice(rest);
+            let next = u64::from_le_bytes(last);
+            let filled = bits + 8 * rest.len();
+            pending |= next << bits;
+            if filled >= 64 {
+                self.store(at, pending.to_le(), Relaxed);
+                at += 1;
+                pending = next.checked_shr(64 - bits as u32).unwrap_or(0);
+            }
+            bits = filled % 64;
+        }
+        if bits > 0 {
+            self.store(at, pending.to_le(), Relaxed);
+        }
     }
 
     /// Copies `bytes` to the words from `at` on, and fills the last word up with zeros.
@@ -105,8 +181,11 @@ impl Ours {
 
 impl Theirs {
     #[cfg(not(loom))]
+    #[cfg_attr(not(miri), allow(clippy::useless_conversion))]
     pub(crate) fn new(mapping: Mapping) -> Theirs {
-        Theirs(Words { mapping })
+        Theirs(Words {
+            mapping: mapping.into(),
+        })
     }
 
     /// Number of words.
@@ -129,14 +208,31 @@ impl Theirs {
         value
     }
 
-    /// Copies the words from `at` on to `bytes`, loading each word once.
+    /// Sleeps while the low half of the word is that of `expected`, until woken or for up to `limit`; false only after the
+    /// limit. It may return early.
+    pub(crate) fn sleep(&self, at: usize, expected: u64, limit: Option<Duration>) -> bool {
+        let word = &self.0.all()[at];
+        #[cfg(not(loom))]
+        return crate::sys::futex_wait(low_half(word), expected as u32, limit, true);
+        #[cfg(loom)]
+        (self.0.asleep).sleep(|| word.load(Relaxed) == expected, limit) // Relaxed: like the kernel's own check
+    }
+
+    /// Copies the words from `at` on to `bytes`, loading each word once. The other side must not write them meanwhile.
     #[inline]
     pub(crate) fn copy_out(&self, at: usize, bytes: &mut [u8]) {
-        let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
         #[cfg(loom)]
-        self.0.cells[at..][..words.len()]
+        self.0.cells[at..][..bytes.len().div_ceil(WORD)]
             .iter()
             .for_each(|cell| cell.with(|_| ()));
+        self.snapshot(at, bytes);
+    }
+
+    /// Like [`copy_out`](Theirs::copy_out), but the other side may write the words meanwhile. The caller then checks whether it
+    /// has, and if so, discards the bytes.
+    #[inline]
+    pub(crate) fn snapshot(&self, at: usize, bytes: &mut [u8]) {
+        let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
         let (whole, rest) = bytes.as_chunks_mut::<WORD>();
         for (word, bytes) in words.iter().zip(&mut *whole) {
             *bytes = word.load(Relaxed).to_ne_bytes(); // Relaxed: the caller acquired the message
@@ -152,21 +248,37 @@ impl Theirs {
 #[cfg(loom)]
 pub(crate) fn both(words: usize) -> (Ours, Theirs) {
     use crate::sync::Arc;
-    let cells = Arc::new((0..words).map(|_| Default::default()).collect());
+    let (asleep, cells) = (
+        Arc::default(),
+        Arc::new((0..words).map(|_| Default::default()).collect()),
+    );
     let words = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());
     let both = || Words {
         words: Arc::clone(&words),
+        asleep: Arc::clone(&asleep),
         cells: Arc::clone(&cells),
     };
     (Ours(both()), Theirs(both()))
 }
 
+/// Both sides of `words` words, for tests under Miri.
+#[cfg(all(test, miri))]
+pub(crate) fn both(words: usize) -> (Ours, Theirs) {
+    let page = crate::sys::page_size();
+    let mapping = Mapping::anonymous((words * WORD).next_multiple_of(page), page).unwrap();
+    let mapping = crate::sync::Arc::new(mapping);
+    let theirs = Theirs(Words {
+        mapping: mapping.clone(),
+    });
+    (Ours(Words { mapping }), theirs)
+}
+
 /// Both sides of `words` words, in whole pages, for tests.
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, miri))))]
 pub(crate) fn both(words: usize) -> (Ours, Theirs) {
     use crate::sys::{page_size, sealed};
     let len = (words * WORD).next_multiple_of(page_size());
-    let (file, mine) = sealed::make(len).unwrap();
+    let (file, mine) = sealed::make("test", len).unwrap();
     (
         Ours::new(mine),
         Theirs::new(sealed::map(&file, len).unwrap()),
@@ -186,6 +298,28 @@ mod tests {
             let mut got = vec![0xFF; len];
             theirs.copy_out(7, &mut got);
             assert_eq!(got, bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn parts_of_any_length_come_out_joined() {
+        let (ours, theirs) = both(512);
+        let bytes: Vec<u8> = (1..=60).collect();
+        for first in 0..20 {
+            for second in first..40 {
+                let parts = [
+                    &bytes[..first],
+                    &[],
+                    &bytes[first..second],
+                    &bytes[second..],
+                ];
+                ours.store(10, u64::MAX, Relaxed);
+                ours.gather(3, &parts);
+                let mut got = [0xFF; 64];
+                theirs.snapshot(3, &mut got);
+                assert_eq!(got[..60], bytes, "{first} {second}");
+                assert_eq!(got[60..], [0; 4]);
+            }
         }
     }
 }

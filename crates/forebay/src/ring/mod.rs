@@ -1,6 +1,7 @@
-//! Rings: bounded queues between one producer and one consumer, lock-free, every slot usable.
+//! Rings, lock-free: from one producer to one consumer, or to any number of readers.
 //!
-//! [`spsc`] is the typed ring. Its parts:
+//! [`spsc`] is the typed ring to one consumer, which uses every slot. `broadcast` publishes messages to readers that may be too
+//! slow, also in other processes (cargo feature `shared`, on by default). The parts of [`spsc`]:
 //!
 //! - `cursor`: the positions and their orderings
 //! - `backoff`: how long to pause before loading the other side's position
@@ -17,6 +18,8 @@
 //! ```
 
 mod backoff;
+#[cfg(feature = "shared")]
+pub mod broadcast;
 mod cursor;
 mod line_flush;
 mod slots;

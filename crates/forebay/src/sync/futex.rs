@@ -55,15 +55,9 @@ impl<const BETWEEN_PROCESSES: bool> Futex<BETWEEN_PROCESSES> {
     /// A model has no clock: every limit expires at once, or as soon as all other threads had a turn.
     #[cfg(loom)]
     pub(crate) fn sleep(&self, expected: u32, limit: Option<Duration>) -> bool {
-        let held = self.asleep.lock.lock().unwrap();
-        if limit.is_some() {
-            drop(held);
-            loom::thread::yield_now();
-        } else if self.word.load(std::sync::atomic::Ordering::Relaxed) == expected {
-            // Relaxed: like the kernel's own check.
-            drop(self.asleep.woken.wait(held).unwrap());
-        }
-        limit.is_none()
+        let relaxed = std::sync::atomic::Ordering::Relaxed; // like the kernel's own check
+        let is_expected = || self.word.load(relaxed) == expected;
+        self.asleep.sleep(is_expected, limit)
     }
 
     #[cfg(loom)]
@@ -73,9 +67,36 @@ impl<const BETWEEN_PROCESSES: bool> Futex<BETWEEN_PROCESSES> {
     }
 }
 
+/// The sleepers of a word.
 #[cfg(loom)]
 #[derive(Debug, Default)]
-struct Asleep {
+pub(crate) struct Asleep {
     lock: loom::sync::Mutex<()>,
     woken: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl Asleep {
+    /// Sleeps if `is_expected`; with a limit, only lets all other threads have a turn, and returns false.
+    pub(crate) fn sleep(
+        &self,
+        is_expected: impl FnOnce() -> bool,
+        limit: Option<Duration>,
+    ) -> bool {
+        let held = self.lock.lock().unwrap();
+        if limit.is_some() {
+            drop(held);
+            loom::thread::yield_now();
+        } else if is_expected() {
+            drop(self.woken.wait(held).unwrap());
+        }
+        limit.is_none()
+    }
+
+    /// Wakes all sleepers.
+    #[cfg_attr(not(feature = "shared"), allow(dead_code))]
+    pub(crate) fn wake_all(&self) {
+        let _held = self.lock.lock().unwrap();
+        self.woken.notify_all();
+    }
 }

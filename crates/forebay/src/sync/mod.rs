@@ -22,6 +22,8 @@ mod wait;
 pub(crate) use bell::Bell;
 pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
+#[cfg(all(loom, feature = "shared"))]
+pub(crate) use futex::Asleep;
 pub(crate) use futex::{OwnFutex, SharedFutex};
 pub(crate) use limited::limited;
 pub use signal::Signal;

@@ -56,9 +56,9 @@ pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Makes `len` bytes (whole pages) of zeroed memory that only the returned mapping can ever write.
-pub(crate) fn make(len: usize) -> io::Result<(OwnedFd, Mapping)> {
-    let file = create("forebay-lane")?;
+/// Makes `len` bytes (whole pages) of zeroed memory that only the returned mapping can ever write. `/proc` shows it as `name`.
+pub(crate) fn make(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
+    let file = create(name)?;
     rustix::fs::ftruncate(&file, len as u64)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
     fill(&file, len)?;
@@ -118,10 +118,18 @@ impl fmt::Display for DoesNotFit {
 }
 
 /// Whether `file` is memory of `len` bytes as [`make`] makes it. If so, it stays that way.
+pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), DoesNotFit> {
+    match check_any(file)? {
+        found if found == len as u64 => Ok(()),
+        found => Err(DoesNotFit::Len(found)),
+    }
+}
+
+/// The length in bytes of `file`, if it is memory as [`make`] makes it. If so, it stays that way.
 ///
 /// Seals are checked first. Only memory files have them, and the kernel answers without asking the file's file system, which
 /// may be a process that never answers (FUSE).
-pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), DoesNotFit> {
+pub(crate) fn check_any(file: &impl AsFd) -> Result<u64, DoesNotFit> {
     let seals =
         rustix::fs::fcntl_get_seals(file).map_err(|error| DoesNotFit::Kind(error.into()))?;
     if !seals.contains(SEALS) {
@@ -131,14 +139,11 @@ pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), DoesNotFit> {
     if rustix::fs::fstatfs(file).map_err(unknown)?.f_type as i64 != TMPFS_MAGIC {
         return Err(DoesNotFit::Pages);
     }
-    let stat = rustix::fs::fstat(file).map_err(unknown)?;
-    if stat.st_size as u64 != len as u64 {
-        return Err(DoesNotFit::Len(stat.st_size as u64));
-    }
+    let len = rustix::fs::fstat(file).map_err(unknown)?.st_size as u64;
     // The number of blocks is not sufficient, because blocks beyond the end count as well. Holes cannot be made later, so no
     // access will ever have to allocate.
     match rustix::fs::seek(file, SeekFrom::Hole(0)) {
-        Ok(hole) if hole == len as u64 => Ok(()),
+        Ok(hole) if hole == len => Ok(len),
         Ok(_) | Err(Errno::NXIO) => Err(DoesNotFit::Holes),
         Err(error) => Err(unknown(error)),
     }
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_made_can_be_written_by_its_maker_only_and_read_by_all() {
-        let (file, mine) = make(LEN).unwrap();
+        let (file, mine) = make("test", LEN).unwrap();
         check(&file, LEN).unwrap();
         let theirs = map(&file, LEN).unwrap();
         // SAFETY: the first byte of a mapping of ours; no other thread or process writes it.
@@ -209,7 +214,7 @@ mod tests {
             }
             Err(_) => eprintln!("skipped: needs a kernel with hugetlbfs"),
         }
-        let (file, _mapping) = make(LEN).unwrap();
+        let (file, _mapping) = make("test", LEN).unwrap();
         assert!(
             matches!(check(&file, 2 * LEN), Err(DoesNotFit::Len(found)) if found == LEN as u64)
         );

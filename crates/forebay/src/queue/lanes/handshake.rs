@@ -123,7 +123,7 @@ impl Drop for Unchecked {
 /// Makes memory of `len` bytes (whole pages) for this side to write.
 fn make(len: usize) -> Result<(OwnedFd, Ours)> {
     let refused = |error| memory::refused(ON, len, error);
-    let (file, mapping) = sealed::make(len).map_err(refused)?;
+    let (file, mapping) = sealed::make("forebay-lane", len).map_err(refused)?;
     mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
     memory::populate(ON, &mapping, 0..len)?; // the pages exist; now this process has them mapped
     Ok((file, Ours::new(mapping)))

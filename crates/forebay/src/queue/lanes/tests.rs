@@ -287,7 +287,7 @@ fn a_peer_that_is_not_a_sender_is_refused_with_a_reason() {
     })
     .unwrap();
     let len = 4 * page_size();
-    let (lane, _mapping) = sealed::make(len).unwrap();
+    let (lane, _mapping) = sealed::make("test", len).unwrap();
     let lane = lane.as_fd();
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     let whole = note(len);
@@ -392,7 +392,7 @@ fn a_byte_out_of_band_is_a_byte_like_any_other_and_hides_nothing() {
     let (peer, ending, _) = ended(&hub);
     assert_eq!((peer, ending), (noisy, Ending::Broken(Fault::Noise)));
     // Before the greeting, where it would be lost together with it.
-    let (lane, _mapping) = sealed::make(page_size()).unwrap();
+    let (lane, _mapping) = sealed::make("test", page_size()).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     send_flagged(&theirs, b"x", &[theirs.as_fd()], SendFlags::OOB).unwrap();
     send_all(&theirs, &note(page_size()), &[lane.as_fd()]);

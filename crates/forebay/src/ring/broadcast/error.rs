@@ -1,0 +1,86 @@
+//! Why nothing was published or received.
+
+use std::{error, fmt};
+
+/// A message that is longer than the ring can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// Length in bytes of the longest message that fits.
+    pub largest: usize,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "this ring holds messages of up to {} bytes",
+            self.largest
+        )
+    }
+}
+
+impl error::Error for TooLong {}
+
+/// A note for which there is no room left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotesFull {
+    /// Bytes that are left for one more note.
+    pub left: usize,
+}
+
+impl fmt::Display for NotesFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes are left for notes", self.left)
+    }
+}
+
+impl error::Error for NotesFull {}
+
+/// Why no message was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecvError {
+    /// There is no message now, and the call does not wait.
+    Empty,
+    /// No message arrived within the time limit.
+    TimedOut,
+    /// The producer has overwritten messages that this reader had not received. The next call continues after them.
+    Overrun {
+        /// How many messages this reader has lost with this overrun: at least 1.
+        lost: u64,
+    },
+    /// The next message is longer than the buffer. It is not lost: a call with a longer buffer receives it.
+    TooSmall {
+        /// Length of the message in bytes.
+        needed: usize,
+    },
+    /// The producer has closed the ring, and all its messages were received or lost.
+    Closed,
+    /// The memory holds values that a producer does not write. No message is received from it any more, unless the process that
+    /// owns it corrects them.
+    Broken,
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvError::Empty => f.write_str("there is no message"),
+            RecvError::TimedOut => f.write_str("no message arrived within the time limit"),
+            RecvError::Overrun { lost } => {
+                write!(
+                    f,
+                    "the producer overwrote {lost} messages before they were received"
+                )
+            }
+            RecvError::TooSmall { needed } => {
+                write!(
+                    f,
+                    "the next message has {needed} bytes, more than the buffer"
+                )
+            }
+            RecvError::Closed => f.write_str("the producer has closed the ring"),
+            RecvError::Broken => f.write_str("the memory holds values that no producer writes"),
+        }
+    }
+}
+
+impl error::Error for RecvError {}

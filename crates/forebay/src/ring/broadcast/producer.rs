@@ -1,0 +1,111 @@
+//! The producing end.
+
+use super::{
+    BroadcastConfig, BroadcastStats, Reader,
+    error::{NotesFull, TooLong},
+    layout::Layout,
+    writing::Writing,
+};
+use crate::{
+    Error, Result,
+    memory::{
+        self,
+        words::{Ours, WORD},
+    },
+    sys::{self, Advice, sealed},
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+pub(super) const ON: &str = "broadcast ring";
+
+/// Publishes messages to any number of readers, and never waits for them.
+///
+/// Dropping it closes the ring: readers receive what is left, and then [`Closed`](super::RecvError::Closed). A process that dies
+/// does not close it.
+#[derive(Debug)]
+pub struct Producer {
+    writing: Writing,
+    file: OwnedFd,
+}
+
+impl Producer {
+    /// Makes a ring. All its memory is allocated now, and in use as long as the producer or a reader exists.
+    ///
+    /// # Errors
+    /// A 0 in `config`, more than 32 GiB, or not enough memory or descriptors.
+    pub fn new(config: &BroadcastConfig) -> Result<Producer> {
+        let layout = Layout::new(config, sys::page_size() / WORD)?;
+        let len = layout.words().unwrap_or(usize::MAX / WORD) * WORD;
+        let refused = |error| memory::refused(ON, len, error);
+        let (file, mapping) = sealed::make("forebay-broadcast", len).map_err(refused)?;
+        mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
+        memory::populate(ON, &mapping, 0..len)?; // the pages exist; now this process has them mapped
+        let writing = Writing::new(Ours::new(mapping), layout);
+        Ok(Producer { writing, file })
+    }
+
+    /// Publishes one message, which consists of `parts` directly after one another, and returns its sequence number: the number
+    /// of messages published before it. Never waits; overwrites the oldest messages if there is no room.
+    ///
+    /// Readers that sleep are not woken: call [`wake`](Producer::wake) after one message or several.
+    ///
+    /// # Errors
+    /// The message is longer than [`largest`](Producer::largest). Nothing is published.
+    #[inline]
+    pub fn publish(&mut self, parts: &[&[u8]]) -> std::result::Result<u64, TooLong> {
+        self.writing.publish(parts)
+    }
+
+    /// Wakes all readers that sleep. This is a system call, whether there are any or not.
+    pub fn wake(&mut self) {
+        self.writing.wake();
+    }
+
+    /// Writes a note, which every reader can [read](Reader::note) at any time after this. Notes are numbered from 0, and are never
+    /// overwritten. A reader that receives a message published after the note also finds the note.
+    ///
+    /// # Errors
+    /// [`note_bytes`](BroadcastConfig::note_bytes) are used up.
+    pub fn note(&mut self, note: &[u8]) -> std::result::Result<(), NotesFull> {
+        self.writing.note(note)
+    }
+
+    /// The memory, to be sent to readers: they can map it, but only for reading. The descriptor may be given to untrusted
+    /// processes.
+    pub fn memory(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// A reader in this process. It starts at the next message to be published.
+    ///
+    /// # Errors
+    /// Not enough descriptors or mappings.
+    pub fn reader(&self) -> Result<Reader> {
+        let copy = self.file.try_clone().map_err(|error| {
+            Error::new(ON, "attaching a reader")
+                .because(error)
+                .advise("Too many files are open: close some, or raise `ulimit -n`")
+        })?;
+        Reader::attach(copy)
+    }
+
+    /// Length in bytes of the longest message.
+    pub fn largest(&self) -> usize {
+        self.writing.layout().largest()
+    }
+
+    /// What was published so far.
+    pub fn stats(&self) -> BroadcastStats {
+        BroadcastStats {
+            published: self.writing.sequence,
+            published_bytes: self.writing.published_bytes,
+            oldest: self.writing.oldest,
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.writing.end();
+    }
+}
