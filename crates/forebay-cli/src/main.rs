@@ -22,6 +22,7 @@ mod privileges;
 mod queue;
 mod records;
 mod repair;
+mod shares;
 mod signals;
 mod top;
 mod usage;
@@ -65,6 +66,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Capture(flags) => capture::run(&flags),
         args::Command::Doctor(flags) => doctor::run(&flags),
         args::Command::Top(flags) => top::run(&flags),
+        args::Command::Shares(flags) => shares::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
         args::Command::Get(flags) => get::run(&flags),
         args::Command::Queue(flags) => queue::run(&flags),

@@ -12,6 +12,7 @@ use crate::{
     usage::refuse,
 };
 use anyhow::{Context, Result, bail};
+use forebay_net::open::Name;
 use nix::unistd::{
     Gid, Uid, User, getegid, geteuid, getgid, getuid, setgroups, setresgid, setresuid,
 };
@@ -35,16 +36,13 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
     use args::Command;
     let needed = match command {
         Command::Capture(flags) => {
-            let opening = match flags.interfaces.is_empty() {
-                true => Set::empty(),
-                false => Set::NET_RAW,
-            };
+            let opening = for_opening(&flags.interfaces);
             match flags.user {
                 None => opening,
                 Some(_) => opening | IDENTITY,
             }
         }
-        Command::Top(flags) if !flags.interfaces.is_empty() => Set::NET_RAW,
+        Command::Top(flags) => for_opening(&flags.interfaces),
         // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,
         // More memory in pipes than a user may have, and ports below 1024.
@@ -57,13 +55,22 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         // To find out whether packet sockets may be opened.
         Command::Doctor(_) => Set::NET_RAW,
         Command::Get(_)
-        | Command::Top(_)
+        | Command::Shares(_)
         | Command::Info(_)
         | Command::Records(_)
         | Command::Man(_)
         | Command::Completions(_) => Set::empty(),
     };
     give_up_all_but(needed)
+}
+
+/// The capabilities for opening these ports.
+fn for_opening(names: &[Name]) -> CapabilitySet {
+    let is_interface = |name: &Name| matches!(name, Name::Interface(_));
+    match names.iter().any(is_interface) {
+        true => CapabilitySet::NET_RAW,
+        false => CapabilitySet::empty(),
+    }
 }
 
 /// Rejects a set-user-ID or set-group-ID start: the program would read and write any file for any user.

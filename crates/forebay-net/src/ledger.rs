@@ -1,9 +1,9 @@
 //! The conservation law: every packet that a source received is accounted for, exactly once.
 //!
 //! ```text
-//!  received = written + counted + filtered + unread + dropped { kernel ring pool writer disk }
+//!  received = written + counted + filtered + unread + dropped { kernel overrun ring pool writer disk }
 //! ```
-//! The two sides have different origins. `received` and `kernel` are the source's counters, `written` is the store's, and
+//! The two sides have different origins. `received`, `kernel` and `overrun` are the source's counters, `written` is the store's, and
 //! `writer`, `disk` and `unread` come from the store and from walking what was left in the source. None is computed from
 //! the others, so [`Ledger::check`] can fail.
 
@@ -21,6 +21,8 @@ use std::fmt;
 pub struct Dropped {
     /// Lost in the source's ring: the kernel's, or the simulated card's. `None`: the source cannot report it.
     pub kernel: Option<u64>,
+    /// Overwritten in the memory of a [share](crate::share) before this reader had read them.
+    pub overrun: u64,
     /// Lost in a ring between two of our threads; a capture to a file has none.
     pub ring: u64,
     /// Lost because a pool had no free slot; a capture to a file has no pool.
@@ -37,10 +39,16 @@ impl Dropped {
         self.by_cause().iter().map(|(_, n)| n.unwrap_or(0)).sum()
     }
 
+    /// Packets that the sources lost, in the kernel's ring or in the memory of a share. `None`: a source cannot report it.
+    pub fn in_sources(&self) -> Option<u64> {
+        add_known(self.kernel, Some(self.overrun))
+    }
+
     /// Each cause with its count.
-    pub fn by_cause(&self) -> [(&'static str, Option<u64>); 5] {
+    pub fn by_cause(&self) -> [(&'static str, Option<u64>); 6] {
         [
             ("kernel", self.kernel),
+            ("overrun", Some(self.overrun)),
             ("ring", Some(self.ring)),
             ("pool", Some(self.pool)),
             ("writer", Some(self.writer)),
@@ -76,7 +84,8 @@ pub struct Ledger {
     pub unread: u64,
     /// Packets that were lost.
     pub dropped: Dropped,
-    /// Packets lost by interfaces before the source saw them, outside the law. `None`: unknown.
+    /// Packets lost by interfaces before the source saw them, and for a [share](crate::share) those that the publishing capture had
+    /// lost, outside the law. `None`: unknown.
     pub interface_dropped: Option<u64>,
 }
 

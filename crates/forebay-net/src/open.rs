@@ -1,4 +1,4 @@
-//! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`.
+//! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `tap:lan`.
 
 #[cfg(feature = "live")]
 use crate::af_packet::{self, AfPacket};
@@ -6,6 +6,7 @@ use crate::{
     file::{File, parallel},
     filter::{Filter, View},
     port::{LinkType, Port},
+    share::{self, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
 };
 use forebay::{Error, Result, time::Clock};
@@ -61,6 +62,7 @@ impl Default for Options {
 /// use forebay_net::open::Name;
 /// assert!(matches!("sim:rate=10G".parse(), Ok(Name::Sim(_))));
 /// assert!(matches!("packet:sim".parse(), Ok(Name::Interface(name)) if name == "sim"));
+/// assert!(matches!("tap:lan".parse(), Ok(Name::Tap(name)) if name.to_string() == "lan"));
 /// assert!("sim:rate=fast".parse::<Name>().is_err());
 /// ```
 #[derive(Clone, Debug)]
@@ -69,6 +71,8 @@ pub enum Name {
     Sim(Spec),
     /// `eth0`, `packet:eth0`: an interface of this machine; `any`: all of them. Uses AF_PACKET.
     Interface(String),
+    /// `tap:NAME`: the packets that another capture shares under this name.
+    Tap(ShareName),
     /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
     File(PathBuf),
 }
@@ -80,6 +84,7 @@ impl FromStr for Name {
         Ok(match text.split_once(':') {
             None if text == "sim" => Name::Sim(Spec::default()),
             Some(("sim", spec)) => Name::Sim(spec.parse()?),
+            Some(("tap", name)) => Name::Tap(name.parse()?),
             Some(("packet", interface)) => Name::Interface(interface.into()),
             _ => Name::Interface(text.into()),
         })
@@ -143,7 +148,7 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
     match name {
         Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
         Name::Interface(name) => Ok((link_of_interface(name)?, View::Socket)),
-        Name::File(_) => {
+        Name::File(_) | Name::Tap(_) => {
             let port = open(name, &Options::default(), &Clock::real())?;
             let first = port.interfaces().first();
             Ok((first.map_or(LinkType::ETHERNET, |i| i.link), View::Packet))
@@ -166,6 +171,14 @@ fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> 
             None => Ok(Box::new(File::open(path)?)),
         },
         Name::Interface(name) => open_interface(name, options),
+        Name::Tap(name) => {
+            let config = TapConfig {
+                look_every: (options.delay / 10).max(Duration::from_millis(1)),
+                clock: clock.clone(),
+                ..TapConfig::default()
+            };
+            Ok(Box::new(share::attach(name, &config)?))
+        }
     }
 }
 

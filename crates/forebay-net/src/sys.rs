@@ -1,8 +1,8 @@
 //! All system calls of the crate that need unsafe code, as thin wrappers without policy.
 //!
 //! The functions touch only the descriptors and mappings that they are given. Their callers are `link` for
-//! netlink, `af_packet` for packet sockets and their ring, [`repair`](crate::repair) to detect other writers
-//! of a file, and [`standard`](forebay::standard) to detect standard streams that were closed at the start.
+//! netlink, `af_packet` for packet sockets and their ring, `share` to find out which user connects, [`repair`](crate::repair) to detect
+//! other writers of a file, and [`standard`](forebay::standard) to detect standard streams that were closed at the start.
 #![allow(unsafe_code)]
 // Without live capture only the functions for files have a caller.
 #![cfg_attr(not(feature = "live"), allow(dead_code))]
@@ -57,6 +57,32 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for libc::c_int {}
 // SAFETY: three unsigned integers.
 unsafe impl Plain for libc::tpacket_stats_v3 {}
+
+// SAFETY: three integers.
+unsafe impl Plain for libc::ucred {}
+
+/// The process at the other end of a connected Unix socket; for the side that connected, the process that listens.
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<libc::ucred> {
+    let unknown = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    get_option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, unknown)
+}
+
+/// The supplementary groups of that process, as they were when it connected.
+pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    const SO_PEERGROUPS: libc::c_int = 59; // asm-generic/socket.h, Linux 4.13
+    const NGROUPS_MAX: usize = 65_536; // linux/limits.h
+    let mut groups = vec![0_u32; NGROUPS_MAX];
+    let mut len = size_of_val(&groups[..]) as libc::socklen_t;
+    let (fd, bytes) = (socket.as_raw_fd(), groups.as_mut_ptr().cast());
+    // SAFETY: the kernel writes at most `len` bytes to `groups`, which has that many and is only used here.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, SO_PEERGROUPS, bytes, &mut len) })?;
+    groups.truncate(len as usize / size_of::<u32>());
+    Ok(groups)
+}
 
 /// Reads a socket option into `value`. If the kernel's answer is shorter, the rest of `value` is unchanged.
 pub(crate) fn get_option<T: Plain>(

@@ -2,6 +2,7 @@
 
 use super::{
     print::Print,
+    share::Share,
     values::{self, Parsed},
 };
 use clap::Args as ClapArgs;
@@ -49,6 +50,9 @@ Examples:
   forebay capture -i eth0 -w today.pcapng.zst
   # From a file
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
+  # For other programs and users, and one that reads it
+  forebay capture -i eth0 --share lan --share-group staff
+  forebay capture -i tap:lan port domain
   # The file being written and the 23 before it
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
@@ -57,7 +61,8 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any, or a simulated card: sim, sim:rate=10G; may be repeated
+    /// Interface to capture from: eth0, any, a simulated card: sim, sim:rate=10G, or what another capture shares: tap:NAME; may
+    /// be repeated
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
@@ -191,6 +196,9 @@ pub struct Capture {
     /// Exit with code 3 if any packet was lost, including those that the interface itself reports as dropped
     #[arg(long)]
     pub fail_on_drop: bool,
+
+    #[command(flatten)]
+    pub sharing: Share,
 
     #[command(flatten)]
     pub printing: Print,

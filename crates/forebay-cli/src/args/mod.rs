@@ -13,6 +13,7 @@ mod print;
 mod queue;
 mod records;
 mod repair;
+mod share;
 #[cfg(test)]
 mod tables_tests;
 mod top;
@@ -28,6 +29,7 @@ pub use pipe::{Input, Pipe};
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
+pub use share::Shares;
 pub use top::Top;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +57,9 @@ pub enum Command {
     /// Watch an interface: rates, losses, and the busiest flows, hosts, ports and protocols
     #[command(after_long_help = top::HELP)]
     Top(Top),
+    /// List the captures of this machine whose packets can be read with -i tap:NAME
+    #[command(after_long_help = share::SHARES_HELP)]
+    Shares(Shares),
     /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
     #[command(after_long_help = info::HELP)]
     Info(Info),

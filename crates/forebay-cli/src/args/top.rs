@@ -25,7 +25,8 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Top {
-    /// Interface to watch: eth0, any, or a simulated card: sim, sim:rate=10G; may be repeated
+    /// Interface to watch: eth0, any, a simulated card: sim, sim:rate=10G, or what another capture shares: tap:NAME; may be
+    /// repeated
     #[arg(short = 'i', value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 

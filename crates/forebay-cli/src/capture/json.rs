@@ -1,9 +1,13 @@
 //! JSON output of `capture`. The schema is documented in docs/capture.md; a change of meaning raises its number.
 
-use super::{on_files::Ran, request::Request};
+use super::{on_files::Ran, request::Request, sharing::Ended};
 use crate::output::Stream;
 use forebay::memory::HugePages;
-use forebay_net::session::{Progress, Summary};
+use forebay_net::{
+    ledger::Dropped,
+    serve::Client,
+    session::{Progress, Summary},
+};
 use serde_json::{Value, json};
 
 const SCHEMA: u32 = 1;
@@ -35,7 +39,10 @@ pub fn progress(progress: &Progress) -> Value {
         "filtered": progress.ledger.filtered,
         "written": progress.ledger.written,
         "durable": progress.durable,
-        "dropped": { "kernel": progress.ledger.dropped.kernel },
+        "dropped": {
+            "kernel": progress.ledger.dropped.kernel,
+            "overrun": progress.ledger.dropped.overrun,
+        },
         "file": progress.file,
         "bytes": progress.written_bytes,
         "durable_bytes": progress.durable_bytes,
@@ -47,17 +54,56 @@ pub fn progress(progress: &Progress) -> Value {
     })
 }
 
+fn causes(dropped: &Dropped) -> serde_json::Map<String, Value> {
+    let causes = dropped.by_cause().into_iter();
+    causes
+        .map(|(cause, count)| (cause.to_owned(), json!(count)))
+        .collect()
+}
+
+/// A client of `--serve` that has left.
+pub fn client(client: &Client) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "client": client.address.to_string(),
+        "received": client.ledger.received,
+        "sent": client.ledger.written,
+        "unread": client.ledger.unread,
+        "dropped": causes(&client.ledger.dropped),
+        "seconds": client.elapsed.as_secs_f64(),
+        "error": client.error,
+    })
+}
+
+/// The readers of a capture.
+fn readers(request: &Request<'_>, summary: &Summary, read: &Ended) -> Value {
+    let name = request.flags.sharing.share.as_ref();
+    let served = read.served.map(|(address, served)| {
+        json!({
+            "address": address.to_string(),
+            "clients": served.clients,
+            "refused": served.refused,
+            "sent": served.sent,
+            "lost": served.lost,
+        })
+    });
+    json!({
+        "name": name.map(|name| name.to_string()),
+        "packets": summary.shared,
+        "most_readers": read.most_readers,
+        "served": served,
+    })
+}
+
 pub fn summary(
     summary: &Summary,
     request: &Request<'_>,
     unprinted: u64,
     ran: Option<&Ran>,
+    read: Option<&Ended>,
 ) -> Value {
     let ledger = &summary.ledger;
-    let causes = ledger.dropped.by_cause().into_iter();
-    let dropped: serde_json::Map<_, _> = causes
-        .map(|(cause, count)| (cause.to_owned(), json!(count)))
-        .collect();
+    let dropped = causes(&ledger.dropped);
     let sources: Vec<_> = summary
         .sources
         .iter()
@@ -72,6 +118,7 @@ pub fn summary(
                 "ring_bytes": source.got.ring_bytes,
                 "ring_frames": source.got.ring_frames,
                 "timestamps": source.got.timestamps,
+                "owner": source.got.owner.map(|owner| json!({ "uid": owner.uid, "pid": owner.pid })),
                 "outages": {
                     "count": source.outages.count,
                     "seconds": source.outages.total.as_secs_f64(),
@@ -150,6 +197,7 @@ pub fn summary(
             "failed": ran.failed,
             "left": ran.left,
         })),
+        "shared": read.map(|read| readers(request, summary, read)),
         "syncs": { "count": totals.syncs, "slowest_seconds": totals.slowest_sync.as_secs_f64() },
         "poll": {
             "busy_seconds": summary.modes.busy.as_secs_f64(),

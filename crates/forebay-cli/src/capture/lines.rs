@@ -145,7 +145,7 @@ impl Lines {
             unwritten: 0,
             shared: shared.clone(),
         };
-        let only_prints = request.flags.write.is_none();
+        let only_prints = !request.has_output();
         let control = control.clone();
         let thread = std::thread::Builder::new().name("forebay-lines".into());
         let spawned = thread.spawn(move || {

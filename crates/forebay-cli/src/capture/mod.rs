@@ -7,6 +7,7 @@ mod list;
 mod on_files;
 mod request;
 mod rotation;
+mod sharing;
 mod text;
 
 pub use on_files::helper;
@@ -22,6 +23,7 @@ use forebay_net::session::{Control, Event, Progress, Session, Summary};
 use lines::Lines;
 use on_files::Helper;
 use request::Request;
+use sharing::{Readers, Sharing};
 use std::{process::ExitCode, time::Duration};
 use text::Screen;
 
@@ -45,6 +47,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let helper = helper.transpose()?;
     let control = Control::new()?;
     let ports = request.open_ports()?;
+    let sharing = Sharing::bind(&request)?;
     let (output, config) = (request.output()?, request.config());
     let session = Session::open(ports, output, config, request.clock(), control.clone())?;
     // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
@@ -67,6 +70,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     let mut lines = None;
     let mut session = session;
+    let mut readers = None;
+    if let Some(sharing) = sharing {
+        let (shared, started) = sharing.start(session, &request)?;
+        session = shared;
+        readers = Some(started);
+    }
     if request.prints() {
         let (printing, mut feeder) = Lines::start(&request, &control)?;
         session = session.each(move |frame, interface| feeder.put(frame, interface));
@@ -99,10 +108,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
     });
     let printed = lines.map(Lines::finish);
+    let read = readers.map(Readers::finish);
     let code = exit_code(&summary, &request);
     // With `| head`, nobody waits for a summary; only failures are reported.
-    let is_silent =
-        request.flags.write.is_none() && printed.as_ref().is_some_and(|it| it.reader_left);
+    let is_silent = !request.has_output() && printed.as_ref().is_some_and(|it| it.reader_left);
     if let Some(printed) = printed.as_ref().filter(|_| !is_silent) {
         screen.printed(printed);
     }
@@ -114,8 +123,17 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if let Some(ran) = &ran {
         screen.ran(ran);
     }
+    if let Some(read) = &read {
+        read.print(&request, summary.shared.unwrap_or(0));
+    }
     if request.flags.json {
-        let object = json::summary(&summary, &request, reports.unprinted, ran.as_ref());
+        let object = json::summary(
+            &summary,
+            &request,
+            reports.unprinted,
+            ran.as_ref(),
+            read.as_ref(),
+        );
         output::summary(json::stream(&request), &output::json(&object));
     }
     let has_failed = printed.is_some_and(|printed| printed.error.is_some());

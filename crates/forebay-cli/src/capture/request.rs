@@ -66,6 +66,7 @@ impl<'a> Request<'a> {
         if flags.command.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
             return refuse("-z runs a program on files: name one with -w".into());
         }
+        refuse_odd_sharing(flags, &names)?;
         let limits = Limits::from_flags(flags)?;
         refuse_odd_printing(flags)?;
         let mut store = match &flags.store {
@@ -179,8 +180,17 @@ impl<'a> Request<'a> {
     /// Whether packets are printed.
     pub fn prints(&self) -> bool {
         let printing = &self.flags.printing;
-        (printing.print || printing.json_lines || self.flags.write.is_none())
-            && !printing.only_count
+        (printing.print || printing.json_lines || !self.has_output()) && !printing.only_count
+    }
+
+    /// Whether packets are offered to other programs.
+    pub fn shares(&self) -> bool {
+        self.flags.sharing.share.is_some() || self.flags.sharing.serve.is_some()
+    }
+
+    /// Whether packets go anywhere else than to the printed lines.
+    pub fn has_output(&self) -> bool {
+        self.flags.write.is_some() || self.shares()
     }
 
     /// Whether every source waits while its packets cannot be printed. On the virtual clock that costs no packet.
@@ -250,6 +260,7 @@ impl<'a> Request<'a> {
                 Name::Interface(name) => name.clone(),
                 Name::File(path) => path.display().to_string(),
                 Name::Sim(_) => "sim".into(),
+                Name::Tap(name) => format!("tap:{name}"),
             };
             let (link, _) = open::link_of(name)?;
             text += &format!("Data link types for {shown} (use option -y to set):\n  {link}\n");
@@ -332,6 +343,25 @@ fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
             "-w {shown} names another format than --format. Leave --format out, or change the name"
         )),
         _ => Ok(()),
+    }
+}
+
+fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
+    let sharing = &flags.sharing;
+    if sharing.share.is_none() && sharing.serve.is_none() {
+        return Ok(());
+    }
+    if names.iter().any(|name| matches!(name, Name::File(_))) {
+        return refuse(
+            "--share and --serve are for live packets: a file is read faster than readers can follow. Let them read the file, with -r"
+                .into(),
+        );
+    }
+    let is_own =
+        |name: &Name| matches!(name, Name::Tap(name) if Some(name) == sharing.share.as_ref());
+    match names.iter().any(is_own) {
+        true => refuse("a capture cannot read what it shares. Choose another name".into()),
+        false => Ok(()),
     }
 }
 
@@ -433,6 +463,13 @@ fn refuse_odd_printing(flags: &Flags) -> Result<()> {
         Some((_, flag)) if flags.write.is_some() && !prints => refuse(format!(
             "{flag} is about printed packets, and -w prints none. Add --print, or leave {flag} out"
         )),
+        Some((_, flag))
+            if (flags.sharing.share.is_some() || flags.sharing.serve.is_some()) && !prints =>
+        {
+            refuse(format!(
+                "{flag} is about printed packets, and --share and --serve print none. Add --print, or leave {flag} out"
+            ))
+        }
         Some((_, flag)) if it.only_count => refuse(format!(
             "{flag} is about printed packets, and --count prints none. Leave one of them out"
         )),

@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     output::{self, Line, Stream, say},
-    signals,
+    shares, signals,
 };
 use forebay::{memory::HugePages, store::Totals};
 use forebay_net::{
     ledger::{Dropped, Ledger},
-    port::{Left, Odd, Outages},
+    port::{Left, Odd, Outages, Owner},
     session::{Behind, Progress, Session, Source, Summary},
     units,
 };
@@ -84,10 +84,11 @@ impl Screen {
 
     /// Prints the ports and the store, before the first packet.
     pub fn start(&self, session: &Session) {
+        let (sources, store) = session.info();
+        sources.iter().for_each(shares::warn_of_stranger);
         if self.quiet {
             return;
         }
-        let (sources, store) = session.info();
         for source in &sources {
             say_wrapped(&listening(source, self.snaplen, self.verbose));
         }
@@ -315,6 +316,9 @@ fn say_wrapped(text: &str) {
 /// Number of outages that are reported before they are only counted.
 const MOST_OUTAGE_LINES: u32 = 10;
 
+/// Number of interfaces of a share that are named when reading it begins.
+const MAX_INTERFACES_SHOWN: usize = 5;
+
 /// Reports packets whose values had to be changed.
 fn odd_lines(odd: &Odd) -> Vec<String> {
     let kinds = [
@@ -361,9 +365,12 @@ fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
         return format!("forebay: reading from {}, {links}{packing}", source.name);
     }
     let interface = source.interfaces.first();
-    let description = match interface.map_or("", |i| i.description.as_str()) {
-        "" => String::new(),
-        text => format!(" ({})", text),
+    let description = match (got.owner, interface) {
+        (Some(owner), _) => format!(" ({})", shared_by(source, owner)),
+        (None, Some(interface)) if !interface.description.is_empty() => {
+            format!(" ({})", interface.description)
+        }
+        _ => String::new(),
     };
     if !verbose {
         return format!(
@@ -379,6 +386,29 @@ fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
     format!(
         "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
         source.name, got.backend, got.copy, got.timestamps,
+    )
+}
+
+/// `eth0, shared by root, process 1234`.
+fn shared_by(source: &Source, owner: Owner) -> String {
+    let mut names: Vec<_> = source
+        .interfaces
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    names.truncate(MAX_INTERFACES_SHOWN);
+    let more = match source.interfaces.len() - names.len() {
+        0 => String::new(),
+        some => format!(" and {some} more"),
+    };
+    let process = match owner.pid {
+        0 => "a process of another container".into(),
+        pid => format!("process {pid}"),
+    };
+    format!(
+        "{}{more}, shared by {}, {process}",
+        names.join(", "),
+        shares::user(owner)
     )
 }
 
@@ -398,7 +428,7 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     let seconds = progress.elapsed.as_secs();
     let reading = progress.reading.filter(|&(_, len)| len > 0);
     let read = reading.map(|(read, len)| read as f64 / len as f64);
-    let lost = match progress.ledger.dropped.kernel {
+    let lost = match progress.ledger.dropped.in_sources() {
         Some(0) if read.is_some() => String::new(),
         Some(0) => "lost 0".into(),
         Some(lost) => {
@@ -450,17 +480,35 @@ fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<String> {
                 "{} received by filter",
                 packets(ledger.received - ledger.filtered)
             ),
-            match ledger.dropped.kernel {
+        ];
+        if summary.sources.iter().any(|source| !source.got.overruns) {
+            lines.push(match ledger.dropped.kernel {
                 Some(dropped) => format!("{} dropped by kernel", packets(dropped)),
                 None => "packets dropped by kernel: unknown for this source".into(),
-            },
-        ];
+            });
+        }
+        if summary.sources.iter().any(|source| source.got.overruns) {
+            lines.push(overrun_line(ledger));
+        }
     }
     if let Some(dropped @ 1..) = ledger.dropped.kernel.filter(|_| quiet) {
         lines.push(format!("{} dropped by kernel", packets(dropped)));
     }
+    if quiet && ledger.dropped.overrun > 0 {
+        lines.push(overrun_line(ledger));
+    }
     if let Some(lost @ 1..) = ledger.interface_dropped {
-        lines.push(format!("{} dropped by interface", packets(lost)));
+        let taps = summary.sources.iter().filter(|it| it.got.overruns).count();
+        lines.push(match taps {
+            0 => format!("{} dropped by interface", packets(lost)),
+            _ if taps == summary.sources.len() => {
+                format!("{} lost before they were shared", packets(lost))
+            }
+            _ => format!(
+                "{} dropped by interface or lost before they were shared",
+                packets(lost)
+            ),
+        });
     }
     let had_outages = |source: &&Source| source.outages.count > 0;
     for source in summary.sources.iter().filter(had_outages) {
@@ -491,6 +539,13 @@ fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<String> {
         lines.push(format!("forebay: not compressed, and whole: {files}"));
     }
     lines
+}
+
+fn overrun_line(ledger: &Ledger) -> String {
+    format!(
+        "{} overwritten before they were read",
+        packets(ledger.dropped.overrun)
+    )
 }
 
 /// `5000000 received = 4990000 written + 0 filtered + 10000 dropped {kernel 10000}`.
@@ -538,7 +593,7 @@ fn run_line(summary: &Summary) -> String {
 /// `123 ns of processor time a packet, asleep 97.9 %`, if there is anything to say.
 fn effort_line(summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
-    let taken = summary.ledger.received - summary.ledger.dropped.kernel.unwrap_or(0);
+    let taken = summary.ledger.received - summary.ledger.dropped.in_sources().unwrap_or(0);
     if taken > 0 {
         let each = summary.cpu.as_nanos() as f64 / taken as f64;
         parts.push(format!("{each:.0} ns of processor time a packet"));
@@ -630,6 +685,8 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
         text += &format!(". Of these, {packets} not read by the reader");
     } else if ledger.dropped.writer > 0 {
         text += ". The output stopped taking them";
+    } else if ledger.dropped.overrun == lost {
+        text += ". Try a larger --share-size where they are shared, a larger --store-limit here, or a faster output";
     } else {
         text += ". Try a larger -B, a larger --store-limit, or a faster output";
     }

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::{
     args::Top as Flags,
-    output, privileges,
+    output, privileges, shares,
     signals::{self, Asked},
     usage::{Usage, refuse},
 };
@@ -37,7 +37,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{retry_on_intr, write},
 };
-use state::State;
+use state::{KindOfSource, State};
 use std::{
     io::{IsTerminal, stderr, stdout},
     mem::ManuallyDrop,
@@ -132,10 +132,19 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if let Some(warning) = session.warning() {
         output::warning(warning);
     }
-    let sources: Vec<_> = session.info().0.into_iter().map(|it| it.name).collect();
+    let sources = session.info().0;
+    sources.iter().for_each(shares::warn_of_stranger);
+    let taps = sources.iter().filter(|source| source.got.overruns).count();
+    let kind_of_source = match taps {
+        0 => KindOfSource::Interfaces,
+        _ if taps == sources.len() => KindOfSource::Taps,
+        _ => KindOfSource::Both,
+    };
+    let sources: Vec<_> = sources.into_iter().map(|it| it.name).collect();
     let state = State {
         sources: output::plain(&sources.join(", ")).into(),
         is_file,
+        kind_of_source,
         ..State::default()
     };
     let heard = control.clone();

@@ -37,8 +37,13 @@ pub fn text(state: &mut State) -> String {
     if !state.is_file {
         let lost = |count: Option<u64>| count.map_or("unknown".into(), |count| count.to_string());
         let ledger = &progress.ledger;
-        let (kernel, interface) = (lost(ledger.dropped.kernel), lost(ledger.interface_dropped));
-        let _ = write!(text, "lost: kernel {kernel}, interface {interface}");
+        let [in_source, before] = state.kind_of_source.losses();
+        let _ = write!(
+            text,
+            "lost: {in_source} {}, {before} {}",
+            lost(ledger.dropped.in_sources()),
+            lost(ledger.interface_dropped)
+        );
         if let Some((_, most)) = state.fill {
             let _ = write!(text, "; ring at most {:.0} % full", most * 100.0);
         }
@@ -84,8 +89,14 @@ pub fn json(state: &mut State) -> String {
     put("bits_per_second", state.rates.1.into());
     put("filtered", progress.ledger.filtered.into());
     let ledger = &progress.ledger;
-    let (kernel, interface) = (ledger.dropped.kernel, ledger.interface_dropped);
-    put("lost", json!({ "kernel": kernel, "interface": interface }));
+    put(
+        "lost",
+        json!({
+            "kernel": ledger.dropped.kernel,
+            "overrun": ledger.dropped.overrun,
+            "interface": ledger.interface_dropped,
+        }),
+    );
     put("ring_max_fill", state.fill.map(|(_, most)| most).into());
     put("asleep", state.asleep.into());
     for kind in Kind::ALL {

@@ -122,9 +122,10 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
         pieces.chain((ledger.filtered > 0).then_some(filtered)),
         width,
     );
+    let [in_source, before] = state.kind_of_source.losses();
     let causes = [
-        ("kernel", ledger.dropped.kernel, state.losses[0]),
-        ("interface", ledger.interface_dropped, state.losses[1]),
+        (in_source, ledger.dropped.in_sources(), state.losses[0]),
+        (before, ledger.interface_dropped, state.losses[1]),
     ];
     let is_lossy = causes
         .iter()

@@ -36,6 +36,7 @@ pub struct State {
     pub sources: String,
     /// All sources are files: rates are averages over the time of the packets.
     pub is_file: bool,
+    pub kind_of_source: KindOfSource,
     pub progress: Progress,
     /// Packets and bits per second.
     pub rates: (f64, f64),
@@ -56,6 +57,27 @@ pub struct State {
     pub mode: Mode,
     pub scroll: usize,
     pub is_paused: bool,
+}
+
+/// What is watched, apart from files. It decides what losses are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KindOfSource {
+    #[default]
+    Interfaces,
+    /// What other captures share.
+    Taps,
+    Both,
+}
+
+impl KindOfSource {
+    /// The names of losses in the source, and before it.
+    pub fn losses(self) -> [&'static str; 2] {
+        match self {
+            KindOfSource::Interfaces => ["kernel", "interface"],
+            KindOfSource::Taps => ["overrun", "before sharing"],
+            KindOfSource::Both => ["kernel and overrun", "interface and before sharing"],
+        }
+    }
 }
 
 impl State {
@@ -85,7 +107,10 @@ impl State {
             Some(per_second(new?.saturating_sub(old.unwrap_or(0))))
         };
         self.losses = [
-            lost(new.ledger.dropped.kernel, since.ledger.dropped.kernel),
+            lost(
+                new.ledger.dropped.in_sources(),
+                since.ledger.dropped.in_sources(),
+            ),
             lost(new.ledger.interface_dropped, since.ledger.interface_dropped),
         ];
         self.fill = new.ring_fill.map(|fill| (fill, fill.max(max_fill)));

@@ -458,6 +458,7 @@ impl Port for AfPacket {
             in_turn: false,
             reads_ahead: false,
             timestamps: "kernel",
+            ..PortInfo::default()
         }
     }
 }

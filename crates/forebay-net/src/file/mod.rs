@@ -579,6 +579,7 @@ impl Port for File {
             in_turn: true,
             reads_ahead: false,
             timestamps: "as recorded",
+            ..PortInfo::default()
         }
     }
 }

@@ -351,8 +351,21 @@ pub struct PortInfo {
     pub in_turn: bool,
     /// The source has threads that read ahead.
     pub reads_ahead: bool,
+    /// [`Counts::dropped`] are packets that were overwritten in shared memory before they were read, not drops of the kernel.
+    pub overruns: bool,
+    /// The process that shares the packets, if it is another one.
+    pub owner: Option<Owner>,
     /// The origin of timestamps: `kernel`, `arrival times of the simulation`.
     pub timestamps: &'static str,
+}
+
+/// A process and its user, as the kernel reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The number of its effective user.
+    pub uid: u32,
+    /// The number of the process; 0: it is not visible from this PID namespace.
+    pub pid: u32,
 }
 
 /// A source of frames: polled, never blocking, with exact counts.

@@ -8,10 +8,19 @@ use crate::{
 use forebay::{poll::Modes, store};
 use std::time::Duration;
 
+/// Packets that the sources are known to have lost, for the readers of a share.
+pub(super) fn lost_in_sources(ledger: &Ledger) -> u64 {
+    let known = [ledger.dropped.in_sources(), ledger.interface_dropped];
+    known.into_iter().flatten().sum()
+}
+
 impl Intake {
     pub fn progress(&mut self, elapsed_ns: u64, asked: bool, modes: Modes) -> Progress {
         let (ledger, filters_uncounted) = self.ledger();
         let fills = self.feeds.iter().filter_map(|feed| feed.port.ring_fill());
+        if let Some(publisher) = &mut self.publisher {
+            publisher.set_lost(lost_in_sources(&ledger));
+        }
         let mut progress = Progress {
             elapsed: Duration::from_nanos(elapsed_ns),
             asked,
@@ -95,7 +104,10 @@ impl Intake {
             ledger.filtered += counts.filtered.unwrap_or(0);
             is_uncounted |= counts.filtered.is_none();
             ledger.received += counts.received;
-            ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped);
+            match feed.port.info().overruns {
+                true => ledger.dropped.overrun += counts.dropped.unwrap_or(0),
+                false => ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped),
+            }
             ledger.interface_dropped =
                 add_known(ledger.interface_dropped, counts.interface_dropped);
         }

@@ -5,6 +5,7 @@ use crate::{
     filter::{self, Filter, Programs, bpf::Program},
     format::Described,
     port::{Frame, InFile, Interface, Odd, Port, Statistics, Wake},
+    share::Publisher,
 };
 use forebay::Result;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub(super) struct Lane {
     /// Its description in the output; unused without an output.
     pub described: Described,
+    /// Its number for the publisher; unused without one.
+    pub shared: u32,
     /// Packets can be written exactly as they were read from a pcapng file.
     pub stands_as_read: bool,
     /// The filter compiled for this interface, if the session filters.
@@ -134,9 +137,13 @@ impl Feed {
         }
     }
 
-    /// Creates a lane for each interface that the port knows so far, and writes its description; `false`: the output has no room
-    /// at the moment.
-    pub fn introduce(&mut self, mut writing: Option<&mut Writing>) -> Result<bool> {
+    /// Creates a lane for each interface that the port knows so far, writes its description, and describes it to the publisher;
+    /// `false`: the output has no room at the moment.
+    pub fn introduce(
+        &mut self,
+        mut writing: Option<&mut Writing>,
+        mut publisher: Option<&mut Publisher>,
+    ) -> Result<bool> {
         let known = self.lanes.len();
         for (number, interface) in self.port.interfaces().iter().enumerate().skip(known) {
             let described = match &mut writing {
@@ -150,8 +157,10 @@ impl Feed {
             self.odd.broken_options += interface.in_file.as_deref().map_or(0, broken);
             let programs = self.programs.as_mut();
             self.interfaces.push(interface.clone());
+            let shared = publisher.as_mut().map(|it| it.introduce(interface));
             self.lanes.push(Lane {
                 described,
+                shared: shared.unwrap_or_default(),
                 stands_as_read: described.equals(interface, number as u32),
                 program: programs.map(|programs| programs.of(interface.link)),
                 taken: 0,
@@ -162,6 +171,13 @@ impl Feed {
             });
         }
         Ok(true)
+    }
+
+    /// Describes the interfaces that are known so far to a publisher.
+    pub fn introduce_to(&mut self, publisher: &mut Publisher) {
+        for (lane, interface) in self.lanes.iter_mut().zip(&self.interfaces) {
+            lane.shared = publisher.introduce(interface);
+        }
     }
 
     /// The statistics of each interface for a file from `begin` to `end` that another file follows: its packets and, for the

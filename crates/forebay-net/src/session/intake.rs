@@ -8,7 +8,7 @@ use super::{
     sleeper::Sleeper,
     taking::{self, Each, Stop, Tap},
 };
-use crate::{format::Described, port::Statistics};
+use crate::{format::Described, port::Statistics, share::Publisher};
 use forebay::{Error, poll, time::Clock};
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ pub(super) struct Intake {
     /// What stopped the last poll.
     blocked: Option<Blocked>,
     each: Option<Each>,
+    pub publisher: Option<Publisher>,
     snaplen: u32,
     pub wire_bytes: u64,
     rotator: Rotator,
@@ -78,6 +79,7 @@ impl Intake {
             is_stopping: false,
             blocked: None,
             each: None,
+            publisher: None,
             snaplen: config.snaplen,
             wire_bytes: 0,
             rotator: Rotator::new(clock.clone()),
@@ -91,6 +93,22 @@ impl Intake {
     /// Shows every packet to `each` before it counts as taken.
     pub fn show_each(&mut self, each: Each) {
         self.each = Some(each);
+    }
+
+    /// Publishes every packet when it is taken.
+    pub fn share(&mut self, mut publisher: Publisher) {
+        for feed in &mut self.feeds {
+            feed.introduce_to(&mut publisher);
+        }
+        self.publisher = Some(publisher);
+    }
+
+    /// Ends the share, if there is one, and returns the number of packets published.
+    pub fn end_share(&mut self, lost_in_sources: u64) -> Option<u64> {
+        let publisher = self.publisher.take()?;
+        let shared = publisher.shared();
+        publisher.finish(lost_in_sources);
+        Some(shared)
     }
 
     /// Takes up to `budget` frames of one port. Returns their number, and what had no room for more.
@@ -117,8 +135,10 @@ impl Intake {
         };
         let writing = self.writing.as_mut();
         let is_limited = writing.as_ref().is_some_and(|it| it.is_limited());
-        let tap = self.each.as_mut().map(|each| Tap {
-            each,
+        let is_tapped = self.each.is_some() || self.publisher.is_some();
+        let tap = is_tapped.then_some(Tap {
+            each: self.each.as_mut(),
+            publisher: self.publisher.as_mut(),
             interfaces: &feed.interfaces,
             snaplen: self.snaplen,
             is_refused: false,
@@ -154,7 +174,7 @@ impl Intake {
             Stop::Full => self.leave_full_file().map_err(Broken::Store)?,
             Stop::Failed(error) => return Err(Broken::Store(error)),
             Stop::UnknownInterface => {
-                let introduced = feed.introduce(self.writing.as_mut());
+                let introduced = feed.introduce(self.writing.as_mut(), self.publisher.as_mut());
                 introduced.map_err(Broken::Store)?
             }
         };
@@ -228,7 +248,7 @@ impl Intake {
             return Ok(false);
         }
         for feed in &mut self.feeds {
-            if !feed.introduce(self.writing.as_mut())? {
+            if !feed.introduce(self.writing.as_mut(), self.publisher.as_mut())? {
                 return Ok(false);
             }
         }

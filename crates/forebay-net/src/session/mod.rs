@@ -37,6 +37,7 @@ use crate::{
     filter::Filter,
     format::Format,
     port::{Frame, Interface, Left, Port},
+    share::Publisher,
 };
 use feed::Feed;
 use forebay::{
@@ -247,6 +248,17 @@ impl Session {
         self
     }
 
+    /// Publishes every packet to the readers of a share: beside writing it, or instead if the output is [`Output::Count`].
+    ///
+    /// The packets are those that pass the filter, with at most [`SessionConfig::snaplen`] bytes, and only those that the closure
+    /// of [`each`](Session::each) takes, if there is one. Publishing never waits for readers. [`run`](Session::run) ends the share
+    /// after the last packet, before it waits for the output to be written.
+    #[must_use]
+    pub fn share(mut self, publisher: Publisher) -> Self {
+        self.intake.share(publisher);
+        self
+    }
+
     /// Captures until the packet limit is reached, the sources end, something fails or [`Control::stop`] is called. Then drains
     /// the ports, closes the output and accounts for every packet. `observe` receives the events meanwhile.
     pub fn run(mut self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
@@ -360,6 +372,7 @@ impl Session {
         self.introduce_the_rest(troubles.store.is_some(), observe);
         let statistics = self.intake.statistics(self.clock.wall(ended));
         let (mut ledger, is_uncounted) = self.intake.ledger();
+        let shared = self.intake.end_share(counts::lost_in_sources(&ledger));
         let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let mut refused = self.intake.refused();
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
@@ -417,6 +430,7 @@ impl Session {
             odd,
             left,
             sources,
+            shared,
             store,
             port_error: troubles.port,
             store_error,

@@ -193,6 +193,8 @@ pub struct Summary {
     pub left: Left,
     /// The ports.
     pub sources: Vec<Source>,
+    /// Packets published to the readers of a share; `None` without one.
+    pub shared: Option<u64>,
     /// The store, if there is an output.
     pub store: Option<store::StoreInfo>,
     /// A second stop gave up packets.

@@ -1,7 +1,10 @@
 //! The innermost loop: moves the frames of one burst through the filter into the output.
 
 use super::{feed::Lane, output::Writing};
-use crate::port::{Burst, Frame, Handover, Interface, Odd, Run};
+use crate::{
+    port::{Burst, Frame, Handover, Interface, Odd, Run},
+    share::Publisher,
+};
 use forebay::{Error, Result};
 
 /// The frames taken from a burst.
@@ -38,9 +41,10 @@ pub(super) enum Stop {
 /// A closure that sees every packet before it counts as taken.
 pub(super) type Each = Box<dyn FnMut(&Frame<'_>, &Interface) -> bool + Send>;
 
-/// The closure, and what it needs to know about the packets of one burst.
+/// The closure and the publisher that see every packet, and what they need to know about the packets of one burst.
 pub(super) struct Tap<'a> {
-    pub each: &'a mut Each,
+    pub each: Option<&'a mut Each>,
+    pub publisher: Option<&'a mut Publisher>,
     pub interfaces: &'a [Interface],
     pub snaplen: u32,
     /// The closure did not take the last packet.
@@ -48,16 +52,26 @@ pub(super) struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Shows a packet as it would be written; `false`: the closure did not take it.
-    fn offer(&mut self, frame: &Frame<'_>) -> bool {
+    /// Shows a packet as it would be written; `false`: the closure did not take it. Publishes it only if the closure took it.
+    /// `shared`: the number of its interface for the publisher.
+    #[inline]
+    fn offer(&mut self, frame: &Frame<'_>, shared: u32) -> bool {
         let kept = frame.data.len().min(self.snaplen as usize);
         let shown = Frame {
             data: &frame.data[..kept],
             ..*frame
         };
-        let interface = self.interfaces.get(frame.interface as usize);
-        self.is_refused = !interface.is_none_or(|interface| (self.each)(&shown, interface));
-        !self.is_refused
+        if let Some(each) = &mut self.each {
+            let interface = self.interfaces.get(frame.interface as usize);
+            self.is_refused = !interface.is_none_or(|interface| each(&shown, interface));
+            if self.is_refused {
+                return false;
+            }
+        }
+        if let Some(publisher) = &mut self.publisher {
+            publisher.publish(shared, &shown);
+        }
+        true
     }
 }
 
@@ -124,8 +138,9 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>
             took.first_ns = frame.time_ns;
         }
         let wire_len = frame.wire_len;
+        let shared = lane.shared;
         let mut accept = || match &mut tap {
-            Some(tap) if TAPPED => tap.offer(frame),
+            Some(tap) if TAPPED => tap.offer(frame, shared),
             _ => true,
         };
         let put = match &mut writing {

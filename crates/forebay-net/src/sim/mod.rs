@@ -213,6 +213,7 @@ impl Port for Sim {
             in_turn: false,
             reads_ahead: false,
             timestamps: "arrival times of the simulation",
+            ..PortInfo::default()
         }
     }
 }

@@ -281,6 +281,7 @@ impl Port for ParallelFile {
             in_turn: true,
             reads_ahead: true,
             timestamps: "as recorded",
+            ..PortInfo::default()
         }
     }
 }

@@ -1,0 +1,62 @@
+//! The flags of `capture` about readers in other programs, and those of `shares`.
+
+use super::values::{self, Parsed};
+use clap::Args as ClapArgs;
+use forebay_net::share::{MIN_RING_BYTES, ShareName};
+use std::net::{Ipv4Addr, SocketAddr};
+
+pub const SHARES_HELP: &str = "\
+Readers and packets are known only of shares that this user may read. Shares of other network namespaces are not seen.
+
+Exit codes: 0 success, 1 failure, 2 bad request.
+
+Examples:
+  forebay shares
+  # Read one of them, without any privilege
+  forebay capture -i tap:lan -w mine.pcapng tcp port 80";
+
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Sharing")]
+pub struct Share {
+    /// Share captured packets as NAME: other programs read them with -i tap:NAME, without any capability; without -w nothing is
+    /// printed then, except with --print
+    #[arg(long, value_name = "NAME")]
+    pub share: Option<ShareName>,
+
+    /// Let the members of GROUP read what is shared, too: not only root and the user that shares
+    #[arg(long, value_name = "GROUP", requires = "share")]
+    pub share_group: Option<String>,
+
+    /// Memory for shared packets, in MiB or with a unit (1G): a reader that is late by more than this loses packets
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = share_size)]
+    pub share_size: u64,
+
+    /// Serve captured packets to up to 32 TCP clients as pcapng: tcp:PORT or tcp:ADDR:PORT; port 0 takes any that is free; ADDR is
+    /// 127.0.0.1 unless given (Wireshark: -i TCP@127.0.0.1:PORT)
+    #[arg(long, value_name = "tcp:[ADDR:]PORT", value_parser = address)]
+    pub serve: Option<SocketAddr>,
+}
+
+#[derive(ClapArgs)]
+pub struct Shares {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn share_size(text: &str) -> Parsed<u64> {
+    match values::size(text, 1 << 20)? {
+        bytes if bytes < MIN_RING_BYTES => Err("it is less than 1M, the least for packets".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn address(text: &str) -> Parsed<SocketAddr> {
+    let rest = text.strip_prefix("tcp:");
+    let port = rest.and_then(|rest| rest.parse().ok());
+    let loopback = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let parsed = loopback.or_else(|| rest?.parse().ok());
+    parsed.ok_or_else(|| {
+        format!("'{text}' is not an address. Use tcp:5555, tcp:127.0.0.1:5555 or tcp:[::1]:5555")
+    })
+}

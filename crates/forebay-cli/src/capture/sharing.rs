@@ -1,0 +1,193 @@
+//! `--share` and `--serve`: the readers of a capture in other programs.
+//!
+//! ```text
+//!  bind ─▶ the output is made ─▶ start ─▶ the session runs, and ends the share ─▶ finish: clients read what is left
+//! ```
+//! Names and ports are bound first, so that a conflict does not truncate an output file.
+
+use super::{json, request::Request};
+use crate::{
+    output::{self, Stream, say},
+    usage::refuse,
+};
+use anyhow::{Context, Result};
+use forebay_net::{
+    serve::{Client, Served, Server},
+    session::Session,
+    share::{Access, Bound, Listener, Publisher},
+    units,
+};
+use nix::unistd::{Gid, Group};
+use std::net::{SocketAddr, TcpListener};
+
+/// The names and ports of a capture that is not running yet.
+pub struct Sharing {
+    publisher: Publisher,
+    bound: Option<(Bound, Access)>,
+    listener: Option<TcpListener>,
+}
+
+/// The readers of a running capture.
+pub struct Readers {
+    listener: Option<Listener>,
+    server: Option<(Server, SocketAddr)>,
+}
+
+/// What became of them.
+pub struct Ended {
+    /// The most readers of the share at the same time.
+    pub most_readers: Option<u32>,
+    /// The address of the server, and its clients.
+    pub served: Option<(SocketAddr, Served)>,
+}
+
+impl Sharing {
+    /// Binds names and ports; `None`: nothing is shared.
+    ///
+    /// # Errors
+    /// A name or a port is in use, there is no such group, or there is not enough memory.
+    pub fn bind(request: &Request<'_>) -> Result<Option<Sharing>> {
+        let flags = &request.flags.sharing;
+        if !request.shares() {
+            return Ok(None);
+        }
+        let group = flags.share_group.as_deref().map(group).transpose()?;
+        let access = Access { group };
+        let bound = flags.share.as_ref().map(Bound::new).transpose()?;
+        let listener = match flags.serve {
+            Some(address) => Some(
+                TcpListener::bind(address)
+                    .with_context(|| format!("--serve tcp:{address} cannot be bound"))?,
+            ),
+            None => None,
+        };
+        Ok(Some(Sharing {
+            publisher: Publisher::new(flags.share_size)?,
+            bound: bound.map(|bound| (bound, access)),
+            listener,
+        }))
+    }
+
+    /// Lets readers in.
+    ///
+    /// # Errors
+    /// The system has no more descriptors or threads.
+    pub fn start(self, session: Session, request: &Request<'_>) -> Result<(Session, Readers)> {
+        let source = self.publisher.source();
+        let session = session.share(self.publisher);
+        let flags = &request.flags.sharing;
+        let is_quiet = request.flags.quiet;
+        let mut readers = Readers {
+            listener: None,
+            server: None,
+        };
+        if let Some((bound, access)) = self.bound {
+            readers.listener = Some(bound.start(&source, access)?);
+            if let (false, Some(name)) = (is_quiet, &flags.share) {
+                let group = flags.share_group.as_ref();
+                let group = group.map_or(String::new(), |group| format!(" and group {group}"));
+                let size = units::binary(flags.share_size);
+                output::note(format_args!(
+                    "sharing as {name}, {size}: root, this user{group} can read it with -i tap:{name}"
+                ));
+            }
+        }
+        if let Some(listener) = self.listener {
+            let address = listener.local_addr()?;
+            let prints_objects = request.flags.json && request.flags.stats_interval.is_some();
+            let stream = prints_objects.then(|| json::stream(request));
+            let report = move |client: &Client| left(client, is_quiet, stream);
+            let server = Server::start(listener, &source, report)?;
+            readers.server = Some((server, address));
+            let picked = flags.serve.is_some_and(|wanted| wanted.port() == 0);
+            if !is_quiet || picked {
+                output::note(format_args!(
+                    "serving on tcp:{address} (Wireshark: TCP@{address})"
+                ));
+            }
+            if !address.ip().is_loopback() {
+                output::warning(format_args!(
+                    "every host that reaches {address} can read these packets: they are neither protected nor encrypted"
+                ));
+            }
+        }
+        Ok((session, readers))
+    }
+}
+
+impl Readers {
+    /// Waits, for up to two seconds, until the clients of the server have read what is left, and ends everything.
+    pub fn finish(self) -> Ended {
+        let served = self
+            .server
+            .map(|(server, address)| (address, server.finish()));
+        Ended {
+            most_readers: self.listener.map(|listener| listener.most_readers()),
+            served,
+        }
+    }
+}
+
+impl Ended {
+    /// Prints what readers got.
+    pub fn print(&self, request: &Request<'_>, shared: u64) {
+        if request.flags.quiet {
+            return;
+        }
+        if let (Some(readers), Some(name)) = (self.most_readers, &request.flags.sharing.share) {
+            let packets = if shared == 1 { "packet" } else { "packets" };
+            let readers = match readers {
+                0 => "nothing has read them".into(),
+                1 => "1 reader at a time".into(),
+                _ => format!("up to {readers} readers at a time"),
+            };
+            say(&format!(
+                "forebay: {shared} {packets} shared as {name}; {readers}"
+            ));
+        }
+        if let Some((_, served)) = self.served {
+            let clients = if served.clients == 1 {
+                "client"
+            } else {
+                "clients"
+            };
+            let refused = match served.refused {
+                0 => String::new(),
+                some => format!(", {some} more turned away"),
+            };
+            say(&format!(
+                "forebay: {} {clients} served{refused}: {} packets sent, {} lost",
+                served.clients, served.sent, served.lost
+            ));
+        }
+    }
+}
+
+/// Reports a client that has left.
+fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
+    if let Some(stream) = stream {
+        let _ = output::report(stream, &output::json(&json::client(client)));
+    }
+    let lost = client.ledger.dropped.known();
+    if is_quiet && lost == 0 {
+        return;
+    }
+    let why = client.error.as_deref().unwrap_or("left");
+    let text = format!(
+        "forebay: client {} {why}: {} packets sent, {lost} lost, {:.1} s",
+        client.address,
+        client.ledger.written,
+        client.elapsed.as_secs_f64(),
+    );
+    say(&text);
+}
+
+/// The number of a group that is given by name or number.
+fn group(name: &str) -> Result<u32> {
+    let found = Group::from_name(name).context("groups cannot be looked up")?;
+    let number = || name.parse().ok().map(Gid::from_raw);
+    match found.map(|group| group.gid).or_else(number) {
+        Some(gid) => Ok(gid.as_raw()),
+        None => refuse(format!("--share-group {name}: there is no such group")),
+    }
+}

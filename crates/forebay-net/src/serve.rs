@@ -1,0 +1,366 @@
+//! PCAP-over-IP: a share as a pcapng stream over TCP, for programs that know nothing of shares.
+//!
+//! ```text
+//!  Source ──▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 1      one thread a client, each with its own ledger
+//!         └─▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 2
+//! ```
+//! A client that reads too slowly fills its own few buffers. After that its tap is overtaken, and the packets it misses are counted
+//! as its loss. Nothing that a client sends is read.
+
+use crate::{
+    ledger::Ledger,
+    session::{Control, Output, Session, SessionConfig, Summary},
+    share::{Source, TapConfig},
+};
+use forebay::{
+    Error, Result,
+    store::{Limit, StoreConfig},
+    sync::Signal,
+    time::Clock,
+};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::{
+    fs::File,
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// Clients at the same time.
+const MAX_CLIENTS: usize = 32;
+/// Buffers of a client.
+const BUFFERS: usize = 4;
+const BUFFER_BYTES: usize = 512 << 10;
+/// Packets reach a client after this time at the latest.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+/// After an error of the system, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long clients may read on after the capture has ended. One more second passes until what is left is given up.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A client that has left.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Its packets: `written` were sent, `dropped.overrun` and `dropped.writer` it lost.
+    pub ledger: Ledger,
+    /// How long it was connected.
+    pub elapsed: Duration,
+    /// Why it ended, unless the client left or the capture ended.
+    pub error: Option<String>,
+}
+
+/// All clients of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Clients that have left.
+    pub clients: u64,
+    /// Clients that were turned away because there were 32 already, or because of an error of the system.
+    pub refused: u64,
+    /// Packets sent to them.
+    pub sent: u64,
+    /// Packets that they lost because they read too slowly.
+    pub lost: u64,
+}
+
+/// Sends the packets of a share to every TCP client, as pcapng.
+///
+/// Up to 32 clients are served at the same time. Each gets the packets from its connection on, and loses packets if it is slow;
+/// nothing that it does holds up the capture or other clients. A client that closes its sending side counts as having left.
+pub struct Server {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Served>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    wake: Signal,
+    is_ending: AtomicBool,
+}
+
+impl Server {
+    /// Serves the clients of `listener`. `left` is called on the server's thread for each client that has left.
+    ///
+    /// # Errors
+    /// The system has no more descriptors or threads.
+    pub fn start(
+        listener: TcpListener,
+        source: &Source,
+        left: impl Fn(&Client) + Send + 'static,
+    ) -> Result<Server> {
+        let failed = |tried, error: std::io::Error| Error::new("serve", tried).because(error);
+        listener
+            .set_nonblocking(true)
+            .map_err(|error| failed("setting up the socket", error))?;
+        let shared = Arc::new(Shared {
+            wake: Signal::new()?,
+            is_ending: AtomicBool::new(false),
+        });
+        let mut door = Door {
+            listener,
+            source: source.clone(),
+            shared: shared.clone(),
+            clients: Vec::new(),
+            served: Served::default(),
+            left: Box::new(left),
+        };
+        let thread = std::thread::Builder::new().name("forebay-serve".into());
+        let thread = thread
+            .spawn(move || door.run())
+            .map_err(|error| failed("starting a thread", error))?;
+        Ok(Server {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Accepts no more clients, and waits until those that are left have read everything, for up to two seconds. Call it after
+    /// the capture has ended.
+    pub fn finish(mut self) -> Served {
+        self.end()
+    }
+
+    fn end(&mut self) -> Served {
+        self.shared.is_ending.store(true, Relaxed);
+        self.shared.wake.raise();
+        let thread = self.thread.take();
+        thread.map_or(Served::default(), |thread| {
+            thread.join().unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The state of the server's thread.
+struct Door {
+    listener: TcpListener,
+    source: Source,
+    shared: Arc<Shared>,
+    clients: Vec<Serving>,
+    served: Served,
+    left: Box<dyn Fn(&Client) + Send>,
+}
+
+/// A connected client.
+struct Serving {
+    address: SocketAddr,
+    began: Instant,
+    /// A copy, to notice that the client has left while no packet is sent.
+    socket: OwnedFd,
+    is_leaving: bool,
+    control: Control,
+    thread: JoinHandle<Summary>,
+}
+
+impl Door {
+    fn run(&mut self) -> Served {
+        while !self.shared.is_ending.load(Relaxed) {
+            let mut fds = vec![
+                PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN),
+                PollFd::new(&self.listener, PollFlags::IN),
+            ];
+            let staying = self.clients.iter().filter(|client| !client.is_leaving);
+            fds.extend(staying.map(|client| PollFd::new(&client.socket, PollFlags::RDHUP)));
+            if poll(&mut fds, None).is_err() {
+                continue; // interrupted
+            }
+            let is_calling = !fds[1].revents().is_empty();
+            let gone: Vec<_> = fds[2..].iter().map(|fd| !fd.revents().is_empty()).collect();
+            let staying = self.clients.iter_mut().filter(|client| !client.is_leaving);
+            for (client, _) in staying.zip(gone).filter(|(_, is_gone)| *is_gone) {
+                client.is_leaving = true;
+                client.control.stop();
+            }
+            self.shared.wake.clear();
+            self.reap();
+            if is_calling {
+                self.accept();
+            }
+        }
+        self.wait_for_the_rest();
+        self.served
+    }
+
+    fn accept(&mut self) {
+        let (socket, address) = match self.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+            // Otherwise this thread would run all the time while the system has no descriptor left.
+            Err(_) => return std::thread::sleep(PAUSE),
+        };
+        if self.clients.len() >= MAX_CLIENTS {
+            self.served.refused += 1;
+            return;
+        }
+        match self.serve(socket, address) {
+            Ok(client) => self.clients.push(client),
+            Err(_) => self.served.refused += 1,
+        }
+    }
+
+    fn serve(&self, socket: TcpStream, address: SocketAddr) -> Result<Serving> {
+        let failed = |error: std::io::Error| Error::new("serve", "serving a client").because(error);
+        let copy = OwnedFd::from(socket.try_clone().map_err(failed)?);
+        let tap = self.source.tap(&TapConfig::default())?;
+        let control = Control::new()?;
+        let config = SessionConfig {
+            store: StoreConfig {
+                buffers: BUFFERS,
+                buffer_bytes: BUFFER_BYTES,
+                limit: Limit::Fixed,
+                flush_every: FLUSH_EVERY,
+                ..StoreConfig::default()
+            },
+            ..SessionConfig::default()
+        };
+        let output = Output::Stream(File::from(OwnedFd::from(socket)), address.to_string());
+        let ports = vec![Box::new(tap) as _];
+        let session = Session::open(ports, output, config, Clock::real(), control.clone())?;
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name("forebay-client".into());
+        let thread = thread.spawn(move || {
+            // It ends, too, if the session panics.
+            let _wake = WakeAtEnd(shared);
+            session.run(&mut |_| {})
+        });
+        Ok(Serving {
+            address,
+            began: Instant::now(),
+            socket: copy,
+            is_leaving: false,
+            control,
+            thread: thread.map_err(failed)?,
+        })
+    }
+
+    /// Counts and reports the clients whose sessions have ended.
+    fn reap(&mut self) {
+        for client in self
+            .clients
+            .extract_if(.., |client| client.thread.is_finished())
+        {
+            let Ok(summary) = client.thread.join() else {
+                continue;
+            };
+            let error = summary.store_error.or(summary.port_error);
+            let has_left = |error: &Error| {
+                matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET))
+            };
+            let client = Client {
+                address: client.address,
+                ledger: summary.ledger,
+                elapsed: client.began.elapsed(),
+                error: error.filter(|it| !has_left(it)).map(|it| it.to_string()),
+            };
+            self.served.clients += 1;
+            self.served.sent += client.ledger.written;
+            self.served.lost += client.ledger.dropped.known();
+            (self.left)(&client);
+        }
+    }
+
+    fn wait_for_the_rest(&mut self) {
+        let began = Instant::now();
+        let mut gave_up = false;
+        while !self.clients.is_empty() {
+            if !gave_up && began.elapsed() >= GRACE {
+                gave_up = true;
+                for client in &self.clients {
+                    // The second stop gives up what is not sent within a second.
+                    client.control.stop();
+                    client.control.stop();
+                }
+            }
+            self.shared.wake.wait(Some(PAUSE));
+            self.shared.wake.clear();
+            self.reap();
+        }
+    }
+}
+
+/// Wakes the server's thread when a client's thread is about to end.
+struct WakeAtEnd(Arc<Shared>);
+
+impl Drop for WakeAtEnd {
+    fn drop(&mut self) {
+        self.0.wake.raise();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        open,
+        share::{MIN_RING_BYTES, Publisher},
+    };
+    use std::{io::Read, sync::Mutex};
+
+    #[test]
+    fn tcp_clients_get_a_pcapng_stream_and_slow_ones_lose_only_their_own_packets() {
+        let publisher = Publisher::new(MIN_RING_BYTES).unwrap();
+        let source = publisher.source();
+        let names = ["sim:clock=virtual,count=40000,size=1000".parse().unwrap()];
+        let clock = Clock::virtual_time();
+        let ports = open::ports(&names, &Default::default(), &clock).unwrap();
+        let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+        let session = Session::open(ports, Output::Count, config, clock, control).unwrap();
+        let session = session.share(publisher);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = Arc::new(Mutex::new(Vec::new()));
+        let left = clients.clone();
+        let server = Server::start(listener, &source, move |client| {
+            left.lock().unwrap().push(client.clone());
+        })
+        .unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let (mut reading, stalled, leaving) = (connect(), connect(), connect());
+        let mut first = [0; 100];
+        let mut wait = connect();
+        // Every client is served when the last one has its header.
+        wait.read_exact(&mut first).unwrap();
+        drop((leaving, wait));
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            reading.read_to_end(&mut bytes).unwrap();
+            forebay_testing::found::read(&bytes[..])
+        });
+        assert_eq!(session.run(&mut |_| {}).shared, Some(40_000));
+        let served = server.finish();
+        let found = reader.join().unwrap();
+        drop(stalled);
+        assert_eq!((served.clients, served.refused), (4, 0));
+        let clients = clients.lock().unwrap();
+        assert!(
+            clients
+                .iter()
+                .all(|it| it.ledger.check().is_ok() && it.error.is_none())
+        );
+        let sent: u64 = clients.iter().map(|it| it.ledger.written).sum();
+        assert_eq!(sent, served.sent);
+        // The stream of the client that read has its packets and its losses.
+        let whole = clients
+            .iter()
+            .find(|it| it.ledger.written == found.packets.len() as u64);
+        let whole = whole.expect("its counts").ledger;
+        assert_eq!(whole.received, 40_000);
+        assert_eq!(
+            found.statistics,
+            [[40_000, whole.dropped.overrun, whole.written]]
+        );
+        assert_eq!(found.gaps(40_000).1, whole.dropped.overrun);
+        assert!(served.lost > 0, "the stalled client lost packets");
+    }
+}

@@ -1,0 +1,295 @@
+//! Names of shares, and what a publisher sends to a process that connects.
+//!
+//! ```text
+//!  reader                          publisher
+//!    │ connect @forebay/share/NAME ──▶ │ asks the kernel for the user (SO_PEERCRED, SO_PEERGROUPS)
+//!    │ ◀── hello │ answer │ readers │ packets │ lost │ + the memory, unless refused
+//!    │     the connection stays open: its end means that the other side is gone
+//! ```
+//! The socket's name is abstract: it belongs to no file, and the kernel removes it with the process. It belongs to a network
+//! namespace, and to the process that binds it first. So a reader learns from the kernel whose process it is ([`Owner`]).
+
+use super::Status;
+use crate::{port::Owner, sys};
+use forebay::{Error, Result};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+        sendmsg, socket_with, sockopt,
+    },
+};
+use std::{
+    io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    str::FromStr,
+    time::Duration,
+};
+
+/// The names of the sockets, without the null byte that makes them abstract.
+pub(super) const PREFIX: &str = "forebay/share/";
+const MAX_NAME: usize = 64;
+/// How long a publisher may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const MAGIC: [u8; 8] = *b"FORESHR1";
+const HELLO: usize = 32;
+
+/// The name of a share: 1 to 64 letters, digits, `.`, `_` and `-`.
+///
+/// ```
+/// use forebay_net::share::ShareName;
+/// let name: ShareName = "lan".parse()?;
+/// assert_eq!(name.to_string(), "lan");
+/// assert!("a/b".parse::<ShareName>().is_err());
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShareName(String);
+
+impl FromStr for ShareName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if (1..=MAX_NAME).contains(&text.len()) && text.chars().all(is_fine) {
+            return Ok(ShareName(text.into()));
+        }
+        let error = Error::invalid(format!("'{text}'"), "this is not the name of a share");
+        Err(error.advise("Use 1 to 64 letters, digits, dots, dashes and underscores"))
+    }
+}
+
+impl std::fmt::Display for ShareName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl ShareName {
+    pub(super) fn address(&self) -> Result<SocketAddrUnix> {
+        let address = SocketAddrUnix::new_abstract_name(format!("{PREFIX}{self}").as_bytes());
+        address.map_err(|error| Error::new(self.in_messages(), "naming its socket").because(error))
+    }
+
+    pub(super) fn in_messages(&self) -> String {
+        format!("tap:{self}")
+    }
+}
+
+/// The answer to a process that has connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Welcome,
+    NotPermitted,
+    TooMany,
+}
+
+/// The first and only message of a publisher.
+pub(super) fn hello(answer: Answer, status: &Status) -> [u8; HELLO] {
+    let mut bytes = [0; HELLO];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8] = match answer {
+        Answer::Welcome => 0,
+        Answer::NotPermitted => 1,
+        Answer::TooMany => 2,
+    };
+    bytes[12..16].copy_from_slice(&status.readers.to_le_bytes());
+    bytes[16..24].copy_from_slice(&status.packets.to_le_bytes());
+    bytes[24..].copy_from_slice(&status.lost.to_le_bytes());
+    bytes
+}
+
+fn parse(bytes: &[u8]) -> Option<(Answer, Status)> {
+    let hello = bytes
+        .first_chunk::<HELLO>()
+        .filter(|_| bytes.len() == HELLO)?;
+    let answer = match hello[8] {
+        0 => Answer::Welcome,
+        1 => Answer::NotPermitted,
+        2 => Answer::TooMany,
+        _ => return None,
+    };
+    let number = |at| u64::from_le_bytes(std::array::from_fn(|n| hello[at + n]));
+    let status = Status {
+        readers: u32::from_le_bytes(std::array::from_fn(|n| hello[12 + n])),
+        packets: number(16),
+        lost: number(24),
+    };
+    let is_ours = hello.starts_with(&MAGIC) && status.lost <= super::wire::MAX_LOST;
+    is_ours.then_some((answer, status))
+}
+
+/// Sends the message with these descriptors, up to one, without waiting.
+pub(super) fn send(
+    socket: &impl AsFd,
+    message: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> std::result::Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(socket, &[IoSlice::new(message)], &mut control, flags).map(drop)
+}
+
+/// A connection to a publisher. It carries nothing after the first message.
+#[derive(Debug)]
+pub(super) struct Link {
+    socket: OwnedFd,
+    owner: Owner,
+}
+
+/// The publisher's answer.
+pub(super) struct Greeting {
+    pub answer: Answer,
+    pub status: Status,
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Link {
+    /// Connects to the share with this name.
+    ///
+    /// # Errors
+    /// There is no such share, or the system refuses.
+    pub fn to(name: &ShareName) -> Result<Link> {
+        let failed =
+            |tried: &str, error: Errno| Error::new(name.in_messages(), tried).because(error);
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(|error| failed("making a socket", error))?;
+        for which in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
+            sockopt::set_socket_timeout(&socket, which, Some(PATIENCE))
+                .map_err(|error| failed("setting a timeout", error))?;
+        }
+        match connect(&socket, &name.address()?) {
+            Ok(()) => {}
+            Err(Errno::CONNREFUSED) => {
+                return Err(Error::new(
+                    name.in_messages(),
+                    "no capture shares its packets under this name",
+                )
+                .advise("`forebay shares` lists the names"));
+            }
+            Err(error) => return Err(failed("connecting to the capture", error)),
+        }
+        let peer = sys::peer(socket.as_fd());
+        let peer = peer.map_err(|error| {
+            Error::new(name.in_messages(), "asking whose share it is").because(error)
+        })?;
+        let owner = Owner {
+            uid: peer.uid,
+            pid: peer.pid as u32,
+        };
+        Ok(Link { socket, owner })
+    }
+
+    /// Waits for the publisher's answer, for up to five seconds.
+    ///
+    /// # Errors
+    /// It does not answer, or with something else.
+    pub fn greeting(&self, name: &ShareName) -> Result<Greeting> {
+        let mut bytes = [0; HELLO + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let got = recvmsg(
+            &self.socket,
+            &mut parts,
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        );
+        let len = match got {
+            Ok(got) => got.bytes,
+            Err(Errno::AGAIN) => {
+                let error = Error::new(
+                    name.in_messages(),
+                    "the capture did not answer within five seconds",
+                );
+                return Err(error.advise("It may be stopped"));
+            }
+            Err(error) => {
+                return Err(
+                    Error::new(name.in_messages(), "attaching to the capture").because(error)
+                );
+            }
+        };
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                descriptors.extend(some);
+            }
+        }
+        let Some((answer, status)) = parse(&bytes[..len]) else {
+            return Err(Error::new(
+                name.in_messages(),
+                "the process that has this name does not share packets as this version of forebay does",
+            ));
+        };
+        Ok(Greeting {
+            answer,
+            status,
+            descriptors,
+        })
+    }
+
+    /// The process that has bound the name.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    #[cfg(test)]
+    pub fn send_for_tests(&self, bytes: &[u8]) -> std::result::Result<(), Errno> {
+        send(&self.socket, bytes, &[])
+    }
+
+    /// Whether the publisher has closed the connection.
+    pub fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::empty())];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hello_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let status = Status {
+            readers: 3,
+            packets: 1 << 40,
+            lost: 5,
+        };
+        for answer in [Answer::Welcome, Answer::NotPermitted, Answer::TooMany] {
+            assert_eq!(parse(&hello(answer, &status)), Some((answer, status)));
+        }
+        let mut bytes = hello(Answer::Welcome, &status).to_vec();
+        bytes.push(0);
+        assert_eq!(parse(&bytes), None);
+        assert_eq!(parse(&bytes[..31]), None);
+        bytes.pop();
+        bytes[8] = 9;
+        assert_eq!(parse(&bytes), None);
+        assert_eq!(parse(b"SSH-2.0-OpenSSH_10.0 Debian-00000"), None);
+    }
+
+    #[test]
+    fn names_are_short_and_plain() {
+        for fine in ["lan", "a.b-c_9", &"x".repeat(64)] {
+            assert!(fine.parse::<ShareName>().is_ok(), "{fine}");
+        }
+        for odd in ["", "a b", "../x", "é", "a\0", &"x".repeat(65)] {
+            assert!(odd.parse::<ShareName>().is_err(), "{odd:?}");
+        }
+    }
+}

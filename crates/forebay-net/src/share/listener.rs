@@ -1,0 +1,233 @@
+//! Lets other processes attach to a share: a thread that accepts connections and hands out the memory, which they can only read.
+
+use super::{
+    Access, ShareName, Source, Status,
+    handshake::{self, Answer},
+};
+use crate::sys;
+use forebay::{Error, Result, ring::broadcast::Reader, sync::Signal};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with},
+};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// Readers of a share in other processes.
+const MAX_READERS: usize = 256;
+/// Readers of one user who is neither root nor the owner.
+const MAX_READERS_OF_A_USER: usize = 32;
+const BACKLOG: i32 = 64;
+/// After an error of the system, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A share that other processes can attach to, until this is dropped.
+///
+/// The name is free again as soon as this is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Listener {
+    stop: Arc<Signal>,
+    most_readers: Arc<AtomicU32>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A connected reader.
+struct Attached {
+    socket: OwnedFd,
+    uid: u32,
+}
+
+/// A name that belongs to this process, before readers are let in.
+#[derive(Debug)]
+pub struct Bound {
+    socket: OwnedFd,
+    name: ShareName,
+}
+
+impl Bound {
+    /// Binds the name. Readers that connect wait until [`start`](Self::start).
+    ///
+    /// # Errors
+    /// The name is in use, or the system has no more descriptors.
+    pub fn new(name: &ShareName) -> Result<Bound> {
+        let on = || format!("share {name}");
+        let failed = |tried: &str, error: Errno| Error::new(on(), tried).because(error);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(|error| failed("making a socket", error))?;
+        match bind(&socket, &name.address()?) {
+            Ok(()) => {}
+            Err(Errno::ADDRINUSE) => {
+                let error = Error::new(on(), "another process has this name");
+                return Err(error.advise(
+                    "`forebay shares` says which. Choose another name, or end that process",
+                ));
+            }
+            Err(error) => return Err(failed("binding the name", error)),
+        }
+        listen(&socket, BACKLOG).map_err(|error| failed("listening", error))?;
+        Ok(Bound {
+            socket,
+            name: name.clone(),
+        })
+    }
+
+    /// Lets readers attach to the packets of `source`, which knows its first interfaces by now.
+    ///
+    /// # Errors
+    /// The system has no more descriptors or threads.
+    pub fn start(self, source: &Source, access: Access) -> Result<Listener> {
+        let stop = Arc::new(Signal::new()?);
+        let most_readers = Arc::new(AtomicU32::new(0));
+        let mut door = Door {
+            socket: self.socket,
+            packets: source.0.reader()?,
+            source: source.clone(),
+            access,
+            own_uid: rustix::process::geteuid().as_raw(),
+            attached: Vec::new(),
+            most_readers: most_readers.clone(),
+        };
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("forebay-share".into())
+            .spawn(move || door.run(&stopped))
+            .map_err(|error| {
+                Error::new(format!("share {}", self.name), "starting a thread").because(error)
+            })?;
+        Ok(Listener {
+            stop,
+            most_readers,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Listener {
+    /// Binds the name, and lets readers attach to the packets of `source`, which knows its first interfaces by now.
+    ///
+    /// # Errors
+    /// As [`Bound::new`] and [`Bound::start`].
+    pub fn start(name: &ShareName, source: &Source, access: Access) -> Result<Listener> {
+        Bound::new(name)?.start(source, access)
+    }
+
+    /// The largest number of readers in other processes that were attached at the same time so far.
+    pub fn most_readers(&self) -> u32 {
+        self.most_readers.load(Relaxed)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.raise();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The state of the thread.
+struct Door {
+    socket: OwnedFd,
+    source: Source,
+    /// Only for the number of packets.
+    packets: Reader,
+    access: Access,
+    own_uid: u32,
+    attached: Vec<Attached>,
+    most_readers: Arc<AtomicU32>,
+}
+
+impl Door {
+    fn run(&mut self, stop: &Signal) {
+        while !stop.is_raised() {
+            let stop_fd = stop.as_fd();
+            let mut fds = vec![
+                PollFd::from_borrowed_fd(stop_fd, PollFlags::IN),
+                PollFd::new(&self.socket, PollFlags::IN),
+            ];
+            // Only their end is of interest: what readers send is never read.
+            fds.extend(
+                self.attached
+                    .iter()
+                    .map(|it| PollFd::new(&it.socket, PollFlags::empty())),
+            );
+            if poll(&mut fds, None).is_err() {
+                continue; // interrupted
+            }
+            let is_calling = !fds[1].revents().is_empty();
+            let gone: Vec<_> = fds[2..].iter().map(|fd| !fd.revents().is_empty()).collect();
+            let mut gone = gone.into_iter();
+            self.attached.retain(|_| !gone.next().unwrap_or(false));
+            if is_calling {
+                self.accept();
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = match accept_with(&self.socket, flags) {
+            Ok(socket) => socket,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
+            // Otherwise this thread would run all the time while the system has no descriptor left.
+            Err(_) => return std::thread::sleep(PAUSE),
+        };
+        let Ok(peer) = sys::peer(socket.as_fd()) else {
+            return;
+        };
+        let answer = self.answer(&socket, &peer);
+        let is_welcome = answer == Answer::Welcome;
+        let memory = &self.source.0;
+        let descriptors = [memory.packets.as_fd()];
+        let (status, descriptors) = match is_welcome {
+            true => (self.status(), &descriptors[..]),
+            false => (Status::default(), &[][..]),
+        };
+        let sent = handshake::send(&socket, &handshake::hello(answer, &status), descriptors);
+        if is_welcome && sent.is_ok() {
+            self.attached.push(Attached {
+                socket,
+                uid: peer.uid,
+            });
+            self.most_readers
+                .fetch_max(self.attached.len() as u32, Relaxed);
+        }
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            readers: self.attached.len() as u32,
+            packets: self.packets.intact().end,
+            lost: self.source.0.lost.load(Relaxed),
+        }
+    }
+
+    fn answer(&self, socket: &OwnedFd, peer: &libc::ucred) -> Answer {
+        let is_trusted = peer.uid == 0 || peer.uid == self.own_uid;
+        let is_member = || {
+            self.access.group.is_some_and(|group| {
+                let groups = sys::peer_groups(socket.as_fd()).unwrap_or_default();
+                peer.gid == group || groups.contains(&group)
+            })
+        };
+        if !is_trusted && !is_member() {
+            return Answer::NotPermitted;
+        }
+        let of_user = self.attached.iter().filter(|it| it.uid == peer.uid).count();
+        let has_too_many = !is_trusted && of_user >= MAX_READERS_OF_A_USER;
+        match has_too_many || self.attached.len() >= MAX_READERS {
+            true => Answer::TooMany,
+            false => Answer::Welcome,
+        }
+    }
+}

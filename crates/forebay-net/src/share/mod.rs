@@ -1,0 +1,94 @@
+//! Shares the packets of one capture with any number of readers, in this process and in others.
+//!
+//! ```text
+//!  session ──▶ Publisher ──▶ ring of packets, notes about interfaces ─┬──▶ Tap ──▶ session of a reader, with its own filter and law
+//!                              ▲ readers can only read this memory    └──▶ Tap
+//!              Listener ───────┴ @forebay/share/NAME: checks the user, and hands out the memory
+//! ```
+//! The publisher never waits for readers and reads nothing that they can write. A reader that is too slow is overtaken; its next
+//! packet's sequence number says exactly how many packets it missed. Those are drops of the reader, with the cause *overrun*.
+//! What the publishing capture has lost is a separate count: it was lost before it was shared.
+//!
+//! - Packets lie in a [broadcast ring](forebay::ring::broadcast), sealed memory that only the publisher can write. Its notes are
+//!   never overwritten, so a reader that attaches late learns all interfaces.
+//! - An abstract Unix socket carries nothing but the descriptor of that memory. Nothing is left of a share when its process is killed.
+//! - A reader checks everything that it reads. A hostile publisher can show it wrong packets, or cause an error.
+//!
+//! To offer packets, see [`Publisher`], and [`Listener`] or [`serve`](crate::serve). To read them, open the port `tap:NAME` ([`open`](crate::open)), or
+//! [`attach`]. [`list`] finds the shares of this machine.
+
+mod handshake;
+mod list;
+mod listener;
+mod publish;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use handshake::ShareName;
+pub use list::{Listed, list};
+pub use listener::{Bound, Listener};
+pub use publish::{MIN_RING_BYTES, Publisher, Source};
+pub use tap::{Begin, Tap, TapConfig};
+
+use forebay::{Error, Result, ring::broadcast::Reader};
+use handshake::{Answer, Link};
+
+/// Which users may attach, apart from root and the user that shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The members of the group with this number.
+    pub group: Option<u32>,
+}
+
+/// What a publisher reports about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Readers in other processes that are attached.
+    pub readers: u32,
+    /// Packets published so far.
+    pub packets: u64,
+    /// Packets that the capture lost before it could share them.
+    pub lost: u64,
+}
+
+/// Attaches to the share with this name.
+///
+/// # Errors
+/// - There is no such share, or its process does not answer within five seconds.
+/// - This user may not read from it, or it has too many readers.
+/// - What its process hands out is not a share.
+pub fn attach(name: &ShareName, config: &TapConfig) -> Result<Tap> {
+    let link = Link::to(name)?;
+    let greeting = link.greeting(name)?;
+    let on = name.in_messages();
+    match greeting.answer {
+        Answer::Welcome => {}
+        Answer::NotPermitted => {
+            let error = Error::new(on, "the capture does not share its packets with this user")
+                .because(std::io::Error::from_raw_os_error(libc::EACCES));
+            return Err(error
+                .advise("Root, its own user and the members of its --share-group may read them"));
+        }
+        Answer::TooMany => {
+            return Err(Error::new(
+                on,
+                "the share has as many readers as it accepts",
+            ));
+        }
+    }
+    let Ok([packets]) = <[_; 1]>::try_from(greeting.descriptors) else {
+        return Err(Error::new(
+            on,
+            "the share is damaged: it handed out no memory",
+        ));
+    };
+    let packets = Reader::attach(packets);
+    let packets = packets.map_err(|error| Error::new(&on, error.to_string()))?;
+    let lost = match config.begin {
+        Begin::Newest => Some(greeting.status.lost),
+        Begin::Oldest | Begin::At(_) => None,
+    };
+    Tap::new(on, packets, lost, Some(link), config)
+}

@@ -1,0 +1,431 @@
+use super::{
+    wire::{Head, MAX_INTERFACES, Note},
+    *,
+};
+use crate::{
+    open,
+    port::{Frame, Interface, Port, Wake},
+    session::{Control, Output, Session, SessionConfig, Summary},
+    sim::{Sim, Spec},
+};
+use forebay::{
+    ring::broadcast::{BroadcastConfig, Producer},
+    time::Clock,
+};
+use std::sync::mpsc;
+
+const RING: u64 = MIN_RING_BYTES;
+
+/// A session of `count` simulated packets of `size` bytes, in virtual time.
+fn capture(count: u64, size: u32) -> Session {
+    let name = format!("sim:clock=virtual,count={count},size={size}");
+    let clock = Clock::virtual_time();
+    let ports = open::ports(&[name.parse().unwrap()], &Default::default(), &clock).unwrap();
+    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+    Session::open(ports, Output::Count, config, clock, control).unwrap()
+}
+
+/// What a session reads from a tap: its summary, and the time and gap of each packet.
+fn read(tap: Tap, config: SessionConfig) -> (Summary, Vec<(u64, u64)>) {
+    let (clock, control) = (Clock::real(), Control::new().unwrap());
+    let session = Session::open(vec![Box::new(tap)], Output::Count, config, clock, control);
+    let (sender, receiver) = mpsc::channel();
+    let summary = session
+        .unwrap()
+        .each(move |frame, _| sender.send((frame.time_ns, frame.dropped_before)).is_ok())
+        .run(&mut |_| {});
+    assert_eq!(summary.ledger.check(), Ok(()));
+    (summary, receiver.iter().collect())
+}
+
+fn frame(time_ns: u64, data: &[u8]) -> Frame<'_> {
+    Frame {
+        data,
+        wire_len: data.len() as u32,
+        time_ns,
+        ..Frame::default()
+    }
+}
+
+/// A publisher that knows one interface.
+fn publisher() -> Publisher {
+    let mut publisher = Publisher::new(RING).unwrap();
+    assert_eq!(publisher.introduce(&Interface::default()), 0);
+    publisher
+}
+
+#[test]
+fn four_readers_see_every_packet_each_through_its_own_filter() {
+    let publisher = Publisher::new(16 << 20).unwrap();
+    let source = publisher.source();
+    let session = capture(10_000, 200).share(publisher);
+    let taps = [(); 4].map(|()| source.tap(&TapConfig::default()).unwrap());
+    let summary = session.run(&mut |_| {});
+    assert_eq!(
+        (summary.shared, summary.ledger.counted),
+        (Some(10_000), 10_000)
+    );
+    let mut times = Vec::new();
+    for (tap, filter) in taps.into_iter().zip(["", "udp", "tcp", "udp or not udp"]) {
+        let config = SessionConfig {
+            filter: (!filter.is_empty()).then(|| filter.parse().unwrap()),
+            ..SessionConfig::default()
+        };
+        let (summary, packets) = read(tap, config);
+        assert!(summary.is_fine(), "{summary:?}");
+        let ledger = summary.ledger;
+        assert_eq!(ledger.received, 10_000);
+        assert_eq!(ledger.counted + ledger.filtered, 10_000);
+        assert_eq!(
+            (ledger.dropped.known(), ledger.interface_dropped),
+            (0, Some(0))
+        );
+        times.push(packets.len());
+    }
+    assert_eq!((times[0], times[3]), (10_000, 10_000));
+    assert_eq!(times[1] + times[2], 10_000, "{times:?}");
+}
+
+#[test]
+fn a_reader_that_was_overtaken_counts_exactly_the_packets_that_it_missed() {
+    let publisher = Publisher::new(RING).unwrap();
+    let source = publisher.source();
+    let session = capture(20_000, 1000).share(publisher);
+    let slow = source.tap(&TapConfig::default()).unwrap();
+    assert_eq!(session.run(&mut |_| {}).shared, Some(20_000));
+    let (summary, packets) = read(slow, SessionConfig::default());
+    let lost = summary.ledger.dropped.overrun;
+    assert!(lost > 0 && summary.ledger.dropped.kernel == Some(0));
+    assert_eq!(summary.ledger.received, 20_000);
+    assert_eq!(packets.len() as u64 + lost, 20_000);
+    // The packet after the gap reports it, and no other.
+    let gaps: Vec<_> = packets.iter().map(|(_, gap)| *gap).collect();
+    assert_eq!((gaps[0], gaps.iter().sum()), (lost, lost));
+}
+
+#[test]
+fn losses_of_the_capture_are_separate_from_those_of_its_readers() {
+    let mut publisher = publisher();
+    publisher.set_lost(7);
+    let tap = publisher.source().tap(&TapConfig::default()).unwrap();
+    publisher.publish(0, &frame(1, &[0; 60]));
+    publisher.set_lost(12);
+    publisher.publish(0, &frame(2, &[0; 60]));
+    publisher.publish(99, &frame(3, &[0; 60])); // an interface that does not exist
+    publisher.finish(20);
+    let (summary, packets) = read(tap, SessionConfig::default());
+    assert_eq!(packets.len(), 2);
+    assert_eq!(summary.ledger.received, 2);
+    assert_eq!(summary.ledger.dropped.known(), 0);
+    // 5, 8 more at the end, and the one that could not be shared; not the 7 before the tap began.
+    assert_eq!(summary.ledger.interface_dropped, Some(14));
+}
+
+#[test]
+fn a_tap_can_begin_in_the_past_and_end_at_a_time() {
+    let mut publisher = publisher();
+    for time in 0..100 {
+        publisher.publish(0, &frame(time, &[0; 60]));
+    }
+    let tap = |begin, end_ns| {
+        let config = TapConfig {
+            begin,
+            end_ns,
+            ..TapConfig::default()
+        };
+        publisher.source().tap(&config).unwrap()
+    };
+    let taps = [
+        (tap(Begin::Oldest, None), 0..100),
+        (tap(Begin::At(30), None), 30..100),
+        (tap(Begin::At(30), Some(69)), 30..70),
+        (tap(Begin::Oldest, Some(200)), 0..100),
+        (tap(Begin::At(500), None), 0..0),
+    ];
+    drop(publisher);
+    for (tap, expected) in taps {
+        let (summary, packets) = read(tap, SessionConfig::default());
+        assert!(summary.is_fine(), "{summary:?}");
+        assert!(
+            packets
+                .into_iter()
+                .eq(expected.clone().map(|time| (time, 0)))
+        );
+        assert_eq!(summary.ledger.received, expected.count() as u64);
+    }
+}
+
+#[test]
+fn what_was_overwritten_before_the_beginning_is_no_loss() {
+    let mut publisher = publisher();
+    let config = TapConfig {
+        begin: Begin::Oldest,
+        ..TapConfig::default()
+    };
+    let tap = publisher.source().tap(&config).unwrap();
+    for time in 0..10_000 {
+        publisher.publish(0, &frame(time, &[0; 500]));
+    }
+    drop(publisher);
+    let (summary, packets) = read(tap, SessionConfig::default());
+    assert_eq!(summary.ledger.dropped.known(), 0);
+    assert_eq!(packets.last(), Some(&(9999, 0)));
+}
+
+#[test]
+fn a_stopped_tap_reads_what_was_published_until_then_and_not_more() {
+    let mut publisher = publisher();
+    let mut tap = publisher.source().tap(&TapConfig::default()).unwrap();
+    for time in 0..10 {
+        publisher.publish(0, &frame(time, &[0; 60]));
+    }
+    tap.stop().unwrap();
+    for time in 10..20 {
+        publisher.publish(0, &frame(time, &[0; 60]));
+    }
+    let mut burst = tap.receive(100).unwrap();
+    let mut times = Vec::new();
+    while let Some(frame) = burst.next_frame() {
+        times.push(frame.time_ns);
+    }
+    drop(burst);
+    assert!(times.into_iter().eq(0..10));
+    assert!(matches!(tap.arm(), Ok(Wake::End)));
+    assert_eq!(tap.counts().received, 10);
+}
+
+#[test]
+fn packets_that_were_overwritten_after_a_stop_are_not_lost() {
+    let mut publisher = publisher();
+    let mut tap = publisher.source().tap(&TapConfig::default()).unwrap();
+    for time in 0..10 {
+        publisher.publish(0, &frame(time, &[0; 60]));
+    }
+    tap.stop().unwrap();
+    for time in 10..10_000 {
+        publisher.publish(0, &frame(time, &[0; 500]));
+    }
+    assert!(tap.receive(100).unwrap().next_frame().is_none());
+    assert!(matches!(tap.arm(), Ok(Wake::End)));
+    let counts = tap.counts();
+    assert_eq!((counts.received, counts.dropped), (10, Some(10)));
+}
+
+#[test]
+fn interfaces_may_come_late_and_are_known_to_readers_that_come_later() {
+    let mut publisher = publisher();
+    let named = |number: u32| Interface {
+        name: format!("veth{number}"),
+        ..Interface::default()
+    };
+    let early = publisher.source().tap(&TapConfig::default()).unwrap();
+    for number in 1..MAX_INTERFACES as u32 {
+        assert_eq!(publisher.introduce(&named(number)), number);
+        publisher.publish(number, &frame(1, &[0; 60]));
+    }
+    let too_many = publisher.introduce(&named(9999));
+    publisher.publish(too_many, &frame(1, &[0; 60]));
+    let late = publisher.source().tap(&TapConfig::default()).unwrap();
+    publisher.publish(MAX_INTERFACES as u32 - 1, &frame(1, &[0; 60]));
+    publisher.finish(0);
+    for (tap, packets) in [(early, MAX_INTERFACES as u64), (late, 1)] {
+        let (summary, _) = read(tap, SessionConfig::default());
+        assert!(summary.is_fine(), "{summary:?}");
+        assert_eq!(summary.ledger.counted, packets);
+        let interfaces = &summary.sources[0].interfaces;
+        assert_eq!(interfaces.len(), MAX_INTERFACES);
+        assert_eq!(interfaces[17].name, "veth17");
+    }
+}
+
+/// A ring with these notes and messages, as a hostile process may make it, and its tap.
+fn hostile(notes: &[Vec<u8>], messages: &[Vec<u8>]) -> Result<Tap> {
+    let config = BroadcastConfig {
+        data_bytes: 4 << 20,
+        messages: 100,
+        note_bytes: 1 << 20,
+    };
+    let mut producer = Producer::new(&config).unwrap();
+    for note in notes {
+        producer.note(note).unwrap();
+    }
+    let reader = producer.reader().unwrap();
+    let tap = Tap::new("tap:bad".into(), reader, None, None, &TapConfig::default());
+    for message in messages {
+        producer.publish(&[message]).unwrap();
+    }
+    tap
+}
+
+#[test]
+fn a_hostile_publisher_causes_an_error_that_says_why() {
+    let refused = |notes: &[Vec<u8>], why: &str| {
+        let error = hostile(notes, &[]).err().expect("refused").to_string();
+        assert!(
+            error.starts_with("tap:bad: the share is damaged"),
+            "{error}"
+        );
+        assert!(error.contains(why), "{error}");
+    };
+    refused(&[], "no interface");
+    refused(&[vec![]], "unknown kind");
+    refused(&[vec![9; 100]], "unknown kind");
+    refused(&[vec![1; 19]], "incomplete");
+    let interface = Note::Interface(Interface::default()).bytes();
+    refused(&vec![interface.clone(); MAX_INTERFACES + 1], "too many");
+
+    let head = Head {
+        wire_len: 4,
+        ..Head::default()
+    };
+    let with = |head: Head, len: usize| [head.bytes().to_vec(), vec![7; len]].concat();
+    let unknown = Head {
+        interface: 1,
+        ..head
+    };
+    let endless = Head {
+        lost: u64::MAX,
+        ..head
+    };
+    let cases = [
+        (vec![1, 2, 3], "shorter"),
+        (with(head, 5), "more bytes"),
+        (with(unknown, 4), "not described"),
+        (with(endless, 4), "impossible"),
+        (vec![0; 300_000], "too long"),
+    ];
+    for (message, why) in cases {
+        let messages = [with(head, 4), message, with(head, 4)];
+        let tap = hostile(std::slice::from_ref(&interface), &messages).unwrap();
+        let (summary, packets) = read(tap, SessionConfig::default());
+        assert_eq!(packets.len(), 1, "what came before is kept");
+        let error = summary.port_error.expect("an error").to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+fn name(of: &str) -> ShareName {
+    format!("test-{of}-{}", std::process::id()).parse().unwrap()
+}
+
+#[test]
+fn a_name_has_one_owner_and_is_free_again_when_its_listener_ends() {
+    let name = name("owner");
+    let missing = attach(&name, &TapConfig::default()).err().unwrap();
+    assert!(
+        missing.to_string().contains("no capture shares"),
+        "{missing}"
+    );
+
+    let mut publisher = publisher();
+    publisher.publish(0, &frame(1, &[0; 60]));
+    let listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
+    let taken = Listener::start(&name, &publisher.source(), Access::default());
+    let taken = taken.unwrap_err().to_string();
+    assert!(taken.contains("another process has this name"), "{taken}");
+
+    let tap = attach(&name, &TapConfig::default()).unwrap();
+    let owner = tap.info().owner.unwrap();
+    assert_eq!(owner.pid, std::process::id());
+    assert_eq!(owner.uid, rustix::process::geteuid().as_raw());
+    let listed = list().unwrap().into_iter().find(|it| it.name == name);
+    let listed = listed.unwrap();
+    assert_eq!((listed.owner, listed.is_permitted), (owner, Some(true)));
+    let status = listed.status.unwrap();
+    assert_eq!((status.readers, status.packets), (1, 1));
+
+    publisher.publish(0, &frame(2, &[0; 60]));
+    drop(publisher);
+    drop(listener);
+    let (summary, packets) = read(tap, SessionConfig::default());
+    assert!(summary.is_fine(), "{summary:?}");
+    assert_eq!(packets, [(2, 0)]);
+    assert!(list().unwrap().iter().all(|it| it.name != name));
+    let publisher = super::tests::publisher();
+    Listener::start(&name, &publisher.source(), Access::default()).unwrap();
+}
+
+#[test]
+fn a_publisher_that_vanishes_is_reported_after_its_last_packet() {
+    let name = name("vanishes");
+    let mut publisher = publisher();
+    let listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
+    let tap = attach(&name, &TapConfig::default()).unwrap();
+    publisher.publish(0, &frame(1, &[0; 60]));
+    drop(listener); // as the kernel does when it is killed: the ring stays open
+    let (summary, packets) = read(tap, SessionConfig::default());
+    assert_eq!(packets, [(1, 0)]);
+    let error = summary.port_error.expect("an error").to_string();
+    assert!(error.contains("was killed"), "{error}");
+    drop(publisher);
+}
+
+#[test]
+fn readers_that_send_garbage_or_never_read_disturb_nobody() {
+    let name = name("garbage");
+    let mut publisher = publisher();
+    let _listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
+    let mut tap = attach(&name, &TapConfig::default()).unwrap();
+    let links: Vec<_> = (0..50)
+        .map(|_| handshake::Link::to(&name).unwrap())
+        .collect();
+    for link in &links {
+        while link.send_for_tests(&[0xff; 1000]).is_ok() {}
+    }
+    for _ in 0..1000 {
+        drop(handshake::Link::to(&name));
+    }
+    let others: Vec<_> = (0..20)
+        .map(|_| attach(&name, &TapConfig::default()))
+        .collect();
+    assert!(others.iter().all(Result::is_ok));
+    publisher.publish(0, &frame(1, &[0; 60]));
+    assert!(tap.receive(1).unwrap().next_frame().is_some());
+    drop((links, others));
+}
+
+#[test]
+fn a_process_with_the_name_that_is_no_publisher_is_reported() {
+    let name = name("other");
+    let flags = rustix::net::SocketFlags::CLOEXEC;
+    let unix = rustix::net::AddressFamily::UNIX;
+    let kind = rustix::net::SocketType::SEQPACKET;
+    let socket = rustix::net::socket_with(unix, kind, flags, None).unwrap();
+    rustix::net::bind(&socket, &name.address().unwrap()).unwrap();
+    rustix::net::listen(&socket, 5).unwrap();
+    let answering = std::thread::spawn(move || {
+        for answer in [&b"hello"[..], &[]] {
+            let peer = rustix::net::accept(&socket).unwrap();
+            let _ = handshake::send(&peer, answer, &[]);
+        }
+    });
+    for _ in 0..2 {
+        let error = attach(&name, &TapConfig::default()).err().unwrap();
+        assert!(
+            error.to_string().contains("does not share packets"),
+            "{error}"
+        );
+    }
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_tap_sees_a_simulated_card_as_it_was() {
+    // Late packets of a real clock: the publisher runs in another thread while the tap is read.
+    let publisher = Publisher::new(8 << 20).unwrap();
+    let source = publisher.source();
+    let clock = Clock::real();
+    let spec: Spec = "rate=1G,count=20000".parse().unwrap();
+    let sim = Sim::new(spec, clock.clone());
+    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+    let session = Session::open(vec![Box::new(sim)], Output::Count, config, clock, control);
+    let session = session.unwrap().share(publisher);
+    let tap = source.tap(&TapConfig::default()).unwrap();
+    let capturing = std::thread::spawn(move || session.run(&mut |_| {}));
+    let (summary, packets) = read(tap, SessionConfig::default());
+    let captured = capturing.join().unwrap();
+    assert_eq!(captured.shared, Some(captured.ledger.counted));
+    assert_eq!(summary.ledger.received, captured.ledger.counted);
+    assert!(packets.is_sorted());
+    assert_eq!(summary.sources[0].interfaces[0].name, "sim");
+}
