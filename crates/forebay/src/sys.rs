@@ -12,7 +12,7 @@
 pub(crate) mod file;
 #[cfg(not(any(loom, miri)))] // models fence on both sides
 pub(crate) mod membarrier;
-#[cfg(all(feature = "shared", not(loom)))] // a model is one process
+#[cfg(all(feature = "lanes", not(loom)))] // a model is one process
 pub(crate) mod passing;
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) mod sealed;
@@ -73,7 +73,7 @@ pub(crate) enum Advice {
     /// Make every page present and writable now, and return an error if there is not enough memory.
     Populate,
     /// Map every page that is present now for reading: for read-only mappings.
-    #[cfg_attr(any(loom, not(feature = "shared")), allow(dead_code))]
+    #[cfg_attr(any(loom, not(feature = "lanes")), allow(dead_code))]
     PopulateRead,
     /// Exclude it from children made by fork.
     DontFork,

@@ -90,6 +90,7 @@ impl Ours {
     }
 
     /// Number of words.
+    #[cfg_attr(not(feature = "lanes"), allow(dead_code))]
     pub(crate) fn len(&self) -> usize {
         self.0.all().len()
     }
@@ -160,6 +161,7 @@ impl Ours {
 
     /// Copies `bytes` to the words from `at` on, and fills the last word up with zeros.
     #[inline]
+    #[cfg_attr(not(feature = "lanes"), allow(dead_code))]
     pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
         let words = &self.0.all()[at..][..bytes.len().div_ceil(WORD)];
         #[cfg(loom)]
@@ -220,6 +222,7 @@ impl Theirs {
 
     /// Copies the words from `at` on to `bytes`, loading each word once. The other side must not write them meanwhile.
     #[inline]
+    #[cfg_attr(not(feature = "lanes"), allow(dead_code))]
     pub(crate) fn copy_out(&self, at: usize, bytes: &mut [u8]) {
         #[cfg(loom)]
         self.0.cells[at..][..bytes.len().div_ceil(WORD)]

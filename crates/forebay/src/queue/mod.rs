@@ -7,7 +7,7 @@
 //! - [`shared`]: between processes that trust each other.
 //! - [`lanes`]: between processes that do not trust each other.
 //!
-//! The cargo feature `shared`, on by default, has the last two.
+//! [`shared`] needs the cargo feature of that name, which is on by default, and [`lanes`] that of its name, which is not.
 //!
 //! Poll loops can wait for a queue with a [`Watch`], and tasks with an [`AsyncSender`] or [`AsyncReceiver`].
 //!
@@ -74,7 +74,7 @@ mod event;
 mod frame;
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod handles;
-#[cfg(feature = "shared")]
+#[cfg(feature = "lanes")]
 pub mod lanes;
 mod lock;
 mod peers;

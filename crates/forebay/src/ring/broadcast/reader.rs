@@ -35,7 +35,7 @@ impl Reader {
         let page = crate::sys::page_size() as u64;
         let len = match usize::try_from(len) {
             Ok(len) if len > 0 && (len as u64).is_multiple_of(page) => len,
-            _ => return Err(wrong(&format!("it has {len} bytes"))),
+            _ => return Err(wrong(&sealed::DoesNotFit::Len(len))),
         };
         let refused = |error| memory::refused(ON, len, error);
         let mapping = sealed::map(&memory, len).map_err(refused)?;
