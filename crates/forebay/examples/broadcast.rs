@@ -1,4 +1,4 @@
-//! Publishes the lines of standard input to three processes, one of which is too slow: it reports exactly how many lines it lost.
+//! Publishes the lines of standard input to three processes. One is too slow, and reports exactly how many lines it lost.
 //! `seq 100000 | cargo run --release -p forebay --example broadcast`
 use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError};
 use std::{env, error::Error, io, os::fd::AsFd, process, thread::sleep, time::Duration};

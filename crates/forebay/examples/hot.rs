@@ -136,7 +136,7 @@ fn broadcast(times: u64, len: usize) -> Result<(), Box<dyn Error>> {
     let mut producer = Producer::new(&BroadcastConfig::default())?;
     let (head, bytes) = ([7; 32], vec![1; len]);
     for _ in 0..times {
-        black_box(producer.publish(black_box(&[&head, &bytes]))?);
+        black_box(producer.publish(&[black_box(&head[..]), black_box(&bytes[..])])?);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 //!             │ index: where each message lies │ data: the last messages │     one memory, sealed: nothing else can ever write it
 //!  Producer ──▶ publish, wake                  │                         │
 //!                  ├──▶ Reader   has received everything                       Readers map it read-only. They copy a message,
-//!                  ├──▶ Reader   lags behind                                   and then check that it was not overwritten
+//!                  ├──▶ Reader   is late                                   and then check that it was not overwritten
 //!                  └──▶ Reader   was overtaken: Overrun { lost: 712 }          meanwhile.
 //! ```
 //!
@@ -22,7 +22,7 @@
 //!   limit.
 //!
 //! How the descriptor of the memory travels to the readers is up to the program: usually over a Unix socket, by `SCM_RIGHTS`. The
-//! socket also tells readers when the producer's process ends, which the ring cannot.
+//! socket also shows readers when the producer's process ends, which the ring cannot.
 //!
 //! The ring holds as many messages as fit in `data_bytes`, and at most `messages`. Up to 1/64 of each is given up early. A
 //! message lies in one piece, so the end of the data area may stay unused.
@@ -65,6 +65,8 @@ mod writing;
 #[cfg(all(test, not(forebay_one_view)))]
 // there are only atomics, in which ThreadSanitizer finds no race
 mod models;
+#[cfg(all(test, not(loom)))]
+mod oracle_tests;
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests;
 

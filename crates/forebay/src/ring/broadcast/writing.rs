@@ -92,7 +92,7 @@ impl Writing {
         let entry = Entry { offset, len }.encode();
         self.words
             .store(self.layout.entry(sequence), entry, Relaxed); // Relaxed, also the bytes: PUBLISH orders them
-        self.words.gather(self.layout.data(offset), parts);
+        self.words.gather(self.layout.data(offset), parts, len);
         if late {
             self.make_room(place, span);
         }
@@ -165,8 +165,9 @@ impl Writing {
             return Err(NotesFull { left });
         }
         let len = note.len() as u64;
+        let parts = [&len.to_ne_bytes(), note];
         self.words
-            .gather(NOTES + self.noted, &[&len.to_ne_bytes(), note]);
+            .gather(NOTES + self.noted, &parts, WORD + note.len());
         self.noted += 1 + words;
         self.words.store(NOTED, self.noted as u64, Release); // NOTE
         Ok(())
