@@ -80,6 +80,44 @@ fn a_dry_run_changes_nothing_and_its_exit_code_reports_the_cut() {
 }
 
 #[test]
+fn a_compressed_file_is_cut_after_its_last_whole_piece() {
+    let folder = Folder::new();
+    for name in ["torn.pcapng.gz", "torn.pcap.zst"] {
+        let path = folder.path(name);
+        // Buffers of 16 KiB, each of which becomes a piece.
+        let flags = "--store 4x16KiB -c 2000 -q";
+        run!("capture -i sim:clock=virtual,size=imix {flags} -w {path}").succeeds();
+        let bytes = fs::read(&path).unwrap();
+        contains(
+            run!("repair {path}").succeeds().text(),
+            "is whole: 2000 packets",
+        );
+        let (mut before, mut refused) = (0, 0);
+        for part in 1..20 {
+            let len = bytes.len() * part / 20;
+            fs::write(&path, &bytes[..len]).unwrap();
+            let output = run!("repair --json {path}");
+            if output.status.code() == Some(1) {
+                // Not even the first piece is whole.
+                refused += 1;
+                continue;
+            }
+            let log = output.succeeds().json();
+            let [whole, packets] = counts(&log, ["whole_bytes", "packets"]);
+            assert_eq!(file_len(&path), whole);
+            assert!(packets >= before, "{log}");
+            before = packets;
+            let read = run!("capture -r {path} --count --json").keeps_the_law();
+            assert_eq!(count(&read["received"]), packets);
+            let rest = format!("{path}.cut");
+            assert_eq!(file_len(&rest), len as u64 - whole);
+            let _ = fs::remove_file(&rest);
+        }
+        assert!(before > 1500 && refused < 4, "{before} {refused}");
+    }
+}
+
+#[test]
 fn zeros_after_the_packets_are_no_packets_and_need_not_be_kept() {
     let folder = Folder::new();
     for name in ["room.pcapng", "room.pcap"] {
@@ -185,7 +223,7 @@ fn what_cannot_be_repaired_is_left_alone_and_reported() {
         gzip.succeeds();
         refused(
             &format!("{path}.gz"),
-            "is compressed with gzip. Decompress as much of it",
+            "no whole piece of it ends with a whole packet",
         );
     }
     // One that fails does not keep the others from being repaired.

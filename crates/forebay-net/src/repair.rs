@@ -6,7 +6,8 @@
 //!  FILE   │ header │ packet │ packet │ packet │
 //!  FILE.cut                                   │ pac      unless that is nothing but zeros
 //! ```
-//! One pass with the normal capture reader finds the place: every block or packet that it accepts is kept.
+//! One pass with the normal capture reader finds the place: every block or packet that it accepts is kept. A compressed file is cut
+//! after its last whole gzip member or zstd frame, if that ends with a packet: forebay writes one for each buffer.
 
 use crate::{file::File, port::Port, sys};
 use forebay::{
@@ -54,12 +55,15 @@ pub struct Examined {
     pub path: PathBuf,
     /// The length of the file.
     pub bytes: u64,
-    /// The length up to the end of its last whole block, or packet.
+    /// The length up to the end of its last whole block, or packet. In a compressed file: up to the end of its last whole gzip member
+    /// or zstd frame.
     pub whole_bytes: u64,
     /// The number of whole packets.
     pub packets: u64,
     /// The fault after them, and its offset.
     pub fault: Option<Error>,
+    /// The fault is that the file ends too early: what follows the whole packets is the beginning of another one.
+    is_torn: bool,
     version: Version,
     /// It is another user's file, so the system does not report whether a process has it open for writing.
     is_untold: bool,
@@ -78,7 +82,8 @@ impl Examined {
     ///
     /// # Errors
     /// * The file cannot be read.
-    /// * It is not a regular file, or it is compressed, or it is not a capture file.
+    /// * It is not a regular file, or it is not a capture file.
+    /// * It is compressed, and no gzip member or zstd frame before the fault ends with a whole packet.
     /// * A process has it open for writing.
     pub fn of(path: impl AsRef<Path>) -> Result<Examined> {
         Examined::with(path.as_ref(), &AtomicU64::new(0))
@@ -111,18 +116,30 @@ impl Examined {
             // On a file system without leases no writers are detected.
             Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
         };
+        let again = handle.try_clone().map_err(failed("reading it"))?;
         let mut file = File::start(handle, name.clone())?;
-        if let Some(compression) = file.compression() {
-            let what = format!("is compressed with {compression}");
-            return Err(Error::new(name, what).advise("Decompress as much of it as possible first"));
-        }
         let read = file.each_frame(work, |_| {});
         let fault = read.err();
         if let Some(cause) = fault.as_ref().and_then(Error::cause) {
             let cause = io::Error::new(cause.kind(), cause.to_string());
             return Err(failed("reading it")(cause));
         }
-        let whole_bytes = file.offset();
+        let is_torn = file.is_torn();
+        let mut packets = file.counts().received;
+        let whole_bytes = match (file.compression(), &fault) {
+            (None, _) => file.offset(),
+            (Some(_), None) => about.len(),
+            (Some(compression), Some(_)) => {
+                let whole = file.whole_compressed();
+                packets = packets_before(whole, again, &name).ok_or_else(|| {
+                    let what = format!(
+                        "is compressed with {compression}, and no whole piece of it ends with a whole packet"
+                    );
+                    Error::new(&name, what).advise("Decompress as much of it as possible first")
+                })?;
+                whole
+            }
+        };
         if whole_bytes == 0 {
             return Err(Error::new(
                 name,
@@ -133,8 +150,9 @@ impl Examined {
             path: path.to_owned(),
             bytes: about.len(),
             whole_bytes,
-            packets: file.counts().received,
+            packets,
             fault,
+            is_torn,
             version: version(&about),
             is_untold,
         })
@@ -157,6 +175,15 @@ impl Examined {
     ///
     /// After an error the file is unchanged.
     pub fn cut(&self) -> Result<Option<PathBuf>> {
+        self.cut_and(true)
+    }
+
+    /// Like [`cut`](Examined::cut), but does not keep the beginning of an incomplete packet, which the end of the file cut off.
+    pub(crate) fn cut_torn_end(&self) -> Result<Option<PathBuf>> {
+        self.cut_and(!self.is_torn)
+    }
+
+    fn cut_and(&self, keeps: bool) -> Result<Option<PathBuf>> {
         let failed = |what: &'static str| {
             move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
         };
@@ -188,7 +215,7 @@ impl Examined {
         }
         let seek = file.seek(SeekFrom::Start(self.whole_bytes));
         seek.map_err(failed("seeking to the cut"))?;
-        let rest = match is_zero(&file).map_err(failed("reading it"))? {
+        let rest = match !keeps || is_zero(&file).map_err(failed("reading it"))? {
             true => None,
             false => Some(self.save(&mut file)?),
         };
@@ -225,6 +252,14 @@ impl Examined {
             }
         }
     }
+}
+
+/// The packets in the first `len` bytes of a compressed file; `None`: they do not end with a whole packet.
+fn packets_before(len: u64, mut file: fs::File, name: &str) -> Option<u64> {
+    file.seek(SeekFrom::Start(0)).ok()?;
+    let mut file = File::start_up_to(file, name.into(), len).ok()?;
+    file.each_frame(&AtomicU64::new(0), |_| {}).ok()?;
+    Some(file.counts().received)
 }
 
 fn folder_of(path: &Path) -> &Path {

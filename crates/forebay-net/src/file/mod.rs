@@ -103,6 +103,8 @@ pub struct File {
     failure: Option<Error>,
     /// Read to the end, stopped, or a fault was reported.
     has_ended: bool,
+    /// The fault is that the file ends inside a record.
+    is_torn: bool,
     /// Blocks that precede the frames of the present burst in a copy.
     offered: Vec<Block>,
 }
@@ -233,15 +235,20 @@ impl File {
 
     /// Like [`from_stream`](File::from_stream), but all faults after the first bytes are left to [`receive`](Port::receive).
     pub(crate) fn start(stream: std::fs::File, name: String) -> Result<File> {
-        File::begin(stream, name.clone()).map_err(|failed| match failed {
+        File::start_up_to(stream, name, u64::MAX)
+    }
+
+    /// Like [`start`](File::start), for the first `limit` bytes of the file.
+    pub(crate) fn start_up_to(stream: std::fs::File, name: String, limit: u64) -> Result<File> {
+        File::begin(stream, name.clone(), limit).map_err(|failed| match failed {
             Failed::System(e) => Error::new(name, "reading its beginning").because(e),
             Failed::Data(what) => Error::new(name, what),
         })
     }
 
     /// Reads enough to determine the format.
-    fn begin(stream: std::fs::File, name: String) -> std::result::Result<File, Failed> {
-        let mut source = Source::new(stream).map_err(Failed::System)?;
+    fn begin(stream: std::fs::File, name: String, limit: u64) -> std::result::Result<File, Failed> {
+        let mut source = Source::new(stream, limit).map_err(Failed::System)?;
         let mut window = Window::new();
         while window.data().len() < 4 {
             match source.read(window.room(0)).map_err(Failed::System)? {
@@ -282,6 +289,7 @@ impl File {
             counters: Counters::default(),
             failure: None,
             has_ended: false,
+            is_torn: false,
             offered: Vec::new(),
         })
     }
@@ -329,6 +337,7 @@ impl File {
                 Ok(Read::End) if self.ends_in_zeros() => return self.fail_at_zeros(),
                 Ok(Read::End) if self.has_packet() => return Found::Packet,
                 Ok(Read::End) => {
+                    self.is_torn = true;
                     let what = torn(self.decoder.unit(), self.window.offset());
                     return self.fail(with_packets_read(&what, self.counters.packets), None);
                 }
@@ -423,6 +432,16 @@ impl File {
     /// The offset up to which the decompressed bytes were decoded. After a fault was reported: the end of the last whole record.
     pub(crate) fn offset(&self) -> u64 {
         self.window.offset()
+    }
+
+    /// Whether the only fault is that the file ends too early, inside a record or a compressed piece.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.is_torn || self.stream.is_torn()
+    }
+
+    /// The offset in a compressed file after the last gzip member or zstd frame that was read whole.
+    pub(crate) fn whole_compressed(&self) -> u64 {
+        self.stream.whole()
     }
 
     /// Blocks skipped so far, by kind.

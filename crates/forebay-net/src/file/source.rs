@@ -17,10 +17,13 @@ pub(super) struct Source {
     is_regular: bool,
     /// Bytes read so far.
     read: u64,
+    /// The source ends after this number of bytes.
+    limit: u64,
 }
 
 impl Source {
-    pub fn new(file: File) -> io::Result<Self> {
+    /// A source that ends after `limit` bytes, if not before.
+    pub fn new(file: File, limit: u64) -> io::Result<Self> {
         let is_regular = file.metadata()?.is_file();
         if is_regular {
             // Advice only: the kernel reads further ahead.
@@ -30,6 +33,7 @@ impl Source {
             file,
             is_regular,
             read: 0,
+            limit,
         })
     }
 
@@ -40,7 +44,9 @@ impl Source {
             if !self.is_regular && !self.poll(Some(&Timespec::default()))? {
                 return Ok(Read::NotNow);
             }
-            return match self.file.read(into) {
+            let left = usize::try_from(self.limit - self.read).unwrap_or(usize::MAX);
+            let room = into.len().min(left);
+            return match self.file.read(&mut into[..room]) {
                 Ok(0) => Ok(Read::End),
                 Ok(n) => {
                     self.read += n as u64;

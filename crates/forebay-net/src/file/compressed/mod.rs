@@ -93,6 +93,10 @@ pub(super) struct Stream {
     is_inside: bool,
     /// The last output was filled, so there may be more without further input.
     is_full: bool,
+    /// The offset after the last whole member or frame.
+    whole: u64,
+    /// The source ended inside a member or frame.
+    is_torn: bool,
 }
 
 impl Stream {
@@ -116,6 +120,8 @@ impl Stream {
             offset: 0,
             is_inside: false,
             is_full: false,
+            whole: 0,
+            is_torn: false,
         };
         Ok((stream, is_compressed))
     }
@@ -133,6 +139,16 @@ impl Stream {
     /// The name of the compression.
     pub fn compression(&self) -> Option<&'static str> {
         self.compression
+    }
+
+    /// The offset in the compressed file after the last member or frame that was read whole.
+    pub fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// Whether the file ends inside a member or frame.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// Frees the memory that reading needs. Nothing is read after this.
@@ -159,6 +175,9 @@ impl Stream {
                 self.begin += step.read;
                 self.offset += step.read as u64;
                 self.is_inside = step.is_inside;
+                if !step.is_inside {
+                    self.whole = self.offset;
+                }
                 self.is_full = step.written > 0 && step.written == into.len();
                 if step.written > 0 {
                     return Ok(Read::Bytes(step.written));
@@ -168,6 +187,7 @@ impl Stream {
                 Read::Bytes(n) => (self.begin, self.end) = (0, n),
                 Read::NotNow => return Ok(Read::NotNow),
                 Read::End if self.is_inside => {
+                    self.is_torn = true;
                     return Err(Failed::at(
                         decompressor.name(),
                         "ends too early",

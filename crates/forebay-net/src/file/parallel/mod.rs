@@ -175,6 +175,7 @@ impl ParallelFile {
             failure,
             has_ended,
             offered: _,
+            is_torn: _,
         } = file;
         let begin = window.offset();
         let metadata = Metadata::new(&mut decoder);
