@@ -84,7 +84,7 @@ fn a_compressed_file_is_cut_after_its_last_whole_piece() {
     let folder = Folder::new();
     for name in ["torn.pcapng.gz", "torn.pcap.zst"] {
         let path = folder.path(name);
-        // Buffers of 16 KiB, each of which becomes a piece.
+        // Each buffer of 16 KiB becomes a piece.
         let flags = "--store 4x16KiB -c 2000 -q";
         run!("capture -i sim:clock=virtual,size=imix {flags} -w {path}").succeeds();
         let bytes = fs::read(&path).unwrap();

@@ -7,7 +7,7 @@ use super::{
 };
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
-use forebay_net::{format::Format, open::Name, units};
+use forebay_net::{format::Format, open::Name, session::KeepFree, units};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
@@ -29,7 +29,7 @@ the counts, USR2 writes what waits in buffers.
 Units: in counts, K, M, G are powers of 1000; in sizes, K, M, G are powers of 1024, and kB, MB, GB powers of 1000. \
 For a number without a unit, see the flag.
 
-Exit codes: 0 success, 1 failure, 2 invalid arguments or filter, 3 packets lost with --fail-on-drop.
+Exit codes: 0 success, 1 failure, 2 invalid arguments or filter, 3 packets lost with --fail-on-drop, 4 ended by --keep-free.
 
 Examples:
   # A simulated 1 Gb/s card, no privileges needed
@@ -56,6 +56,9 @@ Examples:
   # The file being written and the 23 before it
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
+  # An hour a file, for as long as the disk has room
+  forebay capture -i eth0 -w a.pcapng \\
+    -b duration:3600 --keep-free 10%
   # A file a day, named as tcpdump does
   forebay capture -i eth0 -w day-%d.pcap -G 86400";
 
@@ -109,6 +112,11 @@ pub struct Capture {
     /// files:COUNT keeps the newest COUNT files, total:KB the newest whose sizes add up to at most KB; 1 KB is 1000 bytes
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
+
+    /// Space to keep free on the disk of -w: a share of its size (10%) or a size (20G). The oldest files of a series go first,
+    /// those of earlier captures included; if there are none, and with a single file, the capture ends
+    #[arg(long, value_name = "PERCENT|SIZE", value_parser = keep_free)]
+    pub keep_free: Option<KeepFree>,
 
     /// When to stop; may be repeated
     ///
@@ -334,6 +342,17 @@ fn buffers(text: &str) -> Parsed<store::StoreConfig> {
     };
     let valid = config.validate().map_err(|error| error.to_string());
     valid.map(|()| config)
+}
+
+fn keep_free(text: &str) -> Parsed<KeepFree> {
+    let keep = match text.strip_suffix('%') {
+        Some(share) => share.parse().ok().map(KeepFree::Percent),
+        None => units::bytes(text, 1).map(KeepFree::Bytes),
+    };
+    keep.filter(|keep| !matches!(keep, KeepFree::Percent(0 | 100..) | KeepFree::Bytes(0)))
+        .ok_or_else(|| {
+            format!("'{text}' is neither a share from 1% to 99% nor a size. Use a value such as 10% or 20G")
+        })
 }
 
 fn store_limit(text: &str) -> Parsed<Limit> {

@@ -185,6 +185,8 @@ pub fn summary(
         "files": files,
         "files_written": summary.files.written,
         "files_removed": summary.files.removed,
+        "files_removed_for_space": summary.files.removed_for_space,
+        "files_recovered": summary.files.recovered,
         "compressed": {
             "files": compressed.files,
             "bytes_before": compressed.bytes_before,
@@ -207,6 +209,7 @@ pub fn summary(
         },
         "got": { "sources": sources, "store": store },
         "reports_unprinted": unprinted,
+        "ended_by": summary.is_out_of_room.then_some("keep_free"),
         "error": errors(summary),
         "law_holds": ledger.check().is_ok(),
     })

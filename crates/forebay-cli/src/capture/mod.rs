@@ -86,6 +86,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Event::Behind(behind) => screen.warn_behind(behind),
         Event::Finishing(left) => screen.finishing(left.pending_bytes, left.unsynced_bytes),
         Event::Compressing { files } => screen.compressing(files),
+        Event::Recovered(file) => screen.recovered(file),
         Event::Finished { path } => runner.iter().for_each(|runner| runner.file(path)),
         Event::Outage { source, outages } => screen.outage(source, &outages),
         Event::Progress(progress) => {
@@ -191,6 +192,9 @@ fn exit_code(summary: &Summary, request: &Request<'_>) -> ExitCode {
     let lost = ledger.dropped.known() + ledger.interface_dropped.unwrap_or(0);
     if request.flags.fail_on_drop && lost > 0 {
         return ExitCode::from(3);
+    }
+    if summary.is_out_of_room {
+        return ExitCode::from(4);
     }
     ExitCode::SUCCESS
 }

@@ -67,6 +67,9 @@ impl<'a> Request<'a> {
             return refuse("-z runs a program on files: name one with -w".into());
         }
         refuse_odd_sharing(flags, &names)?;
+        if flags.keep_free.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
+            return refuse("--keep-free is about the disk of a file: name one with -w".into());
+        }
         let limits = Limits::from_flags(flags)?;
         refuse_odd_printing(flags)?;
         let mut store = match &flags.store {
@@ -297,6 +300,7 @@ impl<'a> Request<'a> {
             count: self.count,
             stop_after: self.stop_after,
             file_bytes: self.file_bytes,
+            keep_free: self.flags.keep_free,
             format: self.flags.format.map(|it| it.format),
             microseconds: self.flags.format.is_some_and(|it| it.microseconds),
             store: self.store.clone(),

@@ -15,7 +15,7 @@ use forebay::{memory::HugePages, store::Totals};
 use forebay_net::{
     ledger::{Dropped, Ledger},
     port::{Left, Odd, Outages, Owner},
-    session::{Behind, Progress, Session, Source, Summary},
+    session::{Behind, KeepFree, Progress, Recovered, Session, Source, Summary},
     units,
 };
 use std::{
@@ -36,6 +36,7 @@ pub struct Screen {
     metadata: bool,
     snaplen: u32,
     series: Option<String>,
+    keep_free: String,
     /// When the capture ended and only the output was left.
     finishing_since: Cell<Option<Instant>>,
     finishing_reported: Cell<bool>,
@@ -76,6 +77,11 @@ impl Screen {
             metadata: !request.flags.no_metadata,
             snaplen: request.flags.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
+            keep_free: match request.flags.keep_free {
+                Some(KeepFree::Percent(share)) => format!("{share} %"),
+                Some(KeepFree::Bytes(bytes)) => format!("{}B", units::scaled(bytes as f64)),
+                None => String::new(),
+            },
             finishing_since: Cell::new(None),
             finishing_reported: Cell::new(false),
             outage_lines: Cell::new(0),
@@ -152,6 +158,32 @@ impl Screen {
             ),
         };
         output::note(format_args!("{source}: {text}"));
+    }
+
+    /// Reports a file that a killed capture left.
+    pub fn recovered(&self, file: &Recovered) {
+        let path = file.path.display();
+        let text = match &file.error {
+            Some(error) => {
+                format!("{error}. A capture that was killed left this file; it stays as it is")
+            }
+            None => {
+                let cut = match (file.cut_bytes, &file.rest) {
+                    (0, _) => String::new(),
+                    (cut, Some(rest)) => {
+                        format!("; {cut} bytes after them are in {}", rest.display())
+                    }
+                    (cut, None) => format!("; cut off {cut} bytes of an incomplete packet"),
+                };
+                format!(
+                    "{path}: finished a file that a killed capture left, {}{cut}",
+                    packets(file.packets)
+                )
+            }
+        };
+        if !self.quiet || file.error.is_some() {
+            output::note(text);
+        }
     }
 
     /// Nothing more is captured; reports how much is left to write or to sync. A short end is not reported.
@@ -257,6 +289,12 @@ impl Screen {
         closing_lines(summary, self.quiet, self.verbose)
             .iter()
             .for_each(|line| say_wrapped(line));
+        if summary.is_out_of_room {
+            say_wrapped(&format!(
+                "forebay: ended to keep {} of the disk free (--keep-free): there is no older file to remove",
+                self.keep_free
+            ));
+        }
         if unprinted > 0 {
             let reports = counted(unprinted, "report was", "reports were");
             say_wrapped(&format!(
@@ -637,11 +675,17 @@ fn kept(summary: &Summary) -> String {
         let slowest = summary.totals.slowest_sync.as_secs_f64() * 1e3;
         text += &format!(", slowest sync {slowest:.0} ms");
     }
-    if files.written > 1 || files.removed > 0 {
-        text += &format!(", {} files", files.written);
+    if files.written > 1 || files.removed + files.removed_for_space > 0 {
+        text += &format!(", {}", some_files(files.written));
     }
     if files.removed > 0 {
-        text += &format!(", {} of them removed for newer ones", files.removed);
+        text += &format!(", {} removed for newer ones", files.removed);
+    }
+    if files.removed_for_space > 0 {
+        text += &format!(", {} removed for free space", files.removed_for_space);
+    }
+    if files.recovered > 0 {
+        text += &format!(", {} of a killed capture finished", files.recovered);
     }
     let compressed = &files.compressed;
     if compressed.files > 0 {

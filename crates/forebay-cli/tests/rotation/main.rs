@@ -1,7 +1,8 @@
 //! Rotation as its users meet it: whole captures in several files, each readable on its own, nothing lost between them.
 //!
 //! `contents` is about what stands in the files, `naming` about what they are called and replace, `limits` about which are
-//! kept and when a capture ends, `failures` about files that cannot be created, `commands` about programs that run on them, and `requests` about what is refused. Here is
+//! kept and when a capture ends, `failures` about files that cannot be created, `recovery` about files of captures
+//! that were killed, `space` about free space on the disk, `commands` about programs that run on them, and `requests` about what is refused. Here is
 //! what they share.
 
 #[path = "../support/mod.rs"]
@@ -12,7 +13,9 @@ mod contents;
 mod failures;
 mod limits;
 mod naming;
+mod recovery;
 mod requests;
+mod space;
 
 use serde_json::Value;
 use std::{fs, os::unix::fs::MetadataExt, process::Output};

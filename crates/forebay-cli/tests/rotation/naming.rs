@@ -78,10 +78,10 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     }
     let json = stopped(first).keeps_the_law();
     complete(&files(&folder), &json);
-    // What a killed one left is no obstacle.
+    // What a killed one left is no obstacle, and is finished.
     fs::rename(&second_name, &part).unwrap();
     series(VIRTUAL, &folder, "a.pcapng", "-C 1 -c 9").keeps_the_law();
-    assert_eq!(names(&folder), ["a.pcapng", "a.pcapng1.part"]);
+    assert_eq!(names(&folder), ["a.pcapng", "a.pcapng1"]);
 }
 
 #[test]

@@ -230,9 +230,35 @@ impl Intake {
         self.rotator.is_time_up
     }
 
-    /// Sets the time at which the files begin.
-    pub fn begin(&mut self, now: u64) {
+    /// Sets the time at which the files begin, and starts what runs beside the capture.
+    pub fn begin(&mut self, now: u64) -> std::result::Result<(), Broken> {
         self.rotator.begin(now);
+        match &mut self.writing {
+            Some(writing) => writing.begin_capture().map_err(Broken::Store),
+            None => Ok(()),
+        }
+    }
+
+    /// Reports to the writer how much waits to be written, and takes nothing more if the disk has no room for it.
+    #[inline]
+    pub fn keep_room(&mut self) {
+        if let Some(writing) = &mut self.writing
+            && let Some(room) = &writing.room
+        {
+            room.awaits(writing.store.totals().pending_bytes);
+            if room.is_short() {
+                self.left = 0;
+            }
+        }
+    }
+
+    /// Checks the free space if the writer did not: other programs may fill the disk, too.
+    pub fn check_room(&mut self) {
+        if let Some(writing) = &mut self.writing
+            && let Some(room) = &writing.room
+        {
+            room.check_if_idle(&mut writing.writes_seen);
+        }
     }
 
     /// The statistics of each interface at `end`, for the end of the file.

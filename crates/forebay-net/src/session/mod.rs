@@ -18,6 +18,7 @@ mod feed;
 mod intake;
 mod metadata;
 mod output;
+mod room;
 mod rotation;
 mod rotator;
 mod sleeper;
@@ -30,7 +31,8 @@ mod watch;
 pub use compress::Compression;
 pub use control::Control;
 pub use output::Output;
-pub use rotation::{Compressed, Files, Names, Rotation};
+pub use room::KeepFree;
+pub use rotation::{Compressed, Files, Names, Recovered, Rotation};
 pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
@@ -66,6 +68,10 @@ pub struct SessionConfig {
     pub stop_after: Option<Duration>,
     /// Stop when a single output has this many bytes. A series uses [`Rotation::bytes`] instead.
     pub file_bytes: Option<u64>,
+    /// Free space to keep on the disk of the output. The oldest files of a series are removed for it, those of earlier captures
+    /// included. If none is left, and for a single file, the capture ends. The space is checked before each write of up to one
+    /// buffer of the store.
+    pub keep_free: Option<KeepFree>,
     /// The format of the output; `None`: the one that its name selects, or pcapng.
     pub format: Option<Format>,
     /// Write times in microseconds, for programs that read nothing finer.
@@ -92,6 +98,7 @@ impl Default for SessionConfig {
             count: None,
             stop_after: None,
             file_bytes: None,
+            keep_free: None,
             format: None,
             microseconds: false,
             budget: 256,
@@ -121,6 +128,9 @@ impl SessionConfig {
         }
         if self.stop_after == Some(Duration::ZERO) || self.file_bytes == Some(0) {
             return bad("a limit of 0 captures nothing", "Use 1 or more");
+        }
+        if let Some(KeepFree::Percent(0 | 100..)) = self.keep_free {
+            return bad("the share to keep free is out of range", "Use 1 to 99 %");
         }
         self.store.validate()
     }
@@ -266,8 +276,10 @@ impl Session {
         let began = self.clock.now();
         let mut poller = Poller::new(self.config.budget, self.clock.clone());
         let mut watch = Watch::new(began, &self.config);
-        self.intake.begin(began);
         let mut troubles = Troubles::default();
+        if let Err(broken) = self.intake.begin(began) {
+            troubles.note(broken);
+        }
         if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
             troubles.note(broken);
         }
@@ -339,7 +351,9 @@ impl Session {
                 announce(&writing.register(), observe);
             }
             watch.next = now + watch.every;
+            self.intake.check_room();
         }
+        self.intake.keep_room();
         watch.is_time_up |= now >= watch.stop_at;
         let is_asked = self.control.take_rotate();
         if !watch.is_time_up {
@@ -381,11 +395,13 @@ impl Session {
         let store = self.intake.store_info();
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut sync_abandoned = false;
+        let mut is_out_of_room = false;
         let mut files = Files::default();
         let mut abandoned = self.control.is_abandoned();
         if let Some(mut writing) = self.intake.into_writing() {
             let has_failed = troubles.store.is_some();
             let (register, compressor) = (writing.register(), writing.take_compressor());
+            let (finisher, room) = (writing.take_finisher(), writing.room.take());
             let single = writing.single.take();
             left = writing.left();
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
@@ -396,6 +412,9 @@ impl Session {
             (durable, totals) = (finished.durable, finished.totals);
             // Later interrupts give up the compression, not packets.
             abandoned = self.control.is_abandoned();
+            if let Some(finisher) = finisher {
+                finisher.finish(&self.control);
+            }
             if let Some(compressor) = compressor {
                 let tell = |files| observe(Event::Compressing { files });
                 compressor.finish(&self.control, tell);
@@ -404,6 +423,7 @@ impl Session {
                 register.announce(&path);
             }
             announce(&register, observe);
+            is_out_of_room = room.is_some_and(|room| room.is_short());
             files = register.files();
             troubles.store = troubles.store.or(error).or(finished.error);
         }
@@ -417,6 +437,7 @@ impl Session {
         Summary {
             abandoned: abandoned && ledger.unread + refused > 0,
             sync_abandoned,
+            is_out_of_room,
             ledger,
             filters_uncounted,
             durable,
@@ -504,6 +525,9 @@ fn wait(
 
 /// Reports the files that are complete by now.
 fn announce(register: &Reports, observe: &mut dyn FnMut(Event<'_>)) {
+    for recovered in register.take_recovered() {
+        observe(Event::Recovered(&recovered));
+    }
     for path in register.take_announced() {
         observe(Event::Finished { path: &path });
     }

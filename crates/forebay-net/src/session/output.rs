@@ -4,7 +4,8 @@ use super::{
     Control, Event, SessionConfig,
     compress::{CompressedSink, Compression},
     metadata::{Metadata, split_secrets},
-    rotation::{self, Compressor, Reports, Rotation, SeriesState, Step},
+    room::{Room, RoomSink},
+    rotation::{self, Compressor, Finisher, Reports, Rotation, SeriesState, Step},
 };
 use crate::{
     format::{Described, Format, copied::left_of_packet},
@@ -83,6 +84,11 @@ pub(super) struct Writing {
     course: Option<SeriesState>,
     register: Reports,
     compressor: Option<Compressor>,
+    finisher: Option<Finisher>,
+    /// The free space to keep, if there is such a limit.
+    pub room: Option<Room>,
+    /// The writes that the room had seen at its last check.
+    pub writes_seen: u64,
     /// The only file, until its end.
     pub single: Option<PathBuf>,
 }
@@ -136,11 +142,19 @@ impl Writing {
         let mut limits = Limits::new(config.file_bytes, None);
         let register = Reports::default();
         let (mut course, mut compressor, mut single) = (None, None, None);
+        let (mut finisher, mut room) = (None, None);
+        if config.keep_free.is_some() && !matches!(output, Output::File(_) | Output::Series(_)) {
+            let error = Error::invalid(name, "no file is written, so no free space can be kept");
+            return Err(error.advise("Leave keep_free out, or write to a file"));
+        }
         let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
             Output::File(path) => {
+                let open = |keep| Room::open(keep, &path, None);
+                room = config.keep_free.map(open).transpose()?;
                 let sink = FileSink::create(&path, &FileConfig::default())?;
                 register.finished(&path);
+                let sink = RoomSink::over(sink, room.as_ref());
                 let sink = CompressedSink::over(sink, &path, &register)?;
                 single = Some(path);
                 sink
@@ -150,9 +164,10 @@ impl Writing {
                 limits = Limits::new(rotation.bytes, rotation.packets);
                 let (now, wall) = (clock.now(), clock.wall_now());
                 course = Some(SeriesState::new(&rotation, register.clone(), now, wall)?);
-                let shelf = rotation::shelf(&rotation, register.clone(), config.store.sync)?;
-                compressor = shelf.1;
-                Box::new(store::Files::open(shelf.0)?)
+                let (reports, sync) = (register.clone(), config.store.sync);
+                let shelf = rotation::shelf(&rotation, reports, sync, config.keep_free)?;
+                (compressor, finisher, room) = (shelf.compressor, shelf.finisher, shelf.room);
+                Box::new(store::Files::open(shelf.files)?)
             }
         };
         if reads_ahead && sink.is_in_memory() && !compresses {
@@ -178,6 +193,9 @@ impl Writing {
             course,
             register,
             compressor,
+            finisher,
+            room,
+            writes_seen: 0,
             single,
         };
         let header = match only_reads && format == Format::Pcapng {
@@ -503,6 +521,20 @@ impl Writing {
     /// The files so far: the only one, or the complete ones of a series.
     pub fn register(&self) -> Reports {
         self.register.clone()
+    }
+
+    /// Starts what runs beside the capture.
+    ///
+    /// # Errors
+    /// No thread is available.
+    pub fn begin_capture(&mut self) -> Result<()> {
+        self.finisher = self.finisher.take().map(Finisher::start).transpose()?;
+        Ok(())
+    }
+
+    /// The thread that finishes files of killed captures, for the end.
+    pub fn take_finisher(&mut self) -> Option<Finisher> {
+        self.finisher.take()
     }
 
     /// The compressor of finished files, for the end.

@@ -2,7 +2,7 @@
 //!
 //! All types are plain data; the command's `text` and `json` modules format them.
 
-use super::Files;
+use super::{Files, Recovered};
 use crate::{
     ledger::Ledger,
     port::{Interface, Left, LinkType, Odd, Outages, PortInfo},
@@ -24,6 +24,7 @@ use std::{path::Path, time::Duration};
 ///     Event::Behind(it) => eprintln!("{:.0} % full", it.fill * 100.0),
 ///     Event::Finishing(totals) => eprintln!("{} bytes left", totals.pending_bytes),
 ///     Event::Compressing { files } => eprintln!("{files} files to compress"),
+///     Event::Recovered(it) => eprintln!("{} has {} packets", it.path.display(), it.packets),
 ///     Event::Finished { path } => eprintln!("{} is complete", path.display()),
 ///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
 /// });
@@ -54,6 +55,8 @@ pub enum Event<'a> {
         /// Number of files that remain.
         files: usize,
     },
+    /// A file that a killed capture of the same series left was finished, or could not be.
+    Recovered(&'a Recovered),
     /// A file is complete, and compressed if that was requested. Reported within [`SessionConfig::progress_every`].
     ///
     /// [`SessionConfig::progress_every`]: super::SessionConfig::progress_every
@@ -201,6 +204,9 @@ pub struct Summary {
     pub abandoned: bool,
     /// A second stop gave up the last sync: everything is written, but a power failure may lose it.
     pub sync_abandoned: bool,
+    /// The capture ended because otherwise less space than [`SessionConfig::keep_free`](super::SessionConfig::keep_free) would have
+    /// been left, and no older file of the series could be removed.
+    pub is_out_of_room: bool,
     /// The first error of a source. All other fields are valid nevertheless.
     pub port_error: Option<Error>,
     /// The first error of the output.

@@ -12,13 +12,13 @@ use super::super::compress::ZstdEncoder;
 #[cfg(not(feature = "zstd"))]
 use super::super::compress::missing;
 use super::{
-    super::Control,
+    super::{Control, room::Room},
     files::sync_folder,
-    retention::{Retention, packed, part, remove},
+    retention::{Retention, is_locked, packed, part, remove},
 };
 use forebay::{Error, Result};
 use std::{
-    fs::OpenOptions,
+    fs::{File, FileTimes, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -39,10 +39,16 @@ impl Compressor {
     ///
     /// # Errors
     /// No memory or thread is available, or this build lacks zstd.
-    pub(super) fn start(kept: Retention, level: i32, syncs: bool) -> Result<Self> {
+    pub(super) fn start(
+        kept: Retention,
+        room: Option<Room>,
+        level: i32,
+        syncs: bool,
+    ) -> Result<Self> {
         let failed = |cause| Error::new("compression", "starting it").because(cause);
         let mut worker = Worker {
             kept: kept.clone(),
+            room,
             encoder: ZstdEncoder::new(level).map_err(failed)?,
             input: vec![0; CHUNK],
             syncs,
@@ -92,6 +98,8 @@ impl Drop for Compressor {
 
 struct Worker {
     kept: Retention,
+    /// The free space to keep, if there is such a limit.
+    room: Option<Room>,
     encoder: ZstdEncoder,
     input: Vec<u8>,
     syncs: bool,
@@ -114,7 +122,8 @@ impl Worker {
         let name = packed(path);
         let part = part(&name);
         let done = self.write(path, &part).and_then(|written| {
-            let Some((before, len)) = written else {
+            // The lock is held until the original is removed: see `leftovers`.
+            let Some((before, len, _locked)) = written else {
                 return Ok(());
             };
             if !self.kept.name(&part, &name)? {
@@ -138,8 +147,9 @@ impl Worker {
         self.kept.replace(name, before, len)
     }
 
-    /// Compresses `path` into `part`. Returns the numbers of bytes read and written, or `None` if the file is no longer wanted.
-    fn write(&mut self, path: &Path, part: &Path) -> io::Result<Option<(u64, u64)>> {
+    /// Compresses `path` into `part`. Returns the numbers of bytes read and written, and the open file; `None` if the file is no
+    /// longer wanted, or if there is no room for it.
+    fn write(&mut self, path: &Path, part: &Path) -> io::Result<Option<(u64, u64, File)>> {
         let mut options = OpenOptions::new();
         let mut from = options
             .read(true)
@@ -153,6 +163,8 @@ impl Worker {
             .create_new(true)
             .mode(0o600)
             .open(part)?;
+        // Nothing else can have locked a new file.
+        is_locked(&to);
         // The last frame may be incomplete.
         self.encoder.reset()?;
         let (mut before, mut after) = (0, 0);
@@ -162,6 +174,12 @@ impl Worker {
                 read => read?,
             };
             before += read as u64;
+            if let Some(room) = &self.room
+                && (room.make(2 * CHUNK as u64).is_err() || room.is_short())
+            {
+                self.kept.leave();
+                return Ok(None);
+            }
             after += self.encoder.put(&self.input[..read], &mut to)?;
             if !self.kept.is_wanted() {
                 return Ok(None);
@@ -170,10 +188,14 @@ impl Worker {
                 break;
             }
         }
+        // It is as old as its original: the oldest files are removed first.
+        if let Ok(modified) = from.metadata().and_then(|about| about.modified()) {
+            let _ = to.set_times(FileTimes::new().set_modified(modified));
+        }
         if self.syncs {
             to.sync_data()?;
         }
-        Ok(Some((before, after)))
+        Ok(Some((before, after, to)))
     }
 }
 

@@ -1,18 +1,17 @@
 //! The files of a series on disk: created under a temporary name, renamed when complete, removed for newer ones.
 
 use super::{
-    super::compress::CompressedSink,
+    super::{
+        compress::CompressedSink,
+        room::{Room, RoomSink},
+    },
     Names, Reports, Rotation,
     names::{behind, folder},
-    retention::{Retention, packed, part, remove, rename_to_new},
+    retention::{Retention, is_locked, packed, part, remove, rename_to_new},
 };
 use forebay::{
     Error, Result,
     store::{FileConfig, FileSink, Series, Sink},
-};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
 };
 use std::{
     fs::{self, File},
@@ -24,6 +23,7 @@ use std::{
 pub(in crate::session) struct SeriesFiles {
     register: Reports,
     kept: Retention,
+    room: Option<Room>,
     /// The base name, whose ending selects the compression.
     base: PathBuf,
     /// Whether existing files may be replaced.
@@ -47,6 +47,7 @@ impl SeriesFiles {
         rotation: &Rotation,
         register: Reports,
         kept: Retention,
+        room: Option<Room>,
         syncs: bool,
     ) -> Self {
         let each = rotation.bytes.unwrap_or(0);
@@ -58,6 +59,7 @@ impl SeriesFiles {
             keep_files: rotation.keep_files.unwrap_or(u64::MAX),
             keep_bytes: keep_bytes.unwrap_or(u64::MAX),
             kept,
+            room,
             name: PathBuf::new(),
             ordered: PathBuf::new(),
             part: PathBuf::new(),
@@ -67,36 +69,19 @@ impl SeriesFiles {
         }
     }
 
-    /// A name that contains a time is used for one file only.
-    fn free(&self, name: PathBuf) -> PathBuf {
-        if self.replaces || !self.is_taken(&name) {
-            return name;
-        }
-        self.numbered(name)
-    }
-
-    /// The next name for a finished file whose own name came into use while it was written.
-    fn next_free(&self) -> PathBuf {
-        self.numbered(self.ordered.clone())
-    }
-
-    fn numbered(&self, name: PathBuf) -> PathBuf {
-        let others = (1u64..).map(|number| behind(&name, format!(".{number}")));
-        let mut free = others.filter(|other| !self.is_taken(other));
-        free.next().unwrap_or(name)
-    }
-
-    fn is_taken(&self, name: &Path) -> bool {
-        let packed = packed(name);
-        let is_packed = self.kept.compresses() && (is_there(&part(&packed)) || is_there(&packed));
-        // Checked in the order in which another capture renames, so that a file cannot be missed in between.
-        is_packed || is_there(&part(name)) || is_there(name)
-    }
-
     /// Creates the file that was registered. Returns its final name.
     fn make(&self) -> Result<(PathBuf, Box<dyn Sink>)> {
+        let ordered = self.register.ordered();
+        if self.replaces && self.kept.is_ring() {
+            self.kept.remove_replaced(&ordered)?;
+        }
+        let _names = self.kept.hold();
         loop {
-            let name = self.free(self.register.ordered());
+            let mut name = ordered.clone();
+            // A name that contains a time is used for one file only.
+            if !self.replaces && is_taken(&name, self.kept.compresses()) {
+                name = free_name(&name, self.kept.compresses());
+            }
             refuse_what_is_no_file(&name)?;
             let part = part(&name);
             if self.replaces {
@@ -153,7 +138,7 @@ impl SeriesFiles {
                 if cause.kind() != io::ErrorKind::AlreadyExists {
                     return Err(failed(cause));
                 }
-                self.name = self.next_free();
+                self.name = free_name(&self.ordered, self.kept.compresses());
             }
         }
         self.is_named = true;
@@ -166,6 +151,7 @@ impl Series for SeriesFiles {
     fn open(&mut self, _number: u64) -> Result<Box<dyn Sink>> {
         self.kept.make_room(self.keep_files, self.keep_bytes)?;
         let (name, sink) = self.make()?;
+        let sink = RoomSink::over(sink, self.room.as_ref());
         let sink = CompressedSink::over(sink, &self.base, &self.register)?;
         self.part = part(&name);
         self.ordered = name.clone();
@@ -209,8 +195,7 @@ pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
 /// A file is locked while it is written, and the lock ends with its process. This distinguishes it from a remainder of a killed
 /// capture.
 fn refuse_if_written(part: &Path) -> Result<()> {
-    let answer = open(part).map(|file| flock(file, FlockOperation::NonBlockingLockExclusive));
-    if let Ok(Err(Errno::WOULDBLOCK)) = answer {
+    if open_unfollowed(part).is_ok_and(|file| is_locked(&file)) {
         let what = "another capture is writing it";
         let error = Error::new(part.display().to_string(), what);
         return Err(error.advise("Use different file names for each capture"));
@@ -218,10 +203,25 @@ fn refuse_if_written(part: &Path) -> Result<()> {
     Ok(())
 }
 
-fn open(part: &Path) -> io::Result<File> {
+/// Opens a file for reading. It is not followed if it is a link, and a FIFO is not waited for.
+pub(super) fn open_unfollowed(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    options.read(true).custom_flags(flags).open(part)
+    options.read(true).custom_flags(flags).open(path)
+}
+
+/// The next name for a file whose own name is in use.
+pub(super) fn free_name(name: &Path, compresses: bool) -> PathBuf {
+    let others = (1u64..).map(|number| behind(name, format!(".{number}")));
+    let mut free = others.filter(|other| !is_taken(other, compresses));
+    free.next().unwrap_or_else(|| name.into())
+}
+
+fn is_taken(name: &Path, compresses: bool) -> bool {
+    let packed = packed(name);
+    let is_packed = compresses && (is_there(&part(&packed)) || is_there(&packed));
+    // Checked in the order in which another capture renames, so that a file cannot be missed in between.
+    is_packed || is_there(&part(name)) || is_there(name)
 }
 
 /// Whether anything has this name, including a dangling symbolic link.

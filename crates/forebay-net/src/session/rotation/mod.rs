@@ -15,9 +15,11 @@
 //!   writer. `reports` connects it with the session.
 //! - `retention` holds the complete files until newer ones replace them.
 //! - `compressor` compresses them.
+//! - `leftovers` finds what earlier captures of the series left, and finishes what a killed one did not.
 
 mod compressor;
 mod files;
+mod leftovers;
 mod names;
 mod reports;
 mod retention;
@@ -26,17 +28,20 @@ mod series;
 #[cfg(test)]
 mod tests;
 
+pub use leftovers::Recovered;
 pub use names::Names;
 pub use reports::{Compressed, Files};
 
 pub(super) use compressor::Compressor;
 use files::SeriesFiles;
+pub(super) use leftovers::Finisher;
+use leftovers::Leftovers;
 pub(super) use reports::Reports;
+pub(super) use retention::Retention;
 pub(super) use series::{SeriesState, Step};
 
-use super::compress::Compression;
+use super::{KeepFree, compress::Compression, room::Room};
 use names::Namer;
-use retention::Retention;
 use schedule::Schedule;
 
 use forebay::{Error, Result, store::SyncPolicy};
@@ -163,46 +168,63 @@ impl Rotation {
     /// # std::fs::remove_dir_all(&folder).unwrap();
     /// ```
     pub fn replaces(&self, path: impl AsRef<Path>) -> bool {
-        let (base, ending) = names::without_packing(&self.path);
-        let folder = names::folder(&base).canonicalize();
-        let (Some(name), Ok(folder), Ok(path)) =
-            (base.file_name(), folder, path.as_ref().canonicalize())
-        else {
+        let folder = names::folder(&self.path).canonicalize();
+        let (Ok(folder), Ok(mut path)) = (folder, path.as_ref().canonicalize()) else {
             return false;
         };
-        let file = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let Some(mut rest) = file.strip_prefix(name.as_encoded_bytes()) else {
-            return false;
-        };
-        rest = rest.strip_suffix(b".part").unwrap_or(rest);
-        rest = match (ending, rest.strip_suffix(ending.as_bytes())) {
-            ("", _) => rest.strip_suffix(b".zst").unwrap_or(rest),
-            (_, Some(rest)) => rest,
-            (_, None) => return false,
-        };
+        if path.extension().is_some_and(|it| it == "part") {
+            path.set_extension("");
+        }
+        let is_named = |name| names::is_of_series(self, name).is_some();
         self.names == Names::Numbered
             && path.parent() == Some(&folder)
-            && rest.iter().all(u8::is_ascii_digit)
+            && path.file_name().is_some_and(is_named)
     }
 }
 
-/// Creates the shelf for a series, and the thread that compresses finished files, if requested.
+/// A list of files that may be removed.
+#[cfg(test)]
+pub(super) fn part_of_tests(register: &Reports) -> Retention {
+    Retention::new(register.clone(), true, false)
+}
+
+/// What writes a series of files.
+pub(super) struct Shelf {
+    pub files: SeriesFiles,
+    pub compressor: Option<Compressor>,
+    pub finisher: Option<Finisher>,
+    pub room: Option<Room>,
+}
+
+/// Creates the shelf for a series, and the thread that compresses finished files, if requested. With `keep_free`, files of earlier
+/// captures may be removed, too.
 ///
 /// # Errors
-/// Another capture writes the same files, or the thread cannot be created.
+/// Another capture writes the same files, there is too little free space, or the thread cannot be created.
 pub(super) fn shelf(
     rotation: &Rotation,
     register: Reports,
     sync: SyncPolicy,
-) -> Result<(SeriesFiles, Option<Compressor>)> {
+    keep_free: Option<KeepFree>,
+) -> Result<Shelf> {
     files::refuse_another(rotation)?;
     let syncs = sync != SyncPolicy::None;
-    let is_ring = rotation.keep_files.or(rotation.keep_bytes).is_some();
+    let is_ring = rotation.keep_files.or(rotation.keep_bytes).is_some() || keep_free.is_some();
     let kept = Retention::new(register.clone(), is_ring, rotation.compress.is_some());
-    let start = |level| Compressor::start(kept.clone(), level, syncs);
-    let compressor = rotation.compress.map(start).transpose()?;
-    Ok((
-        SeriesFiles::new(rotation, register, kept, syncs),
-        compressor,
-    ))
+    let mut leftovers = Leftovers::find(rotation);
+    for path in &leftovers.uncompressed {
+        kept.compress_again(path);
+    }
+    if keep_free.is_some() {
+        kept.adopt(std::mem::take(&mut leftovers.earlier));
+    }
+    let room = |keep| Room::open(keep, &rotation.path, Some(kept.clone()));
+    let room = keep_free.map(room).transpose()?;
+    let start = |level| Compressor::start(kept.clone(), room.clone(), level, syncs);
+    Ok(Shelf {
+        compressor: rotation.compress.map(start).transpose()?,
+        finisher: leftovers.finisher(rotation, &kept, syncs),
+        files: SeriesFiles::new(rotation, register, kept, room.clone(), syncs),
+        room,
+    })
 }

@@ -130,6 +130,70 @@ impl Namer {
     }
 }
 
+/// Whether files of the series have such names. `Some(true)`: it is that of a file which was compressed after it was finished.
+pub(super) fn is_of_series(rotation: &Rotation, file: &OsStr) -> Option<bool> {
+    let (base, ending) = without_packing(&rotation.path);
+    let (base, file) = (base.file_name()?.to_str()?, file.to_str()?);
+    let is_named = |name: &str| match rotation.names {
+        Names::Numbered => is_numbered(base, name),
+        Names::Timed => is_timed(base, name),
+        Names::Dumpcap => is_dumpcap(base, name),
+    };
+    // A name that was in use has `.1`, `.2`, … at its end. A time may look so, too.
+    let is_one = |name: &str| {
+        let is = |name: &str| name.strip_suffix(ending).is_some_and(is_named);
+        let first = name
+            .rsplit_once('.')
+            .filter(|(_, number)| is_number(number));
+        let first = first.filter(|_| rotation.names != Names::Numbered);
+        is(name) || first.is_some_and(|(name, _)| is(name))
+    };
+    match file.strip_suffix(".zst").filter(|_| ending.is_empty()) {
+        Some(name) if is_one(name) => Some(true),
+        _ => is_one(file).then_some(false),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `a.pcap`, `a.pcap1`.
+fn is_numbered(base: &str, name: &str) -> bool {
+    name.strip_prefix(base)
+        .is_some_and(|number| number.is_empty() || is_number(number))
+}
+
+/// The pattern with a time, and possibly a number. A time is one if it is written back as it was read.
+fn is_timed(pattern: &str, name: &str) -> bool {
+    if !pattern.contains('%') {
+        return is_numbered(pattern, name);
+    }
+    let Ok((time, len)) = BrokenDownTime::parse_prefix(pattern, name) else {
+        return false;
+    };
+    let (timed, number) = name.split_at(len);
+    let is_same = time.to_string(pattern).is_ok_and(|again| again == timed);
+    is_same && (number.is_empty() || is_number(number))
+}
+
+/// `a_00001_20261121143000.pcapng`.
+fn is_dumpcap(base: &str, name: &str) -> bool {
+    let base = Path::new(base);
+    let stem = base.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let inner = || {
+        let rest = name.strip_prefix(stem)?.strip_prefix('_')?;
+        let rest = match base.extension().and_then(OsStr::to_str) {
+            Some(extension) => rest.strip_suffix(extension)?.strip_suffix('.')?,
+            None => rest,
+        };
+        rest.split_once('_')
+    };
+    inner().is_some_and(|(number, time)| {
+        number.len() >= 5 && is_number(number) && time.len() == 14 && is_number(time)
+    })
+}
+
 /// `path` without the ending that selects a compression, and that ending.
 pub(super) fn without_packing(path: &Path) -> (PathBuf, &'static str) {
     match Compression::of_path(path) {

@@ -1,5 +1,6 @@
 //! File names and results that the session and the writer exchange.
 
+use super::Recovered;
 use forebay::Error;
 use std::{
     collections::VecDeque,
@@ -20,8 +21,13 @@ const LAST: usize = 16;
 pub struct Files {
     /// Completed files. A file without a single byte is removed and not counted.
     pub written: u64,
-    /// Of these, files removed for newer ones.
+    /// Files removed for newer ones, those of earlier captures included.
     pub removed: u64,
+    /// Files removed for free space ([`SessionConfig::keep_free`](super::SessionConfig::keep_free)), those of earlier captures
+    /// included.
+    pub removed_for_space: u64,
+    /// Files of killed captures that were finished. They are not in `written`.
+    pub recovered: u64,
     /// The newest remaining files, in order, at most 16.
     pub last: VecDeque<PathBuf>,
     /// Results of compression.
@@ -60,6 +66,8 @@ struct Inner {
     ordered: VecDeque<PathBuf>,
     /// Finished files that the session has not reported yet.
     announced: Vec<PathBuf>,
+    /// Files of killed captures that the session has not reported yet.
+    recovered: Vec<Recovered>,
     files: Files,
 }
 
@@ -76,6 +84,18 @@ impl Reports {
     /// The files that were announced since the last call.
     pub fn take_announced(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.inner().announced)
+    }
+
+    /// Records what became of a file of a killed capture.
+    pub fn recovered(&self, recovered: Recovered) {
+        let mut inner = self.inner();
+        inner.files.recovered += u64::from(recovered.error.is_none());
+        inner.recovered.push(recovered);
+    }
+
+    /// Those recorded since the last call.
+    pub fn take_recovered(&self) -> Vec<Recovered> {
+        std::mem::take(&mut self.inner().recovered)
     }
 
     /// Registers the name of the next file.
@@ -107,6 +127,13 @@ impl Reports {
     pub fn removed(&self, path: &Path) {
         let mut inner = self.inner();
         inner.files.removed += 1;
+        inner.files.last.retain(|last| last != path);
+    }
+
+    /// Records that a file was removed for free space.
+    pub fn removed_for_space(&self, path: &Path) {
+        let mut inner = self.inner();
+        inner.files.removed_for_space += 1;
         inner.files.last.retain(|last| last != path);
     }
 

@@ -3,23 +3,28 @@
 //! ```text
 //!  writer's thread                                         compressor's thread
 //!  complete ─▶ add ─▶ │ oldest …        … newest │ ─▶ next ─▶ NAME.zst.part ─▶ NAME.zst
-//!                       │ make_room                                              │ replace: NAME removed
-//!                       ▼ removed
+//!                       │ make_room,                                             │ replace: NAME removed
+//!                       ▼ remove_oldest
 //! ```
-//! One lock is shared by the writer and the compressor. It is held while a file is renamed or removed, so that neither does that
-//! to a file of the other. It is never held while a file is read, written or synced. The session's thread does not use it.
+//! One lock is shared by the writer, the compressor and the thread that finishes files of earlier captures. It is held while a file is
+//! created, renamed or removed, so that none of them does that to a file of another. It is never held while a file is read, written
+//! or synced. The session's thread uses it only if the writer has nothing to write.
 
-use super::{Reports, names::behind};
+use super::{Recovered, Reports, files::open_unfollowed, names::behind};
 use forebay::{Error, Result};
 use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
+    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
     io::Errno,
 };
 use std::{
     collections::VecDeque,
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// Maximum number of files that wait to be compressed; further files stay uncompressed.
@@ -27,23 +32,33 @@ const MAX_WAITING: usize = 256;
 
 /// The complete files of a series. Clones share them.
 #[derive(Clone)]
-pub(super) struct Retention(Arc<Shared>);
+pub(in crate::session) struct Retention(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
     /// A file waits, or there will be no more.
     changed: Condvar,
     register: Reports,
+    /// The sizes of all files that may be removed. Relaxed: it publishes only itself.
+    bytes: AtomicU64,
     /// Whether files are to be compressed.
     compresses: bool,
     /// Whether old files are removed for new ones.
     is_ring: bool,
 }
 
+/// A complete file.
+struct Kept {
+    path: PathBuf,
+    len: u64,
+    /// Written by this capture, not by an earlier one.
+    is_ours: bool,
+}
+
 #[derive(Default)]
-struct Inner {
-    /// Files and their sizes, oldest first; only if old files are removed.
-    files: VecDeque<(PathBuf, u64)>,
+pub(in crate::session) struct Inner {
+    /// Files, oldest first; only if old files are removed.
+    files: VecDeque<Kept>,
     waiting: VecDeque<PathBuf>,
     /// The file being compressed. Set to `None` when the file is removed, or when nothing waits for it any more.
     in_hand: Option<PathBuf>,
@@ -55,6 +70,7 @@ impl Retention {
         Retention(Arc::new(Shared {
             inner: Mutex::default(),
             changed: Condvar::new(),
+            bytes: AtomicU64::new(0),
             register,
             compresses,
             is_ring,
@@ -69,6 +85,20 @@ impl Retention {
         self.0.compresses
     }
 
+    /// While this is held, no other thread creates, renames or removes a file of the series.
+    pub fn hold(&self) -> MutexGuard<'_, Inner> {
+        self.inner()
+    }
+
+    /// The sizes of all files that may be removed, without waiting for another thread.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.load(Relaxed)
+    }
+
+    fn measure(&self, inner: &Inner) {
+        self.0.bytes.store(inner.bytes(), Relaxed);
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,19 +108,69 @@ impl Retention {
         let mut inner = self.inner();
         self.0.register.finished(path);
         if self.0.is_ring {
-            inner.files.push_back((path.into(), len));
+            inner.files.push_back(Kept {
+                path: path.into(),
+                len,
+                is_ours: true,
+            });
+            self.measure(&inner);
         }
+        self.pass_on(&mut inner, path);
+    }
+
+    /// Lets the compressor have a complete file, if files are compressed.
+    fn pass_on(&self, inner: &mut Inner, path: &Path) {
         if !self.0.compresses {
             self.0.register.announce(path);
             return;
         }
-        if inner.waiting.len() == MAX_WAITING {
+        // After the end, nothing takes what waits.
+        if inner.waiting.len() == MAX_WAITING || inner.is_over {
             self.0.register.left(1);
             self.0.register.announce(path);
             return;
         }
         inner.waiting.push_back(path.into());
         self.0.changed.notify_all();
+    }
+
+    /// Records complete files of earlier captures and their sizes, oldest first.
+    pub fn adopt(&self, earlier: Vec<(PathBuf, u64)>) {
+        let mut inner = self.inner();
+        for (path, len) in earlier.into_iter().rev() {
+            inner.files.push_front(Kept {
+                path,
+                len,
+                is_ours: false,
+            });
+        }
+        self.measure(&inner);
+    }
+
+    /// Lets a file be compressed whose compression was interrupted.
+    pub fn compress_again(&self, path: &Path) {
+        self.pass_on(&mut self.inner(), path);
+    }
+
+    /// Records a file of an earlier capture that has its final name now, or why it has not.
+    pub fn recovered(&self, recovered: Recovered) {
+        let mut inner = self.inner();
+        if recovered.error.is_none() {
+            let path = &recovered.path;
+            let newer = inner.files.iter().position(|file| file.is_ours);
+            let at = newer.unwrap_or(inner.files.len());
+            if self.0.is_ring {
+                let kept = Kept {
+                    path: path.clone(),
+                    len: recovered.bytes,
+                    is_ours: false,
+                };
+                inner.files.insert(at, kept);
+                self.measure(&inner);
+            }
+            self.pass_on(&mut inner, path);
+        }
+        self.0.register.recovered(recovered);
     }
 
     /// Removes the oldest files until fewer than `files` remain, with at most `bytes` in total.
@@ -100,18 +180,41 @@ impl Retention {
     pub fn make_room(&self, files: u64, bytes: u64) -> Result<()> {
         let mut inner = self.inner();
         while inner.files.len() as u64 >= files || inner.bytes() > bytes {
-            let Some((oldest, _)) = inner.files.front().cloned() else {
+            let Some(oldest) = inner.take_oldest()? else {
                 break;
             };
-            inner.waiting.retain(|waiting| *waiting != oldest);
-            if inner.in_hand.as_ref() == Some(&oldest) {
-                // It may already have its new name, while the old one still exists.
-                inner.in_hand = None;
-                remove(&packed(&oldest))?;
+            self.0.register.removed(&oldest.path);
+        }
+        self.measure(&inner);
+        Ok(())
+    }
+
+    /// Removes the oldest file for free space. Returns its size; `None`: there is none.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove_oldest(&self) -> Result<Option<u64>> {
+        let mut inner = self.inner();
+        let oldest = inner.take_oldest()?;
+        self.measure(&inner);
+        Ok(oldest.map(|oldest| {
+            self.0.register.removed_for_space(&oldest.path);
+            oldest.len
+        }))
+    }
+
+    /// Removes the file `path`, which a new file replaces, if it is one of these.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove_replaced(&self, path: &Path) -> Result<()> {
+        let mut inner = self.inner();
+        let is_it = |file: &Kept| file.path == path || file.path == packed(path);
+        if let Some(at) = inner.files.iter().position(is_it) {
+            if let Some(replaced) = inner.take(at)? {
+                self.0.register.removed(&replaced.path);
             }
-            remove(&oldest)?;
-            self.0.register.removed(&oldest);
-            inner.files.pop_front();
+            self.measure(&inner);
         }
         Ok(())
     }
@@ -156,9 +259,10 @@ impl Retention {
         };
         fs::remove_file(&path)?;
         inner.in_hand = None;
-        if let Some(file) = inner.files.iter_mut().find(|(file, _)| *file == path) {
-            *file = (by.into(), len);
+        if let Some(file) = inner.files.iter_mut().find(|file| file.path == path) {
+            (file.path, file.len) = (by.into(), len);
         }
+        self.measure(&inner);
         self.0.register.compressed(&path, by, before, len);
         self.0.register.announce(by);
         Ok(())
@@ -187,6 +291,14 @@ impl Retention {
         self.0.register.left(left as u64);
     }
 
+    /// Leaves the file in hand uncompressed.
+    pub fn leave(&self) {
+        if let Some(path) = self.inner().in_hand.take() {
+            self.0.register.left(1);
+            self.0.register.announce(&path);
+        }
+    }
+
     /// Records that the file in hand could not be compressed.
     pub fn failed(&self, error: &Error) {
         // If the file was removed meanwhile, that is the cause.
@@ -199,8 +311,63 @@ impl Retention {
 
 impl Inner {
     fn bytes(&self) -> u64 {
-        self.files.iter().map(|(_, len)| len).sum()
+        self.files.iter().map(|file| file.len).sum()
     }
+
+    /// Removes the oldest file from the list and from the disk. A file of an earlier capture that is in use, or that is no capture, is
+    /// only removed from the list.
+    fn take_oldest(&mut self) -> Result<Option<Kept>> {
+        while let Some(oldest) = self.files.front() {
+            let path = &oldest.path;
+            if !oldest.is_ours && !is_unused_capture(path) {
+                self.files.pop_front();
+                continue;
+            }
+            return self.take(0);
+        }
+        Ok(None)
+    }
+
+    /// Removes a file from the list and from the disk.
+    fn take(&mut self, at: usize) -> Result<Option<Kept>> {
+        let Some(Kept { path, .. }) = self.files.get(at) else {
+            return Ok(None);
+        };
+        self.waiting.retain(|waiting| waiting != path);
+        if self.in_hand.as_ref() == Some(path) {
+            // It may already have its new name, while the old one still exists.
+            self.in_hand = None;
+            remove(&packed(path))?;
+        }
+        remove(path)?;
+        Ok(self.files.remove(at))
+    }
+}
+
+/// Whether a file of an earlier capture begins like a capture, and no process writes it.
+fn is_unused_capture(path: &Path) -> bool {
+    let Ok(mut file) = open_unfollowed(path) else {
+        return false;
+    };
+    let mut first = [0; 4];
+    file.read_exact(&mut first).is_ok() && begins_capture(first) && !is_locked(&file)
+}
+
+/// Whether a pcapng, pcap, gzip or zstd file begins so.
+fn begins_capture(first: [u8; 4]) -> bool {
+    const PCAP: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
+    let [little, big] = [u32::from_le_bytes(first), u32::from_be_bytes(first)];
+    let is_pcap = PCAP.contains(&little) || PCAP.contains(&big);
+    is_pcap
+        || first == [0x0a, 0x0d, 0x0d, 0x0a]
+        || first == [0x28, 0xb5, 0x2f, 0xfd]
+        || first[..2] == [0x1f, 0x8b]
+}
+
+/// Whether another process has this file locked, or another thread of this one. If not, `file` has the lock until it is closed. On a
+/// file system without locks, no file is locked.
+pub(super) fn is_locked(file: &fs::File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
 }
 
 /// The name of `path` after compression.

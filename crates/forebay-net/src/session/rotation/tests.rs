@@ -84,6 +84,42 @@ fn number_and_time_stand_before_the_extension_as_dumpcap_has_them() {
     assert_eq!(bare[1], "x.y/a_00002_20261121143005");
 }
 
+#[test]
+fn a_name_belongs_to_a_series_only_if_the_series_could_have_made_it() {
+    let dumpcap = sized("x/a.pcapng", Names::Dumpcap);
+    let timed = sized("x/a-%Y%m%d-%H%M%S.pcap", Names::Timed);
+    let numbered = sized("x/a.pcap.gz", Names::Numbered);
+    let of = |rotation: &Rotation, name: &str| names::is_of_series(rotation, name.as_ref());
+    for (rotation, name, expected) in [
+        (&dumpcap, "a_00001_20261121143000.pcapng", Some(false)),
+        (&dumpcap, "a_100000_20261121143000.pcapng", Some(false)),
+        (&dumpcap, "a_00001_20261121143000.pcapng.3", Some(false)),
+        (&dumpcap, "a_00001_20261121143000.pcapng.zst", Some(true)),
+        (&dumpcap, "a_0001_20261121143000.pcapng", None),
+        (&dumpcap, "a_00001_20261121.pcapng", None),
+        (&dumpcap, "a_00001_20261121143000.pcap", None),
+        (&dumpcap, "a_00001_20261121143000.pcapng.cut", None),
+        (&dumpcap, "b_00001_20261121143000.pcapng", None),
+        (&dumpcap, "a_b_00001_20261121143000.pcapng", None),
+        (&dumpcap, "a.pcapng", None),
+        (&timed, "a-20261121-143000.pcap", Some(false)),
+        (&timed, "a-20261121-143000.pcap12", Some(false)),
+        (&timed, "a-20261121-143000.pcap.2", Some(false)),
+        (&timed, "a-20261121-143000.pcap.zst", Some(true)),
+        (&timed, "a-20261341-143000.pcap", None),
+        (&timed, "a-2026112-143000.pcap", None),
+        (&timed, "a-20261121-143000.pcap.bak", None),
+        (&timed, "a-good.pcap", None),
+        (&numbered, "a.pcap.gz", Some(false)),
+        (&numbered, "a.pcap17.gz", Some(false)),
+        (&numbered, "a.pcap17", None),
+        (&numbered, "a.pcap.1.gz", None),
+        (&numbered, "a.pcap.gz.zst", None),
+    ] {
+        assert_eq!(of(rotation, name), expected, "{rotation:?} {name}");
+    }
+}
+
 fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> Schedule {
     let seconds = |time: Option<u64>| time.map(Duration::from_secs);
     let rotation = Rotation {
@@ -192,7 +228,8 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
         ..sized(path.to_str().unwrap(), Names::Numbered)
     };
     let register = Reports::default();
-    let (mut shelf, _) = super::shelf(&rotation, register.clone(), SyncPolicy::File).unwrap();
+    let shelf = super::shelf(&rotation, register.clone(), SyncPolicy::File, None);
+    let mut shelf = shelf.unwrap().files;
     for _ in 0..2 {
         register.order(path.clone());
     }
@@ -257,7 +294,8 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
     let capture = || {
         let rotation = sized(path.to_str().unwrap(), Names::Timed);
         let register = Reports::default();
-        let (mut shelf, _) = super::shelf(&rotation, register.clone(), SyncPolicy::None).unwrap();
+        let shelf = super::shelf(&rotation, register.clone(), SyncPolicy::None, None);
+        let mut shelf = shelf.unwrap().files;
         for number in 0..100 {
             register.order(path.clone());
             shelf.open(number).unwrap().write(b"packets", 0).unwrap();
@@ -277,7 +315,10 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
 #[test]
 fn a_build_without_zstd_refuses_to_compress_and_names_the_feature() {
     let kept = Retention::new(Reports::default(), false, true);
-    let error = Compressor::start(kept, 3, true).err().unwrap().to_string();
+    let error = Compressor::start(kept, None, 3, true)
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("the feature `zstd`"), "{error}");
 }
 
@@ -292,7 +333,7 @@ fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     let register = Reports::default();
     let kept = Retention::new(register.clone(), false, true);
     kept.add(&path, 7);
-    let compressor = Compressor::start(kept, 3, true).unwrap();
+    let compressor = Compressor::start(kept, None, 3, true).unwrap();
     let control = crate::session::Control::new().unwrap();
     compressor.finish(&control, |_| ());
     assert_eq!(register.files().compressed.failed, 1);

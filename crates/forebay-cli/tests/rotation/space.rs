@@ -1,0 +1,167 @@
+//! `--keep-free`: which files go, when the capture ends, and that the disk is never fuller than it may be.
+
+use crate::{VIRTUAL, files, names, series, support::*};
+
+/// Runs a script where `$DISK` is a disk of 32 MB. The least free space that was seen meanwhile is the last line on standard output.
+fn on_disk(script: &str) -> Option<std::process::Output> {
+    let folder = Folder::new();
+    let watch = "
+        exec 3>&1
+        (least=$(df --output=avail -k $DISK | tail -1)
+         while [ ! -e $DISK/.end ]; do
+             now=$(df --output=avail -k $DISK | tail -1)
+             [ $now -lt $least ] && least=$now
+         done; echo least $least >&3) &";
+    let mount = folder.path("small");
+    on_small_disk(
+        &mount,
+        "32M",
+        &format!("DISK={mount}{watch}\n{script}\n>$DISK/.end; wait; exit $code"),
+    )
+}
+
+/// The least free space, in MB.
+fn least(output: &std::process::Output) -> f64 {
+    let line = output
+        .text()
+        .lines()
+        .rfind(|line| line.starts_with("least "));
+    let kib: f64 = line.unwrap()[6..].trim().parse().unwrap();
+    kib * 1.024e-3
+}
+
+const LIVE: &str = "sim:rate=400M --json -q";
+
+#[test]
+fn the_oldest_files_go_and_the_disk_keeps_its_free_space() {
+    let Some(output) = on_disk(&format!(
+        "forebay capture -i {LIVE} -w $DISK/a.pcapng -b filesize:2000 --keep-free 40% -a duration:1.5 --store 4x512KiB
+         code=$?; ls $DISK | wc -l"
+    )) else {
+        return;
+    };
+    let json = output.keeps_the_law();
+    let removed = count(&json["files_removed_for_space"]);
+    assert!(removed > 10 && json["ended_by"].is_null(), "{json}");
+    assert_eq!([&json["dropped"]["disk"], &json["unread"]], [0, 0]);
+    let left: u64 = output
+        .text()
+        .lines()
+        .rev()
+        .nth(1)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert_eq!(left, count(&json["files_written"]) - removed);
+    assert!(least(&output) >= 13.4, "40 % of 32 MiB: {}", output.text());
+}
+
+#[test]
+fn files_of_earlier_captures_go_too_if_their_names_are_those_of_the_series() {
+    let Some(output) = on_disk(
+        "forebay capture -i sim:clock=virtual -c 100k -w $DISK/a.pcapng -b filesize:2000 -q
+         cp $DISK/a_00001_*.pcapng $DISK/a_00001_good.pcapng
+         echo diary >$DISK/a_00001_20200101000000.pcapng
+         before=$(ls $DISK | wc -l)
+         forebay capture -i sim:clock=virtual -c 100k -w $DISK/a.pcapng -b filesize:2000 --keep-free 60% -q --json
+         code=$?; ls $DISK; echo $before",
+    ) else {
+        return;
+    };
+    let json = output.keeps_the_law();
+    assert!(count(&json["files_removed_for_space"]) >= 2, "{json}");
+    contains(output.text(), "a_00001_good.pcapng");
+    contains(output.text(), "a_00001_20200101000000.pcapng");
+    let written = json["files"].as_array().unwrap().iter();
+    for path in written {
+        let name = path.as_str().unwrap().rsplit('/').next().unwrap();
+        contains(output.text(), name);
+    }
+}
+
+#[test]
+fn without_older_files_the_capture_ends_in_good_order() {
+    for (name, flags) in [
+        ("a.pcapng", "--store 4x512KiB"),
+        ("a.pcapng", "-b duration:100"),
+        ("a.pcap", "--store 8x4M"),
+    ] {
+        let script = format!(
+            "forebay capture -i {LIVE} -w $DISK/{name} --keep-free 20M {flags}
+             code=$?; cp $DISK/a* $DISK/copy; forebay info -c $DISK/copy"
+        );
+        let Some(output) = on_disk(&script) else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(4), "{flags}: {}", output.log());
+        let json = output.json();
+        assert_eq!(json["ended_by"], "keep_free", "{json}");
+        assert_eq!(
+            [&json["law_holds"], &json["error"]],
+            [&true.into(), &serde_json::Value::Null]
+        );
+        assert_eq!(json["dropped"]["disk"], 0, "{json}");
+        contains(output.log(), "ended to keep");
+        // All that was counted as written is there.
+        contains(output.text(), format!(" {}\n", count(&json["written"])));
+    }
+}
+
+#[test]
+fn other_programs_that_fill_the_disk_cost_old_files_too_and_then_end_the_capture() {
+    let script = "forebay capture -i sim:clock=virtual -c 60k -w $DISK/a.pcapng -b filesize:2000 -q
+         ls $DISK | wc -l
+         forebay capture -i sim:rate=1k --json -w $DISK/a.pcapng -b duration:1000 --keep-free 8M & pid=$!
+         while ! ls $DISK/*.part >/dev/null 2>&1; do sleep 0.02; done
+         head -c 24M /dev/zero >$DISK/other; sleep 1; ls $DISK | wc -l
+         head -c 4M /dev/zero >$DISK/more; wait $pid; code=$?";
+    let Some(output) = on_disk(script) else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(4), "{}", output.log());
+    let json = output.json();
+    assert_eq!(
+        [&json["law_holds"], &json["ended_by"]],
+        [&true.into(), &serde_json::Value::from("keep_free")]
+    );
+    assert!(count(&json["files_removed_for_space"]) > 0);
+}
+
+#[test]
+fn compressing_finished_files_needs_room_as_well() {
+    let Some(output) = on_disk(&format!(
+        "forebay capture -i {LIVE} -w $DISK/a.pcapng -b filesize:2000 --compress zstd --keep-free 20M -a duration:1.5 --store 4x512KiB
+         code=$?; ls $DISK"
+    )) else {
+        return;
+    };
+    let json = output.keeps_the_law();
+    assert!(count(&json["compressed"]["files"]) > 0, "{json}");
+    assert!(least(&output) >= 20.9, "{}", output.text());
+    lacks(output.text(), ".zst.part");
+}
+
+#[test]
+fn too_little_space_at_the_start_is_an_error_and_no_file_is_made() {
+    let folder = Folder::new();
+    for flags in ["", "-b duration:1"] {
+        let output = series(
+            VIRTUAL,
+            &folder,
+            "a.pcapng",
+            &format!("--keep-free 1000T {flags}"),
+        );
+        output.fails(1, "must stay free");
+        assert_eq!(names(&folder), [""; 0]);
+    }
+    for (flags, expected) in [
+        ("-w - --keep-free 1%", "name one with -w"),
+        ("--count --keep-free 1%", "name one with -w"),
+        ("-w x --keep-free 0", "neither a share"),
+        ("-w x --keep-free 100%", "neither a share"),
+    ] {
+        run!("capture -i {VIRTUAL} -c 1 {flags}").fails(2, expected);
+    }
+    assert!(files(&folder).is_empty());
+}

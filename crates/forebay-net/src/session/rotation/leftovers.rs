@@ -1,0 +1,301 @@
+//! What earlier captures of the same series left: unfinished files, and complete ones.
+//!
+//! ```text
+//!  kill -9 ─▶ NAME.part ─▶ in use? ─▶ cut after its last whole packet ─▶ NAME ─▶ kept, compressed, reported
+//! ```
+//! The folder is searched before the first file is created. Unfinished files may be large, so a separate thread reads and finishes
+//! them while packets are captured. A file that another process is writing is left alone: such a file is locked.
+
+use super::{
+    super::Control,
+    Names, Rotation,
+    files::{free_name, open_unfollowed, sync_folder},
+    names::{folder, is_of_series},
+    retention::{Retention, is_locked, remove, rename_to_new},
+};
+use crate::repair::Examined;
+use forebay::{Error, Result};
+use std::{
+    fs::{self, File, FileTimes, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    thread::JoinHandle,
+    time::{Duration, SystemTime},
+};
+
+/// A file that a killed capture left, and what became of it.
+///
+/// ```
+/// use forebay_net::{open, session::{Control, Event, Names, Output, Rotation, Session, SessionConfig}};
+/// use std::fs;
+///
+/// let folder = std::env::temp_dir().join(format!("forebay-doc-recovered-{}", std::process::id()));
+/// fs::create_dir_all(&folder).unwrap();
+/// let capture = |observe: &mut dyn FnMut(Event<'_>)| {
+///     let names = ["sim:clock=virtual,count=10".parse()?];
+///     let clock = open::clock(&names)?;
+///     let ports = open::ports(&names, &Default::default(), &clock)?;
+///     let series = Rotation { packets: Some(100), ..Rotation::of(folder.join("a.pcapng"), Names::Dumpcap) };
+///     let output = Output::Series(series);
+///     let session = Session::open(ports, output, SessionConfig::default(), clock, Control::new()?)?;
+///     Ok::<_, forebay::Error>(session.run(observe))
+/// };
+/// // What a capture leaves that is killed in the middle of its fourth packet.
+/// let name = capture(&mut |_| {})?.files.last[0].clone();
+/// let mut bytes = fs::read(&name).unwrap();
+/// bytes.truncate(bytes.len() - 600);
+/// fs::remove_file(&name).unwrap();
+/// let name = name.to_str().unwrap().replace("_00001_", "_00007_");
+/// fs::write(format!("{name}.part"), bytes).unwrap();
+///
+/// let mut seen = Vec::new();
+/// let summary = capture(&mut |event| if let Event::Recovered(it) = event { seen.push(it.clone()) })?;
+/// assert_eq!(summary.files.recovered, 1);
+/// assert!(seen[0].error.is_none() && seen[0].packets < 10 && seen[0].cut_bytes > 0);
+/// assert_eq!(seen[0].path.to_str(), Some(name.as_str()));
+/// # fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Its final name; its temporary name if it could not be finished.
+    pub path: PathBuf,
+    /// The packets in it.
+    pub packets: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Bytes that were cut off after the last whole packet.
+    pub cut_bytes: u64,
+    /// Where these bytes are, if they were more than the beginning of one packet, or zeros.
+    pub rest: Option<PathBuf>,
+    /// Why it could not be finished. It is then as it was.
+    pub error: Option<String>,
+}
+
+/// The files of earlier captures.
+#[derive(Default)]
+pub(super) struct Leftovers {
+    /// `NAME.part`, oldest first.
+    unfinished: Vec<PathBuf>,
+    /// Complete files and their sizes, oldest first.
+    pub earlier: Vec<(PathBuf, u64)>,
+    /// Complete files whose compression was interrupted.
+    pub uncompressed: Vec<PathBuf>,
+}
+
+impl Leftovers {
+    /// Searches the folder of the series. Removes what an interrupted compression left, whose original is complete.
+    pub fn find(rotation: &Rotation) -> Leftovers {
+        let mut found = Leftovers::default();
+        let Ok(there) = fs::read_dir(folder(&rotation.path)) else {
+            return found;
+        };
+        let (mut unfinished, mut earlier) = (Vec::new(), Vec::new());
+        for entry in there.flatten() {
+            let path = entry.path();
+            // Of a link, this describes the link itself.
+            let Some(about) = entry.metadata().ok().filter(Metadata::is_file) else {
+                continue;
+            };
+            let stem = path
+                .extension()
+                .filter(|it| *it == "part")
+                .map(|_| path.with_extension(""));
+            let name = stem.as_deref().unwrap_or(&path).file_name();
+            let Some(is_packed) = name.and_then(|name| is_of_series(rotation, name)) else {
+                continue;
+            };
+            let modified = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            match (&stem, is_packed) {
+                (Some(_), true) => remove_unused(&path),
+                (Some(_), false) => unfinished.push((modified, path)),
+                (None, true) if rotation.compress.is_some() && is_double(&path) => {
+                    found.uncompressed.push(path.with_extension(""));
+                }
+                (None, _) => earlier.push((modified, path, about.len())),
+            }
+        }
+        unfinished.sort();
+        earlier.sort();
+        found.unfinished = unfinished.into_iter().map(|(_, path)| path).collect();
+        found.earlier = earlier
+            .into_iter()
+            .map(|(_, path, len)| (path, len))
+            .collect();
+        found
+    }
+
+    /// The thread that finishes the unfinished files, if there are any.
+    pub fn finisher(self, rotation: &Rotation, kept: &Retention, syncs: bool) -> Option<Finisher> {
+        let work = Work {
+            unfinished: self.unfinished,
+            kept: kept.clone(),
+            replaces: rotation.names == Names::Numbered,
+            syncs,
+        };
+        (!work.unfinished.is_empty()).then_some(Finisher::Ready(work))
+    }
+}
+
+/// Removes a file that no process has locked.
+fn remove_unused(path: &Path) {
+    if open_unfollowed(path).is_ok_and(|file| !is_locked(&file)) {
+        // If this fails, it stays, as before.
+        let _ = remove(path);
+    }
+}
+
+/// Whether this compressed file has its original beside it, because the compression was killed between its last two steps. Then
+/// removes the compressed file: the original is complete, and is compressed again.
+fn is_double(compressed: &Path) -> bool {
+    let original = compressed.with_extension("");
+    let is_free = || {
+        let file = open_unfollowed(compressed).ok()?;
+        // The lock is held until the original is looked for: a compressor that works on it has the lock.
+        let is_free = !is_locked(&file) && original.symlink_metadata().is_ok_and(|it| it.is_file());
+        is_free.then_some(file)
+    };
+    match is_free() {
+        Some(_locked) => remove(compressed).is_ok(),
+        None => false,
+    }
+}
+
+/// Finishes files, on a thread that starts with the capture.
+pub(in crate::session) enum Finisher {
+    Ready(Work),
+    Running(JoinHandle<()>),
+}
+
+pub(in crate::session) struct Work {
+    unfinished: Vec<PathBuf>,
+    kept: Retention,
+    /// Whether the names of the series replace existing files.
+    replaces: bool,
+    syncs: bool,
+}
+
+impl Finisher {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// No thread is available.
+    pub fn start(self) -> Result<Self> {
+        match self {
+            Finisher::Ready(work) => std::thread::Builder::new()
+                .name("forebay-finish".into())
+                .spawn(move || work.run())
+                .map(Finisher::Running)
+                .map_err(|cause| {
+                    Error::new("store", "starting the thread for unfinished files").because(cause)
+                }),
+            running => Ok(running),
+        }
+    }
+
+    /// Waits until all files are finished, or until another stop is requested. The rest is then left to the next capture.
+    pub fn finish(self, control: &Control) {
+        let Finisher::Running(thread) = self else {
+            return;
+        };
+        let stops = control.stops();
+        while !thread.is_finished() && !control.is_abandoned() && control.stops() == stops {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Work {
+    fn run(&self) {
+        // For this thread only. If it is denied, it competes with the capture.
+        let _ = rustix::process::setpriority_process(None, 19);
+        for part in &self.unfinished {
+            match self.finish(part) {
+                Ok(None) => {}
+                Ok(Some(recovered)) => self.kept.recovered(recovered),
+                Err(error) => self.kept.recovered(Recovered {
+                    path: part.clone(),
+                    packets: 0,
+                    bytes: 0,
+                    cut_bytes: 0,
+                    rest: None,
+                    error: Some(error.to_string()),
+                }),
+            }
+        }
+    }
+
+    /// Finishes a file; `None`: it is in use, gone, or was empty and is removed.
+    fn finish(&self, path: &Path) -> Result<Option<Recovered>> {
+        let failed = |tried: &'static str| {
+            move |cause: io::Error| Error::new(path.display().to_string(), tried).because(cause)
+        };
+        let about = match open_unfollowed(path) {
+            Ok(file) if is_locked(&file) => return Ok(None),
+            Ok(file) => file.metadata().map_err(failed("reading its metadata"))?,
+            Err(_) if path.symlink_metadata().is_err() => return Ok(None),
+            Err(cause) => return Err(failed("opening it")(cause)),
+        };
+        if about.len() == 0 {
+            let _names = self.kept.hold();
+            return match self.claim(path, &about) {
+                Some(_) => remove(path).map(|()| None),
+                None => Ok(None),
+            };
+        }
+        let examined = Examined::of(path)?;
+        let rest = match examined.is_whole() {
+            true => None,
+            false => examined.cut_torn_end()?,
+        };
+        let whole = examined.whole_bytes;
+        let _names = self.kept.hold();
+        let Some(file) = self.claim(path, &about) else {
+            return Ok(None);
+        };
+        // The time of its last packet, not of the repair: the oldest files are removed first.
+        if let Ok(modified) = about.modified() {
+            let _ = file.set_times(FileTimes::new().set_modified(modified));
+        }
+        let name = self
+            .rename(path)
+            .map_err(failed("giving it its final name"))?;
+        if self.syncs {
+            sync_folder(&name).map_err(failed("making its final name durable"))?;
+        }
+        Ok(Some(Recovered {
+            path: name,
+            packets: examined.packets,
+            bytes: whole,
+            cut_bytes: examined.bytes - whole,
+            rest,
+            error: None,
+        }))
+    }
+
+    /// Locks the file at `path`, if it is still the one that `about` describes, and not in use.
+    fn claim(&self, path: &Path, about: &Metadata) -> Option<File> {
+        let file = open_unfollowed(path).ok()?;
+        let now = file.metadata().ok()?;
+        let is_same = (now.dev(), now.ino()) == (about.dev(), about.ino());
+        (is_same && !is_locked(&file)).then_some(file)
+    }
+
+    /// Renames `NAME.part`. Returns its final name.
+    fn rename(&self, path: &Path) -> io::Result<PathBuf> {
+        let name = path.with_extension("");
+        if self.replaces {
+            fs::rename(path, &name)?;
+            return Ok(name);
+        }
+        let mut free = name.clone();
+        while let Err(cause) = rename_to_new(path, &free) {
+            if cause.kind() != io::ErrorKind::AlreadyExists {
+                return Err(cause);
+            }
+            free = free_name(&name, self.kept.compresses());
+        }
+        Ok(free)
+    }
+}
