@@ -4,6 +4,7 @@
 //!  reader                          publisher
 //!    │ connect @forebay/share/NAME ──▶ │ asks the kernel for the user (SO_PEERCRED, SO_PEERGROUPS)
 //!    │ ◀── hello │ answer │ readers │ packets │ lost │ + the memory, unless refused
+//!    │ one byte: this process stays ──▶ │
 //!    │     the connection stays open: its end means that the other side is gone
 //! ```
 //! The socket's name is abstract: it belongs to no file, and the kernel removes it with the process. It belongs to a network
@@ -236,6 +237,12 @@ impl Link {
             status,
             descriptors,
         })
+    }
+
+    /// Lets the publisher count this process as a reader.
+    pub fn stay(&self) {
+        // If it fails, the publisher has ended, which is found out later.
+        let _ = send(&self.socket, &[1], &[]);
     }
 
     /// The process that has bound the name.

@@ -39,10 +39,12 @@ pub struct Listener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A connected reader.
+/// A connected process.
 struct Attached {
     socket: OwnedFd,
     uid: u32,
+    /// It has sent something: it is a reader, and not a list of shares.
+    reads: bool,
 }
 
 /// A name that belongs to this process, before readers are let in.
@@ -155,19 +157,27 @@ impl Door {
                 PollFd::from_borrowed_fd(stop_fd, PollFlags::IN),
                 PollFd::new(&self.socket, PollFlags::IN),
             ];
-            // Only their end is of interest: what readers send is never read.
-            fds.extend(
-                self.attached
-                    .iter()
-                    .map(|it| PollFd::new(&it.socket, PollFlags::empty())),
-            );
+            // What readers send is never taken from the socket: that there is something says all.
+            fds.extend(self.attached.iter().map(|it| {
+                let events = match it.reads {
+                    true => PollFlags::empty(),
+                    false => PollFlags::IN,
+                };
+                PollFd::new(&it.socket, events)
+            }));
             if poll(&mut fds, None).is_err() {
                 continue; // interrupted
             }
             let is_calling = !fds[1].revents().is_empty();
-            let gone: Vec<_> = fds[2..].iter().map(|fd| !fd.revents().is_empty()).collect();
-            let mut gone = gone.into_iter();
-            self.attached.retain(|_| !gone.next().unwrap_or(false));
+            let news: Vec<_> = fds[2..].iter().map(PollFd::revents).collect();
+            for (attached, news) in self.attached.iter_mut().zip(&news) {
+                attached.reads |= news.contains(PollFlags::IN);
+            }
+            let mut news = news.into_iter();
+            let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+            self.attached
+                .retain(|_| !news.next().is_some_and(|news| news.intersects(ends)));
+            self.most_readers.fetch_max(self.readers(), Relaxed);
             if is_calling {
                 self.accept();
             }
@@ -198,15 +208,18 @@ impl Door {
             self.attached.push(Attached {
                 socket,
                 uid: peer.uid,
+                reads: false,
             });
-            self.most_readers
-                .fetch_max(self.attached.len() as u32, Relaxed);
         }
+    }
+
+    fn readers(&self) -> u32 {
+        self.attached.iter().filter(|it| it.reads).count() as u32
     }
 
     fn status(&self) -> Status {
         Status {
-            readers: self.attached.len() as u32,
+            readers: self.readers(),
             packets: self.packets.intact().end,
             lost: self.source.0.lost.load(Relaxed),
         }

@@ -86,6 +86,7 @@ pub fn attach(name: &ShareName, config: &TapConfig) -> Result<Tap> {
     };
     let packets = Reader::attach(packets);
     let packets = packets.map_err(|error| Error::new(&on, error.to_string()))?;
+    link.stay();
     let lost = match config.begin {
         Begin::Newest => Some(greeting.status.lost),
         Begin::Oldest | Begin::At(_) => None,

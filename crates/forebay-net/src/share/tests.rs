@@ -328,8 +328,18 @@ fn a_name_has_one_owner_and_is_free_again_when_its_listener_ends() {
     let owner = tap.info().owner.unwrap();
     assert_eq!(owner.pid, std::process::id());
     assert_eq!(owner.uid, rustix::process::geteuid().as_raw());
-    let listed = list().unwrap().into_iter().find(|it| it.name == name);
-    let listed = listed.unwrap();
+    let listed = || {
+        list()
+            .unwrap()
+            .into_iter()
+            .find(|it| it.name == name)
+            .unwrap()
+    };
+    // The publisher's thread counts the reader a moment after it has attached.
+    while listed().status.unwrap().readers == 0 {
+        std::thread::yield_now();
+    }
+    let listed = listed();
     assert_eq!((listed.owner, listed.is_permitted), (owner, Some(true)));
     let status = listed.status.unwrap();
     assert_eq!((status.readers, status.packets), (1, 1));
@@ -382,6 +392,40 @@ fn readers_that_send_garbage_or_never_read_disturb_nobody() {
     publisher.publish(0, &frame(1, &[0; 60]));
     assert!(tap.receive(1).unwrap().next_frame().is_some());
     drop((links, others));
+}
+
+#[test]
+fn readers_cannot_write_the_memory_and_their_number_is_limited() {
+    use std::{fs::OpenOptions, os::fd::AsRawFd, os::unix::fs::FileExt};
+    let name = name("limit");
+    let publisher = publisher();
+    let _listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
+    let connect = || {
+        let link = handshake::Link::to(&name).unwrap();
+        let greeting = link.greeting(&name).unwrap();
+        (link, greeting)
+    };
+    let (_link, greeting) = connect();
+    let memory = std::fs::File::from(greeting.descriptors.into_iter().next().unwrap());
+    let denied = |result: std::io::Result<usize>| {
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
+    };
+    denied(memory.write_at(&[1], 0));
+    denied(memory.set_len(0).map(|()| 0));
+    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+    if let Ok(again) = OpenOptions::new().write(true).open(path) {
+        denied(again.write_at(&[1], 0));
+    }
+    let others: Vec<_> = (0..255).map(|_| connect()).collect();
+    assert!(others.iter().all(|(_, it)| it.answer == Answer::Welcome));
+    let (_, refused) = connect();
+    assert!(refused.answer == Answer::TooMany && refused.descriptors.is_empty());
+    let error = attach(&name, &TapConfig::default()).err().unwrap();
+    assert!(error.to_string().contains("as many readers"), "{error}");
+    drop(others);
+    while connect().1.answer != Answer::Welcome {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

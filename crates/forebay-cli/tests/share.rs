@@ -1,0 +1,432 @@
+//! `forebay capture --share` and `--serve`, and their readers: real processes that are stopped, killed and hostile.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use forebay_testing::lab::{carries, ip, lab, tool};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use support::*;
+
+/// Packets per second of the simulated card below.
+const RATE: &str = "sim:rate=20M";
+
+/// A name that no other test has.
+fn name(of: &str) -> String {
+    format!("{of}-{}", std::process::id())
+}
+
+/// A command that has printed a line with these words; the rest of its standard error goes to a thread.
+struct Running {
+    child: Child,
+    log: std::thread::JoinHandle<String>,
+    line: String,
+}
+
+impl Running {
+    fn start(line: String, words: &str) -> Running {
+        Running::of(&mut forebay!("{line}"), words)
+    }
+
+    fn of(command: &mut Command, words: &str) -> Running {
+        let mut child = piped(command);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let (mut log, mut line) = (String::new(), String::new());
+        while !line.contains(words) {
+            line.clear();
+            assert!(
+                stderr.read_line(&mut line).unwrap() > 0,
+                "{words:?} in {log}"
+            );
+            log += &line;
+        }
+        let log = std::thread::spawn(move || {
+            let _ = stderr.read_to_string(&mut log);
+            log
+        });
+        Running { child, log, line }
+    }
+
+    /// Its exit code, standard output and standard error.
+    fn ends(self) -> (Option<i32>, String, String) {
+        let output = self.child.wait_with_output().unwrap();
+        let log = self.log.join().unwrap();
+        (output.status.code(), output.text().to_owned(), log)
+    }
+
+    /// Its summary; it must have ended well, and its law must hold.
+    fn summary(self) -> Value {
+        let (code, output, log) = self.ends();
+        assert_eq!(code, Some(0), "{log}");
+        let json: Value = serde_json::from_str(output.lines().last().expect("a summary")).unwrap();
+        assert_eq!(json["law_holds"], true, "{json}");
+        json
+    }
+}
+
+fn share(name: &str, more: &str) -> Running {
+    let line = format!("capture -i {RATE} --share {name} --json {more}");
+    Running::start(line, "forebay: sharing as")
+}
+
+fn reader(name: &str, more: &str) -> Running {
+    let line = format!("capture -i tap:{name} --json {more}");
+    Running::start(line, "forebay: listening on")
+}
+
+/// What `forebay shares` knows of this share; `None`: there is none.
+fn listed(name: &str) -> Option<Value> {
+    let shares = run!("shares --json").succeeds().json();
+    let shares = shares["shares"].as_array().unwrap().clone();
+    shares.into_iter().find(|share| share["name"] == name)
+}
+
+fn packets(name: &str) -> u64 {
+    count(&listed(name).expect("a share")["packets"])
+}
+
+fn stop(running: &Running) {
+    interrupt(&running.child, "-INT");
+}
+
+/// Requires that sequence numbers go up by one, but for gaps that are marked. Returns the first one, and the sum of the marks.
+fn run_of(found: &Found) -> (u64, u64) {
+    let first = found.packets.first().expect("packets").sequence;
+    let (mut next, mut missing) = (first, 0);
+    for packet in &found.packets {
+        assert_eq!(
+            packet.sequence,
+            next + packet.dropped_before,
+            "a mark is wrong"
+        );
+        missing += packet.dropped_before;
+        next = packet.sequence + 1;
+    }
+    (first, missing)
+}
+
+#[test]
+fn a_stopped_reader_loses_exactly_what_it_missed_and_disturbs_neither_the_capture_nor_other_readers()
+ {
+    let (folder, name) = (Folder::new(), name("four"));
+    let whole = folder.path("whole.pcapng");
+    // Room for 32,768 packets: about a second.
+    let capture = share(&name, &format!("-w {whole} --share-size 8M"));
+    let files: Vec<_> = (0..4)
+        .map(|n| folder.path(&format!("{n}.pcapng")))
+        .collect();
+    let readers: Vec<_> = files
+        .iter()
+        .map(|file| reader(&name, &format!("-w {file}")))
+        .collect();
+    wait_until(|| count(&listed(&name).unwrap()["readers"]) == 4);
+    let first = packets(&name);
+    wait_until(|| packets(&name) > first + 1000);
+    interrupt(&readers[0].child, "-STOP");
+    let stopped_at = packets(&name);
+    wait_until(|| packets(&name) > stopped_at + 70_000);
+    interrupt(&readers[0].child, "-CONT");
+    let went_on_at = packets(&name);
+    wait_until(|| packets(&name) > went_on_at + 1000);
+    stop(&capture);
+    let summary = capture.summary();
+    assert_eq!(count(&summary["dropped"]["kernel"]), 0);
+    assert_eq!(count(&summary["shared"]["most_readers"]), 4);
+    let written = count(&summary["written"]);
+    assert_eq!(count(&summary["shared"]["packets"]), written);
+    for (number, (reader, file)) in readers.into_iter().zip(&files).enumerate() {
+        let json = reader.summary();
+        let found = found::open(file);
+        let (first, missing) = run_of(&found);
+        let overrun = count(&json["dropped"]["overrun"]);
+        // Everything that was shared since the reader attached is here, or counted.
+        assert_eq!(first + count(&json["received"]), written);
+        assert_eq!(count(&json["received"]), count(&json["written"]) + overrun);
+        assert_eq!(missing, overrun);
+        assert_eq!(
+            found.statistics,
+            [[count(&json["received"]), overrun, count(&json["written"])]]
+        );
+        match number {
+            0 => assert!(overrun > 30_000, "{json}"),
+            _ => assert_eq!(overrun, 0, "{json}"),
+        }
+        assert_eq!(count(&json["interface_dropped"]), 0);
+    }
+}
+
+#[test]
+fn each_reader_has_its_own_expression_and_what_the_capture_lost_is_not_its_loss() {
+    let (folder, name) = (Folder::new(), name("filters"));
+    // The card's rings are much too small for its stalls.
+    let line = format!(
+        "capture -i sim:rate=20M,ring=64,host=64,stall=20ms@100ms --share {name} --json --count --snapshot-length 60"
+    );
+    let capture = Running::start(line, "forebay: sharing as");
+    let file = folder.path("some.pcapng");
+    let some = reader(&name, &format!("-w {file} -c 20000 udp"));
+    let none = reader(&name, "--count tcp");
+    let text = run!("capture -i tap:{name} -c 2");
+    assert_eq!(text.succeeds().text().lines().count(), 2);
+    let once = run!("top -i tap:{name} --once --interval 1")
+        .succeeds()
+        .text()
+        .to_owned();
+    contains(&once, "overrun 0, before sharing ");
+    let some = some.summary();
+    assert_eq!(count(&some["written"]), 20_000);
+    assert_eq!(count(&some["dropped"]["overrun"]), 0);
+    assert!(count(&some["interface_dropped"]) > 0, "{some}");
+    let found = found::open(&file);
+    assert!(
+        found
+            .packets
+            .iter()
+            .all(|packet| packet.dropped_before == 0)
+    );
+    stop(&capture);
+    let (none, summary) = (none.summary(), capture.summary());
+    assert_eq!(count(&none["counted"]), 0);
+    assert_eq!(count(&none["filtered"]), count(&none["received"]));
+    let lost = count(&summary["dropped"]["kernel"]);
+    assert!(
+        (1..=lost).contains(&count(&none["interface_dropped"])),
+        "{none} {summary}"
+    );
+}
+
+#[test]
+fn nothing_is_left_of_a_killed_capture_and_its_readers_keep_what_they_have() {
+    let (folder, name) = (Folder::new(), name("killed"));
+    let file = folder.path("kept.pcapng");
+    let mut capture = share(&name, "");
+    let reading = reader(&name, &format!("-w {file}"));
+    let first = packets(&name);
+    wait_until(|| packets(&name) > first + 1000);
+    capture.child.kill().unwrap();
+    capture.child.wait().unwrap();
+    // The name is free at once, although the reader still has the memory.
+    let again = share(&name, "");
+    let (code, output, log) = reading.ends();
+    assert_eq!(code, Some(1), "{log}");
+    contains(&log, "the capture that shares its packets was killed");
+    let json: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
+    assert_eq!(json["law_holds"], true);
+    let found = found::open(&file);
+    assert_eq!(run_of(&found).1, 0);
+    assert_eq!(count(&json["written"]), found.packets.len() as u64);
+    assert!(found.packets.len() > 1000);
+
+    // A killed reader is forgotten, and nothing else happens.
+    let mut killed = reader(&name, "--count");
+    wait_until(|| count(&listed(&name).unwrap()["readers"]) == 1);
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    wait_until(|| count(&listed(&name).unwrap()["readers"]) == 0);
+    stop(&again);
+    again.summary();
+    assert_eq!(listed(&name), None);
+}
+
+#[test]
+fn only_permitted_users_read_and_they_need_no_capability() {
+    let is_root = nix_uid() == 0;
+    if !is_root || !has("setpriv") {
+        return children::skip("root and setpriv, to become other users");
+    }
+    let (folder, name) = (Folder::new(), name("users"));
+    fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.path("forebay");
+    fs::copy(FOREBAY, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let as_nobody = |groups: &str, line: &str| {
+        let user = "--reuid=65534 --regid=65534 --inh-caps=-all --bounding-set=-all";
+        foreign(format!("setpriv {user} {groups} {copy} {line}")).unwrap()
+    };
+    let capture = share(&name, "--share-group daemon");
+    let line = format!("capture -i tap:{name} --count -c 1000 --json");
+    let refused = as_nobody("--clear-groups", &line);
+    refused.fails(1, "does not share its packets with this user");
+    contains(refused.log(), "permission denied");
+    let table = as_nobody("--clear-groups", "shares");
+    contains(table.succeeds().text(), "not permitted");
+    let member = as_nobody("--groups=1", &line);
+    assert_eq!(count(&member.keeps_the_law()["counted"]), 1000);
+    contains(member.log(), "shared by root, process");
+    lacks(member.log(), "warning");
+    stop(&capture);
+    capture.summary();
+
+    // Without a group, only root and the owner: here nobody, whose packets root is warned of.
+    let user = "--reuid=65534 --regid=65534 --clear-groups";
+    let words = format!("{user} {copy} capture -i {RATE} --share {name} --json");
+    let mut setpriv = Command::new("setpriv");
+    setpriv.args(shlex::split(&words).unwrap());
+    let capture = Running::of(&mut setpriv, "forebay: sharing as");
+    let own = as_nobody("--clear-groups", &line);
+    assert_eq!(count(&own.keeps_the_law()["counted"]), 1000);
+    let warned = run!("capture -i tap:{name} --count -c 1 --json");
+    contains(
+        warned.succeeds().log(),
+        "belongs to nobody, and neither to you nor to root",
+    );
+    stop(&capture);
+    capture.summary();
+}
+
+fn nix_uid() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+#[test]
+fn tshark_reads_pcap_over_ip_and_a_client_that_never_reads_loses_only_its_own_packets() {
+    let line = format!(
+        "capture -i {RATE},size=1500 --serve tcp:0 --json --count --share-size 4M --stats-interval 60"
+    );
+    let capture = Running::start(line, "forebay: serving on tcp:");
+    let address = capture.line.split("tcp:").nth(1).unwrap();
+    let address = address.split_whitespace().next().unwrap().to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    let stalled = TcpStream::connect(&address).unwrap();
+    // It starts with a section header, even before a packet.
+    let mut header = [0; 4];
+    (&stalled).read_exact(&mut header).unwrap();
+    assert_eq!(header, [0x0a, 0x0d, 0x0d, 0x0a]);
+    let line = format!("tshark -i TCP@{address} -c 500 -T fields -e udp.dstport -q");
+    if let Some(found) = foreign(line) {
+        let ports: Vec<_> = found.succeeds().text().lines().collect();
+        assert_eq!(ports.len(), 500, "{}", found.log());
+        assert!(ports.iter().all(|port| *port == "9"));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    stop(&capture);
+    let (code, output, log) = capture.ends();
+    drop(stalled);
+    assert_eq!(code, Some(0), "{log}");
+    contains(&log, " packets sent, ");
+    let objects: Vec<Value> = output
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let summary = objects.last().unwrap();
+    assert_eq!(summary["law_holds"], true);
+    assert_eq!(count(&summary["dropped"]["kernel"]), 0);
+    let served = &summary["shared"]["served"];
+    let clients: Vec<_> = objects
+        .iter()
+        .filter(|it| !it["client"].is_null())
+        .collect();
+    assert_eq!(count(&served["clients"]), clients.len() as u64);
+    for client in &clients {
+        let dropped = client["dropped"].as_object().unwrap();
+        let dropped: u64 = dropped.values().map(count).sum();
+        let [received, sent, unread] = counts(client, ["received", "sent", "unread"]);
+        assert_eq!(received, sent + unread + dropped, "{client}");
+    }
+    let sent: u64 = clients.iter().map(|it| count(&it["sent"])).sum();
+    assert_eq!(count(&served["sent"]), sent);
+}
+
+#[test]
+fn interfaces_that_appear_while_all_are_captured_appear_in_the_readers() {
+    lab(&["tcpreplay"], || {
+        let (folder, name) = (Folder::new(), name("late"));
+        let sent = recorded(&folder, "sent.pcap", "count=500");
+        let line = format!("capture -i any --share {name} --json udp port 9");
+        let capture = Running::start(line, "forebay: sharing as");
+        let file = folder.path("got.pcapng");
+        let reading = reader(&name, &format!("-w {file}"));
+        ip("link add vc type veth peer name vd");
+        for link in ["vc", "vd"] {
+            ip(&format!("link set {link} up"));
+        }
+        ["vc", "vd"].into_iter().for_each(carries);
+        for interface in ["va", "vc"] {
+            let mut tcpreplay = tool("tcpreplay");
+            tcpreplay.args(["-i", interface, "--mbps=10", "-q", &sent]);
+            tcpreplay.output().unwrap().succeeds();
+        }
+        // Each is sent on one side and received on the other.
+        wait_until(|| packets(&name) == 2000);
+        stop(&capture);
+        let (captured, json) = (capture.summary(), reading.summary());
+        assert_eq!(count(&captured["counted"]), 2000);
+        assert_eq!(count(&json["written"]), 2000);
+        let packets = found::open(&file).packets;
+        let mut interfaces: Vec<_> = packets.iter().map(|packet| packet.interface).collect();
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        assert_eq!(interfaces.len(), 4);
+        // What the kernel says of the interfaces themselves is known at the end, and not the reader's loss.
+        assert_eq!(json["dropped"], captured["dropped"]);
+    });
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused() {
+    let (folder, name) = (Folder::new(), name("refused"));
+    let file = recorded(&folder, "old.pcapng", "count=10");
+    let kept = fs::read(&file).unwrap();
+    let capture = share(&name, "");
+    for [line, code, words] in rows::<3>(&format!(
+        "
+        capture -i sim --share {name} -w {file} | 1 | another process has this name
+        capture -r {file} --share other | 2 | a file is read faster than readers can follow
+        capture -i tap:{name} --share {name} | 2 | cannot read what it shares
+        capture -i sim --share a/b | 2 | Use 1 to 64 letters
+        capture -i tap: | 2 | is not the name of a share
+        capture -i tap:nothing-{name} | 1 | no capture shares its packets under this name
+        capture -i sim --share other --share-group no-such-group | 2 | there is no such group
+        capture -i sim --share-group daemon | 2 | --share
+        capture -i sim --share other --share-size 10k | 2 | less than 1M
+        capture -i sim --serve 127.0.0.1:5 | 2 | is not an address
+        capture -i sim --share other -x | 2 | --share and --serve print none
+        top -i tap:nothing-{name} --once | 1 | no capture shares its packets under this name
+        "
+    )) {
+        run!("{line}").fails(code.parse().unwrap(), words);
+    }
+    assert_eq!(
+        fs::read(&file).unwrap(),
+        kept,
+        "a name in use truncates no file"
+    );
+    stop(&capture);
+    capture.summary();
+}
+
+#[test]
+fn a_share_is_printed_only_on_request() {
+    let name = name("prints");
+    let output = run!("capture -i sim:rate=1M,count=100 --share {name} -q");
+    assert_eq!(output.succeeds().text(), "");
+    let output = run!("capture -i sim:rate=1M,count=100 --share {name} -q --print");
+    assert_eq!(output.succeeds().text().lines().count(), 100);
+    let left = Command::new(FOREBAY)
+        .args(
+            shlex::split(&format!(
+                "capture -i sim:rate=1M,count=100 --share {name} --print"
+            ))
+            .unwrap(),
+        )
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map(|mut child| {
+            drop(child.stdout.take());
+            child.wait_with_output().unwrap()
+        });
+    // The reader of the lines has left, but not those of the share.
+    contains(
+        left.unwrap().succeeds().log(),
+        format!("100 packets shared as {name}"),
+    );
+}
