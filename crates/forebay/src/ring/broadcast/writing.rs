@@ -8,7 +8,7 @@ use crate::{
     memory::words::{Ours, WORD},
     sync::{
         atomic::{
-            Ordering::{self, Relaxed, Release},
+            Ordering::{self, Relaxed, Release, SeqCst},
             fence,
         },
         planted,
@@ -139,7 +139,10 @@ impl Writing {
         // Release, so that a reader that loads it also sees that at least as many messages are published.
         self.words.store(OLDEST, self.oldest, Release);
         if !planted("broadcast-overwrite-without-fence") {
-            fence(Release); // OVERWRITE
+            // SeqCst, although Release would do for the words of the model: `memcpy` writes large parts past the caches of x86
+            // processors, and such writes may overtake earlier stores. A full fence keeps them after `OLDEST`. `memcpy` itself
+            // fences after them.
+            fence(SeqCst); // OVERWRITE
         }
     }
 
