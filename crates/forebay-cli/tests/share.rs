@@ -386,6 +386,7 @@ fn requests_that_make_no_sense_are_refused() {
         capture -i tap:nothing-{name} | 1 | no capture shares its packets under this name
         capture -i sim --share other --share-group no-such-group | 2 | there is no such group
         capture -i sim --share-group daemon | 2 | --share
+        capture -i sim --share-size 10M | 2 | the memory for --share and --serve
         capture -i sim --share other --share-size 10k | 2 | less than 1M
         capture -i sim --serve 127.0.0.1:5 | 2 | is not an address
         capture -i sim --share other -x | 2 | --share and --serve print none

@@ -27,9 +27,9 @@ pub struct Share {
     #[arg(long, value_name = "GROUP", requires = "share")]
     pub share_group: Option<String>,
 
-    /// Memory for shared packets, in MiB or with a unit (1G): a reader that is late by more than this loses packets
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = share_size)]
-    pub share_size: u64,
+    /// Memory for shared packets, in MiB or with a unit (1G): a reader that is late by more than this loses packets [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = share_size)]
+    pub share_size: Option<u64>,
 
     /// Serve captured packets to up to 32 TCP clients as pcapng: tcp:PORT or tcp:ADDR:PORT; port 0 takes any that is free; ADDR is
     /// 127.0.0.1 unless given (Wireshark: -i TCP@127.0.0.1:PORT)

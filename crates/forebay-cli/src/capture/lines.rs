@@ -108,7 +108,11 @@ impl Lines {
     ///
     /// # Errors
     /// Standard output is closed, or the system has no more memory or threads.
-    pub fn start(request: &Request<'_>, control: &Control) -> Result<(Lines, Feeder)> {
+    pub fn start(
+        request: &Request<'_>,
+        control: &Control,
+        names_interfaces: bool,
+    ) -> Result<(Lines, Feeder)> {
         let output = standard::output()?;
         let is_terminal = output.is_terminal();
         let waits = request.all_wait();
@@ -117,7 +121,7 @@ impl Lines {
             false => (QUEUE_BYTES, WRITE_BYTES),
         };
         let (sender, receiver) = spsc::queue(capacity)?;
-        let style = style(request, is_terminal);
+        let style = style(request, is_terminal, names_interfaces);
         let shared = Arc::new(Shared::default());
         let (tell, ended) = mpsc::channel();
         let feeder = Feeder {
@@ -198,7 +202,7 @@ impl Lines {
 }
 
 /// What to print, as the flags say.
-fn style(request: &Request<'_>, is_terminal: bool) -> Style {
+fn style(request: &Request<'_>, is_terminal: bool, names_interfaces: bool) -> Style {
     let flags = &request.flags.printing;
     Style {
         times: match flags.json_lines {
@@ -213,7 +217,7 @@ fn style(request: &Request<'_>, is_terminal: bool) -> Style {
         absolute_sequence: flags.absolute_tcp_sequence_numbers,
         no_checksums: flags.dont_verify_checksums,
         numbers: flags.number && !flags.json_lines,
-        interfaces: request.captures_several() && !flags.json_lines,
+        interfaces: names_interfaces && !flags.json_lines,
         colours: is_terminal && !flags.json_lines && wants_colours(),
     }
 }

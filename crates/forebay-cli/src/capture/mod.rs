@@ -19,7 +19,7 @@ use crate::{
 };
 use anyhow::Result;
 use forebay::standard;
-use forebay_net::session::{Control, Event, Progress, Session, Summary};
+use forebay_net::session::{Control, Event, Progress, Session, Source, Summary};
 use lines::Lines;
 use on_files::Helper;
 use request::Request;
@@ -77,7 +77,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         readers = Some(started);
     }
     if request.prints() {
-        let (printing, mut feeder) = Lines::start(&request, &control)?;
+        let taps_several = |source: &Source| source.got.overruns && source.interfaces.len() > 1;
+        let names_interfaces =
+            request.captures_several() || session.info().0.iter().any(taps_several);
+        let (printing, mut feeder) = Lines::start(&request, &control, names_interfaces)?;
         session = session.each(move |frame, interface| feeder.put(frame, interface));
         lines = Some(printing);
     }

@@ -353,7 +353,12 @@ fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
 fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
     let sharing = &flags.sharing;
     if sharing.share.is_none() && sharing.serve.is_none() {
-        return Ok(());
+        return match sharing.share_size {
+            Some(_) => refuse(
+                "--share-size is the memory for --share and --serve: give one of them".into(),
+            ),
+            None => Ok(()),
+        };
     }
     if names.iter().any(|name| matches!(name, Name::File(_))) {
         return refuse(

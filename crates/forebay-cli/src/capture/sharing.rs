@@ -20,6 +20,9 @@ use forebay_net::{
 use nix::unistd::{Gid, Group};
 use std::net::{SocketAddr, TcpListener};
 
+/// The memory for shared packets.
+const SHARE_BYTES: u64 = 64 << 20;
+
 /// The names and ports of a capture that is not running yet.
 pub struct Sharing {
     publisher: Publisher,
@@ -62,7 +65,7 @@ impl Sharing {
             None => None,
         };
         Ok(Some(Sharing {
-            publisher: Publisher::new(flags.share_size)?,
+            publisher: Publisher::new(flags.share_size.unwrap_or(SHARE_BYTES))?,
             bound: bound.map(|bound| (bound, access)),
             listener,
         }))
@@ -86,7 +89,7 @@ impl Sharing {
             if let (false, Some(name)) = (is_quiet, &flags.share) {
                 let group = flags.share_group.as_ref();
                 let group = group.map_or(String::new(), |group| format!(" and group {group}"));
-                let size = units::binary(flags.share_size);
+                let size = units::binary(flags.share_size.unwrap_or(SHARE_BYTES));
                 output::note(format_args!(
                     "sharing as {name}, {size}: root, this user{group} can read it with -i tap:{name}"
                 ));

@@ -16,6 +16,8 @@ use std::time::Duration;
 const MAX_SKIPPED: usize = 1024;
 /// Overruns in a row that one call counts. Only a publisher that does nothing but write over packets causes more.
 const MAX_OVERRUNS: usize = 16;
+/// Overruns after a tap was stopped: an honest publisher causes fewer, as each skips an eighth of what is in memory.
+const MAX_LATE_OVERRUNS: u32 = 64;
 /// How long after its end a tap still waits for packets: the kernel holds them back for up to 100 ms.
 const LATE_NS: u64 = 300_000_000;
 
@@ -93,6 +95,7 @@ pub struct Tap {
     end_ns: Option<u64>,
     /// The sequence number after the last packet to be read, once the tap was stopped.
     end: Option<u64>,
+    late_overruns: u32,
     /// Packets before the beginning were skipped, and there may be more.
     is_skipping: bool,
     has_closed: bool,
@@ -134,6 +137,7 @@ impl Tap {
             begin: (config.begin != Begin::Newest).then_some(config.begin),
             end_ns: config.end_ns,
             end: None,
+            late_overruns: 0,
             is_skipping: false,
             has_closed: false,
             has_ended: false,
@@ -238,6 +242,11 @@ impl Tap {
 
     /// Counts packets that were overwritten: not those before the first one, and not those published after the tap was stopped.
     fn count_overrun(&mut self, lost: u64) {
+        self.late_overruns += u32::from(self.end.is_some());
+        if self.late_overruns > MAX_LATE_OVERRUNS {
+            self.fault = Some(self.damaged(Damage("it does not end")));
+            return;
+        }
         if self.begin.is_some() {
             return;
         }
@@ -372,7 +381,11 @@ impl Port for Tap {
     fn disarm(&mut self) {}
 
     fn stop(&mut self) -> Result<()> {
-        self.end.get_or_insert(self.packets.intact().end);
+        let intact = self.packets.intact();
+        // No more packets can be in memory than heads.
+        let most = (2 * self.packets.largest() / HEAD) as u64;
+        let count = (intact.end - intact.start).min(most);
+        self.end.get_or_insert(intact.start + count);
         Ok(())
     }
 
@@ -386,6 +399,14 @@ impl Port for Tap {
         }
     }
 
+    fn ring_fill(&self) -> Option<f64> {
+        let intact = self.packets.intact();
+        // Before the first packet is overwritten, it is not known how many fit.
+        let held = (intact.end - intact.start) as f64;
+        let unread = intact.end.saturating_sub(self.packets.stats().next) as f64;
+        (intact.start > 0 && held > 0.0).then(|| (unread / held).min(1.0))
+    }
+
     fn info(&self) -> PortInfo {
         PortInfo {
             backend: "tap",
@@ -396,5 +417,26 @@ impl Port for Tap {
             timestamps: "of the capture that shares its packets",
             ..PortInfo::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::Publisher;
+
+    #[test]
+    fn a_publisher_that_overtakes_all_the_time_cannot_keep_a_stopped_tap_from_ending() {
+        let mut publisher = Publisher::new(1 << 20).unwrap();
+        publisher.introduce(&Interface::default());
+        let mut tap = publisher.source().tap(&TapConfig::default()).unwrap();
+        tap.stop().unwrap();
+        for _ in 0..=MAX_LATE_OVERRUNS {
+            assert!(tap.fault.is_none());
+            tap.count_overrun(1);
+        }
+        let error = tap.arm().unwrap_err().to_string();
+        assert!(error.contains("it does not end"), "{error}");
+        assert!(matches!(tap.arm(), Ok(Wake::End)));
     }
 }
