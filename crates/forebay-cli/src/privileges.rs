@@ -14,7 +14,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use forebay_net::open::Name;
 use nix::unistd::{
-    Gid, Uid, User, getegid, geteuid, getgid, getuid, setgroups, setresgid, setresuid,
+    Gid, Uid, User, getegid, geteuid, getgid, getgrouplist, getuid, setgroups, setresgid, setresuid,
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
@@ -92,6 +92,8 @@ pub struct Identity {
     name: String,
     uid: Uid,
     gid: Gid,
+    /// The groups to have; `None`: those of root.
+    groups: Option<Vec<Gid>>,
 }
 
 impl Identity {
@@ -109,7 +111,13 @@ impl Identity {
                 "-Z {name}: only root can become another user. Leave it out: nothing that capturing needs is kept anyway"
             ));
         }
+        let groups = || {
+            let name = CString::new(name).map_err(|_| nix::Error::EINVAL)?;
+            getgrouplist(&name, user.gid)
+        };
+        let groups = (!user.uid.is_root()).then(groups).transpose();
         Ok(Identity {
+            groups: groups.context("groups cannot be looked up")?,
             name: user.name,
             uid: user.uid,
             gid: user.gid,
@@ -126,15 +134,15 @@ impl Identity {
     /// # Errors
     /// The system rejects the request.
     pub fn assume(&self) -> Result<()> {
-        let Identity { name, uid, gid } = self;
-        let groups = || -> nix::Result<()> {
-            let c_name = CString::new(name.as_str()).map_err(|_| nix::Error::EINVAL)?;
-            match uid.is_root() {
-                true => Ok(()),
-                false => setgroups(&nix::unistd::getgrouplist(&c_name, *gid)?),
-            }
-        };
-        groups()
+        let Identity {
+            name,
+            uid,
+            gid,
+            groups,
+        } = self;
+        let groups = groups.as_deref();
+        groups
+            .map_or(Ok(()), setgroups)
             .and_then(|()| setresgid(*gid, *gid, *gid))
             .and_then(|()| setresuid(*uid, *uid, *uid))
             .with_context(|| format!("-Z {name}: this process cannot become that user"))?;
