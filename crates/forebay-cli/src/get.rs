@@ -5,6 +5,7 @@
 use crate::{
     args::Get as Flags,
     output::{self, Fields, Layout},
+    sandbox::{self, Needs},
     signals,
     usage::Usage,
 };
@@ -34,6 +35,18 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         .output
         .as_deref()
         .filter(|&name| name != Path::new("-"));
+    let needs = Needs {
+        network: true,
+        ..Needs::default()
+    };
+    let needs = needs.reading(&config.roots);
+    sandbox::enter(
+        &flags.sandbox,
+        &match file {
+            Some(file) => needs.writing(file),
+            None => needs,
+        },
+    );
     let mut output = file.map_or_else(Destination::stdout, Destination::file);
     // A progress line would be drawn into a body that goes to the same terminal.
     let is_on_terminal = file.is_none() && io::stdout().is_terminal();

@@ -3,6 +3,7 @@
 use crate::{
     args::Info as Flags,
     output::{self, Form, Meter, plain},
+    sandbox::{self, Needs},
 };
 use anyhow::Result;
 use forebay_net::{
@@ -22,6 +23,7 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// The report cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
+    sandbox::enter(&flags.sandbox, &Needs::default().reading(&flags.files));
     let form = match flags.json {
         true => Form::Json(SCHEMA),
         false if flags.table || flags.count => Form::Text(""),

@@ -22,6 +22,7 @@ mod privileges;
 mod queue;
 mod records;
 mod repair;
+mod sandbox;
 mod shares;
 mod signals;
 mod top;

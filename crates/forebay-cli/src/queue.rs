@@ -12,6 +12,7 @@
 use crate::{
     args::{Queue as Flags, QueueCommand, Recv, Send, Stat},
     output::{self, answer},
+    sandbox::{self, Needs},
 };
 use anyhow::{Context, Result, bail};
 use forebay::queue::{
@@ -76,6 +77,7 @@ fn attach(name: &str, creates: bool) -> Result<Shared> {
 
 fn send(flags: &Send) -> Result<()> {
     let queue = attach(&flags.name, true)?;
+    sandbox::enter(&flags.sandbox, &Needs::default());
     let sender = queue.sender();
     let mut input = io::BufReader::new(standard::input()?);
     let mut message = Vec::new();
@@ -136,6 +138,7 @@ fn read_message(
 
 fn recv(flags: &Recv) -> Result<()> {
     let queue = attach(&flags.name, flags.create)?;
+    sandbox::enter(&flags.sandbox, &Needs::default());
     let receiver = queue.receiver();
     let mut left = flags.count.unwrap_or(u64::MAX);
     // Without the buffer of `Stdout`, which flushes at newlines: records may contain newlines.
@@ -181,6 +184,7 @@ fn write(burst: &Burst<'_>, framed: bool, out: &mut impl Write) -> io::Result<()
 
 fn stat(flags: &Stat) -> Result<()> {
     let receiver = attach(&flags.name, false)?.receiver();
+    sandbox::enter(&flags.sandbox, &Needs::default());
     let stats = (receiver.stats_timeout(PATIENCE))
         .with_context(|| format!("the counts of the queue `{}` are not available", flags.name))?;
     let capacity = receiver.capacity_bytes();

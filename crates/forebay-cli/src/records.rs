@@ -5,6 +5,7 @@
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
     output::{self, Form, plain},
+    sandbox::{self, Needs},
 };
 use anyhow::{Context, Result};
 use forebay::standard;
@@ -44,6 +45,7 @@ fn unread(path: &Path) -> impl Fn() -> String {
 
 /// Prints a report on every file that can be read; fails if one cannot be read, or is not whole.
 fn check(flags: &Check) -> Result<ExitCode> {
+    sandbox::enter(&flags.sandbox, &Needs::default().reading(&flags.files));
     let form = match flags.json {
         true => Form::Json(SCHEMA),
         false => Form::Text("\n"),
@@ -129,6 +131,7 @@ fn name(fault: Fault) -> &'static str {
 
 /// Prints records up to the first fault, which is reported; false if there was one.
 fn dump(flags: &Dump) -> Result<bool> {
+    sandbox::enter(&flags.sandbox, &Needs::default().reading([&flags.file]));
     let mut reader = open(&flags.file)?;
     let mut out = standard::output()?;
     let mut text = Vec::new();

@@ -5,6 +5,7 @@
 use crate::{
     args::Repair as Flags,
     output::{self, Form, Meter, plain},
+    sandbox::{self, Needs},
 };
 use anyhow::Result;
 use forebay_net::repair::Examined;
@@ -21,6 +22,14 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// The report cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let needs = match flags.dry_run {
+        true => Needs::default().reading(&flags.files),
+        false => flags
+            .files
+            .iter()
+            .fold(Needs::default(), |needs, path| needs.repairing(path)),
+    };
+    sandbox::enter(&flags.sandbox, &needs);
     let form = match flags.json {
         true => Form::Json(SCHEMA),
         false => Form::Text(""),

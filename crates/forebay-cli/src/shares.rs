@@ -3,13 +3,17 @@
 use crate::{args::Shares as Flags, output};
 use anyhow::Result;
 use forebay_net::{
-    port::Owner,
-    session::Source,
+    port::{Owner, Port},
     share::{self, Listed},
 };
 use nix::unistd::{Uid, User, geteuid};
 use serde_json::{Value, json};
-use std::{fmt::Write, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    process::ExitCode,
+    sync::{Mutex, PoisonError},
+};
 
 const SCHEMA: u32 = 1;
 
@@ -87,26 +91,31 @@ fn as_json(share: &Listed) -> Value {
     })
 }
 
-/// Any user may bind the name of a share before the user who is expected to.
-pub fn warn_of_stranger(source: &Source) {
+/// Looks up the owners of shares, which is not possible in the sandbox, and warns of those of other users: any user may bind a
+/// name before the user who is expected to.
+pub fn look_up_owners(ports: &[Box<dyn Port>]) {
     let own_uid = geteuid().as_raw();
-    if let Some(owner) = source
-        .got
-        .owner
-        .filter(|it| it.uid != 0 && it.uid != own_uid)
-    {
-        output::warning(format_args!(
-            "{} belongs to {}, and neither to you nor to root: its packets are what that user wants to show",
-            source.name,
-            user(owner)
-        ));
+    for port in ports {
+        let Some(owner) = port.info().owner else {
+            continue;
+        };
+        let name = user(owner);
+        if owner.uid != 0 && owner.uid != own_uid {
+            output::warning(format_args!(
+                "{} belongs to {name}, and neither to you nor to root: its packets are what that user wants to show",
+                port.name(),
+            ));
+        }
     }
 }
 
-/// The name of the user, or its number.
+/// The name of the user, or its number. It is looked up once.
 pub fn user(owner: Owner) -> String {
-    match User::from_uid(Uid::from_raw(owner.uid)) {
+    static NAMES: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let look_up = || match User::from_uid(Uid::from_raw(owner.uid)) {
         Ok(Some(user)) => user.name,
         _ => format!("uid {}", owner.uid),
-    }
+    };
+    names.entry(owner.uid).or_insert_with(look_up).clone()
 }

@@ -206,6 +206,9 @@ pub struct Capture {
     pub fail_on_drop: bool,
 
     #[command(flatten)]
+    pub sandbox: super::Sandbox,
+
+    #[command(flatten)]
     pub sharing: Share,
 
     #[command(flatten)]

@@ -76,4 +76,7 @@ pub struct Get {
     /// Print only errors
     #[arg(short = 'q')]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }

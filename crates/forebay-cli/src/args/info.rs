@@ -33,4 +33,7 @@ pub struct Info {
     /// Print one JSON object for each file, one a line
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }

@@ -13,6 +13,7 @@ mod print;
 mod queue;
 mod records;
 mod repair;
+mod sandbox;
 mod share;
 #[cfg(test)]
 mod tables_tests;
@@ -29,6 +30,7 @@ pub use pipe::{Input, Pipe};
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
+pub use sandbox::Sandbox;
 pub use share::Shares;
 pub use top::Top;
 

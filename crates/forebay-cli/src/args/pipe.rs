@@ -173,6 +173,9 @@ pub struct Pipe {
     /// Display even if standard error is not a terminal
     #[arg(short = 'f', long)]
     pub force: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 /// The value of `-i`, which is pv's with a number and mbuffer's with anything else.

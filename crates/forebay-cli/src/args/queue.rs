@@ -77,6 +77,9 @@ pub struct Send {
     /// Close the queue at the end: receivers get what is left in it, and end
     #[arg(long)]
     pub close: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 #[derive(ClapArgs)]
@@ -96,6 +99,9 @@ pub struct Recv {
     /// Stop after COUNT messages
     #[arg(short = 'c', value_name = "COUNT")]
     pub count: Option<u64>,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 #[derive(ClapArgs)]
@@ -107,6 +113,9 @@ pub struct Stat {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 #[derive(ClapArgs)]

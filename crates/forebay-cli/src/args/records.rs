@@ -53,6 +53,9 @@ pub struct Check {
     /// Print one JSON object for each file, one a line
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 #[derive(ClapArgs)]
@@ -68,4 +71,7 @@ pub struct Dump {
     /// Write the records' bytes, each preceded by its length as 4 bytes, big-endian
     #[arg(long, conflicts_with = "raw")]
     pub framed: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }

@@ -29,4 +29,7 @@ pub struct Repair {
     /// Print one JSON object for each file, one a line
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }

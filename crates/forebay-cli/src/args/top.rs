@@ -53,4 +53,7 @@ pub struct Top {
     /// Which packets to count, in the language of pcap-filter(7): tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }

@@ -1,7 +1,7 @@
 //! JSON output of `capture`. The schema is documented in docs/capture.md; a change of meaning raises its number.
 
 use super::{on_files::Ran, request::Request, sharing::Ended};
-use crate::output::Stream;
+use crate::{output::Stream, sandbox::Sandbox};
 use forebay::memory::HugePages;
 use forebay_net::{
     ledger::Dropped,
@@ -101,6 +101,7 @@ pub fn summary(
     unprinted: u64,
     ran: Option<&Ran>,
     read: Option<&Ended>,
+    sandbox: &Sandbox,
 ) -> Value {
     let ledger = &summary.ledger;
     let dropped = causes(&ledger.dropped);
@@ -208,6 +209,7 @@ pub fn summary(
             "sleeps": summary.modes.sleeps,
         },
         "got": { "sources": sources, "store": store },
+        "sandbox": sandbox.as_json(),
         "reports_unprinted": unprinted,
         "ended_by": summary.is_out_of_room.then_some("keep_free"),
         "error": errors(summary),

@@ -46,8 +46,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let helper = helper.map(|program| Helper::start(program, request.user.as_ref()));
     let helper = helper.transpose()?;
     let control = Control::new()?;
-    let ports = request.open_ports()?;
     let sharing = Sharing::bind(&request)?;
+    let (ports, sandbox) = request.open_ports(helper.as_ref().map(Helper::group))?;
     let (output, config) = (request.output()?, request.config());
     let session = Session::open(ports, output, config, request.clock(), control.clone())?;
     // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
@@ -64,7 +64,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     output::start(false)?;
     let runner = helper.map(Helper::listen).transpose()?;
     let screen = Screen::new(&request);
-    screen.start(&session);
+    screen.start(&session, &sandbox);
     if let Some(warning) = session.warning() {
         output::warning(warning);
     }
@@ -137,6 +137,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             reports.unprinted,
             ran.as_ref(),
             read.as_ref(),
+            &sandbox,
         );
         output::summary(json::stream(&request), &output::json(&object));
     }

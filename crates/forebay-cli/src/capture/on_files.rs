@@ -90,6 +90,11 @@ impl Helper {
         })
     }
 
+    /// The process group of the helper and of the programs that it runs.
+    pub fn group(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Starts the thread that passes names to the helper. Privileges are dropped before.
     ///
     /// # Errors
@@ -97,7 +102,7 @@ impl Helper {
     pub fn listen(mut self) -> Result<Runner> {
         let (names, waiting) = mpsc::channel();
         let (stdin, stdout) = (self.child.stdin.take(), self.child.stdout.take());
-        let group = Pid::from_child(&self.child);
+        let group = self.group();
         let gave_up = Arc::new(AtomicBool::new(false));
         let is_ended = gave_up.clone();
         let thread = std::thread::Builder::new().name("forebay-run".into());

@@ -4,6 +4,8 @@ use super::rotation::Limits;
 use crate::{
     args::Capture as Flags,
     privileges::{self, Identity},
+    sandbox::{self, Needs, Sandbox},
+    shares,
     usage::{Usage, refuse},
 };
 use anyhow::{Context, Result};
@@ -20,6 +22,7 @@ use forebay_net::{
     session::{Compression, Output, Rotation, SessionConfig},
     units,
 };
+use rustix::process::Pid;
 use std::{
     fs::File,
     io::{IsTerminal, Read},
@@ -220,18 +223,43 @@ impl<'a> Request<'a> {
         self.clock.clone()
     }
 
-    /// Opens all ports. After opening the interfaces, drops what only they need, before any thread reads a file.
-    pub fn open_ports(&self) -> Result<Vec<Box<dyn Port>>> {
+    /// Opens all ports. After opening the interfaces, drops what only they need and enters the sandbox, before any thread reads a
+    /// file.
+    pub fn open_ports(&self, helper: Option<Pid>) -> Result<(Vec<Box<dyn Port>>, Sandbox)> {
         let is_live = |name: &Name| !matches!(name, Name::File(_));
         let (live, files) = self.names.split_at(self.names.partition_point(is_live));
         let mut ports = open::ports(live, &self.options, &self.clock)?;
         privileges::shed(self.user.as_ref())?;
+        shares::look_up_owners(&ports);
+        let sandbox = self.enter_sandbox(helper);
         ports.extend(open::ports(files, &self.options, &self.clock)?);
         if let Some(user) = &self.user {
             user.assume()?;
         }
         self.refuse_other_link_types(&ports)?;
-        Ok(ports)
+        Ok((ports, sandbox))
+    }
+
+    /// Before the first file is read; afterwards no interface can be opened. `helper` is the process group of `-z`.
+    fn enter_sandbox(&self, helper: Option<Pid>) -> Sandbox {
+        fn file(name: &Name) -> Option<&PathBuf> {
+            match name {
+                Name::File(path) => Some(path),
+                _ => None,
+            }
+        }
+        let needs = Needs {
+            identity: self.user.is_some(),
+            helper,
+            ..Needs::default()
+        };
+        let needs = needs.reading(self.names.iter().filter_map(file));
+        let needs = match (&self.rotation, &self.flags.write) {
+            (Some(rotation), _) => needs.writing_beside(&rotation.path),
+            (None, Some(path)) if !self.writes_stdout() => needs.writing(path),
+            _ => needs,
+        };
+        sandbox::enter(&self.flags.sandbox, &needs)
     }
 
     /// `-y`: the kernel offers one link type for each interface, and no other.
@@ -258,7 +286,12 @@ impl<'a> Request<'a> {
     /// `-L`: the link types of all interfaces and files.
     pub fn link_types(&self) -> Result<String> {
         let mut text = String::new();
+        let mut is_inside = false;
         for name in &self.names {
+            if matches!(name, Name::File(_)) && !is_inside {
+                self.enter_sandbox(None);
+                is_inside = true;
+            }
             let shown = match name {
                 Name::Interface(name) => name.clone(),
                 Name::File(path) => path.display().to_string(),
@@ -275,7 +308,12 @@ impl<'a> Request<'a> {
     pub fn link_of_first_port(&self) -> Result<(LinkType, View)> {
         match self.names.first() {
             None => Ok((LinkType::ETHERNET, View::Packet)),
-            Some(name) => Ok(open::link_of(name)?),
+            Some(name) => {
+                if matches!(name, Name::File(_)) {
+                    self.enter_sandbox(None);
+                }
+                Ok(open::link_of(name)?)
+            }
         }
     }
 

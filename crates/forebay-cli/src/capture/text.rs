@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     output::{self, Line, Stream, say},
+    sandbox::Sandbox,
     shares, signals,
 };
 use forebay::{memory::HugePages, store::Totals};
@@ -89,11 +90,13 @@ impl Screen {
     }
 
     /// Prints the ports and the store, before the first packet.
-    pub fn start(&self, session: &Session) {
-        let (sources, store) = session.info();
-        sources.iter().for_each(shares::warn_of_stranger);
+    pub fn start(&self, session: &Session, sandbox: &Sandbox) {
         if self.quiet {
             return;
+        }
+        let (sources, store) = session.info();
+        if self.verbose {
+            say_wrapped(&format!("forebay: {}", sandbox.described()));
         }
         for source in &sources {
             say_wrapped(&listening(source, self.snaplen, self.verbose));

@@ -51,14 +51,6 @@ pub fn check() -> Vec<Finding> {
         "net.core.bpf_jit_enable",
         "filters run in the kernel's interpreter, which is slow",
     );
-    let modules = read("/sys/kernel/security/lsm").unwrap_or_default();
-    let has = |is: bool| if is { "yes" } else { "no" };
-    let seccomp = std::path::Path::new("/proc/sys/kernel/seccomp/actions_avail").exists();
-    found.fine(format!(
-        "Landlock: {}, seccomp: {} (not needed)",
-        has(modules.contains("landlock")),
-        has(seccomp)
-    ));
     found.list
 }
 

@@ -7,7 +7,11 @@ mod interfaces;
 mod kernel;
 mod rights;
 
-use crate::{args::Doctor as Flags, output};
+use crate::{
+    args::{self, Doctor as Flags},
+    output,
+    sandbox::{self, Needs},
+};
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
@@ -83,6 +87,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     findings.extend(kernel::check());
     findings.extend(interfaces::check(&flags.interfaces)?);
     findings.extend(disk::check(&flags.folder));
+    findings.extend(sandbox());
     let is_fine = findings.iter().all(|it| it.state != State::Loss);
     let text = match flags.json {
         true => as_json(&findings, is_fine),
@@ -90,6 +95,19 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     };
     output::answer(&text)?;
     Ok(ExitCode::from(u8::from(!is_fine)))
+}
+
+/// What the sandbox of the other subcommands gets here, found out by entering it. Nothing can be opened afterwards.
+fn sandbox() -> Vec<Finding> {
+    let mut found = Findings::about("sandbox");
+    let sandbox = sandbox::enter(&args::Sandbox::default(), &Needs::default());
+    for (is_in_force, text) in sandbox.parts() {
+        match is_in_force {
+            true => found.fine(text),
+            false => found.note(text),
+        }
+    }
+    found.list
 }
 
 fn as_text(findings: &[Finding], is_fine: bool) -> String {

@@ -6,6 +6,7 @@ mod screen;
 use crate::{
     args::Pipe as Flags,
     output,
+    sandbox::{self, Needs},
     signals::{self, Asked},
 };
 use anyhow::Result;
@@ -20,10 +21,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let control = Control::new()?;
     let inputs = request.open_inputs(&screen)?;
     let outputs = request.open_outputs(&screen)?;
+    // To make the names of the outputs durable.
+    let needs = Needs::default().reading(&request.folders());
     if !screen.is_shown() {
         request.config.progress_every = None;
     }
     let pipe = Pipe::open(inputs, outputs, request.config, control.clone())?;
+    sandbox::enter(&flags.sandbox, &needs);
     // Until here signals end the process as usual: nothing is read yet, and the open of an input or output may block.
     signals::listen(&[Asked::Report], move |asked| match asked {
         // Only a write to a terminal or disk can still block, and it cannot be interrupted otherwise.

@@ -8,6 +8,7 @@ use crate::{
 use anyhow::Result;
 use forebay_io::pipe::{self, Existing, Output, PipeConfig, Place};
 use forebay_net::units;
+use std::path::PathBuf;
 
 pub struct Request {
     inputs: Vec<Place>,
@@ -66,6 +67,16 @@ impl Request {
             },
             config,
         })
+    }
+
+    /// The folders of the output files, after these are open.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let file = |place: &Place| match place {
+            Place::File(path) if path.is_file() => path.canonicalize().ok(),
+            _ => None,
+        };
+        let files = self.outputs.iter().filter_map(file);
+        files.filter_map(|it| Some(it.parent()?.into())).collect()
     }
 
     pub fn open_inputs(&self, screen: &Screen) -> Result<Vec<pipe::Input>> {

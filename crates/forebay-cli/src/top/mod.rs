@@ -17,7 +17,9 @@ mod tests;
 
 use crate::{
     args::Top as Flags,
-    output, privileges, shares,
+    output, privileges,
+    sandbox::{self, Needs},
+    shares,
     signals::{self, Asked},
     usage::{Usage, refuse},
 };
@@ -117,8 +119,23 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         snaplen: SNAPLEN,
         ..Options::default()
     };
-    let ports = open::ports(&names, &options, &clock)?;
+    // -i and -r exclude each other.
+    let live: Vec<_> = names
+        .iter()
+        .filter(|name| !matches!(name, Name::File(_)))
+        .cloned()
+        .collect();
+    let mut ports = open::ports(&live, &options, &clock)?;
     privileges::shed(None)?;
+    shares::look_up_owners(&ports);
+    let needs = Needs {
+        terminal: !flags.once,
+        ..Needs::default()
+    };
+    sandbox::enter(&flags.sandbox, &needs.reading(&flags.read));
+    if live.is_empty() {
+        ports = open::ports(&names, &options, &clock)?;
+    }
     let is_file = flags.interfaces.is_empty();
     let config = SessionConfig {
         snaplen: SNAPLEN,
@@ -133,7 +150,6 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         output::warning(warning);
     }
     let sources = session.info().0;
-    sources.iter().for_each(shares::warn_of_stranger);
     let taps = sources.iter().filter(|source| source.got.overruns).count();
     let kind_of_source = match taps {
         0 => KindOfSource::Interfaces,

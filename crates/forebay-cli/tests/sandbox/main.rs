@@ -1,0 +1,384 @@
+//! What is left to a process after it has entered its sandbox: each of its threads tries what an attacker would.
+//!
+//! In CI the kernel has to offer both parts of the sandbox; elsewhere tests of a missing part are skipped.
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod possessed;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    fs,
+    process::Child,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+use support::*;
+
+/// System calls are filtered (proc(5)).
+const FILTERED: &str = "2";
+
+/// The text of `doctor` about what this kernel offers.
+fn offers(part: &str) -> bool {
+    let output = run!("doctor {}", std::env::temp_dir().display());
+    let is_there = output.text().contains(&format!("{part} restricts"));
+    if !is_there {
+        children::skip(part);
+    }
+    is_there
+}
+
+/// `Seccomp:` and `NoNewPrivs:` of every thread.
+fn modes(child: &Child) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let mut modes = Vec::new();
+    for task in tasks {
+        let Ok(status) = fs::read_to_string(task.unwrap().path().join("status")) else {
+            continue; // it has ended meanwhile
+        };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        modes.push((field("Seccomp:"), field("NoNewPrivs:")));
+    }
+    modes
+}
+
+/// Runs `test` with each subcommand while it reads what never ends, after all its threads are in this mode of `Seccomp:`.
+fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    mkfifo(&fifo);
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", server.local_addr().unwrap());
+    static QUEUES: AtomicU32 = AtomicU32::new(0);
+    let number = QUEUES.fetch_add(1, Relaxed);
+    let queue = format!("forebay-sandbox-{}-{number}", std::process::id());
+    let share = format!("sandbox-{}-{number}", std::process::id());
+    let _shared = Mortal(start!("capture -i sim:rate=1M --share {share}"));
+    wait_until(|| run!("shares").text().contains(&share));
+    let output = folder.path("output");
+    fs::create_dir(&output).unwrap();
+    let cases = format!(
+        "
+        capture -i sim:rate=1M -w {output}/a.pcapng             | 3
+        capture -i sim:rate=1M -w {output}/b.pcapng -b duration:1 -b files:2 --compress zstd | 4
+        capture -i sim:rate=1M --print                          | 3
+        capture -i sim:rate=1M -w {output}/c.pcapng -z true     | 4
+        capture -i sim:rate=1M --share {share}-2 --serve tcp:0  | 4
+        capture -i tap:{share} -w {output}/t.pcapng             | 3
+        capture -r - -w {output}/d.pcapng                       | 1
+        capture -r {fifo}                                       | 1
+        info {fifo}                                             | 1
+        records check -                                         | 1
+        records dump -                                          | 1
+        top -i sim:rate=1M --once --interval 60                 | 2
+        pipe                                                    | 3
+        pipe -o {output}/e                                      | 3
+        queue recv --create {queue}                             | 1
+        queue send {queue}                                      | 1
+        get {url} -o {output}/f                                 | 2
+        "
+    );
+    for [line, threads] in rows(&cases) {
+        let mut child = Mortal(start!("{line} {flag}"));
+        // Opening a FIFO to read waits for a writer. This one writes nothing.
+        let writer = line
+            .contains(&fifo)
+            .then(|| fs::File::options().write(true).open(&fifo));
+        let accepted = line.starts_with("get").then(|| server.accept().unwrap());
+        wait_until(|| {
+            let modes = modes(&child.0);
+            assert!(!child.has_ended(), "{line} has ended");
+            modes.len() >= threads.parse().unwrap() && modes.iter().all(|it| it.0 == mode)
+        });
+        test(line, &folder, &child.0);
+        assert!(!child.has_ended(), "{line} has ended");
+        drop((writer, accepted));
+    }
+    let _ = run!("queue remove {queue}");
+}
+
+#[test]
+fn every_thread_of_every_subcommand_is_inside() {
+    if !offers("seccomp") {
+        return;
+    }
+    with_each("", FILTERED, |line, _, child| {
+        let modes = modes(child);
+        let is_inside = |it: &(String, String)| it.0 == FILTERED && it.1 == "1";
+        assert!(modes.iter().all(is_inside), "{line}: {modes:?}");
+    });
+}
+
+#[test]
+fn the_flag_leaves_it_off() {
+    with_each("--no-sandbox", "0", |_, _, _| ());
+    let json =
+        run!("capture -i sim:clock=virtual -c 1 --json --count --no-sandbox").keeps_the_law();
+    assert!(json["sandbox"].is_null(), "{json}");
+}
+
+#[test]
+fn the_summary_and_doctor_report_what_is_in_force() {
+    let json = run!("capture -i sim:clock=virtual -c 1 --json --count").keeps_the_law();
+    let verbose = run!("capture -i sim:clock=virtual -c 1 --count -v");
+    let log = verbose.succeeds().log();
+    match offers("Landlock") {
+        true => {
+            assert!(count(&json["sandbox"]["landlock"]) > 0, "{json}");
+            contains(log, "restricts files");
+        }
+        false => {
+            assert!(json["sandbox"]["landlock"].is_null(), "{json}");
+            contains(log, "no Landlock: files are not restricted");
+        }
+    }
+    assert_eq!(json["sandbox"]["seccomp"], offers("seccomp"), "{json}");
+}
+
+#[test]
+fn files_are_read_only_after_the_doors_are_closed() {
+    if !has("strace") || !offers("Landlock") || !offers("seccomp") {
+        return;
+    }
+    let folder = Folder::new();
+    let input = recorded(&folder, "input.pcapng", "count=9");
+    let (log, output) = (folder.path("log"), folder.path("output.pcapng"));
+    for line in [
+        "capture --count -r",
+        "capture -L -r",
+        "capture -d -r",
+        "top --once -r",
+        "info",
+        "repair",
+        "records check",
+        "records dump",
+        &format!("capture -w {output} -r"),
+    ] {
+        let calls = "-s 999 -e trace=openat,open,seccomp,landlock_restrict_self,clone,clone3";
+        let ran = strace(calls, &log, &format!("{line} {input}")).output();
+        ran.unwrap();
+        let log = fs::read_to_string(&log).unwrap();
+        let at = |is: &dyn Fn(&str) -> bool| log.lines().position(is);
+        let read = at(&|it| it.contains(&format!("\"{input}\"")) && !it.contains("O_PATH"));
+        let read = read.unwrap_or_else(|| panic!("{line} reads nothing: {log}"));
+        for call in ["landlock_restrict_self(", "seccomp("] {
+            let closed = at(&|it| it.contains(call) && it.ends_with(" = 0"));
+            assert!(closed.is_some_and(|closed| closed < read), "{line}: {log}");
+        }
+        // The first thread starts later still, and so inherits both.
+        let started = at(&|it| it.contains("clone"));
+        assert!(
+            started.is_none_or(|started| started > read),
+            "{line}: {log}"
+        );
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod attacks {
+    use super::*;
+    use nix::libc;
+    use possessed::{Argument, Possessed};
+
+    const ENOSYS: i64 = -(libc::ENOSYS as i64);
+    const EACCES: i64 = -(libc::EACCES as i64);
+
+    /// A call with its arguments, up to six.
+    macro_rules! call {
+        ($possessed:expr, $number:ident $(, $argument:expr)*) => {
+            $possessed.call(libc::$number, [$(Argument::from($argument)),*])
+        };
+    }
+
+    const HERE: i64 = libc::AT_FDCWD as i64;
+    const MAKE: i64 = (libc::O_CREAT | libc::O_RDWR | libc::O_TRUNC) as i64;
+
+    #[test]
+    fn no_thread_opens_a_file_outside_of_the_output_folder() {
+        if !offers("Landlock") || !offers("seccomp") {
+            return;
+        }
+        with_each("", FILTERED, |line, folder, child| {
+            let outside = folder.path("outside");
+            let inside = folder.path("output/inside");
+            let folder = folder.path("output");
+            let renamed = format!("{outside}-2");
+            fs::write(&outside, "precious").unwrap();
+            let possessed = Possessed::new(child);
+            for path in ["/etc/passwd", "/dev/mem", &outside, "/proc/1/environ"] {
+                let opened = call!(possessed, SYS_openat, HERE, path, libc::O_RDONLY as i64, 0);
+                assert!(
+                    opened.iter().all(|&it| it < 0),
+                    "{line}: {path}: {opened:?}"
+                );
+            }
+            for path in [&outside, &renamed] {
+                let made = call!(possessed, SYS_openat, HERE, &path[..], MAKE, 0o600);
+                assert!(
+                    made.iter().all(|&it| it == EACCES),
+                    "{line}: {path}: {made:?}"
+                );
+            }
+            let gone = call!(possessed, SYS_unlink, &outside[..]);
+            assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
+            let moved = call!(possessed, SYS_rename, &outside[..], &renamed[..]);
+            assert!(moved.iter().all(|&it| it < 0), "{line}: {moved:?}");
+            let mode = call!(possessed, SYS_chmod, &outside[..], 0o777);
+            assert!(mode.iter().all(|&it| it == ENOSYS), "{line}: {mode:?}");
+            assert_eq!(fs::read(&outside).unwrap(), b"precious");
+            // Where files are written, they still can be: the attempts above were not refused for another reason.
+            if line.contains(&folder) && !line.starts_with("pipe") {
+                let made = call!(possessed, SYS_openat, HERE, &inside[..], MAKE, 0o600);
+                assert!(made.iter().all(|&it| it >= 0), "{line}: {made:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn no_thread_makes_a_socket_or_runs_a_program() {
+        if !offers("seccomp") {
+            return;
+        }
+        with_each("", FILTERED, |line, _, child| {
+            let possessed = Possessed::new(child);
+            let us = i64::from(std::process::id());
+            let (stream, raw) = (libc::SOCK_STREAM as i64, libc::SOCK_RAW as i64);
+            let refused = |what: &str, answers: Vec<i64>| {
+                assert!(!answers.is_empty());
+                let is_refused = |&it: &i64| it == ENOSYS || it == EACCES;
+                assert!(
+                    answers.iter().all(is_refused),
+                    "{line}: {what}: {answers:?}"
+                );
+            };
+            // `get` connects: a redirect leads to another server.
+            if !line.starts_with("get") {
+                for family in [libc::AF_INET, libc::AF_INET6] {
+                    refused(
+                        "socket",
+                        call!(possessed, SYS_socket, family as i64, stream, 0),
+                    );
+                }
+                let address = Argument::Zeros(16);
+                let connected = possessed.call(libc::SYS_connect, [0.into(), address, 16.into()]);
+                refused("connect", connected);
+                let code = i64::from(libc::PROT_READ | libc::PROT_EXEC);
+                let private = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+                refused(
+                    "code",
+                    call!(possessed, SYS_mmap, 0, 4096, code, private, -1, 0),
+                );
+            }
+            refused("listen", call!(possessed, SYS_listen, 0, 1));
+            for family in [libc::AF_UNIX, libc::AF_PACKET, libc::AF_VSOCK] {
+                refused(
+                    "socket",
+                    call!(possessed, SYS_socket, family as i64, raw, 0),
+                );
+            }
+            refused("execve", call!(possessed, SYS_execve, "/bin/true", 0, 0));
+            refused(
+                "execveat",
+                call!(possessed, SYS_execveat, HERE, "/bin/true", 0, 0, 0),
+            );
+            refused("fork", call!(possessed, SYS_fork));
+            refused(
+                "clone",
+                call!(possessed, SYS_clone, libc::SIGCHLD as i64, 0, 0, 0, 0),
+            );
+            let arguments = [Argument::Zeros(88), 88.into()];
+            refused("clone3", possessed.call(libc::SYS_clone3, arguments));
+            refused("kill", call!(possessed, SYS_kill, us, 0));
+            refused("tgkill", call!(possessed, SYS_tgkill, us, us, 0));
+            refused(
+                "ptrace",
+                call!(possessed, SYS_ptrace, libc::PTRACE_ATTACH as i64, us),
+            );
+            refused("prlimit", call!(possessed, SYS_prlimit64, us, 0, 0, 0));
+            refused(
+                "io_uring",
+                possessed.call(libc::SYS_io_uring_setup, [1.into(), Argument::Zeros(120)]),
+            );
+            refused(
+                "mount",
+                call!(possessed, SYS_mount, "none", "/tmp", "tmpfs", 0, 0),
+            );
+            refused(
+                "unshare",
+                call!(possessed, SYS_unshare, libc::CLONE_NEWUSER as i64),
+            );
+            refused("bpf", call!(possessed, SYS_bpf, 0, 0, 0));
+            refused(
+                "keys",
+                call!(possessed, SYS_add_key, "user", "a", "b", 1, 0),
+            );
+            // The terminal's shell would run what is typed there.
+            refused(
+                "typing",
+                call!(possessed, SYS_ioctl, 0, libc::TIOCSTI as i64, "x"),
+            );
+            // A thread has its own number still: not everything is refused.
+            let numbers = call!(possessed, SYS_gettid);
+            assert!(numbers.iter().all(|&it| it > 0), "{line}: {numbers:?}");
+        });
+    }
+
+    #[test]
+    fn without_the_sandbox_the_same_calls_succeed() {
+        let mut child = Mortal(start!("capture -i sim:rate=1M --count --no-sandbox --json"));
+        wait_until(|| modes(&child.0).len() >= 3);
+        let possessed = Possessed::new(&child.0);
+        let opened = call!(
+            possessed,
+            SYS_openat,
+            HERE,
+            "/etc/passwd",
+            libc::O_RDONLY as i64,
+            0
+        );
+        assert!(opened.iter().all(|&it| it >= 0), "{opened:?}");
+        let made = call!(
+            possessed,
+            SYS_socket,
+            libc::AF_INET as i64,
+            libc::SOCK_STREAM as i64,
+            0
+        );
+        assert!(made.iter().all(|&it| it >= 0), "{made:?}");
+        drop(possessed);
+        assert!(child.0.try_wait().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_capture_whose_threads_tried_everything_goes_on_and_keeps_the_law() {
+        let folder = Folder::new();
+        let child = start!(
+            "capture -i sim:rate=10M -w {} --json",
+            folder.path("a.pcapng")
+        );
+        wait_until(|| modes(&child).len() >= 3);
+        for _ in 0..20 {
+            let possessed = Possessed::new(&child);
+            call!(
+                possessed,
+                SYS_openat,
+                HERE,
+                "/etc/passwd",
+                libc::O_RDONLY as i64,
+                0
+            );
+            call!(
+                possessed,
+                SYS_socket,
+                libc::AF_INET as i64,
+                libc::SOCK_STREAM as i64,
+                0
+            );
+        }
+        let json = stopped(child).keeps_the_law();
+        let found = found::open(folder.path("a.pcapng"));
+        assert_eq!(found.packets.len() as u64, count(&json["written"]));
+    }
+}
