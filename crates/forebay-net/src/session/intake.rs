@@ -100,6 +100,7 @@ impl Intake {
         for feed in &mut self.feeds {
             feed.introduce_to(&mut publisher);
         }
+        publisher.truncate(self.snaplen);
         self.publisher = Some(publisher);
     }
 

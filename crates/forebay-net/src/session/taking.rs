@@ -56,12 +56,12 @@ impl Tap<'_> {
     /// `shared`: the number of its interface for the publisher.
     #[inline]
     fn offer(&mut self, frame: &Frame<'_>, shared: u32) -> bool {
-        let kept = frame.data.len().min(self.snaplen as usize);
-        let shown = Frame {
-            data: &frame.data[..kept],
-            ..*frame
-        };
         if let Some(each) = &mut self.each {
+            let kept = frame.data.len().min(self.snaplen as usize);
+            let shown = Frame {
+                data: &frame.data[..kept],
+                ..*frame
+            };
             let interface = self.interfaces.get(frame.interface as usize);
             self.is_refused = !interface.is_none_or(|interface| each(&shown, interface));
             if self.is_refused {
@@ -69,7 +69,7 @@ impl Tap<'_> {
             }
         }
         if let Some(publisher) = &mut self.publisher {
-            publisher.publish(shared, &shown);
+            publisher.publish(shared, frame);
         }
         true
     }

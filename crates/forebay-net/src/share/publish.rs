@@ -57,6 +57,8 @@ pub struct Publisher {
     note_bytes: usize,
     interfaces: u32,
     shared: u64,
+    /// Bytes published of a packet.
+    snaplen: usize,
     /// Packets that the capture lost before it could share them: in its sources, and those of interfaces that found no room.
     lost: u64,
     lost_in_sources: u64,
@@ -105,6 +107,7 @@ impl Publisher {
             note_bytes: 0,
             interfaces: 0,
             shared: 0,
+            snaplen: MAX_PACKET,
             lost: 0,
             lost_in_sources: 0,
             source,
@@ -147,7 +150,7 @@ impl Publisher {
             return self.lose();
         }
         let head = Head::of(frame, interface, self.lost).bytes();
-        let kept = frame.data.len().min(MAX_PACKET);
+        let kept = frame.data.len().min(self.snaplen);
         match self.packets.publish(&[&head, &frame.data[..kept]]) {
             Ok(_) => self.shared += 1,
             Err(_) => self.lose(), // impossible: the ring has room for the largest packet
@@ -157,6 +160,11 @@ impl Publisher {
     #[cold]
     fn lose(&mut self) {
         self.lost += 1;
+    }
+
+    /// Publishes at most this many bytes of each packet.
+    pub(crate) fn truncate(&mut self, snaplen: u32) {
+        self.snaplen = (snaplen as usize).min(MAX_PACKET);
     }
 
     /// Sets the number of packets that the sources have lost so far. Readers show it beside their own losses.

@@ -55,17 +55,23 @@ impl Head {
 
     #[inline]
     pub fn bytes(&self) -> [u8; HEAD] {
-        let mut bytes = [0; HEAD];
-        bytes[..8].copy_from_slice(&self.time_ns.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.lost.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.wire_len.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.interface.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.dropped_before.to_le_bytes());
-        bytes[28] = match self.direction {
+        let direction: u8 = match self.direction {
             Direction::Unknown => 0,
             Direction::Inbound => 1,
             Direction::Outbound => 2,
         };
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        // Whole words, which cost a store each.
+        let words = [
+            self.time_ns,
+            self.lost,
+            pair(self.wire_len, self.interface),
+            pair(self.dropped_before, direction.into()),
+        ];
+        let mut bytes = [0; HEAD];
+        for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
         bytes
     }
 
