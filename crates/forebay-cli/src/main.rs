@@ -15,6 +15,7 @@ mod get;
 mod habit;
 mod info;
 mod manual;
+mod notify;
 mod output;
 mod pipe;
 mod print;

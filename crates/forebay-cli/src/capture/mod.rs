@@ -14,6 +14,7 @@ pub use on_files::helper;
 
 use crate::{
     args::Capture as Flags,
+    notify::{Heartbeat, Manager},
     output::{self, Stream},
     signals::{self, Asked},
 };
@@ -45,17 +46,24 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let helper = flags.command.as_deref();
     let helper = helper.map(|program| Helper::start(program, request.user.as_ref()));
     let helper = helper.transpose()?;
+    let manager = Manager::connect()?;
     let control = Control::new()?;
     let sharing = Sharing::bind(&request)?;
     let (ports, sandbox) = request.open_ports(helper.as_ref().map(Helper::group))?;
-    let (output, config) = (request.output()?, request.config());
+    let (output, mut config) = (request.output()?, request.config());
+    if let Some(every) = manager.progress_every() {
+        config.progress_every = config.progress_every.min(every);
+    }
     let session = Session::open(ports, output, config, request.clock(), control.clone())?;
     // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
-    let heard = control.clone();
+    let (heard, informed) = (control.clone(), manager.clone());
     let mut wanted = vec![Asked::Report, Asked::Flush];
     wanted.extend(request.rotation.is_some().then_some(Asked::Rotate));
     signals::listen(&wanted, move |asked| match asked {
-        Asked::Stop => heard.stop(),
+        Asked::Stop => {
+            heard.stop();
+            informed.stopping();
+        }
         Asked::Report => heard.report(),
         Asked::Flush => heard.flush(),
         Asked::Rotate => heard.rotate(),
@@ -85,14 +93,23 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         lines = Some(printing);
     }
     let mut reports = Reports::new(&request);
+    let mut heartbeat = Heartbeat::new(manager.clone());
+    manager.ready();
     let summary = session.run(&mut |event| match event {
         Event::Behind(behind) => screen.warn_behind(behind),
-        Event::Finishing(left) => screen.finishing(left.pending_bytes, left.unsynced_bytes),
-        Event::Compressing { files } => screen.compressing(files),
+        Event::Finishing(left) => {
+            manager.stopping();
+            screen.finishing(left.pending_bytes, left.unsynced_bytes);
+        }
+        Event::Compressing { files } => {
+            manager.stopping();
+            screen.compressing(files);
+        }
         Event::Recovered(file) => screen.recovered(file),
         Event::Finished { path } => runner.iter().for_each(|runner| runner.file(path)),
         Event::Outage { source, outages } => screen.outage(source, &outages),
         Event::Progress(progress) => {
+            heartbeat.beat(|| screen.status(progress));
             if progress.asked {
                 let _ = screen.counts(progress);
             } else if let Some(report) = reports.due(progress) {
@@ -111,6 +128,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             }
         }
     });
+    manager.stopping();
     let printed = lines.map(Lines::finish);
     let read = readers.map(Readers::finish);
     let code = exit_code(&summary, &request);

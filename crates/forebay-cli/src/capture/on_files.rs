@@ -80,6 +80,9 @@ impl Helper {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // The programs are not the service.
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
             .process_group(0);
         if let Some(user) = user {
             user.start_as(&mut helper);

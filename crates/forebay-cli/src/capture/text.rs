@@ -237,6 +237,11 @@ impl Screen {
         }
     }
 
+    /// The counts in a line, for the service manager.
+    pub fn status(&self, progress: &Progress) -> String {
+        progress_line(progress, self.writes, usize::MAX)
+    }
+
     /// Prints the counts, on request or periodically; false if nobody reads them.
     pub fn counts(&self, progress: &Progress) -> bool {
         let counts = progress_line(progress, self.writes, usize::MAX);

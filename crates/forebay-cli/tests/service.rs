@@ -1,0 +1,265 @@
+//! The capture as a service: what it reports to the service manager, and the files in `contrib` that describe it.
+
+#[macro_use]
+mod support;
+
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+use support::*;
+
+fn contrib(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../contrib")
+        .join(name)
+}
+
+/// The service manager's socket.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    /// The next message, if one arrives in this time.
+    fn hears_within(&self, limit: Duration) -> Option<String> {
+        self.0.set_read_timeout(Some(limit)).unwrap();
+        let mut bytes = [0; 4096];
+        match self.0.recv(&mut bytes) {
+            Ok(len) => Some(text(&bytes[..len]).to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Waits for a message with this line. Returns the messages before it, and this one.
+    fn waits_for(&self, line: &str) -> Vec<String> {
+        let mut heard = Vec::new();
+        loop {
+            let next = self.hears_within(Duration::from_secs(120));
+            heard.push(next.unwrap_or_else(|| panic!("no {line} in {heard:?}")));
+            let is_it = |it: &str| it == line || line.ends_with('=') && it.starts_with(line);
+            if heard.last().unwrap().lines().any(is_it) {
+                return heard;
+            }
+        }
+    }
+}
+
+fn is_watchdog(message: &str) -> bool {
+    message.lines().any(|line| line == "WATCHDOG=1")
+}
+
+#[test]
+fn the_service_manager_hears_of_start_progress_and_end() {
+    let folder = Folder::new();
+    let path = folder.path("socket");
+    let name = format!("forebay-test-{}", std::process::id());
+    let hidden = SocketAddr::from_abstract_name(&name).unwrap();
+    let sockets = [
+        (UnixDatagram::bind(&path).unwrap(), path),
+        (
+            UnixDatagram::bind_addr(&hidden).unwrap(),
+            format!("@{name}"),
+        ),
+    ];
+    for (socket, name) in sockets {
+        let manager = Manager(socket);
+        let file = folder.path("a.pcapng");
+        let mut capture = forebay!("capture -i sim:rate=1M -w {file} -q --json");
+        capture
+            .env("NOTIFY_SOCKET", &name)
+            .env("WATCHDOG_USEC", "200000");
+        let child = piped(&mut capture);
+        let heard = manager.waits_for("READY=1");
+        assert_eq!(heard, ["READY=1"], "nothing before that");
+        contains(manager.waits_for("STATUS=").last().unwrap(), "packets");
+        for _ in 0..5 {
+            manager.waits_for("WATCHDOG=1");
+        }
+        // A capture that does not move is not reported as one that does.
+        interrupt(&child, "-STOP");
+        let stat = format!("/proc/{}/stat", child.id());
+        wait_until(|| fs::read_to_string(&stat).unwrap().contains(") T "));
+        while manager.hears_within(Duration::from_millis(1)).is_some() {}
+        assert_eq!(manager.hears_within(Duration::from_secs(1)), None);
+        interrupt(&child, "-CONT");
+        manager.waits_for("WATCHDOG=1");
+        interrupt(&child, "-TERM");
+        manager.waits_for("STOPPING=1");
+        let json = child.wait_with_output().unwrap().keeps_the_law();
+        assert_eq!(json["received"], json["written"]);
+        let mut rest = std::iter::from_fn(|| manager.hears_within(Duration::from_millis(1)));
+        assert!(!rest.any(|message| is_watchdog(&message) || message.contains("STOPPING")));
+    }
+}
+
+#[test]
+fn a_capture_that_ends_by_itself_reports_that_and_no_watchdog_that_is_for_others() {
+    let folder = Folder::new();
+    let path = folder.path("socket");
+    let manager = Manager(UnixDatagram::bind(&path).unwrap());
+    let file = folder.path("a.pcapng");
+    let mut capture = forebay!("capture -i sim:rate=1M -a duration:0.7 -w {file} -q");
+    capture
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "1000");
+    let output = capture.env("WATCHDOG_PID", "1").output().unwrap();
+    output.succeeds();
+    let heard = manager.waits_for("STOPPING=1");
+    assert!(
+        heard.iter().all(|message| !is_watchdog(message)),
+        "{heard:?}"
+    );
+    // A capture that cannot start does not report that it did.
+    capture
+        .args(["-a", "files:2"])
+        .output()
+        .unwrap()
+        .fails(2, "only one file");
+    assert_eq!(manager.hears_within(Duration::from_millis(1)), None);
+    let mut capture = forebay!("capture -i sim -c 1 --count");
+    capture.env("NOTIFY_SOCKET", folder.path("missing"));
+    capture
+        .output()
+        .unwrap()
+        .fails(1, "the service manager cannot be reached");
+}
+
+/// The unit with the command under test, in a folder.
+fn unit(folder: &Folder) -> String {
+    let text = fs::read_to_string(contrib("forebay@.service")).unwrap();
+    folder.file(
+        "forebay@.service",
+        text.replace("/usr/bin/forebay", FOREBAY),
+    )
+}
+
+#[test]
+fn the_unit_is_valid_and_leaves_little_exposed() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    let folder = Folder::new();
+    let unit = unit(&folder);
+    let output = foreign(format!("systemd-analyze verify --man=no {unit}")).unwrap();
+    lacks(output.succeeds().log(), "forebay@");
+    // In tenths: 2.0.
+    let asked = "systemd-analyze security --offline=true --no-pager --threshold=19";
+    let output = foreign(format!("{asked} {unit}")).unwrap();
+    let summary = output.succeeds().text().lines().last().unwrap_or_default();
+    println!("{summary}");
+    contains(summary, "Overall exposure level");
+    let wrong = folder.file("forebay@x.service", "[Service]\nExecStart=/nowhere\n");
+    let output = foreign(format!("systemd-analyze verify --man=no {wrong}")).unwrap();
+    assert!(
+        !output.status.success(),
+        "systemd-analyze finds faults at all"
+    );
+}
+
+#[test]
+fn the_user_of_the_service_is_made_by_sysusers() {
+    if !has("systemd-sysusers") {
+        return;
+    }
+    let folder = Folder::new();
+    let root = folder.path("");
+    fs::create_dir(folder.path("etc")).unwrap();
+    let text = fs::read_to_string(contrib("sysusers.d/forebay.conf")).unwrap();
+    let mut sysusers = Command::new("systemd-sysusers");
+    sysusers.arg(format!("--root={root}")).args(["--inline"]);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let output = sysusers.args(lines).output().unwrap();
+    output.succeeds();
+    let users = fs::read_to_string(folder.path("etc/passwd")).unwrap();
+    contains(users, "forebay:");
+    contains(
+        fs::read_to_string(contrib("forebay@.service")).unwrap(),
+        "User=forebay",
+    );
+}
+
+/// The names of system calls that `systemd-analyze` lists for a set.
+fn members(set: &str, calls: &mut BTreeSet<String>) {
+    let listed = foreign(format!("systemd-analyze syscall-filter {set} --no-pager")).unwrap();
+    for line in listed.succeeds().text().lines().skip(1) {
+        match line.trim() {
+            "" => {}
+            line if line.starts_with('#') => {}
+            inner if inner.starts_with('@') => members(inner, calls),
+            call => drop(calls.insert(call.to_owned())),
+        }
+    }
+}
+
+#[test]
+fn the_unit_permits_every_system_call_of_a_capture() {
+    if !has("systemd-analyze") || !has("strace") {
+        return;
+    }
+    let mut permitted = BTreeSet::new();
+    let text = fs::read_to_string(contrib("forebay@.service")).unwrap();
+    for line in text
+        .lines()
+        .filter_map(|line| line.strip_prefix("SystemCallFilter="))
+    {
+        let (is_denied, words_of_line) = match line.strip_prefix('~') {
+            Some(rest) => (true, words(rest)),
+            None => (false, words(line)),
+        };
+        for word in words_of_line {
+            let mut calls = BTreeSet::new();
+            match word.starts_with('@') {
+                true => members(word, &mut calls),
+                false => drop(calls.insert(word.to_owned())),
+            }
+            permitted = match is_denied {
+                true => &permitted - &calls,
+                false => &permitted | &calls,
+            };
+        }
+    }
+    assert!(permitted.contains("write") && !permitted.contains("mount"));
+    let folder = Folder::new();
+    let log = folder.path("log");
+    let (name, left) = (
+        folder.path("a.pcapng"),
+        folder.path("a_00001_20200101000000.pcapng"),
+    );
+    let bytes = fs::read(recorded(&folder, "whole.pcapng", "count=100")).unwrap();
+    fs::write(format!("{left}.part"), &bytes[..bytes.len() - 170]).unwrap();
+    let flags =
+        "-b duration:0.2 -b files:3 --compress zstd --keep-free 1M --stats-interval 1 --json";
+    let mut capture = strace(
+        "-qq",
+        &log,
+        &format!("capture -i sim:rate=1M -w {name} {flags} -a duration:1 udp"),
+    );
+    let path = folder.path("socket");
+    let _manager = UnixDatagram::bind(&path).unwrap();
+    capture
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "100000");
+    let json: Value = capture.output().unwrap().keeps_the_law();
+    assert_eq!(json["files_recovered"], 1, "{json}");
+    let log = fs::read_to_string(log).unwrap();
+    let called = log
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1)?.split_once('('));
+    let called: BTreeSet<_> = called.map(|(name, _)| name.to_owned()).collect();
+    assert!(called.len() > 20, "{called:?}");
+    let missing: Vec<_> = called.difference(&permitted).collect();
+    // Started by the service manager.
+    let missing: Vec<_> = missing
+        .into_iter()
+        .filter(|name| *name != "execve")
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
