@@ -91,7 +91,7 @@ fn a_torn_file_is_cut_after_its_last_whole_packet_and_keeps_its_time() {
     for [name, left] in rows(cases) {
         let folder = Folder::new();
         let whole = folder.path(&format!("whole{}", &name[1..]));
-        // Several buffers, each of which is a piece of a compressed file.
+        // Each of several buffers is a piece of a compressed file.
         run!("capture -i {VIRTUAL},size=imix -c 1000 -q --store 4x16KiB -w {whole}").succeeds();
         let bytes = fs::read(&whole).unwrap();
         fs::remove_file(&whole).unwrap();
