@@ -5,9 +5,9 @@
 //! ```
 //! Names and ports are bound first, so that a conflict does not truncate an output file.
 
-use super::{json, request::Request};
+use super::{json, request::Request, text::say_wrapped};
 use crate::{
-    output::{self, Stream, say},
+    output::{self, Stream},
     usage::refuse,
 };
 use anyhow::{Context, Result};
@@ -87,11 +87,13 @@ impl Sharing {
         if let Some((bound, access)) = self.bound {
             readers.listener = Some(bound.start(&source, access)?);
             if let (false, Some(name)) = (is_quiet, &flags.share) {
-                let group = flags.share_group.as_ref();
-                let group = group.map_or(String::new(), |group| format!(" and group {group}"));
+                let users = match &flags.share_group {
+                    Some(group) => format!("root, this user and group {group}"),
+                    None => "root and this user".into(),
+                };
                 let size = units::binary(flags.share_size.unwrap_or(SHARE_BYTES));
-                output::note(format_args!(
-                    "sharing as {name}, {size}: root, this user{group} can read it with -i tap:{name}"
+                say_wrapped(&format!(
+                    "forebay: sharing as {name}, {size}: {users} can read it with -i tap:{name}"
                 ));
             }
         }
@@ -104,8 +106,8 @@ impl Sharing {
             readers.server = Some((server, address));
             let picked = flags.serve.is_some_and(|wanted| wanted.port() == 0);
             if !is_quiet || picked {
-                output::note(format_args!(
-                    "serving on tcp:{address} (Wireshark: TCP@{address})"
+                say_wrapped(&format!(
+                    "forebay: serving on tcp:{address} (Wireshark: TCP@{address})"
                 ));
             }
             if !address.ip().is_loopback() {
@@ -141,10 +143,10 @@ impl Ended {
             let packets = if shared == 1 { "packet" } else { "packets" };
             let readers = match readers {
                 0 => "nothing has read them".into(),
-                1 => "1 reader at a time".into(),
-                _ => format!("up to {readers} readers at a time"),
+                1 => "at most 1 reader at the same time".into(),
+                _ => format!("at most {readers} readers at the same time"),
             };
-            say(&format!(
+            say_wrapped(&format!(
                 "forebay: {shared} {packets} shared as {name}; {readers}"
             ));
         }
@@ -158,7 +160,7 @@ impl Ended {
                 0 => String::new(),
                 some => format!(", {some} more turned away"),
             };
-            say(&format!(
+            say_wrapped(&format!(
                 "forebay: {} {clients} served{refused}: {} packets sent, {} lost",
                 served.clients, served.sent, served.lost
             ));
@@ -182,7 +184,7 @@ fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
         client.ledger.written,
         client.elapsed.as_secs_f64(),
     );
-    say(&text);
+    say_wrapped(&text);
 }
 
 /// The number of a group that is given by name or number.

@@ -355,7 +355,7 @@ fn report_violation(summary: &Summary) {
 }
 
 /// Prints a line for people, on several lines if it is long.
-fn say_wrapped(text: &str) {
+pub fn say_wrapped(text: &str) {
     output::wrapped(text).iter().for_each(|line| say(line));
 }
 
