@@ -4,9 +4,10 @@ use super::{on_files::Ran, request::Request, sharing::Ended};
 use crate::{output::Stream, sandbox::Sandbox};
 use forebay::memory::HugePages;
 use forebay_net::{
-    ledger::Dropped,
+    ledger::{Dropped, Ledger},
+    port::Outages,
     serve::Client,
-    session::{Progress, Summary},
+    session::{Progress, Source, Summary},
 };
 use serde_json::{Value, json};
 
@@ -30,27 +31,59 @@ fn errors(summary: &Summary) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
+/// Packets that filters rejected; `None` if a source does not count them. A counted value is a part of the law.
+pub fn filtered(ledger: &Ledger, is_uncounted: bool) -> Option<u64> {
+    Some(ledger.filtered).filter(|&filtered| !is_uncounted || filtered > 0)
+}
+
+pub fn source(source: &Source) -> Value {
+    json!({
+        "interface": source.name,
+        "description": source.interfaces.first().map_or("", |i| &i.description),
+        "interfaces": source.interfaces.len(),
+        "link_types": source.link_types().iter().map(|link| link.0).collect::<Vec<_>>(),
+        "backend": source.got.backend,
+        "copy": source.got.copy,
+        "ring_bytes": source.got.ring_bytes,
+        "ring_frames": source.got.ring_frames,
+        "timestamps": source.got.timestamps,
+        "owner": source.got.owner.map(|owner| json!({ "uid": owner.uid, "pid": owner.pid })),
+        "outages": outages(&source.outages),
+    })
+}
+
+pub fn outages(outages: &Outages) -> Value {
+    json!({ "count": outages.count, "seconds": outages.total.as_secs_f64() })
+}
+
 /// The counts while the capture runs.
 pub fn progress(progress: &Progress) -> Value {
+    let ledger = &progress.ledger;
     json!({
         "schema": SCHEMA,
         "running": true,
+        "received": ledger.received,
         "taken": progress.taken,
-        "filtered": progress.ledger.filtered,
-        "written": progress.ledger.written,
+        "written": ledger.written,
+        "counted": ledger.counted,
         "durable": progress.durable,
-        "dropped": {
-            "kernel": progress.ledger.dropped.kernel,
-            "overrun": progress.ledger.dropped.overrun,
-        },
+        "filtered": filtered(ledger, progress.filters_uncounted),
+        "unread": ledger.unread,
+        "dropped": causes(&ledger.dropped),
+        "interface_dropped": ledger.interface_dropped,
         "file": progress.file,
+        "files_written": progress.files_written,
+        "files_removed": progress.files_removed,
+        "wire_bytes": progress.wire_bytes,
         "bytes": progress.written_bytes,
         "durable_bytes": progress.durable_bytes,
         "seconds": progress.elapsed.as_secs_f64(),
         "packets_per_second": progress.packets_per_second,
         "bits_per_second": progress.bits_per_second,
+        "ring_fill": progress.ring_fill,
         "buffer_fill": progress.fill,
         "pending_bytes": progress.pending_bytes,
+        "high_water_bytes": progress.high_water_bytes,
     })
 }
 
@@ -104,29 +137,7 @@ pub fn summary(
     sandbox: &Sandbox,
 ) -> Value {
     let ledger = &summary.ledger;
-    let dropped = causes(&ledger.dropped);
-    let sources: Vec<_> = summary
-        .sources
-        .iter()
-        .map(|source| {
-            json!({
-                "interface": source.name,
-                "description": source.interfaces.first().map_or("", |i| &i.description),
-                "interfaces": source.interfaces.len(),
-                "link_types": source.link_types().iter().map(|link| link.0).collect::<Vec<_>>(),
-                "backend": source.got.backend,
-                "copy": source.got.copy,
-                "ring_bytes": source.got.ring_bytes,
-                "ring_frames": source.got.ring_frames,
-                "timestamps": source.got.timestamps,
-                "owner": source.got.owner.map(|owner| json!({ "uid": owner.uid, "pid": owner.pid })),
-                "outages": {
-                    "count": source.outages.count,
-                    "seconds": source.outages.total.as_secs_f64(),
-                },
-            })
-        })
-        .collect();
+    let sources: Vec<_> = summary.sources.iter().map(source).collect();
     let store = summary.store.map(|store| {
         json!({
             "bytes": store.bytes,
@@ -139,9 +150,6 @@ pub fn summary(
             "huge_pages": matches!(store.huge_pages, HugePages::Got { .. }),
         })
     });
-    // `null` only if nothing was counted; a counted value is a part of the law.
-    let is_unknown = summary.filters_uncounted && ledger.filtered == 0;
-    let filtered = (!is_unknown).then_some(ledger.filtered);
     let totals = &summary.totals;
     let compressed = &summary.files.compressed;
     // A stream is named as on the command line.
@@ -160,9 +168,9 @@ pub fn summary(
         "written": ledger.written,
         "counted": ledger.counted,
         "durable": totals.durable,
-        "filtered": filtered,
+        "filtered": filtered(ledger, summary.filters_uncounted),
         "unread": ledger.unread,
-        "dropped": dropped,
+        "dropped": causes(&ledger.dropped),
         "interface_dropped": ledger.interface_dropped,
         "gaps": summary.gaps,
         "odd_packets": {
@@ -179,6 +187,7 @@ pub fn summary(
             "systemd_journal": summary.left.journal,
             "other": summary.left.other,
         },
+        "wire_bytes": summary.wire_bytes,
         "bytes": summary.bytes,
         "durable_bytes": totals.durable_bytes,
         "seconds": summary.elapsed.as_secs_f64(),

@@ -243,7 +243,7 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
         elapsed: summary.elapsed,
         taken: summary.ledger.counted,
         ledger: summary.ledger,
-        wire_bytes: snapshot.bytes,
+        wire_bytes: summary.wire_bytes,
         modes: summary.modes,
         ..last
     };

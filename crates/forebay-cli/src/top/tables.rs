@@ -30,7 +30,6 @@ pub struct Tables {
     hosts: Sketch<IpAddr>,
     ports: Sketch<(u16, Protocol)>,
     protocols: Sketch<Protocol>,
-    bytes: u64,
     /// The times of the earliest and the latest packet.
     span_ns: Option<(u64, u64)>,
 }
@@ -78,7 +77,6 @@ impl Tables {
             hosts: Sketch::new(TRACKED),
             ports: Sketch::new(TRACKED),
             protocols: Sketch::new(TRACKED),
-            bytes: 0,
             span_ns: None,
         }
     }
@@ -87,7 +85,6 @@ impl Tables {
     pub fn count(&mut self, link: LinkType, data: &[u8], wire_len: u32, time_ns: u64) {
         let (first, last) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first.min(time_ns), last.max(time_ns)));
-        self.bytes += u64::from(wire_len);
         let flow = Flow::of(link, data);
         let at = (flow.mixed(self.seed) >> 32) as usize % RECENT;
         let recent = &mut self.recent[at];
@@ -139,7 +136,6 @@ impl Tables {
             hosts: self.hosts.slots().to_vec(),
             ports: self.ports.slots().to_vec(),
             protocols: self.protocols.slots().to_vec(),
-            bytes: self.bytes,
             span_ns: self.span_ns.map_or(0, |(first, last)| last - first),
         }
     }
@@ -152,8 +148,6 @@ pub struct Snapshot {
     hosts: Vec<Slot<IpAddr>>,
     ports: Vec<Slot<(u16, Protocol)>>,
     protocols: Vec<Slot<Protocol>>,
-    /// Bytes of all packets.
-    pub bytes: u64,
     /// The time between the earliest and the latest packet.
     pub span_ns: u64,
 }

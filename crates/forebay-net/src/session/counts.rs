@@ -37,13 +37,15 @@ impl Intake {
             let totals = writing.store.totals();
             progress.ledger.written = totals.written;
             progress.high_water_bytes = totals.high_water_bytes;
-            (progress.files_written, progress.files_removed) = writing.register().counts();
             progress.written_bytes = totals.written_bytes;
             progress.durable = totals.durable;
             progress.durable_bytes = totals.durable_bytes;
             progress.pending_bytes = totals.pending_bytes;
             progress.accepted_bytes = writing.accepted_bytes;
-            progress.file = writing.course().map_or(0, |course| course.number());
+            if let Some(course) = writing.course() {
+                progress.file = course.number();
+                (progress.files_written, progress.files_removed) = writing.register().counts();
+            }
             progress.fill = writing.store.fill_level();
             let all = writing.store.info().limit_bytes as f64;
             progress.vacant_bytes = ((1.0 - progress.fill) * all) as u64;

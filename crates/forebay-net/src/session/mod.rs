@@ -392,7 +392,7 @@ impl Session {
         let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
         let odd = self.intake.odd();
         let mut left = Left::default();
-        let store = self.intake.store_info();
+        let (wire_bytes, store) = (self.intake.wire_bytes, self.intake.store_info());
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut sync_abandoned = false;
         let mut is_out_of_room = false;
@@ -442,6 +442,7 @@ impl Session {
             filters_uncounted,
             durable,
             bytes: totals.written_bytes,
+            wire_bytes,
             totals,
             files,
             elapsed: Duration::from_nanos(ended - began),

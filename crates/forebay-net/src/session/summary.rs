@@ -178,6 +178,8 @@ pub struct Summary {
     pub durable: bool,
     /// Bytes written, up to the last whole record, in all files.
     pub bytes: u64,
+    /// Wire length of the packets taken, in bytes.
+    pub wire_bytes: u64,
     /// All counts of the store; zeros without an output.
     pub totals: store::Totals,
     /// The files.
