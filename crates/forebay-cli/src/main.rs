@@ -9,6 +9,7 @@
 
 mod args;
 mod capture;
+mod control;
 mod doctor;
 mod flow;
 mod get;
@@ -66,6 +67,8 @@ fn main() -> ExitCode {
 fn run(command: args::Command) -> anyhow::Result<ExitCode> {
     match command {
         args::Command::Capture(flags) => capture::run(&flags),
+        args::Command::Control(flags) => control::run(&flags),
+        args::Command::Trigger(flags) => control::trigger(&flags),
         args::Command::Doctor(flags) => doctor::run(&flags),
         args::Command::Top(flags) => top::run(&flags),
         args::Command::Shares(flags) => shares::run(&flags),

@@ -56,6 +56,8 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::Doctor(_) => Set::NET_RAW,
         Command::Get(_)
         | Command::Shares(_)
+        | Command::Control(_)
+        | Command::Trigger(_)
         | Command::Info(_)
         | Command::Records(_)
         | Command::Man(_)

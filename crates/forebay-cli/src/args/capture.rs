@@ -8,7 +8,12 @@ use super::{
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
 use forebay_net::{format::Format, open::Name, session::KeepFree, units};
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 pub const HELP: &str = "\
 The simulated card: sim:KEY=VALUE,…
@@ -196,6 +201,19 @@ pub struct Capture {
     #[arg(long, value_name = "SECONDS", value_parser = stats_interval)]
     pub stats_interval: Option<Duration>,
 
+    /// Let this user watch and steer the capture through a socket, with forebay control NAME; a NAME without / is in
+    /// $XDG_RUNTIME_DIR/forebay, for root in /run/forebay
+    #[arg(long, value_name = "NAME")]
+    pub control: Option<OsString>,
+
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 chooses a free one [default address: 127.0.0.1]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
+    pub metrics: Option<SocketAddr>,
+
+    /// Write metrics to FILE every 5 seconds and at the end, for the textfile collector of Prometheus' node exporter
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+
     /// With -r, do not copy comments, decryption secrets, names, custom blocks, or what the files say of the machine and program that
     /// made them
     #[arg(long)]
@@ -298,6 +316,14 @@ fn stats_interval(text: &str) -> Parsed<Duration> {
     let every = units::duration(text).filter(|&every| every >= Duration::from_millis(1));
     every.ok_or_else(|| {
         format!("'{text}' is not a time of a millisecond or more. Use a value such as 5")
+    })
+}
+
+fn address(text: &str) -> Parsed<SocketAddr> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    let port = port.parse().map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    port.or_else(|_| text.parse()).map_err(|_| {
+        format!("'{text}' is not an address. Use a value such as 9870, 192.0.2.1:9870 or [::]:9870")
     })
 }
 

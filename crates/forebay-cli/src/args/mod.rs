@@ -2,6 +2,7 @@
 
 mod capture;
 mod completions;
+mod control;
 mod doctor;
 mod get;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod values;
 
 pub use capture::{Capture, Criterion};
 pub use completions::Completions;
+pub use control::{Control, ControlCommand, Trigger};
 pub use doctor::Doctor;
 pub use get::Get;
 pub use info::Info;
@@ -62,6 +64,12 @@ pub enum Command {
     /// List the captures of this machine whose packets can be read with -i tap:NAME
     #[command(after_long_help = share::SHARES_HELP)]
     Shares(Shares),
+    /// Watch and steer a running capture: status, stop, rotate, flush, trigger
+    #[command(after_long_help = control::HELP)]
+    Control(Control),
+    /// Let the recorder of a running capture write a file
+    #[command(after_long_help = control::TRIGGER_HELP)]
+    Trigger(Trigger),
     /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
     #[command(after_long_help = info::HELP)]
     Info(Info),

@@ -5,6 +5,7 @@ mod json;
 mod lines;
 mod list;
 mod on_files;
+mod operate;
 mod request;
 mod rotation;
 mod sharing;
@@ -23,6 +24,7 @@ use forebay::standard;
 use forebay_net::session::{Control, Event, Progress, Session, Source, Summary};
 use lines::Lines;
 use on_files::Helper;
+use operate::{About, Sockets};
 use request::Request;
 use sharing::{Readers, Sharing};
 use std::{process::ExitCode, time::Duration};
@@ -48,6 +50,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let helper = helper.transpose()?;
     let manager = Manager::connect()?;
     let control = Control::new()?;
+    let sockets = Sockets::bind(&request)?;
     let sharing = Sharing::bind(&request)?;
     let (ports, sandbox) = request.open_ports(helper.as_ref().map(Helper::group))?;
     let (output, mut config) = (request.output()?, request.config());
@@ -94,8 +97,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     let mut reports = Reports::new(&request);
     let mut heartbeat = Heartbeat::new(manager.clone());
-    manager.ready();
-    let summary = session.run(&mut |event| match event {
+    let mut show = |event: Event<'_>| match event {
         Event::Behind(behind) => screen.warn_behind(behind),
         Event::Finishing(left) => {
             manager.stopping();
@@ -127,6 +129,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 _ => screen.progress(progress),
             }
         }
+    };
+    let about = About::of(&request, &session);
+    let mut operate = sockets.serve(&request, about, control)?;
+    manager.ready();
+    let summary = session.run(&mut |event| {
+        if let Some(operate) = &mut operate {
+            operate.publisher.event(&event);
+        }
+        show(event);
     });
     manager.stopping();
     let printed = lines.map(Lines::finish);
@@ -148,7 +159,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if let Some(read) = &read {
         read.print(&request, summary.shared.unwrap_or(0));
     }
-    if request.flags.json {
+    if request.flags.json || operate.is_some() {
         let object = json::summary(
             &summary,
             &request,
@@ -157,7 +168,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             read.as_ref(),
             &sandbox,
         );
-        output::summary(json::stream(&request), &output::json(&object));
+        if request.flags.json {
+            output::summary(json::stream(&request), &output::json(&object));
+        }
+        if let Some(operate) = operate {
+            operate.finish(&summary, object);
+        }
     }
     let has_failed = printed.is_some_and(|printed| printed.error.is_some());
     match has_failed || ran.is_some_and(|ran| !ran.is_fine()) {

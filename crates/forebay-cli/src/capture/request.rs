@@ -3,6 +3,7 @@
 use super::rotation::Limits;
 use crate::{
     args::Capture as Flags,
+    control::place,
     privileges::{self, Identity},
     sandbox::{self, Needs, Sandbox},
     shares,
@@ -257,6 +258,16 @@ impl<'a> Request<'a> {
         let needs = match (&self.rotation, &self.flags.write) {
             (Some(rotation), _) => needs.writing_beside(&rotation.path),
             (None, Some(path)) if !self.writes_stdout() => needs.writing(path),
+            _ => needs,
+        };
+        let needs = match &self.flags.metrics_file {
+            Some(path) => needs.writing_beside(path),
+            None => needs,
+        };
+        // It was bound before, so it has a path.
+        let control = self.flags.control.as_deref();
+        let needs = match control.map(place::path_of) {
+            Some(Ok(path)) => needs.removing(&path),
             _ => needs,
         };
         sandbox::enter(&self.flags.sandbox, &needs)

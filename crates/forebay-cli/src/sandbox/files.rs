@@ -57,6 +57,9 @@ pub fn restrict(needs: &Needs) -> Option<i32> {
     for path in &needs.outputs {
         rules.allow_file(path, device);
     }
+    for folder in &needs.removes {
+        rules.allow(folder, AccessFs::RemoveFile.into());
+    }
     for folder in &needs.folders {
         rules.allow(folder, in_folders());
     }

@@ -39,6 +39,8 @@ pub struct Needs {
     pub reads: Vec<PathBuf>,
     /// Folders in which files are made, written, renamed and removed.
     pub folders: Vec<PathBuf>,
+    /// Folders in which files are removed.
+    pub removes: Vec<PathBuf>,
     /// Files that are written in place: FIFOs, devices, files to repair.
     pub outputs: Vec<PathBuf>,
     /// The terminal of this process, also if standard input is another file.
@@ -72,6 +74,12 @@ impl Needs {
                 self.folders.push(folder(target).into());
             }
         }
+        self
+    }
+
+    /// Removes this file at the end.
+    pub fn removing(mut self, path: &Path) -> Self {
+        self.removes.push(folder(path).into());
         self
     }
 

@@ -1,0 +1,65 @@
+//! The flags of `control` and `trigger`.
+
+use clap::{Args as ClapArgs, ValueEnum};
+use std::ffi::OsString;
+
+pub const HELP: &str = "\
+stop waits for the end of the capture and prints its final counts. The exit code is that of a capture: 1 if it failed.
+
+Exit codes: 0 success, 1 failure, 2 bad request.
+
+Examples:
+  forebay capture -i eth0 -w a.pcapng --control lan &
+  forebay control lan status
+  # Counts for a program
+  forebay control lan status --json | jq .dropped
+  # Start the next file of a series (-b, -C, -G)
+  forebay control lan rotate
+  # Write what waits in buffers
+  forebay control lan flush
+  forebay control lan stop";
+
+pub const TRIGGER_HELP: &str = "\
+Examples:
+  # The same as forebay control lan trigger
+  forebay trigger lan";
+
+#[derive(ClapArgs)]
+pub struct Control {
+    /// Name of the capture, as given to capture --control
+    #[arg(value_name = "NAME")]
+    pub name: OsString,
+
+    /// What to do
+    #[arg(value_enum, default_value = "status")]
+    pub command: ControlCommand,
+
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ControlCommand {
+    /// Print the counts so far
+    Status,
+    /// End the capture, and print its final counts
+    Stop,
+    /// Start the next file of a series
+    Rotate,
+    /// Write the packets that wait in buffers
+    Flush,
+    /// Let the recorder write a file
+    Trigger,
+}
+
+#[derive(ClapArgs)]
+pub struct Trigger {
+    /// Name of the capture, as given to capture --control
+    #[arg(value_name = "NAME")]
+    pub name: OsString,
+
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,215 @@
+//! One client of the control socket or of the metrics: its request, its response, and its limits.
+//!
+//! | Limit | Control | Metrics |
+//! |---|---|---|
+//! | longest request | a line of 4 KiB | a head of 8 KiB |
+//! | time for a request | 60 s | 5 s |
+//! | time to take a response | 5 s | 5 s |
+//!
+//! A client gets its next response after it took the last one, so that nothing accumulates for a client that never reads.
+
+use super::{
+    Desk,
+    http::{self, Request},
+    snapshot::Peaks,
+};
+use rustix::{
+    event::PollFlags,
+    io::{Errno, read},
+    net::{SendFlags, send},
+};
+use serde_json::{Value, json};
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+const MAX_LINE: usize = 4 << 10;
+const IDLE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The protocol of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Control,
+    Metrics,
+}
+
+pub struct Connection {
+    pub socket: OwnedFd,
+    pub protocol: Protocol,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Bytes of `output` that the client took.
+    sent: usize,
+    /// The client sends nothing more.
+    is_read: bool,
+    /// Close the connection after this response.
+    is_last: bool,
+    /// The client is answered when the capture has ended.
+    pub waits: bool,
+    /// When the connection is closed, unless it `waits`.
+    pub deadline: Instant,
+    /// Peaks in the response.
+    peaks: Option<Peaks>,
+    /// The response has the final counts.
+    is_final: bool,
+}
+
+impl Connection {
+    pub fn new(socket: OwnedFd, protocol: Protocol, now: Instant) -> Self {
+        let patience = match protocol {
+            Protocol::Control => IDLE,
+            Protocol::Metrics => PATIENCE,
+        };
+        Connection {
+            socket,
+            protocol,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            is_read: false,
+            is_last: false,
+            waits: false,
+            deadline: now + patience,
+            peaks: None,
+            is_final: false,
+        }
+    }
+
+    /// What to wait for. A client that closed its connection is noticed in any case.
+    pub fn wanted(&self) -> PollFlags {
+        if self.is_sending() {
+            PollFlags::OUT
+        } else if self.is_read || self.waits {
+            PollFlags::empty()
+        } else {
+            PollFlags::IN
+        }
+    }
+
+    pub fn is_sending(&self) -> bool {
+        self.sent < self.output.len()
+    }
+
+    /// Reads, answers and writes as far as possible without waiting. `false`: the connection ends.
+    pub fn go_on(&mut self, desk: &mut Desk, happened: PollFlags, now: Instant) -> bool {
+        let has_left = self.waits && happened.intersects(PollFlags::HUP | PollFlags::ERR);
+        !has_left && self.advance(desk, now) && (self.waits || now < self.deadline)
+    }
+
+    /// Before the connection is closed: peaks that did not reach the client are for the next scrape.
+    pub fn give_back(&mut self, desk: &Desk) {
+        if let Some(peaks) = self.peaks.take() {
+            desk.latest.put_back(&peaks);
+        }
+    }
+
+    fn advance(&mut self, desk: &mut Desk, now: Instant) -> bool {
+        loop {
+            while self.is_sending() {
+                match send(&self.socket, &self.output[self.sent..], SendFlags::NOSIGNAL) {
+                    Ok(sent) => self.sent += sent,
+                    Err(Errno::AGAIN) => return true,
+                    Err(Errno::INTR) => {}
+                    Err(_) => return false,
+                }
+            }
+            if !self.output.is_empty() {
+                if self.protocol == Protocol::Metrics {
+                    desk.served(self.peaks.take().is_some(), self.is_final, now);
+                }
+                self.output.clear();
+                self.sent = 0;
+                self.deadline = now + IDLE;
+            }
+            if self.is_last {
+                return false;
+            }
+            if self.waits {
+                if !desk.latest.is_final() {
+                    return true;
+                }
+                match desk.latest.get().summary {
+                    None => return true,
+                    Some(summary) => {
+                        self.waits = false;
+                        self.reply(&json!({ "ok": true, "summary": summary }), now);
+                        continue;
+                    }
+                }
+            }
+            if self.answer(desk, now) {
+                continue;
+            }
+            if self.is_read {
+                return false;
+            }
+            let mut bytes = [0; 4096];
+            match read(&self.socket, &mut bytes) {
+                Ok(0) => self.is_read = true,
+                Ok(read) => self.input.extend_from_slice(&bytes[..read]),
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Processes one request; `false`: there is no complete one.
+    fn answer(&mut self, desk: &mut Desk, now: Instant) -> bool {
+        match self.protocol {
+            Protocol::Control => self.answer_line(desk, now),
+            Protocol::Metrics => self.answer_http(desk, now),
+        }
+    }
+
+    fn answer_line(&mut self, desk: &mut Desk, now: Instant) -> bool {
+        let end = self.input.iter().position(|&byte| byte == b'\n');
+        let line: Vec<u8> = match end {
+            Some(end) if end <= MAX_LINE => self.input.drain(..=end).collect(),
+            None if self.is_read && !self.input.is_empty() => std::mem::take(&mut self.input),
+            None if self.input.len() <= MAX_LINE => return false,
+            _ => {
+                self.is_last = true;
+                self.reply(&error("a request has at most 4096 bytes"), now);
+                return true;
+            }
+        };
+        if line.trim_ascii().is_empty() {
+            return true;
+        }
+        match desk.answer(&line) {
+            Some(answer) => self.reply(&answer, now),
+            None => self.waits = true,
+        }
+        true
+    }
+
+    fn answer_http(&mut self, desk: &mut Desk, now: Instant) -> bool {
+        self.output = match http::parse(&self.input) {
+            Request::Incomplete => return false,
+            Request::Other(response) => response,
+            Request::Metrics { form, only_head } => {
+                let (text, peaks, is_final) = desk.scrape(form, only_head);
+                self.peaks = peaks;
+                self.is_final = is_final;
+                http::response("200 OK", form.content_type(), &text, only_head)
+            }
+        };
+        self.is_last = true;
+        self.deadline = now + PATIENCE;
+        true
+    }
+
+    fn reply(&mut self, answer: &Value, now: Instant) {
+        self.output = crate::output::json(answer).into_bytes();
+        self.output.push(b'\n');
+        self.deadline = now + PATIENCE;
+    }
+}
+
+/// An answer to a request that was not carried out.
+pub fn error(text: impl std::fmt::Display) -> Value {
+    json!({ "ok": false, "error": text.to_string() })
+}

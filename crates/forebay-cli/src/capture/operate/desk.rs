@@ -1,0 +1,205 @@
+//! The answers to requests, from the latest snapshot.
+
+use super::{
+    super::{json as counts, request::Request},
+    connection::error,
+    file::MetricsFile,
+    metrics::{self, Form, Sample},
+    snapshot::{Latest, Peaks, Snapshot},
+};
+use forebay::store::StoreInfo;
+use forebay_net::session::{Control, Session, Source};
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// The time between two scrapes if there was only one: that of most configurations.
+const USUAL_INTERVAL: Duration = Duration::from_secs(15);
+/// The longest wait for the scrape of the final counts.
+const MAX_LINGER: Duration = Duration::from_secs(30);
+
+/// What does not change during a capture.
+pub struct About {
+    /// Distinguishes the captures of one machine.
+    pub capture: String,
+    pub started: SystemTime,
+    pub output: Option<String>,
+    pub is_series: bool,
+    pub share: Option<String>,
+    pub sources: Vec<Source>,
+    pub store: Option<StoreInfo>,
+}
+
+impl About {
+    pub fn of(request: &Request<'_>, session: &Session) -> Self {
+        let flags = request.flags;
+        let (sources, store) = session.info();
+        let names = sources.iter().map(|source| source.name.as_str());
+        let names = names.collect::<Vec<_>>().join(",");
+        let control = flags.control.as_ref().map(Path::new);
+        let name = control.and_then(Path::file_name);
+        About {
+            capture: name.map_or(names, |name| name.to_string_lossy().into()),
+            started: SystemTime::now(),
+            output: flags.write.as_ref().map(|path| path.display().to_string()),
+            is_series: request.rotation.is_some(),
+            share: flags.sharing.share.as_ref().map(|name| name.to_string()),
+            sources,
+            store,
+        }
+    }
+}
+
+pub struct Desk {
+    pub about: About,
+    pub latest: Latest,
+    pub control: Control,
+    pub metrics: Option<SocketAddr>,
+    last_scrape: Option<Instant>,
+    /// Time between the last two scrapes.
+    interval: Option<Duration>,
+    is_final_served: bool,
+}
+
+impl Desk {
+    pub fn new(about: About, latest: Latest, control: Control) -> Self {
+        Desk {
+            about,
+            latest,
+            control,
+            metrics: None,
+            last_scrape: None,
+            interval: None,
+            is_final_served: false,
+        }
+    }
+
+    /// The answer to a line; `None`: at the end of the capture.
+    pub fn answer(&mut self, line: &[u8]) -> Option<Value> {
+        let Ok(request) = serde_json::from_slice::<Value>(line) else {
+            return Some(error("a request is one JSON object in a line"));
+        };
+        let done = json!({ "ok": true });
+        Some(match request["command"].as_str() {
+            Some("status") => json!({ "ok": true, "status": self.status() }),
+            Some("stop") => {
+                self.control.finish();
+                return None;
+            }
+            Some("rotate") if !self.about.is_series => {
+                error("this capture writes no series of files. Start it with -b, -C or -G")
+            }
+            Some("flush") if self.about.output.is_none() => error("this capture has no output"),
+            Some("rotate" | "flush" | "trigger") if self.control.is_stopping() => {
+                error("the capture is ending")
+            }
+            Some("rotate") => {
+                self.control.rotate();
+                done
+            }
+            Some("flush") => {
+                self.control.flush();
+                done
+            }
+            Some("trigger") => match self.control.trigger() {
+                true => done,
+                false => error("this capture has no recorder. Start it with --recorder"),
+            },
+            _ => error("no such command. Use status, stop, rotate, flush or trigger"),
+        })
+    }
+
+    fn status(&self) -> Value {
+        let Snapshot {
+            progress,
+            peaks,
+            outages,
+            newest,
+            summary,
+        } = self.latest.get();
+        let mut status = summary.unwrap_or_else(|| counts::progress(&progress));
+        let about = &self.about;
+        let started = about.started.duration_since(UNIX_EPOCH);
+        let sources = about.sources.iter().map(|source| {
+            let mut object = counts::source(source);
+            let outages = outages.get(&source.name).copied().unwrap_or_default();
+            object["outages"] = counts::outages(&outages);
+            object["down"] = outages.is_down.into();
+            object
+        });
+        let more = json!({
+            "capture": about.capture,
+            "version": env!("FOREBAY_VERSION"),
+            "pid": std::process::id(),
+            "started": started.unwrap_or_default().as_secs_f64(),
+            "stopping": self.control.is_stopping(),
+            "output": about.output,
+            "newest_files": newest.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+            "sources": sources.collect::<Vec<_>>(),
+            "poll": {
+                "busy_seconds": progress.modes.busy.as_secs_f64(),
+                "asleep_seconds": progress.modes.asleep.as_secs_f64(),
+            },
+            "ring_max_fill": peaks.ring,
+            "buffer_max_fill": peaks.store,
+            "drop_burst_max": peaks.burst,
+            "buffer_limit_bytes": about.store.map(|store| store.limit_bytes),
+            "recorder": self.control.takes_triggers(),
+            "share": about.share,
+            "metrics": self.metrics.map(|address| address.to_string()),
+        });
+        if let (Some(status), Value::Object(more)) = (status.as_object_mut(), more) {
+            status.extend(more);
+        }
+        status
+    }
+
+    fn sample(&self, snapshot: Snapshot, peaks: Peaks) -> Sample {
+        let sources = self.about.sources.iter();
+        Sample {
+            snapshot,
+            peaks,
+            started: self.about.started,
+            writes: self.about.output.is_some(),
+            is_series: self.about.is_series,
+            sources: sources.map(|source| source.name.clone()).collect(),
+        }
+    }
+
+    /// The metrics, the peaks in them if the client gets them, and whether the counts are final.
+    pub fn scrape(&self, form: Form, only_head: bool) -> (String, Option<Peaks>, bool) {
+        let (snapshot, peaks) = match only_head {
+            true => (self.latest.get(), Peaks::default()),
+            false => self.latest.scrape(),
+        };
+        let is_final = snapshot.summary.is_some();
+        let text = metrics::text(self.sample(snapshot, peaks), &self.about.capture, form);
+        (text, (!only_head).then_some(peaks), is_final)
+    }
+
+    /// Records that a client took a whole response; `is_scrape`: with metrics.
+    pub fn served(&mut self, is_scrape: bool, is_final: bool, now: Instant) {
+        if is_scrape {
+            self.interval = self.last_scrape.map(|last| now - last);
+            self.last_scrape = Some(now);
+            self.is_final_served |= is_final;
+        }
+    }
+
+    /// Until when the final counts are kept for the next scrape; `None`: nobody waits for them.
+    pub fn lingers_until(&self, ended: Instant) -> Option<Instant> {
+        let last = self.last_scrape.filter(|_| !self.is_final_served)?;
+        let next = last + self.interval.unwrap_or(USUAL_INTERVAL) + Duration::from_secs(1);
+        Some(next.min(ended + MAX_LINGER))
+    }
+
+    /// Writes the metrics to the file.
+    pub fn write(&self, file: &mut MetricsFile) -> anyhow::Result<()> {
+        let peaks = file.peaks(self.latest.take_file_peaks());
+        let sample = self.sample(self.latest.get(), peaks);
+        file.write(&metrics::text(sample, &self.about.capture, Form::Plain))
+    }
+}

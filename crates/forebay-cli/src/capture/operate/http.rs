@@ -1,0 +1,115 @@
+//! Just enough of HTTP to be scraped: one request, one response, and the connection is closed.
+
+use super::metrics::Form;
+use std::str;
+
+/// Longest head of a request.
+pub const MAX_HEAD: usize = 8 << 10;
+
+const PAGE: &str = "forebay capture. The metrics are at /metrics\n";
+
+/// What a client asked for.
+#[derive(Debug, PartialEq)]
+pub enum Request {
+    /// More bytes are needed.
+    Incomplete,
+    Metrics {
+        form: Form,
+        /// Without the text itself.
+        only_head: bool,
+    },
+    /// The whole response.
+    Other(Vec<u8>),
+}
+
+pub fn parse(bytes: &[u8]) -> Request {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Request::Incomplete,
+        Ok(httparse::Status::Complete(_)) => {}
+        _ => {
+            return refused(
+                "400 Bad Request",
+                "not a request of HTTP/1.1, or too long\n",
+            );
+        }
+    }
+    let only_head = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return refused("405 Method Not Allowed", "only GET and HEAD are answered\n"),
+    };
+    let path = request.path.unwrap_or_default();
+    match path.split('?').next() {
+        Some("/metrics") => {}
+        Some("/") => return Request::Other(response("200 OK", "text/plain", PAGE, only_head)),
+        _ => return refused("404 Not Found", "the metrics are at /metrics\n"),
+    }
+    let accepts_open = request.headers.iter().any(|header| {
+        let value = str::from_utf8(header.value).unwrap_or_default();
+        header.name.eq_ignore_ascii_case("accept") && value.contains("application/openmetrics-text")
+    });
+    let form = if accepts_open {
+        Form::Open
+    } else {
+        Form::Plain
+    };
+    Request::Metrics { form, only_head }
+}
+
+fn refused(status: &str, text: &str) -> Request {
+    Request::Other(response(status, "text/plain", text, false))
+}
+
+pub fn response(status: &str, content_type: &str, text: &str, only_head: bool) -> Vec<u8> {
+    let body = if only_head { "" } else { text };
+    let len = text.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other(bytes: &[u8]) -> String {
+        match parse(bytes) {
+            Request::Other(response) => String::from_utf8(response).unwrap(),
+            request => panic!("{request:?}"),
+        }
+    }
+
+    #[test]
+    fn a_scrape_gets_the_format_that_it_accepts() {
+        let plain = Request::Metrics {
+            form: Form::Plain,
+            only_head: false,
+        };
+        let open = Request::Metrics {
+            form: Form::Open,
+            only_head: true,
+        };
+        assert_eq!(parse(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), plain);
+        assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), plain);
+        let head = b"HEAD /metrics HTTP/1.1\r\naccept: application/openmetrics-text;q=0.8\r\n\r\n";
+        assert_eq!(parse(head), open);
+        for len in 0..head.len() {
+            assert_eq!(parse(&head[..len]), Request::Incomplete);
+        }
+    }
+
+    #[test]
+    fn everything_else_is_answered_and_bounded() {
+        assert!(other(b"\x16\x03\x01\x02\0\x01\0").starts_with("HTTP/1.1 400 "));
+        assert!(other(b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        assert!(other(b"GET /etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        assert!(other(b"GET / HTTP/1.1\r\n\r\n").ends_with("/metrics\n"));
+        let long = format!("GET /{} HTTP/1.1", "x".repeat(MAX_HEAD));
+        assert!(other(long.as_bytes()).starts_with("HTTP/1.1 400 "));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
+        assert!(other(many.as_bytes()).starts_with("HTTP/1.1 400 "));
+    }
+}

@@ -1,0 +1,196 @@
+//! Requests to a running capture, and what the user gets for them.
+
+use crate::{Running, answer, ask, running, summary, support::*};
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::process::CommandExt,
+    process::Stdio,
+};
+
+#[test]
+fn status_has_every_count_and_stop_answers_with_the_final_ledger() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let capture = running(&folder, &format!("-i sim:rate=10M -w {file} -U"));
+    wait_until(|| count(&capture.status()["written"]) > 0);
+    let status = capture.status();
+    for key in "received taken written counted filtered unread dropped interface_dropped bytes \
+        durable_bytes wire_bytes packets_per_second bits_per_second ring_fill ring_max_fill buffer_fill \
+        buffer_max_fill pending_bytes high_water_bytes files_written files_removed newest_files sources poll \
+        output pid started version recorder share metrics"
+        .split_whitespace()
+    {
+        assert!(status.get(key).is_some(), "no {key} in {status}");
+    }
+    assert_eq!(status["running"], true);
+    assert_eq!(status["output"], file);
+    assert_eq!(status["pid"], capture.child.0.id());
+    let text = capture.control("status");
+    for part in ["running for 0:00:0", "sim (sim)", "packets/s", "kernel 0"] {
+        contains(text.text(), part);
+    }
+    let json = capture.stop();
+    assert!(count(&json["received"]) >= count(&status["received"]));
+    assert_eq!(json["received"], json["written"], "{json}");
+    assert_eq!(
+        found::open(&file).packets.len() as u64,
+        count(&json["written"])
+    );
+}
+
+#[test]
+fn rotate_starts_the_next_file_and_flush_writes_what_waits() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let words = format!("-i sim:rate=1M -w {file} -b duration:3600");
+    let capture = running(&folder, &words);
+    wait_until(|| count(&capture.status()["taken"]) > 0);
+    capture.control("rotate").succeeds();
+    wait_until(|| count(&capture.status()["files_written"]) == 1);
+    wait_until(|| {
+        !capture.status()["newest_files"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    });
+    assert_eq!(capture.status()["file"], 2);
+    // No packet waits for a full buffer.
+    let taken = count(&capture.status()["taken"]);
+    capture.control("flush").succeeds();
+    wait_until(|| count(&capture.status()["written"]) >= taken);
+    capture
+        .control("trigger")
+        .fails(1, "this capture has no recorder");
+    run!("trigger {}", capture.socket).fails(1, "this capture has no recorder");
+    let json = capture.stop();
+    assert_eq!(json["files_written"], 2, "{json}");
+}
+
+#[test]
+fn requests_that_cannot_be_carried_out_are_refused_and_change_nothing() {
+    let folder = Folder::new();
+    let capture = running(&folder, "-i sim:rate=1M --count");
+    capture.control("rotate").fails(1, "no series of files");
+    capture.control("flush").fails(1, "no output");
+    capture.control("restart").fails(2, "restart");
+    let mut stream = capture.connect();
+    for line in [
+        "{}\n",
+        "{\"command\":7}\n",
+        "[]\n",
+        "null\n",
+        "status\n",
+        "{\n",
+        "\u{1b}\n",
+    ] {
+        let answer = ask(&mut stream, line);
+        assert_eq!(answer["ok"], false, "{line:?}: {answer}");
+    }
+    // Blank lines are skipped, and a line may have more keys.
+    let answer = ask(&mut stream, "\n\r\n{\"command\":\"status\",\"id\":[1]}\n");
+    assert_eq!(answer["ok"], true, "{answer}");
+    drop(stream);
+    capture.stop();
+}
+
+#[test]
+fn a_shell_can_ask_without_the_client() {
+    let folder = Folder::new();
+    let capture = running(&folder, "-i sim:rate=1M --count");
+    // Like `echo '{"command":"status"}' | nc -U PATH`: the writing side is closed, and there may be no newline.
+    let mut stream = capture.connect();
+    stream.write_all(b"{\"command\":\"status\"}").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(answer(&stream)["status"]["running"], true);
+    let mut rest = Vec::new();
+    assert_eq!(stream.read_to_end(&mut rest).unwrap(), 0);
+    capture.stop();
+}
+
+#[test]
+fn every_client_that_asks_for_a_stop_gets_the_summary() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let mut capture = running(&folder, &format!("-i sim:rate=10M -w {file}"));
+    let mut clients: Vec<_> = (0..5).map(|_| capture.connect()).collect();
+    for client in &mut clients {
+        client.write_all(b"{\"command\":\"stop\"}\n").unwrap();
+    }
+    let answers: Vec<_> = clients.iter().map(answer).collect();
+    let json = capture.ended();
+    for answer in answers {
+        assert_eq!(answer["summary"], json);
+    }
+    assert_eq!(json["law_holds"], true);
+    // Several requests are one: nothing was given up.
+    assert_eq!(json["dropped"]["writer"], 0, "{json}");
+}
+
+#[test]
+fn a_capture_that_fails_says_so_to_the_client_that_stops_it() {
+    let folder = Folder::new();
+    let (fifo, pipe) = (folder.path("fifo"), folder.path("out"));
+    mkfifo(&fifo);
+    // The reader leaves after the first bytes; an endless source would go on.
+    let mut reader = shell(format!("head -c 100 {fifo} >{pipe}"))
+        .spawn()
+        .unwrap();
+    let socket = folder.path("lan");
+    let mut child = start!("capture -i sim:rate=1M --control {socket} -w {fifo} --json");
+    reader.wait().unwrap();
+    // A reader that left ends the capture normally.
+    assert!(child.wait().unwrap().success());
+    assert_eq!(summary(&mut child)["law_holds"], true);
+    run!("control {socket} stop").fails(1, "no such capture");
+}
+
+#[test]
+fn after_kill_9_the_name_can_be_used_again_and_a_live_name_cannot() {
+    let folder = Folder::new();
+    let mut capture = running(&folder, "-i sim:rate=1M --count");
+    let socket = capture.socket.clone();
+    run!("capture -i sim --count --control {socket}").fails(1, "another capture uses this name");
+    assert_eq!(capture.status()["running"], true);
+    capture.child.0.kill().unwrap();
+    capture.child.0.wait().unwrap();
+    run!("control {socket}").fails(1, "the capture with this name has ended");
+    running(&folder, "-i sim:rate=1M --count").stop();
+}
+
+#[test]
+fn a_name_without_a_path_is_in_the_runtime_folder() {
+    let folder = Folder::new();
+    let runtime = folder.path("runtime");
+    let named = |line: &str| {
+        let mut command = forebay!("{line}");
+        command.env("RUNTIME_DIRECTORY", &runtime);
+        command
+    };
+    let mut command = named("capture -i sim:rate=1M --count --json --control eth0");
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = children::Mortal(command.spawn().unwrap());
+    wait_until(|| named("control eth0").output().unwrap().status.success());
+    assert!(fs::exists(format!("{runtime}/eth0")).unwrap());
+    let status = named("control eth0 --json").output().unwrap().json();
+    assert_eq!(status["capture"], "eth0");
+    named("control eth0 stop").output().unwrap().succeeds();
+    child.ends_well();
+    named("control eth0")
+        .output()
+        .unwrap()
+        .fails(1, "no such capture");
+    named("control ..").output().unwrap().fails(2, "not a name");
+}
+
+#[test]
+fn another_user_cannot_connect() {
+    let folder = Folder::new();
+    let capture = running(&folder, "-i sim:rate=1M --count");
+    let mut other = forebay!("control {}", capture.socket);
+    match other.uid(65_534).gid(65_534).output() {
+        Ok(output) => output.fails(1, "ermission denied"),
+        Err(error) => println!("skipped: this user cannot become another one: {error}"),
+    }
+    let _: Running = capture;
+}
