@@ -1,8 +1,9 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
 //! `args` holds the flags, one file for each subcommand. `capture` and `pipe` have a `request` that turns flags into the
-//! library's configuration. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `output` prints
-//! everything, `print` turns packets into text, `usage` rejects requests, and `habit` recognises command lines of tcpdump.
+//! library's configuration. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `sandbox` gives up files
+//! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
+//! requests, and `habit` recognises command lines of tcpdump.
 //!
 //! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost with `--fail-on-drop`.
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 //! the first packet is parsed and the first file made.
 //!
 //! ```text
-//!  keep_for ─▶ interfaces are opened ─▶ shed ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
+//!  keep_for ─▶ interfaces are opened ─▶ shed, sandbox ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
 //! ```
 //! Capabilities belong to threads. They are dropped while there is one thread; later threads inherit none. From then on no
 //! thread can open a packet socket, and every output file is opened with the same rights.

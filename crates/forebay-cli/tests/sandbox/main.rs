@@ -138,6 +138,36 @@ fn the_summary_and_doctor_report_what_is_in_force() {
 }
 
 #[test]
+fn what_a_kernel_or_container_refuses_is_reported_and_nothing_else_changes() {
+    if !has("strace") || !offers("Landlock") || !offers("seccomp") {
+        return;
+    }
+    let folder = Folder::new();
+    let (log, output) = (folder.path("log"), folder.path("a.pcapng"));
+    let cases = "
+        landlock_create_ruleset | ENOSYS     | false | true  | no Landlock
+        landlock_create_ruleset | EOPNOTSUPP | false | true  | no Landlock
+        landlock_create_ruleset | EPERM      | false | true  | no Landlock
+        landlock_restrict_self  | EPERM      | false | true  | no Landlock
+        seccomp                 | EPERM      | true  | false | no seccomp
+        seccomp                 | EINVAL     | true  | false | no seccomp
+        ";
+    for [call, error, landlock, seccomp, missing] in rows(cases) {
+        let options = format!("-e inject={call}:error={error} -e trace={call}");
+        let line = format!("capture -i sim:clock=virtual -c 100 -v --json -w {output}");
+        let ran = strace(&options, &log, &line).output().unwrap();
+        let json = ran.keeps_the_law();
+        contains(ran.log(), missing);
+        let found = &json["sandbox"];
+        assert_eq!(found["landlock"].is_u64(), landlock == "true", "{json}");
+        assert_eq!(found["seccomp"], seccomp == "true", "{json}");
+        assert_eq!(found::open(&output).packets.len(), 100);
+        let doctor = strace(&options, &log, "doctor").output().unwrap();
+        contains(doctor.text(), format!("note  {missing}"));
+    }
+}
+
+#[test]
 fn files_are_read_only_after_the_doors_are_closed() {
     if !has("strace") || !offers("Landlock") || !offers("seccomp") {
         return;
