@@ -3,6 +3,7 @@
 #[macro_use]
 mod support;
 
+use forebay_testing::lab::lab;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -228,27 +229,24 @@ fn the_unit_permits_every_system_call_of_a_capture() {
     }
     assert!(permitted.contains("write") && !permitted.contains("mount"));
     let folder = Folder::new();
-    let log = folder.path("log");
-    let (name, left) = (
-        folder.path("a.pcapng"),
-        folder.path("a_00001_20200101000000.pcapng"),
-    );
-    let bytes = fs::read(recorded(&folder, "whole.pcapng", "count=100")).unwrap();
-    fs::write(format!("{left}.part"), &bytes[..bytes.len() - 170]).unwrap();
-    let flags =
-        "-b duration:0.2 -b files:3 --compress zstd --keep-free 1M --stats-interval 1 --json";
-    let mut capture = strace(
-        "-qq",
-        &log,
-        &format!("capture -i sim:rate=1M -w {name} {flags} -a duration:1 udp"),
-    );
-    let path = folder.path("socket");
+    let (path, log) = (folder.path("socket"), folder.path("log"));
     let _manager = UnixDatagram::bind(&path).unwrap();
-    capture
-        .env("NOTIFY_SOCKET", &path)
-        .env("WATCHDOG_USEC", "100000");
-    let json: Value = capture.output().unwrap().keeps_the_law();
-    assert_eq!(json["files_recovered"], 1, "{json}");
+    let traced = |port: &str| {
+        let name = folder.path("a.pcapng");
+        let left = folder.path("a_00001_20200101000000.pcapng.part");
+        let bytes = fs::read(recorded(&folder, "whole.pcapng", "count=100")).unwrap();
+        fs::write(left, &bytes[..bytes.len() - 170]).unwrap();
+        let flags = "-b duration:0.2 -b files:3 --compress zstd --keep-free 1M --json";
+        let line = format!("capture -i {port} -w {name} {flags} -a duration:1 udp");
+        let mut capture = strace("-qq -A", &log, &line);
+        capture
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "100000");
+        let json: Value = capture.output().unwrap().keeps_the_law();
+        assert_eq!(json["files_recovered"], 1, "{json}");
+    };
+    traced("sim:rate=1M");
+    lab(&["ip"], || traced("vb"));
     let log = fs::read_to_string(log).unwrap();
     let called = log
         .lines()

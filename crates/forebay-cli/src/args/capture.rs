@@ -376,11 +376,14 @@ fn buffers(text: &str) -> Parsed<store::StoreConfig> {
 fn keep_free(text: &str) -> Parsed<KeepFree> {
     let keep = match text.strip_suffix('%') {
         Some(share) => share.parse().ok().map(KeepFree::Percent),
-        None => units::bytes(text, 1).map(KeepFree::Bytes),
+        // A bare 10 is more likely a share than 10 bytes.
+        None => units::bytes(text, 1)
+            .filter(|&bytes| bytes >= 1 << 20)
+            .map(KeepFree::Bytes),
     };
-    keep.filter(|keep| !matches!(keep, KeepFree::Percent(0 | 100..) | KeepFree::Bytes(0)))
+    keep.filter(|keep| !matches!(keep, KeepFree::Percent(0 | 100..)))
         .ok_or_else(|| {
-            format!("'{text}' is neither a share from 1% to 99% nor a size. Use a value such as 10% or 20G")
+            format!("'{text}' is neither a share from 1% to 99% nor a size of 1M or more. Use a value such as 10% or 20G")
         })
 }
 

@@ -107,6 +107,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             manager.stopping();
             screen.compressing(files);
         }
+        Event::Recovering => {
+            manager.stopping();
+            screen.recovering();
+        }
         Event::Recovered(file) => screen.recovered(file),
         Event::Finished { path } => runner.iter().for_each(|runner| runner.file(path)),
         Event::Outage { source, outages } => screen.outage(source, &outages),

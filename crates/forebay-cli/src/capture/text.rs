@@ -163,6 +163,15 @@ impl Screen {
         output::note(format_args!("{source}: {text}"));
     }
 
+    /// Everything is captured, and a file that a killed capture left is still being read.
+    pub fn recovering(&self) {
+        if !self.quiet {
+            output::note(
+                "finishing a file that a killed capture left; interrupt to leave it to the next one",
+            );
+        }
+    }
+
     /// Reports a file that a killed capture left.
     pub fn recovered(&self, file: &Recovered) {
         let path = file.path.display();
@@ -185,7 +194,7 @@ impl Screen {
             }
         };
         if !self.quiet || file.error.is_some() {
-            output::note(text);
+            say_wrapped(&format!("forebay: {text}"));
         }
     }
 

@@ -81,6 +81,33 @@ fn files_of_earlier_captures_go_too_if_their_names_are_those_of_the_series() {
 }
 
 #[test]
+fn names_that_are_used_again_are_not_taken_for_old_files() {
+    // The names are relative, and each number was used by an earlier capture.
+    let Some(output) = on_disk(
+        "cd $DISK
+         forebay capture -i sim:clock=virtual -c 150k -w a.pcap -C 2 -q
+         ls | wc -l
+         forebay capture -i sim:clock=virtual -c 150k -w a.pcap -C 2 --keep-free 20% -q --json
+         code=$?; forebay info -c a.pcap*; ls",
+    ) else {
+        return;
+    };
+    let json = output.keeps_the_law();
+    let [written, removed, for_space] = counts(
+        &json,
+        ["files_written", "files_removed", "files_removed_for_space"],
+    );
+    // The space is enough: only files of the same names went, one for each new one.
+    assert_eq!([written, removed, for_space], [6, 6, 0], "{json}");
+    let packets = output
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("Packets:"));
+    let packets = packets.map(|count| count.trim().parse::<u64>().unwrap());
+    assert_eq!(packets.sum::<u64>(), 150_000);
+}
+
+#[test]
 fn without_older_files_the_capture_ends_in_good_order() {
     for (name, flags) in [
         ("a.pcapng", "--store 4x512KiB"),
@@ -160,6 +187,7 @@ fn too_little_space_at_the_start_is_an_error_and_no_file_is_made() {
         ("--count --keep-free 1%", "name one with -w"),
         ("-w x --keep-free 0", "neither a share"),
         ("-w x --keep-free 100%", "neither a share"),
+        ("-w x --keep-free 10", "neither a share"),
     ] {
         run!("capture -i {VIRTUAL} -c 1 {flags}").fails(2, expected);
     }

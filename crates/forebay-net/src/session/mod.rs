@@ -413,7 +413,7 @@ impl Session {
             // Later interrupts give up the compression, not packets.
             abandoned = self.control.is_abandoned();
             if let Some(finisher) = finisher {
-                finisher.finish(&self.control);
+                finisher.finish(&self.control, || observe(Event::Recovering));
             }
             if let Some(compressor) = compressor {
                 let tell = |files| observe(Event::Compressing { files });

@@ -24,6 +24,7 @@ use std::{path::Path, time::Duration};
 ///     Event::Behind(it) => eprintln!("{:.0} % full", it.fill * 100.0),
 ///     Event::Finishing(totals) => eprintln!("{} bytes left", totals.pending_bytes),
 ///     Event::Compressing { files } => eprintln!("{files} files to compress"),
+///     Event::Recovering => eprintln!("a file is still being finished"),
 ///     Event::Recovered(it) => eprintln!("{} has {} packets", it.path.display(), it.packets),
 ///     Event::Finished { path } => eprintln!("{} is complete", path.display()),
 ///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
@@ -55,6 +56,9 @@ pub enum Event<'a> {
         /// Number of files that remain.
         files: usize,
     },
+    /// The capture has ended, and a file that a killed capture left is still being finished. The session ends when it is finished,
+    /// or at the next [`Control::stop`](super::Control::stop).
+    Recovering,
     /// A file that a killed capture of the same series left was finished, or could not be.
     Recovered(&'a Recovered),
     /// A file is complete, and compressed if that was requested. Reported within [`SessionConfig::progress_every`].

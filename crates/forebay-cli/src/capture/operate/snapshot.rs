@@ -138,6 +138,7 @@ impl Publisher {
             Event::Behind(_)
             | Event::Finishing(_)
             | Event::Compressing { .. }
+            | Event::Recovering
             | Event::Recovered(_) => {}
         }
     }

@@ -93,7 +93,8 @@ impl Leftovers {
         };
         let (mut unfinished, mut earlier) = (Vec::new(), Vec::new());
         for entry in there.flatten() {
-            let path = entry.path();
+            // Written as the capture writes it, so that it is the same path.
+            let path = rotation.path.with_file_name(entry.file_name());
             // Of a link, this describes the link itself.
             let Some(about) = entry.metadata().ok().filter(Metadata::is_file) else {
                 continue;
@@ -194,11 +195,15 @@ impl Finisher {
         }
     }
 
-    /// Waits until all files are finished, or until another stop is requested. The rest is then left to the next capture.
-    pub fn finish(self, control: &Control) {
+    /// Waits until all files are finished, or until another stop is requested. The rest is then left to the next capture. Calls
+    /// `observe` if it has to wait.
+    pub fn finish(self, control: &Control, observe: impl FnOnce()) {
         let Finisher::Running(thread) = self else {
             return;
         };
+        if !thread.is_finished() && !control.is_abandoned() {
+            observe();
+        }
         let stops = control.stops();
         while !thread.is_finished() && !control.is_abandoned() && control.stops() == stops {
             std::thread::sleep(Duration::from_millis(10));

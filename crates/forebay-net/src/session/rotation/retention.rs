@@ -157,14 +157,16 @@ impl Retention {
         let mut inner = self.inner();
         if recovered.error.is_none() {
             let path = &recovered.path;
-            let newer = inner.files.iter().position(|file| file.is_ours);
-            let at = newer.unwrap_or(inner.files.len());
             if self.0.is_ring {
+                // It replaced an older one of that name.
+                inner.files.retain(|file| file.path != *path);
                 let kept = Kept {
                     path: path.clone(),
                     len: recovered.bytes,
                     is_ours: false,
                 };
+                let newer = inner.files.iter().position(|file| file.is_ours);
+                let at = newer.unwrap_or(inner.files.len());
                 inner.files.insert(at, kept);
                 self.measure(&inner);
             }
