@@ -37,6 +37,9 @@ pub struct Control {
     /// Print the answer as one JSON object
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,4 +65,7 @@ pub struct Trigger {
     /// Print the answer as one JSON object
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }

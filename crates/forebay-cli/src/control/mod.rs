@@ -4,8 +4,9 @@ pub mod place;
 mod text;
 
 use crate::{
-    args::{Control as Flags, ControlCommand, Trigger},
+    args::{self, Control as Flags, ControlCommand, Trigger},
     output,
+    sandbox::{self, Needs},
 };
 use anyhow::{Context, Result, bail};
 use rustix::net::{SendFlags, send, sockopt};
@@ -81,15 +82,17 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ControlCommand::Flush => "flush",
         ControlCommand::Trigger => "trigger",
     };
-    request(&flags.name, command, flags.json)
+    request(&flags.name, command, flags.json, &flags.sandbox)
 }
 
 pub fn trigger(flags: &Trigger) -> Result<ExitCode> {
-    request(&flags.name, "trigger", flags.json)
+    request(&flags.name, "trigger", flags.json, &flags.sandbox)
 }
 
-fn request(name: &OsStr, command: &str, is_json: bool) -> Result<ExitCode> {
-    let answer = Client::new(name)?.ask(command)?;
+fn request(name: &OsStr, command: &str, is_json: bool, flags: &args::Sandbox) -> Result<ExitCode> {
+    let mut client = Client::new(name)?;
+    sandbox::enter(flags, &Needs::default());
+    let answer = client.ask(command)?;
     let counts = [&answer["status"], &answer["summary"]];
     let counts = counts.into_iter().find(|counts| counts.is_object());
     let shown = match counts {
