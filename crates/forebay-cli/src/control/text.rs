@@ -51,11 +51,9 @@ pub fn status(object: &Value) -> String {
         line("rate", rate.replace("  ", " "));
     }
     line("received", count(get("received")));
-    let written = match get("output").is_null() && get("counted").as_u64() > Some(0) {
-        true => ("counted", count(get("counted"))),
-        false => ("written", count(get("written"))),
-    };
-    line(written.0, written.1);
+    let has_output = get("output").is_string() || get("got")["store"].is_object();
+    let taken = if has_output { "written" } else { "counted" };
+    line(taken, count(get(taken)));
     line("filtered", count(get("filtered")));
     if get("unread").as_u64() > Some(0) {
         line("unread", count(get("unread")));
@@ -86,7 +84,7 @@ pub fn status(object: &Value) -> String {
             );
         }
     }
-    if !get("output").is_null() || get("bytes").as_u64() > Some(0) {
+    if has_output {
         let size = |key| binary(get(key).as_u64().unwrap_or(0));
         let sizes = format!(
             "{} written, {} durable",

@@ -1,6 +1,7 @@
 //! `--control`, `--metrics` and `--metrics-file` of a running `forebay capture`, as its operators use them.
 //!
-//! `control` is about requests and their answers, `hostile` about clients that misbehave, `metrics` about scrapes.
+//! `control` is about requests and their answers, `hostile` about clients that misbehave, `metrics` about scrapes, and
+//! `prometheus` about a real server with the alert rules and the dashboard of `contrib/`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -8,6 +9,7 @@ mod support;
 mod control;
 mod hostile;
 mod metrics;
+mod prometheus;
 
 use serde_json::Value;
 use std::{
