@@ -32,10 +32,11 @@ impl Producer {
     /// Makes a ring. All its memory is allocated now, and in use as long as the producer or a reader exists.
     ///
     /// # Errors
-    /// A 0 in `config`, more than 32 GiB, or not enough memory or descriptors.
+    /// A 0 in `config`, more than 32 GiB or half of the available memory, or not enough memory or descriptors.
     pub fn new(config: &BroadcastConfig) -> Result<Producer> {
         let layout = Layout::new(config, sys::page_size() / WORD)?;
         let len = layout.words().unwrap_or(usize::MAX / WORD) * WORD;
+        memory::check_all(ON, len)?;
         let refused = |error| memory::refused(ON, len, error);
         let (file, mapping) = sealed::make("forebay-broadcast", len).map_err(refused)?;
         mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
