@@ -20,6 +20,8 @@ pub enum Asked {
     Stop,
     /// USR1: print the counts.
     Report,
+    /// USR1, instead of the counts: trigger the recorder.
+    Trigger,
     /// USR2: flush.
     Flush,
     /// HUP: start the next file.
@@ -42,7 +44,9 @@ pub fn survive_the_file_size_limit() -> Result<()> {
 /// The system has no more threads or descriptors.
 pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<()> {
     let mut heard = vec![SIGINT, SIGTERM];
-    heard.extend(wanted.contains(&Asked::Report).then_some(SIGUSR1));
+    let usr1 = [Asked::Trigger, Asked::Report];
+    let usr1 = usr1.into_iter().find(|asked| wanted.contains(asked));
+    heard.extend(usr1.map(|_| SIGUSR1));
     heard.extend(wanted.contains(&Asked::Flush).then_some(SIGUSR2));
     // A HUP that only means the next file is handled under nohup, too.
     let rotates = wanted.contains(&Asked::Rotate);
@@ -55,7 +59,7 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
         .spawn(move || {
             for signal in signals.forever() {
                 match signal {
-                    SIGUSR1 => act(Asked::Report),
+                    SIGUSR1 => usr1.into_iter().for_each(&act),
                     SIGUSR2 => act(Asked::Flush),
                     SIGHUP if rotates => act(Asked::Rotate),
                     _ => {

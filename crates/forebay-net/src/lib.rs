@@ -23,6 +23,7 @@ pub mod open;
 pub mod packets;
 pub mod port;
 pub mod receive;
+pub mod recorder;
 pub mod repair;
 pub mod serve;
 pub mod session;

@@ -2,6 +2,7 @@
 
 use super::{
     print::Print,
+    recorder::Recording,
     share::Share,
     values::{self, Parsed},
 };
@@ -29,7 +30,7 @@ The simulated card: sim:KEY=VALUE,…
 
 Signals: the first INT or TERM finishes cleanly. The second skips syncing, and stops writing after at most \
 one more second. The third stops at once. HUP starts the next file of a series (-b, -C, -G); without a series it is like TERM. USR1 prints \
-the counts, USR2 writes what waits in buffers.
+the counts, or triggers --recorder; USR2 writes what waits in buffers.
 
 Units: in counts, K, M, G are powers of 1000; in sizes, K, M, G are powers of 1024, and kB, MB, GB powers of 1000. \
 For a number without a unit, see the flag.
@@ -55,6 +56,8 @@ Examples:
   forebay capture -i eth0 -w today.pcapng.zst
   # From a file
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
+  # The 30 seconds before each signal USR1
+  forebay capture -i eth0 --recorder 30s -w a.pcapng
   # For other programs and users, and one that reads it
   forebay capture -i eth0 --share lan --share-group staff
   forebay capture -i tap:lan port domain
@@ -228,6 +231,9 @@ pub struct Capture {
 
     #[command(flatten)]
     pub sharing: Share,
+
+    #[command(flatten)]
+    pub recording: Recording,
 
     #[command(flatten)]
     pub printing: Print,

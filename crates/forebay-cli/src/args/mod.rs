@@ -12,6 +12,7 @@ mod man;
 mod pipe;
 mod print;
 mod queue;
+mod recorder;
 mod records;
 mod repair;
 mod sandbox;

@@ -6,6 +6,7 @@ use forebay::memory::HugePages;
 use forebay_net::{
     ledger::{Dropped, Ledger},
     port::Outages,
+    recorder::{Cut, Recorded},
     serve::Client,
     session::{Progress, Source, Summary},
 };
@@ -108,6 +109,40 @@ pub fn client(client: &Client) -> Value {
     })
 }
 
+/// A file of the recorder.
+pub fn cut(cut: &Cut) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "recording": cut.path.display().to_string(),
+        "triggers": cut.triggers,
+        "first_trigger_ns": cut.trigger_ns.0,
+        "last_trigger_ns": cut.trigger_ns.1,
+        "first_packet_ns": cut.packets_ns.map(|(first, _)| first),
+        "last_packet_ns": cut.packets_ns.map(|(_, last)| last),
+        "memory_was_too_small": cut.is_short,
+        "received": cut.ledger.received,
+        "written": cut.ledger.written,
+        "unread": cut.ledger.unread,
+        "dropped": causes(&cut.ledger.dropped),
+        "lost_before": cut.ledger.interface_dropped,
+        "bytes": cut.bytes,
+        "error": cut.error,
+        "law_holds": cut.ledger.check().is_ok(),
+    })
+}
+
+/// What the recorder has done.
+fn recorder(request: &Request<'_>, recorded: &Recorded) -> Value {
+    let cuts: Vec<_> = recorded.cuts.iter().map(cut).collect();
+    json!({
+        "memory_bytes": request.ring_bytes,
+        "files_written": recorded.files,
+        "files_failed": recorded.failed,
+        "triggers_refused": recorded.refused,
+        "files": cuts,
+    })
+}
+
 /// The readers of a capture.
 fn readers(request: &Request<'_>, summary: &Summary, read: &Ended) -> Value {
     let name = request.flags.sharing.share.as_ref();
@@ -135,6 +170,7 @@ pub fn summary(
     ran: Option<&Ran>,
     read: Option<&Ended>,
     sandbox: &Sandbox,
+    recorded: Option<&Recorded>,
 ) -> Value {
     let ledger = &summary.ledger;
     let sources: Vec<_> = summary.sources.iter().map(source).collect();
@@ -210,6 +246,7 @@ pub fn summary(
             "left": ran.left,
         })),
         "shared": read.map(|read| readers(request, summary, read)),
+        "recorder": recorded.map(|recorded| recorder(request, recorded)),
         "syncs": { "count": totals.syncs, "slowest_seconds": totals.slowest_sync.as_secs_f64() },
         "poll": {
             "busy_seconds": summary.modes.busy.as_secs_f64(),

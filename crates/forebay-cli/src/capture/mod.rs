@@ -6,6 +6,7 @@ mod lines;
 mod list;
 mod on_files;
 mod operate;
+mod recording;
 mod request;
 mod rotation;
 mod sharing;
@@ -21,10 +22,14 @@ use crate::{
 };
 use anyhow::Result;
 use forebay::standard;
-use forebay_net::session::{Control, Event, Progress, Session, Source, Summary};
+use forebay_net::{
+    recorder::{Recorded, Trigger},
+    session::{Control, Event, Progress, Session, Source, Summary},
+};
 use lines::Lines;
-use on_files::Helper;
+use on_files::{Helper, Runner};
 use operate::{About, Sockets};
+use recording::Recording;
 use request::Request;
 use sharing::{Readers, Sharing};
 use std::{process::ExitCode, time::Duration};
@@ -51,7 +56,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let manager = Manager::connect()?;
     let control = Control::new()?;
     let sockets = Sockets::bind(&request)?;
-    let sharing = Sharing::bind(&request)?;
+    // Before the interfaces are opened: clearing gigabytes takes a while, and packets would wait in the kernel.
+    let sharing = Sharing::bind(&request, request.publisher()?)?;
     let (ports, sandbox) = request.open_ports(helper.as_ref().map(Helper::group))?;
     let (output, mut config) = (request.output()?, request.config());
     if let Some(every) = manager.progress_every() {
@@ -61,6 +67,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
     let (heard, informed) = (control.clone(), manager.clone());
     let mut wanted = vec![Asked::Report, Asked::Flush];
+    wanted.extend(flags.recording.recorder.map(|_| Asked::Trigger));
     wanted.extend(request.rotation.is_some().then_some(Asked::Rotate));
     signals::listen(&wanted, move |asked| match asked {
         Asked::Stop => {
@@ -70,6 +77,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Report => heard.report(),
         Asked::Flush => heard.flush(),
         Asked::Rotate => heard.rotate(),
+        Asked::Trigger => {
+            heard.trigger();
+        }
     })?;
     // From here on packets arrive, and no thread waits for a reader of the printed text.
     output::start(false)?;
@@ -82,18 +92,32 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut lines = None;
     let mut session = session;
     let mut readers = None;
+    let source = sharing.as_ref().map(Sharing::source);
     if let Some(sharing) = sharing {
         let (shared, started) = sharing.start(session, &request)?;
         session = shared;
         readers = Some(started);
     }
+    let queue = runner.as_ref().map(Runner::queue);
+    let recording = Recording::start(&request, &session, source.as_ref(), &control, queue)?;
+    let trigger = recording.as_ref().map(Recording::trigger);
+    let mut watcher = recording.as_ref().and_then(Recording::watcher);
+    let mut feeder = None;
     if request.prints() {
         let taps_several = |source: &Source| source.got.overruns && source.interfaces.len() > 1;
         let names_interfaces =
             request.captures_several() || session.info().0.iter().any(taps_several);
-        let (printing, mut feeder) = Lines::start(&request, &control, names_interfaces)?;
-        session = session.each(move |frame, interface| feeder.put(frame, interface));
-        lines = Some(printing);
+        let (printing, feeding) = Lines::start(&request, &control, names_interfaces)?;
+        (lines, feeder) = (Some(printing), Some(feeding));
+    }
+    if feeder.is_some() || watcher.is_some() {
+        session = session.each(move |frame, interface| {
+            let is_taken = feeder.as_mut().is_none_or(|it| it.put(frame, interface));
+            if let Some(watch) = watcher.as_mut().filter(|_| is_taken) {
+                watch(frame, interface);
+            }
+            is_taken
+        });
     }
     let mut reports = Reports::new(&request);
     let mut heartbeat = Heartbeat::new(manager.clone());
@@ -114,6 +138,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Event::Recovered(file) => screen.recovered(file),
         Event::Finished { path } => runner.iter().for_each(|runner| runner.file(path)),
         Event::Outage { source, outages } => screen.outage(source, &outages),
+        Event::Triggered => trigger.iter().for_each(Trigger::pull_now),
         Event::Progress(progress) => {
             heartbeat.beat(|| screen.status(progress));
             if progress.asked {
@@ -135,7 +160,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
     };
     let about = About::of(&request, &session);
-    let mut operate = sockets.serve(&request, about, control)?;
+    let mut operate = sockets.serve(&request, about, control.clone())?;
     manager.ready();
     let summary = session.run(&mut |event| {
         if let Some(operate) = &mut operate {
@@ -145,8 +170,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     });
     manager.stopping();
     let printed = lines.map(Lines::finish);
+    let recorded = recording.map(|it| it.finish(&control, flags.quiet));
     let read = readers.map(Readers::finish);
-    let code = exit_code(&summary, &request);
+    let code = exit_code(&summary, &request, recorded.as_ref());
     // With `| head`, nobody waits for a summary; only failures are reported.
     let is_silent = !request.has_output() && printed.as_ref().is_some_and(|it| it.reader_left);
     if let Some(printed) = printed.as_ref().filter(|_| !is_silent) {
@@ -171,6 +197,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             ran.as_ref(),
             read.as_ref(),
             &sandbox,
+            recorded.as_ref(),
         );
         if request.flags.json {
             output::summary(json::stream(&request), &output::json(&object));
@@ -226,12 +253,14 @@ impl Reports {
     }
 }
 
-fn exit_code(summary: &Summary, request: &Request<'_>) -> ExitCode {
-    if !summary.is_fine() {
+fn exit_code(summary: &Summary, request: &Request<'_>, recorded: Option<&Recorded>) -> ExitCode {
+    if !summary.is_fine() || recorded.is_some_and(|it| !it.is_fine()) {
         return ExitCode::from(1);
     }
     let ledger = &summary.ledger;
-    let lost = ledger.dropped.known() + ledger.interface_dropped.unwrap_or(0);
+    let lost = ledger.dropped.known()
+        + ledger.interface_dropped.unwrap_or(0)
+        + recorded.map_or(0, |it| it.lost);
     if request.flags.fail_on_drop && lost > 0 {
         return ExitCode::from(3);
     }

@@ -195,6 +195,11 @@ impl Runner {
         let _ = self.names.send(path.into());
     }
 
+    /// Queues the files that other threads finish.
+    pub fn queue(&self) -> Sender<PathBuf> {
+        self.names.clone()
+    }
+
     /// Waits until the program ran on all files, or until the user interrupts that. `waits` is called if it takes a while.
     pub fn finish(self, waits: impl FnOnce()) -> Ran {
         let Runner {

@@ -1,6 +1,6 @@
 //! Turns flags into a request for a capture, and rejects flags that contradict each other.
 
-use super::rotation::Limits;
+use super::{recording, rotation::Limits};
 use crate::{
     args::Capture as Flags,
     control::place,
@@ -21,6 +21,7 @@ use forebay_net::{
     open::{self, Name, Options},
     port::{LinkType, Port},
     session::{Compression, Output, Rotation, SessionConfig},
+    share::Publisher,
     units,
 };
 use rustix::process::Pid;
@@ -48,6 +49,10 @@ pub struct Request<'a> {
     pub rotation: Option<Rotation>,
     pub count: Option<u64>,
     pub filter: Option<Filter>,
+    /// The expression of `--trigger`.
+    pub trigger: Option<Filter>,
+    /// Memory for packets that are shared or kept.
+    pub ring_bytes: u64,
     names: Vec<Name>,
     clock: Clock,
     options: Options,
@@ -98,18 +103,21 @@ impl<'a> Request<'a> {
         }
         store.sync = flags.sync;
         let filter = parse_filter(flags, &names)?;
+        let trigger = recording::trigger(flags, &names)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let count = flags.count.into_iter().chain(limits.packets).min();
         let wants_few = count.is_some_and(|count| count <= FEW)
             && names.iter().all(|name| matches!(name, Name::Interface(_)));
         let is_immediate = flags.unbuffered || flags.printing.immediate_mode || wants_few;
         let request = Request {
+            ring_bytes: recording::ring_bytes(flags),
             names,
             clock,
             flags,
             rotation: limits.rotation,
             count,
             filter: filter.clone(),
+            trigger,
             options: Options {
                 filter,
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
@@ -195,6 +203,23 @@ impl<'a> Request<'a> {
         self.flags.sharing.share.is_some() || self.flags.sharing.serve.is_some()
     }
 
+    /// Whether packets are kept in memory, for other programs or for a recorder.
+    pub fn publishes(&self) -> bool {
+        self.shares() || self.flags.recording.recorder.is_some()
+    }
+
+    /// Allocates the memory for these packets.
+    pub fn publisher(&self) -> Result<Option<Publisher>> {
+        let publisher = self.publishes().then(|| Publisher::new(self.ring_bytes));
+        publisher.transpose().with_context(|| {
+            let flag = match self.flags.recording.recorder {
+                Some(_) => "--recorder",
+                None => "--share-size",
+            };
+            format!("{flag}: {} of memory", units::binary(self.ring_bytes))
+        })
+    }
+
     /// Whether packets go anywhere else than to the printed lines.
     pub fn has_output(&self) -> bool {
         self.flags.write.is_some() || self.shares()
@@ -257,6 +282,9 @@ impl<'a> Request<'a> {
         let needs = needs.reading(self.names.iter().filter_map(file));
         let needs = match (&self.rotation, &self.flags.write) {
             (Some(rotation), _) => needs.writing_beside(&rotation.path),
+            (None, Some(path)) if self.flags.recording.recorder.is_some() => {
+                needs.writing_beside(path)
+            }
             (None, Some(path)) if !self.writes_stdout() => needs.writing(path),
             _ => needs,
         };
@@ -334,6 +362,7 @@ impl<'a> Request<'a> {
         }
         Ok(match &self.flags.write {
             None => Output::Count,
+            Some(_) if self.flags.recording.recorder.is_some() => Output::Count,
             Some(_) if self.writes_stdout() => {
                 Output::Stream(standard::output()?, "standard output".into())
             }

@@ -14,14 +14,14 @@ use anyhow::{Context, Result};
 use forebay_net::{
     serve::{Client, Served, Server},
     session::Session,
-    share::{Access, Bound, Listener, Publisher},
+    share::{Access, Bound, Listener, Publisher, Source},
     units,
 };
 use nix::unistd::{Gid, Group};
 use std::net::{SocketAddr, TcpListener};
 
 /// The memory for shared packets.
-const SHARE_BYTES: u64 = 64 << 20;
+pub const SHARE_BYTES: u64 = 64 << 20;
 
 /// The names and ports of a capture that is not running yet.
 pub struct Sharing {
@@ -48,12 +48,12 @@ impl Sharing {
     /// Binds names and ports; `None`: nothing is shared.
     ///
     /// # Errors
-    /// A name or a port is in use, there is no such group, or there is not enough memory.
-    pub fn bind(request: &Request<'_>) -> Result<Option<Sharing>> {
+    /// A name or a port is in use, or there is no such group.
+    pub fn bind(request: &Request<'_>, publisher: Option<Publisher>) -> Result<Option<Sharing>> {
         let flags = &request.flags.sharing;
-        if !request.shares() {
+        let Some(publisher) = publisher else {
             return Ok(None);
-        }
+        };
         let group = flags.share_group.as_deref().map(group).transpose()?;
         let access = Access { group };
         let bound = flags.share.as_ref().map(Bound::new).transpose()?;
@@ -65,10 +65,15 @@ impl Sharing {
             None => None,
         };
         Ok(Some(Sharing {
-            publisher: Publisher::new(flags.share_size.unwrap_or(SHARE_BYTES))?,
+            publisher,
             bound: bound.map(|bound| (bound, access)),
             listener,
         }))
+    }
+
+    /// Makes taps of what is shared.
+    pub fn source(&self) -> Source {
+        self.publisher.source()
     }
 
     /// Lets readers in.
@@ -91,7 +96,7 @@ impl Sharing {
                     Some(group) => format!("root, this user and group {group}"),
                     None => "root and this user".into(),
                 };
-                let size = units::binary(flags.share_size.unwrap_or(SHARE_BYTES));
+                let size = units::binary(request.ring_bytes);
                 say_wrapped(&format!(
                     "forebay: sharing as {name}, {size}: {users} can read it with -i tap:{name}"
                 ));

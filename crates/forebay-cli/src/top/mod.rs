@@ -168,7 +168,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     signals::listen(&[], move |asked| match asked {
         Asked::Stop if has_screen && signals::stops() > 1 => end_now(),
         Asked::Stop => heard.stop(),
-        Asked::Report | Asked::Flush | Asked::Rotate => {}
+        Asked::Report | Asked::Flush | Asked::Rotate | Asked::Trigger => {}
     })?;
     let updates = Arc::new(Latest::new());
     let interval = flags.interval;

@@ -11,6 +11,7 @@ mod losses;
 mod names;
 mod outputs;
 mod readers;
+mod recorder;
 mod requests;
 mod signals;
 mod terminals;

@@ -32,6 +32,7 @@ pub use compress::Compression;
 pub use control::Control;
 pub use output::Output;
 pub use room::KeepFree;
+pub(crate) use rotation::numbered_names;
 pub use rotation::{Compressed, Files, Names, Recovered, Rotation};
 pub use summary::{Behind, Event, Progress, Source, Summary};
 
@@ -331,6 +332,9 @@ impl Session {
         let now = self.clock.now();
         if self.control.take_flush() {
             self.intake.flush()?;
+        }
+        if self.control.take_trigger() {
+            observe(Event::Triggered);
         }
         let asked = self.control.take_report();
         if asked || now >= watch.next {

@@ -28,6 +28,7 @@ use std::{path::Path, time::Duration};
 ///     Event::Recovered(it) => eprintln!("{} has {} packets", it.path.display(), it.packets),
 ///     Event::Finished { path } => eprintln!("{} is complete", path.display()),
 ///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
+///     Event::Triggered => eprintln!("a recorder is to write its packets"),
 /// });
 /// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
 /// assert!(rates.iter().all(|rate| (rate - 1_488_095.0).abs() < 2_000.0), "{rates:?}");
@@ -61,6 +62,8 @@ pub enum Event<'a> {
     Recovering,
     /// A file that a killed capture of the same series left was finished, or could not be.
     Recovered(&'a Recovered),
+    /// [`Control::trigger`](super::Control::trigger) was called: for the [recorder](crate::recorder) of the capture.
+    Triggered,
     /// A file is complete, and compressed if that was requested. Reported within [`SessionConfig::progress_every`].
     ///
     /// [`SessionConfig::progress_every`]: super::SessionConfig::progress_every

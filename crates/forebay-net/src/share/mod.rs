@@ -30,7 +30,7 @@ pub use handshake::ShareName;
 pub use list::{Listed, list};
 pub use listener::{Bound, Listener};
 pub use publish::{MIN_RING_BYTES, Publisher, Source};
-pub use tap::{Begin, Tap, TapConfig};
+pub use tap::{Begin, End, Tap, TapConfig};
 
 use forebay::{Error, Result, ring::broadcast::Reader};
 use handshake::{Answer, Link};

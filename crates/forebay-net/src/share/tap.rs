@@ -10,7 +10,13 @@ use forebay::{
     ring::broadcast::{Reader, RecvError},
     time::Clock,
 };
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// Packets before the beginning that one call skips, so that it returns soon.
 const MAX_SKIPPED: usize = 1024;
@@ -33,14 +39,50 @@ pub enum Begin {
     At(u64),
 }
 
+/// When a tap ends, in nanoseconds since the Unix epoch. It can be moved while the tap is read.
+///
+/// ```
+/// use forebay_net::share::End;
+/// let end = End::at(1_000);
+/// assert!(end.extend(2_000) && end.extend(1_500)); // still 2000
+/// ```
+#[derive(Clone, Debug)]
+pub struct End(Arc<AtomicU64>);
+
+impl End {
+    /// The value of an end that a tap has passed.
+    const PASSED: u64 = u64::MAX;
+
+    /// An end at this time.
+    pub fn at(time_ns: u64) -> End {
+        End(Arc::new(AtomicU64::new(time_ns.min(End::PASSED - 1))))
+    }
+
+    /// Moves the end to this time, unless it is later already; `false`: the tap has ended.
+    pub fn extend(&self, time_ns: u64) -> bool {
+        let later =
+            |end: u64| (end != End::PASSED).then_some(end.max(time_ns.min(End::PASSED - 1)));
+        // Relaxed, here and below: nothing else is published by it.
+        self.0.fetch_update(Relaxed, Relaxed, later).is_ok()
+    }
+
+    /// Whether this time is after the end, which then cannot be moved any more.
+    fn has_passed(&self, time_ns: u64) -> bool {
+        let end = self.0.load(Relaxed);
+        let is_later = end == End::PASSED || time_ns > end;
+        let passed = |end: u64| (time_ns > end).then_some(End::PASSED);
+        is_later && (end == End::PASSED || self.0.fetch_update(Relaxed, Relaxed, passed).is_ok())
+    }
+}
+
 /// Settings of a tap.
 #[derive(Clone, Debug)]
 pub struct TapConfig {
     /// The first packet.
     pub begin: Begin,
-    /// The tap ends before the first packet after this time, in nanoseconds since the Unix epoch, and at the latest 300 ms after
-    /// it. `None`: it ends with the capture that publishes the packets.
-    pub end_ns: Option<u64>,
+    /// The tap ends before the first packet after this time, and at the latest 300 ms after it. `None`: it ends with the capture
+    /// that publishes the packets.
+    pub end: Option<End>,
     /// How often an idle tap looks for new packets.
     pub look_every: Duration,
     /// The clock of the session that reads the tap.
@@ -52,7 +94,7 @@ impl Default for TapConfig {
     fn default() -> Self {
         TapConfig {
             begin: Begin::Newest,
-            end_ns: None,
+            end: None,
             look_every: Duration::from_millis(10),
             clock: Clock::real(),
         }
@@ -92,7 +134,7 @@ pub struct Tap {
     lost_at_start: Option<u64>,
     lost: u64,
     begin: Option<Begin>,
-    end_ns: Option<u64>,
+    until: Option<End>,
     /// The sequence number after the last packet to be read, once the tap was stopped.
     end: Option<u64>,
     late_overruns: u32,
@@ -135,7 +177,7 @@ impl Tap {
             lost_at_start: lost,
             lost: lost.unwrap_or(0),
             begin: (config.begin != Begin::Newest).then_some(config.begin),
-            end_ns: config.end_ns,
+            until: config.end.clone(),
             end: None,
             late_overruns: 0,
             is_skipping: false,
@@ -204,7 +246,7 @@ impl Tap {
                         }
                         continue;
                     }
-                    if self.end_ns.is_some_and(|end| self.head.time_ns > end) {
+                    if self.has_passed(self.head.time_ns) {
                         self.has_ended = true;
                         return false;
                     }
@@ -286,13 +328,14 @@ impl Tap {
             return Ok(true);
         }
         let now = self.clock.wall_now();
-        if self
-            .end_ns
-            .is_some_and(|end| now > end.saturating_add(LATE_NS))
-        {
-            return Ok(true);
-        }
-        Ok(false)
+        Ok(self.has_passed(now.saturating_sub(LATE_NS)))
+    }
+
+    /// Whether this time is after the end.
+    fn has_passed(&self, time_ns: u64) -> bool {
+        self.until
+            .as_ref()
+            .is_some_and(|end| end.has_passed(time_ns))
     }
 }
 

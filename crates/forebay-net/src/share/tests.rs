@@ -127,10 +127,10 @@ fn a_tap_can_begin_in_the_past_and_end_at_a_time() {
     for time in 0..100 {
         publisher.publish(0, &frame(time, &[0; 60]));
     }
-    let tap = |begin, end_ns| {
+    let tap = |begin, end_ns: Option<u64>| {
         let config = TapConfig {
             begin,
-            end_ns,
+            end: end_ns.map(End::at),
             ..TapConfig::default()
         };
         publisher.source().tap(&config).unwrap()

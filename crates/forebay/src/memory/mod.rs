@@ -36,6 +36,19 @@ pub use region::Region;
 
 use crate::{Error, Result, sys};
 
+/// Bytes of available memory: what the machine has, or what the limits of its cgroup leave if that is less.
+///
+/// `None` if the kernel does not report it.
+///
+/// ```
+/// if let Some(bytes) = forebay::memory::available() {
+///     println!("{} MiB are available", bytes >> 20);
+/// }
+/// ```
+pub fn available() -> Option<usize> {
+    sys::available_memory()
+}
+
 /// Settings of a mapping.
 ///
 /// ```
@@ -91,12 +104,6 @@ const NEVER_ABSURD: usize = 1 << 20;
 /// Checks the total of `len` bytes that are mapped in parts, or later.
 pub(crate) fn check_all(on: &str, len: usize) -> Result<()> {
     whole_pages(on, len, sys::page_size(), 1).map(drop)
-}
-
-/// Bytes of memory available now: the machine's, or the remainder of the cgroup's limit if that is less. `None` if the kernel
-/// does not report it.
-pub(crate) fn available() -> Option<usize> {
-    sys::available_memory()
 }
 
 /// Checks a size before anything is mapped and rounds it up to whole pages; `views` is the number of mappings of it.

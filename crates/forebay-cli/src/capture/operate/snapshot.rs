@@ -139,7 +139,8 @@ impl Publisher {
             | Event::Finishing(_)
             | Event::Compressing { .. }
             | Event::Recovering
-            | Event::Recovered(_) => {}
+            | Event::Recovered(_)
+            | Event::Triggered => {}
         }
     }
 

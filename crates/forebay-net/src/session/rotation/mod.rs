@@ -94,6 +94,25 @@ pub struct Rotation {
     pub compress: Option<i32>,
 }
 
+/// Names that are made of `path` as [`Names::Dumpcap`] does, each for a file that begins at a time.
+///
+/// # Errors
+/// No name can be made of it.
+pub(crate) fn numbered_names(
+    path: &Path,
+) -> Result<impl FnMut(u64) -> Result<PathBuf> + Send + 'static> {
+    let mut namer = Namer::new(&Rotation::of(path, Names::Dumpcap));
+    Namer::new(&Rotation::of(path, Names::Dumpcap)).next(0, true)?;
+    Ok(move |wall_ns| {
+        loop {
+            let path = namer.next(wall_ns, true)?;
+            if !path.exists() {
+                return Ok(path); // files of an earlier capture stay
+            }
+        }
+    })
+}
+
 impl Rotation {
     /// Files named after `path`, without any condition that ends a file.
     pub fn of(path: impl Into<PathBuf>, names: Names) -> Self {

@@ -1,0 +1,82 @@
+//! The flags of `capture` about the flight recorder.
+
+use super::values::{self, Parsed};
+use clap::Args as ClapArgs;
+use forebay_net::{share::MIN_RING_BYTES, units};
+use std::time::Duration;
+
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Flight recorder")]
+pub struct Recording {
+    /// Keep only the last packets, in memory: of a time (30s), in a size (2G), or both (30s,2G); each trigger writes them to a new
+    /// file, NAME_00001_20261121143000.pcapng, … with the NAME of -w. USR1 triggers
+    ///
+    /// With only a time, up to an eighth of the free memory is used, and at most 2 GiB
+    #[arg(long, value_name = "TIME|SIZE", requires = "write", value_parser = depth)]
+    pub recorder: Option<Depth>,
+
+    /// With --recorder, also write what arrives in this time after the trigger; a further trigger within it extends the file
+    #[arg(long, value_name = "SECONDS", requires = "recorder", value_parser = values::time)]
+    pub after: Option<Duration>,
+
+    /// With --recorder, trigger at each packet that matches EXPR, a filter expression
+    #[arg(long, value_name = "EXPR", requires = "recorder")]
+    pub trigger: Option<String>,
+}
+
+/// How much a recorder keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    pub time: Option<Duration>,
+    pub bytes: Option<u64>,
+}
+
+fn depth(text: &str) -> Parsed<Depth> {
+    let mut depth = Depth::default();
+    let wrong =
+        || format!("'{text}' is neither a time nor a size. Use 30s, 2min, 2G, or both: 30s,2G");
+    for part in text.split(',') {
+        // A bare number could be either, and 5m could be minutes.
+        if part.ends_with(|c: char| c.is_ascii_digit() || c == 'm') {
+            return Err(format!(
+                "'{part}' could be a time or a size. Use {part}s, 5min or 64M"
+            ));
+        }
+        let (time, bytes) = (units::duration(part), units::bytes(part, 1));
+        match (time.filter(|time| !time.is_zero()), bytes) {
+            (Some(time), None) if depth.time.is_none() => depth.time = Some(time),
+            (_, Some(bytes)) if depth.bytes.is_none() => depth.bytes = Some(bytes),
+            _ => return Err(wrong()),
+        }
+    }
+    match depth.bytes {
+        Some(bytes) if bytes < MIN_RING_BYTES => {
+            Err("it is less than 1M, the least for packets".into())
+        }
+        _ => Ok(depth),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_depth_is_a_time_or_a_size_or_both() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        for (text, time, bytes) in [
+            ("30s", seconds(30), None),
+            ("2min", seconds(120), None),
+            ("2G", None, Some(2 << 30)),
+            ("30s,64M", seconds(30), Some(64 << 20)),
+            ("64MB,1s", seconds(1), Some(64_000_000)),
+        ] {
+            assert_eq!(depth(text), Ok(Depth { time, bytes }), "{text}");
+        }
+        for text in [
+            "", "30", "5m", "0s", "1s,2s", "1M,2M", "1s,", "4k", "x", "1s,2M,3s", "-1s",
+        ] {
+            assert!(depth(text).is_err(), "{text}");
+        }
+    }
+}

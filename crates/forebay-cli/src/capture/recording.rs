@@ -1,0 +1,255 @@
+//! `--recorder`: keeps the last packets in memory, and writes those around a trigger to files.
+
+use super::{json, request::Request, sharing};
+use crate::{
+    args::Capture as Flags,
+    output::{self, Stream, say},
+    usage::refuse,
+};
+use anyhow::Result;
+use forebay::memory;
+use forebay_net::{
+    filter::{Filter, Programs},
+    open::{self, Name},
+    port::{Frame, Interface},
+    recorder::{Cut, Event, Recorded, Recorder, RecorderConfig, Trigger},
+    session::{Control, Session, SessionConfig},
+    share::{MIN_RING_BYTES, Source},
+    units,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::mpsc::Sender,
+    time::{Duration, Instant},
+};
+
+/// The most memory for packets if only a time is given, and if the kernel does not report how much is free.
+const MAX_BYTES: u64 = 2 << 30;
+const BYTES_IF_UNKNOWN: u64 = 256 << 20;
+
+/// A running recorder.
+pub struct Recording {
+    recorder: Recorder,
+    filter: Option<Filter>,
+}
+
+/// Memory for the packets of a time: an eighth of what is free.
+fn default_bytes() -> u64 {
+    let available = memory::available().map_or(8 * BYTES_IF_UNKNOWN, |bytes| bytes as u64);
+    (available / 8).clamp(MIN_RING_BYTES, MAX_BYTES)
+}
+
+/// Memory for packets that are shared or kept.
+pub fn ring_bytes(flags: &Flags) -> u64 {
+    let is_shared = flags.sharing.share.is_some() || flags.sharing.serve.is_some();
+    let shared = flags.sharing.share_size.unwrap_or(sharing::SHARE_BYTES);
+    match flags.recording.recorder {
+        None => shared,
+        Some(depth) => {
+            let bytes = depth.bytes.unwrap_or_else(default_bytes);
+            bytes.max(if is_shared { shared } else { 0 })
+        }
+    }
+}
+
+/// Checks `--recorder`, and parses `--trigger`.
+pub fn trigger(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
+    let recording = &flags.recording;
+    if recording.recorder.is_none() {
+        return Ok(None);
+    }
+    if names.iter().any(|name| matches!(name, Name::File(_)))
+        || open::clock(names).is_ok_and(|clock| clock.is_virtual())
+    {
+        return refuse(
+            "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r"
+                .into(),
+        );
+    }
+    let ends_files = flags.file_size.is_some() || flags.rotate_seconds.is_some();
+    if ends_files || !flags.ring_buffer.is_empty() {
+        return refuse(
+            "-b, -C and -G end files, and with --recorder triggers do. Use --after".into(),
+        );
+    }
+    let path = flags.write.as_deref().unwrap_or(Path::new("-"));
+    if path == Path::new("-") || path.metadata().is_ok_and(|it| !it.is_file()) {
+        return refuse("--recorder makes a file for each trigger: name them with -w".into());
+    }
+    let text = recording.trigger.as_deref();
+    text.map(|text| match text.trim() {
+        "" => refuse("--trigger: an empty expression matches every packet".into()),
+        _ => text
+            .parse()
+            .or_else(|error| refuse(format!("--trigger: {error}"))),
+    })
+    .transpose()
+}
+
+impl Recording {
+    /// Starts the recorder. Call it when the session shares its packets; `None`: there is no recorder.
+    ///
+    /// # Errors
+    /// `--trigger` matches no packet of any interface, or the system has no more threads.
+    pub fn start(
+        request: &Request<'_>,
+        session: &Session,
+        source: Option<&Source>,
+        control: &Control,
+        finished: Option<Sender<PathBuf>>,
+    ) -> Result<Option<Recording>> {
+        let flags = &request.flags.recording;
+        let (Some(depth), Some(source), Some(path)) =
+            (flags.recorder, source, &request.flags.write)
+        else {
+            return Ok(None);
+        };
+        if let Some(filter) = &request.trigger {
+            let sources = session.info().0;
+            let interfaces: Vec<_> = sources
+                .iter()
+                .flat_map(|it| it.interfaces.clone())
+                .collect();
+            if let Err(error) = Programs::new(filter.clone()).check(&interfaces) {
+                return refuse(format!("--trigger: {error}"));
+            }
+        }
+        let (wanted, is_quiet) = (depth.time, request.flags.quiet);
+        let prints_objects = request.flags.json && request.flags.stats_interval.is_some();
+        let stream = prints_objects.then(|| json::stream(request));
+        let report = move |event: Event<'_>| {
+            if let (
+                Event::Ended(Cut {
+                    path, error: None, ..
+                }),
+                Some(finished),
+            ) = (&event, &finished)
+            {
+                let _ = finished.send(path.clone()); // the thread of -z reports its own end
+            }
+            report(&event, wanted, is_quiet, stream);
+        };
+        let config = RecorderConfig {
+            path: path.clone(),
+            before: depth.time,
+            after: flags.after.unwrap_or_default(),
+            session: SessionConfig {
+                filter: None,
+                count: None,
+                stop_after: None,
+                ..request.config()
+            },
+        };
+        let recorder = Recorder::start(source, config, report)?;
+        control.accept_triggers();
+        if !is_quiet {
+            let bytes = units::binary(request.ring_bytes);
+            let what = match depth.time {
+                Some(time) => format!("the last {time:?}, in up to {bytes} of memory"),
+                None => format!("the last packets, in {bytes} of memory"),
+            };
+            output::note(format_args!(
+                "keeping {what}; kill -USR1 {} writes them",
+                std::process::id()
+            ));
+        }
+        Ok(Some(Recording {
+            recorder,
+            filter: request.trigger.clone(),
+        }))
+    }
+
+    /// A handle that triggers it.
+    pub fn trigger(&self) -> Trigger {
+        self.recorder.trigger()
+    }
+
+    /// Sees every packet, and triggers at those that match `--trigger`; `None` without that flag.
+    pub fn watcher(&self) -> Option<impl FnMut(&Frame<'_>, &Interface) + Send + 'static> {
+        let filter = self.filter.clone()?;
+        Some(self.trigger().on_match(filter))
+    }
+
+    /// Waits until the files are written, or until a further interrupt gives them up.
+    pub fn finish(self, control: &Control, is_quiet: bool) -> Recorded {
+        let began = Instant::now();
+        let mut is_reported = is_quiet;
+        self.recorder.finish(control, || {
+            if !is_reported && began.elapsed() > Duration::from_millis(400) {
+                is_reported = true;
+                output::note("writing what is left of a recording; interrupt again to give up");
+            }
+        })
+    }
+}
+
+/// Packets that a file lacks.
+pub fn lost(cut: &Cut) -> u64 {
+    cut.ledger.dropped.known() + cut.ledger.unread
+}
+
+fn report(event: &Event<'_>, wanted: Option<Duration>, is_quiet: bool, stream: Option<Stream>) {
+    match event {
+        Event::Began { path } if !is_quiet => {
+            output::note(format_args!("triggered: writing {}", path.display()))
+        }
+        Event::Began { .. } => {}
+        Event::Refused => {
+            output::warning("a trigger was refused: four files are still being written")
+        }
+        Event::Ended(cut) => {
+            if let Some(stream) = stream {
+                let _ = output::report(stream, &output::json(&json::cut(cut)));
+            }
+            if let Some(error) = &cut.error {
+                output::error(format_args!("{}: {error}", cut.path.display()));
+            }
+            if !is_quiet || lost(cut) > 0 {
+                output::wrapped(&described(cut, wanted))
+                    .iter()
+                    .for_each(|line| say(line));
+            }
+        }
+    }
+}
+
+/// `forebay: a_00001_20261121143000.pcapng: 1200 packets, from 30.0 s before the trigger to 10.0 s after it`.
+fn described(cut: &Cut, wanted: Option<Duration>) -> String {
+    let count =
+        |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut text = format!(
+        "forebay: {}: {}",
+        cut.path.display(),
+        count(cut.ledger.written, "packet")
+    );
+    if cut.packets_ns.is_some() {
+        let trigger = match cut.triggers {
+            1 => "the trigger".into(),
+            many => format!("the first of {many} triggers"),
+        };
+        let last = if cut.triggers == 1 { "it" } else { "the last" };
+        text += &format!(
+            ", from {:.1} s before {trigger} to {:.1} s after {last}",
+            cut.before().as_secs_f64(),
+            cut.after().as_secs_f64(),
+        );
+    }
+    if let (true, Some(wanted)) = (cut.is_short, wanted) {
+        text += &format!(
+            "; the memory does not hold {wanted:?}: give more, such as --recorder {wanted:?},4G"
+        );
+    }
+    match lost(cut) {
+        0 => {}
+        some => {
+            text += &format!(
+                "; {} lost: overwritten in memory, or not written",
+                count(some, "packet")
+            )
+        }
+    }
+    if let Some(some @ 1..) = cut.ledger.interface_dropped {
+        text += &format!("; {} lost by the capture before", count(some, "packet"));
+    }
+    text
+}

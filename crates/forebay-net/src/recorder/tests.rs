@@ -1,0 +1,239 @@
+//! Real captures of the simulated card, which numbers its packets, and the files of their triggers.
+
+use super::*;
+use crate::{open, share::Publisher, sim::sequence_of};
+use std::sync::mpsc;
+
+/// About 20,000 packets a second. The card never loses one.
+const LOAD: &str = "sim:rate=13M,ring=10000000,host=none";
+
+/// A running capture with a recorder.
+struct Lab {
+    control: Control,
+    capture: JoinHandle<Summary>,
+    recorder: Recorder,
+    ended: Receiver<Cut>,
+    folder: PathBuf,
+}
+
+impl Lab {
+    fn new(test: &str, before: Option<Duration>, after: Duration) -> Lab {
+        Lab::with(test, before, after, None)
+    }
+
+    fn with(test: &str, before: Option<Duration>, after: Duration, filter: Option<&str>) -> Lab {
+        let folder =
+            std::env::temp_dir().join(format!("forebay-recorder-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let ports = open::ports(
+            &[LOAD.parse().unwrap()],
+            &Default::default(),
+            &Clock::real(),
+        )
+        .unwrap();
+        let publisher = Publisher::new(16 << 20).unwrap();
+        let source = publisher.source();
+        let (control, config) = (Control::new().unwrap(), SessionConfig::default());
+        let clock = Clock::real();
+        let session = Session::open(ports, Output::Count, config.clone(), clock, control.clone());
+        let mut session = session.unwrap().share(publisher);
+        let config = RecorderConfig {
+            path: folder.join("a.pcapng"),
+            before,
+            after,
+            session: config,
+        };
+        let (sender, ended) = mpsc::channel();
+        let report = move |event: Event<'_>| {
+            if let Event::Ended(cut) = event {
+                let _ = sender.send(cut.clone());
+            }
+        };
+        let recorder = Recorder::start(&source, config, report).unwrap();
+        if let Some(filter) = filter {
+            let mut watch = recorder.trigger().on_match(filter.parse().unwrap());
+            session = session.each(move |frame, interface| {
+                watch(frame, interface);
+                true
+            });
+        }
+        Lab {
+            control,
+            capture: std::thread::spawn(move || session.run(&mut |_| {})),
+            recorder,
+            ended,
+            folder,
+        }
+    }
+
+    fn finish(self) -> Recorded {
+        self.control.stop();
+        let summary = self.capture.join().unwrap();
+        assert!(summary.is_fine(), "{summary:?}");
+        assert_eq!(summary.ledger.dropped.known(), 0);
+        let recorded = self.recorder.finish(&self.control, || {});
+        std::fs::remove_dir_all(self.folder).unwrap();
+        recorded
+    }
+}
+
+/// Numbers and times of the packets of a file.
+fn packets(path: &Path) -> Vec<(u64, u64)> {
+    let ports = open::ports(
+        &[open::Name::File(path.into())],
+        &Default::default(),
+        &Clock::real(),
+    );
+    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+    let session = Session::open(
+        ports.unwrap(),
+        Output::Count,
+        config,
+        Clock::real(),
+        control,
+    );
+    let (sender, receiver) = mpsc::channel();
+    let session = session.unwrap().each(move |frame, _| {
+        sender
+            .send((sequence_of(frame.data).unwrap(), frame.time_ns))
+            .is_ok()
+    });
+    assert!(session.run(&mut |_| {}).is_fine());
+    receiver.iter().collect()
+}
+
+/// Checks that a file has every packet of its time, and nothing twice.
+fn check(cut: &Cut, before: Duration, after: Duration) {
+    const STEP: u64 = 100_000; // more than the time between two packets
+    assert_eq!(cut.error, None);
+    let packets = packets(&cut.path);
+    assert_eq!(packets.len() as u64, cut.ledger.written);
+    assert_eq!(
+        (cut.ledger.dropped.known(), cut.ledger.check()),
+        (0, Ok(()))
+    );
+    for pair in packets.windows(2) {
+        assert_eq!(pair[0].0 + 1, pair[1].0, "{cut:?}");
+    }
+    let (first, last) = (packets[0].1, packets[packets.len() - 1].1);
+    assert_eq!(cut.packets_ns, Some((first, last)));
+    let (from, until) = (
+        cut.trigger_ns.0 - before.as_nanos() as u64,
+        cut.trigger_ns.1 + after.as_nanos() as u64,
+    );
+    assert!(from <= first && first < from + STEP, "{from} {cut:?}");
+    assert!(until - STEP < last && last <= until, "{until} {cut:?}");
+}
+
+#[test]
+fn twenty_triggers_under_load_lose_and_repeat_nothing_between_before_and_after() {
+    let (before, after) = (Duration::from_millis(60), Duration::from_millis(30));
+    let lab = Lab::new("twenty", Some(before), after);
+    let trigger = lab.recorder.trigger();
+    std::thread::sleep(2 * before);
+    for _ in 0..20 {
+        trigger.pull_now();
+        let cut = lab.ended.recv().unwrap();
+        assert_eq!((cut.triggers, cut.is_short), (1, false));
+        check(&cut, before, after);
+    }
+    let recorded = lab.finish();
+    assert_eq!((recorded.files, recorded.failed, recorded.lost), (20, 0, 0));
+    let mut names: Vec<_> = recorded.cuts.iter().map(|cut| cut.path.clone()).collect();
+    names.dedup();
+    assert_eq!(names.len(), 20);
+    assert!(recorded.is_fine());
+}
+
+#[test]
+fn a_trigger_during_a_recording_extends_it() {
+    let (before, after) = (Duration::from_millis(20), Duration::from_millis(300));
+    let lab = Lab::new("joined", Some(before), after);
+    let trigger = lab.recorder.trigger();
+    std::thread::sleep(2 * before);
+    for _ in 0..3 {
+        trigger.pull_now();
+        std::thread::sleep(after / 4);
+    }
+    let cut = lab.ended.recv().unwrap();
+    assert_eq!(cut.triggers, 3);
+    assert!(cut.trigger_ns.1 > cut.trigger_ns.0);
+    check(&cut, before, after);
+    assert_eq!(lab.finish().files, 1);
+}
+
+#[test]
+fn packets_that_match_an_expression_trigger() {
+    let after = Duration::from_millis(1);
+    // The low bytes of the packet's number: every 4096th packet, five times a second.
+    let filter = "udp[14:2] & 0xfff = 0";
+    let lab = Lab::with("expression", Some(after), after, Some(filter));
+    for _ in 0..2 {
+        let cut = lab.ended.recv().unwrap();
+        let found = packets(&cut.path);
+        let time = cut.trigger_ns.0;
+        let at = found.iter().find(|packet| packet.1 == time).unwrap();
+        assert_eq!(at.0 % 4096, 0);
+    }
+    let _ = lab.finish();
+}
+
+#[test]
+fn the_end_of_the_capture_ends_a_recording_with_all_its_packets() {
+    let lab = Lab::new("end", None, Duration::from_secs(3600));
+    std::thread::sleep(Duration::from_millis(50));
+    lab.recorder.trigger().pull_now();
+    std::thread::sleep(Duration::from_millis(50));
+    lab.control.stop();
+    while !lab.capture.is_finished() {
+        std::thread::yield_now();
+    }
+    let (ended, folder) = (lab.ended, lab.folder);
+    let summary = lab.capture.join().unwrap();
+    let recorded = lab.recorder.finish(&lab.control, || {});
+    let cut = ended.recv().unwrap();
+    let numbers: Vec<_> = packets(&cut.path).iter().map(|packet| packet.0).collect();
+    // Everything from the start to the end.
+    assert_eq!(
+        numbers,
+        (numbers[0]..numbers[0] + summary.ledger.counted).collect::<Vec<_>>()
+    );
+    assert!(recorded.is_fine());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_made_fails_and_the_capture_goes_on() {
+    let lab = Lab::new("gone", None, Duration::ZERO);
+    std::fs::remove_dir_all(&lab.folder).unwrap();
+    let trigger = lab.recorder.trigger();
+    trigger.pull_now();
+    let cut = lab.ended.recv().unwrap();
+    assert!(
+        cut.error.as_ref().unwrap().contains("No such file")
+            || cut.error.as_ref().unwrap().contains("no such file"),
+        "{cut:?}"
+    );
+    std::fs::create_dir_all(&lab.folder).unwrap();
+    trigger.pull_now();
+    assert_eq!(lab.ended.recv().unwrap().error, None);
+    let recorded = lab.finish();
+    assert_eq!((recorded.files, recorded.failed), (1, 1));
+    assert!(!recorded.is_fine());
+}
+
+#[test]
+fn memory_that_is_too_small_for_the_time_is_reported() {
+    let lab = Lab::new("short", Some(Duration::from_secs(3600)), Duration::ZERO);
+    let trigger = lab.recorder.trigger();
+    trigger.pull_now();
+    let early = lab.ended.recv().unwrap();
+    assert!(!early.is_short, "nothing was overwritten yet: {early:?}");
+    // 65536 packets fit.
+    std::thread::sleep(Duration::from_secs(4));
+    trigger.pull_now();
+    let late = lab.ended.recv().unwrap();
+    assert!(late.is_short, "{late:?}");
+    assert!(late.ledger.written > 50_000, "{late:?}");
+    let _ = lab.finish();
+}
