@@ -144,12 +144,14 @@ impl Intake {
             snaplen: self.snaplen,
             is_refused: false,
         });
-        let take = match (filters, is_limited) {
-            _ if tap.is_some() => taking::take::<true, true, true>,
-            (false, false) => taking::take::<false, false, false>,
-            (false, true) => taking::take::<false, true, false>,
-            (true, false) => taking::take::<true, false, false>,
-            (true, true) => taking::take::<true, true, false>,
+        let take = match (filters, is_limited, is_tapped) {
+            // The most frequent case of a share: a live source filters for itself.
+            (false, false, true) => taking::take::<false, false, true>,
+            (_, _, true) => taking::take::<true, true, true>,
+            (false, false, false) => taking::take::<false, false, false>,
+            (false, true, false) => taking::take::<false, true, false>,
+            (true, false, false) => taking::take::<true, false, false>,
+            (true, true, false) => taking::take::<true, true, false>,
         };
         let (took, stop) = take(&mut burst, &mut feed.lanes, writing, tap, self.left);
         drop(burst);
