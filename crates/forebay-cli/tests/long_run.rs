@@ -22,13 +22,23 @@ fn sampled(pid: u32) -> Option<(u64, usize)> {
     Some((kib, descriptors))
 }
 
+/// The medians of samples.
+fn typical(samples: &[(u64, usize)]) -> (u64, usize) {
+    let (mut memory, mut descriptors): (Vec<_>, Vec<_>) = samples.iter().copied().unzip();
+    memory.sort_unstable();
+    descriptors.sort_unstable();
+    (memory[memory.len() / 2], descriptors[descriptors.len() / 2])
+}
+
 /// Captures for 72 hours of virtual time on a disk of 24 MB. Returns the summary, and samples of each ten minutes, as far as they were read in time.
 fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
     let folder = Folder::new();
     let mount = folder.path("small");
+    let (metrics, control) = (folder.path("metrics.prom"), folder.path("control"));
     let line = format!(
         "capture -i sim:clock=virtual,rate=3k,size=imix -a duration:259200 -w {mount}/a.pcapng \
-         --store 4x64KiB --json --stats-interval 600 -q {flags}"
+         --store 4x64KiB --json --stats-interval 600 \
+         -q --metrics-file {metrics} --control {control} {flags}"
     );
     let mut capture = Command::new(FOREBAY);
     capture.args(words(&line));
@@ -41,9 +51,13 @@ fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
     let mut child = Mortal(child);
     let (mut samples, mut last) = (Vec::new(), Value::Null);
     let stdout = BufReader::new(child.0.stdout.take().unwrap());
-    for line in stdout.lines() {
+    for (number, line) in stdout.lines().enumerate() {
         last = serde_json::from_str(&line.unwrap()).unwrap();
         samples.extend(sampled(child.0.id()));
+        if number % 50 == 49 {
+            // It may have ended by now.
+            let _ = run!("control {control} status --json");
+        }
     }
     let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
     let mut log = String::new();
@@ -54,19 +68,30 @@ fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
         return None;
     }
     assert_eq!(code, Some(0), "{log}");
+    let metrics = fs::read_to_string(metrics).unwrap();
+    let names = ["files_written", "files_removed", "files_removed_for_space"];
+    for name in names.into_iter().chain(["received", "written"]) {
+        let metric = match name.starts_with("files") {
+            true => format!("forebay_{name}_total{{"),
+            false => format!("forebay_packets_{name}_total{{"),
+        };
+        let line = metrics.lines().find(|line| line.starts_with(&metric));
+        let value = line
+            .and_then(|line| line.rsplit(' ').next())
+            .unwrap_or(name);
+        assert_eq!(value, last[name].to_string(), "{name}");
+    }
     Some((last, samples))
 }
 
 #[test]
 fn three_days_cost_neither_memory_nor_descriptors() {
-    for (flags, files, all) in [
-        ("-b interval:3600 --keep-free 50%", 72, true),
+    for (flags, files) in [
+        ("-b interval:3600 --keep-free 50%", 72),
         // A file each minute: whatever a file costs for good would be seen.
-        ("-b duration:60 -b files:20 --keep-free 10%", 4320, true),
         (
-            "-b interval:3600 --keep-free 50% --compress zstd:1",
-            72,
-            false,
+            "-b duration:60 -b files:20 --keep-free 10% --compress zstd:1",
+            4320,
         ),
     ] {
         let Some((json, samples)) = three_days(flags) else {
@@ -83,24 +108,14 @@ fn three_days_cost_neither_memory_nor_descriptors() {
             ["files_written", "files_removed", "files_removed_for_space"],
         );
         assert!((files..files + 2).contains(&written), "{json}");
-        assert!(removed + for_space > 30 || !all, "{json}");
+        assert!(removed + for_space > 30, "{json}");
         // The reports may be read late, so they show the state at some later time.
         assert!(samples.len() > 20, "{samples:?}");
-        let early = &samples[samples.len() / 4..samples.len() / 2];
-        let late = &samples[samples.len() * 3 / 4..];
-        let most = |part: &[(u64, usize)]| part.iter().map(|it| it.0).max().unwrap();
-        let descriptors = |part: &[(u64, usize)]| part.iter().map(|it| it.1).max().unwrap();
-        println!(
-            "{flags}: {written} files, memory {} to {} KiB, {} to {} descriptors",
-            most(early),
-            most(late),
-            descriptors(early),
-            descriptors(late)
-        );
-        assert!(most(late) <= most(early) + 512, "{flags}: {samples:?}");
-        assert!(
-            descriptors(late) <= descriptors(early),
-            "{flags}: {samples:?}"
-        );
+        let early = typical(&samples[samples.len() / 4..samples.len() / 2]);
+        let late = typical(&samples[samples.len() * 3 / 4..]);
+        println!("{flags}: {written} files; memory in KiB and descriptors: {early:?}, {late:?}");
+        assert!(late.0 <= early.0 + 512, "{flags}: {samples:?}");
+        // One more is open for a moment while a file is created or a client answered.
+        assert!(late.1 <= early.1 + 2, "{flags}: {samples:?}");
     }
 }

@@ -75,6 +75,7 @@ pub fn progress(progress: &Progress) -> Value {
         "file": progress.file,
         "files_written": progress.files_written,
         "files_removed": progress.files_removed,
+        "files_removed_for_space": progress.files_removed_for_space,
         "wire_bytes": progress.wire_bytes,
         "bytes": progress.written_bytes,
         "durable_bytes": progress.durable_bytes,

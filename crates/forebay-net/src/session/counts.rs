@@ -44,7 +44,9 @@ impl Intake {
             progress.accepted_bytes = writing.accepted_bytes;
             if let Some(course) = writing.course() {
                 progress.file = course.number();
-                (progress.files_written, progress.files_removed) = writing.register().counts();
+                let files = writing.register().counts();
+                [progress.files_written, progress.files_removed, _] = files;
+                progress.files_removed_for_space = files[2];
             }
             progress.fill = writing.store.fill_level();
             let all = writing.store.info().limit_bytes as f64;

@@ -113,8 +113,10 @@ pub struct Progress {
     pub file: u64,
     /// Completed files of a series.
     pub files_written: u64,
-    /// Of these, files removed for newer ones.
+    /// Files removed for newer ones.
     pub files_removed: u64,
+    /// Files removed for free space.
+    pub files_removed_for_space: u64,
     /// Fill level of the store relative to its limit, 0 to 1.
     pub fill: f64,
     /// Bytes of free space in the store.

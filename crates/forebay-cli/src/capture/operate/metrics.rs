@@ -261,6 +261,7 @@ impl Sample {
         let Progress {
             files_written,
             files_removed,
+            files_removed_for_space,
             modes,
             ..
         } = &self.snapshot.progress;
@@ -273,6 +274,11 @@ impl Sample {
             "files_removed",
             "Files removed for newer ones",
             one(self.is_series.then_some(*files_removed)),
+        )?;
+        put.counter(
+            "files_removed_for_space",
+            "Files removed to keep space free",
+            one(self.is_series.then_some(*files_removed_for_space)),
         )?;
         let outages = |value: fn(&forebay_net::port::Outages) -> f64| {
             let of = |name: &String| self.snapshot.outages.get(name).map_or(0.0, value);

@@ -176,6 +176,7 @@ impl Publisher {
             high_water_bytes: summary.totals.high_water_bytes,
             files_written: summary.files.written,
             files_removed: summary.files.removed,
+            files_removed_for_space: summary.files.removed_for_space,
             modes: summary.modes,
             packets_per_second: 0.0,
             bits_per_second: 0.0,

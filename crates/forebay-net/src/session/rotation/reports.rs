@@ -168,10 +168,10 @@ impl Reports {
         compressed.error.get_or_insert_with(|| error.to_string());
     }
 
-    /// The numbers of complete files and of removed files.
-    pub fn counts(&self) -> (u64, u64) {
-        let inner = self.inner();
-        (inner.files.written, inner.files.removed)
+    /// The numbers of complete files, of files removed for newer ones, and of those removed for free space.
+    pub fn counts(&self) -> [u64; 3] {
+        let files = &self.inner().files;
+        [files.written, files.removed, files.removed_for_space]
     }
 
     pub fn files(&self) -> Files {
