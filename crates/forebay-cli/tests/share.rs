@@ -118,7 +118,7 @@ fn a_stopped_reader_loses_exactly_what_it_missed_and_disturbs_neither_the_captur
     let (folder, name) = (Folder::new(), name("four"));
     let whole = folder.path("whole.pcapng");
     // Room for 32,768 packets: about a second.
-    let capture = share(&name, &format!("-w {whole} --share-size 8M"));
+    let capture = share(&name, &format!("-w {whole} --share-size 4M"));
     let files: Vec<_> = (0..4)
         .map(|n| folder.path(&format!("{n}.pcapng")))
         .collect();

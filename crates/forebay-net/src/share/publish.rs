@@ -27,7 +27,7 @@ const NOT_SHARED: u32 = u32::MAX;
 /// The least memory of a share: several of the largest packets fit.
 pub const MIN_RING_BYTES: u64 = 1 << 20;
 /// Bytes of memory for each packet that a share's index has room for.
-const BYTES_PER_PACKET: u64 = 256;
+const BYTES_PER_PACKET: u64 = 128;
 
 /// Publishes packets to any number of readers, in this process and in others.
 ///
