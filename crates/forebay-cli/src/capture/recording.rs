@@ -1,9 +1,9 @@
 //! `--recorder`: keeps the last packets in memory, and writes those around a trigger to files.
 
-use super::{json, request::Request, sharing};
+use super::{json, request::Request, sharing, text::say_wrapped};
 use crate::{
     args::Capture as Flags,
-    output::{self, Stream, say},
+    output::{self, Stream},
     usage::refuse,
 };
 use anyhow::Result;
@@ -148,8 +148,8 @@ impl Recording {
                 Some(time) => format!("the last {time:?}, in up to {bytes} of memory"),
                 None => format!("the last packets, in {bytes} of memory"),
             };
-            output::note(format_args!(
-                "keeping {what}; kill -USR1 {} writes them",
+            say_wrapped(&format!(
+                "forebay: keeping {what}; kill -USR1 {} writes them",
                 std::process::id()
             ));
         }
@@ -191,7 +191,7 @@ pub fn lost(cut: &Cut) -> u64 {
 fn report(event: &Event<'_>, wanted: Option<Duration>, is_quiet: bool, stream: Option<Stream>) {
     match event {
         Event::Began { path } if !is_quiet => {
-            output::note(format_args!("triggered: writing {}", path.display()))
+            say_wrapped(&format!("forebay: triggered: writing {}", path.display()))
         }
         Event::Began { .. } => {}
         Event::Refused => {
@@ -205,9 +205,7 @@ fn report(event: &Event<'_>, wanted: Option<Duration>, is_quiet: bool, stream: O
                 output::error(format_args!("{}: {error}", cut.path.display()));
             }
             if !is_quiet || lost(cut) > 0 {
-                output::wrapped(&described(cut, wanted))
-                    .iter()
-                    .for_each(|line| say(line));
+                say_wrapped(&described(cut, wanted));
             }
         }
     }

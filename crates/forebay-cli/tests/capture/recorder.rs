@@ -145,6 +145,9 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{flags}: {}", output.log());
         contains(output.log(), why);
     }
+    let output = run!("capture -i sim --recorder 1M -w /no/such/folder/a.pcapng");
+    assert_eq!(output.status.code(), Some(1));
+    contains(output.log(), "Name a file in a folder that exists");
     let output = run!("capture -i sim --recorder 100000G -w a");
     assert_ne!(output.status.code(), Some(0));
     contains(output.log(), "--recorder: ");

@@ -22,6 +22,10 @@ use crate::{
     share::{Begin, End, Source, TapConfig},
 };
 use forebay::{Error, Result, time::Clock};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -192,13 +196,14 @@ impl Recorder {
     /// The ring of `source` limits how much there is before a trigger.
     ///
     /// # Errors
-    /// The settings are out of range, the path is no file, or the system has no more threads.
+    /// The settings are out of range, no file can be made beside the path, or the system has no more threads.
     pub fn start(
         source: &Source,
         config: RecorderConfig,
         report: impl Fn(Event<'_>) + Send + 'static,
     ) -> Result<Recorder> {
         config.session.validate()?;
+        check_folder(&config.path)?;
         let failed = |error| Error::new("recorder", "starting a thread").because(error);
         let (messages, inbox) = mpsc::channel();
         let trigger = Trigger {
@@ -291,6 +296,23 @@ impl Trigger {
             {
                 self.pull(frame.time_ns);
             }
+        }
+    }
+}
+
+/// Makes a file without a name: whether files can be made should be known before a trigger needs one.
+fn check_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        // Some file systems have no files without a name.
+        Ok(_) | Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(()),
+        Err(error) => {
+            let shown = folder.display().to_string();
+            Err(Error::new(shown, "making files for the recorder")
+                .because(error)
+                .advise("Name a file in a folder that exists, in which this user may make files"))
         }
     }
 }
