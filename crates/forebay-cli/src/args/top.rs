@@ -3,7 +3,7 @@
 use super::values;
 use clap::Args as ClapArgs;
 use forebay_net::open::Name;
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
 Keys: Tab changes the table, r b p sort, / filters, space holds the screen, ? shows all keys, q quits.
@@ -20,6 +20,8 @@ Examples:
   # The busiest hosts of ten seconds, for a script
   forebay top -i eth0 --once --interval 10 --json | \\
     jq '.hosts[:3]'
+  # A running capture
+  forebay top --control lan
   # Of a file
   forebay top -r today.pcapng --once";
 
@@ -33,6 +35,11 @@ pub struct Top {
     /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; rates are then averages; may be repeated
     #[arg(short = 'r', value_name = "FILE", conflicts_with = "interfaces")]
     pub read: Vec<PathBuf>,
+
+    /// Watch the running capture NAME, started with capture --control NAME: its rates and losses; with capture --share, also its
+    /// flows, hosts, ports and protocols
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["interfaces", "read"])]
+    pub control: Option<OsString>,
 
     /// Time between two updates of the screen; with --once, how long to count
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = values::time)]

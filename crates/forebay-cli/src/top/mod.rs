@@ -7,6 +7,7 @@
 //! No packet waits for the terminal. The main thread skips a frame if the terminal accepts no output. If the terminal stops in
 //! the middle of a frame, the main thread blocks, and a second stop signal ends the process.
 
+mod attached;
 mod once;
 mod screen;
 mod sketch;
@@ -24,6 +25,7 @@ use crate::{
     usage::{Usage, refuse},
 };
 use anyhow::{Context, Result};
+use attached::{Attached, Status};
 use forebay_net::{
     open::{self, Name, Options},
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
@@ -63,9 +65,12 @@ const TERMINAL_WAIT: Duration = Duration::from_millis(100);
 const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h";
 
 /// What the session's thread reports.
+#[derive(Default)]
 struct Update {
     progress: Progress,
     max_fill: f64,
+    /// Fill level of a capture's buffers, now and at most.
+    store: Option<(f64, f64)>,
     snapshot: Snapshot,
     /// No more packets arrive.
     ended: Option<String>,
@@ -90,10 +95,10 @@ impl<T> Latest<T> {
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let files = flags.read.iter().cloned().map(Name::File);
-    let names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
-    if names.is_empty() {
+    let mut names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
+    if names.is_empty() && flags.control.is_none() {
         return refuse(
-            "no interface to watch. Name one with -i, such as -i eth0 or -i sim, or a file with -r"
+            "no interface to watch. Name one with -i, such as -i eth0 or -i sim, a file with -r, or a capture with --control"
                 .into(),
         );
     }
@@ -112,6 +117,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 .or_else(|error: forebay_net::filter::Error| refuse(error.to_string()))?,
         ),
     };
+    let attached = flags.control.as_deref().map(Attached::new).transpose()?;
+    if let Some(attached) = &attached {
+        names.extend(attached.share.clone());
+    }
+    if names.is_empty() {
+        return without_tables(flags, attached);
+    }
     let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
     let options = Options {
         filter: filter.clone(),
@@ -136,7 +148,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if live.is_empty() {
         ports = open::ports(&names, &options, &clock)?;
     }
-    let is_file = flags.interfaces.is_empty();
+    let is_file = !flags.read.is_empty();
     let config = SessionConfig {
         snaplen: SNAPLEN,
         filter,
@@ -157,11 +169,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         _ => KindOfSource::Both,
     };
     let sources: Vec<_> = sources.into_iter().map(|it| it.name).collect();
-    let state = State {
-        sources: output::plain(&sources.join(", ")).into(),
-        is_file,
-        kind_of_source,
-        ..State::default()
+    let state = match &attached {
+        Some(attached) => of_capture(attached),
+        None => State {
+            sources: output::plain(&sources.join(", ")).into(),
+            is_file,
+            kind_of_source,
+            ..State::default()
+        },
     };
     let heard = control.clone();
     let has_screen = !flags.once;
@@ -175,12 +190,24 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     match flags.once {
         true => {
             let summary = capture(session, None, &updates);
-            print_once(flags, state, updates.take())?;
+            let mut update = updates.take();
+            if let (Some(mut attached), Some(update)) = (attached, &mut update) {
+                update.take_over(attached.ask()?);
+            }
+            print_once(flags, state, update)?;
             print_error(&summary);
             Ok(exit_code(&summary))
         }
         false => {
-            let latest = updates.clone();
+            let is_attached = attached.is_some();
+            let latest = match attached {
+                None => updates.clone(),
+                Some(attached) => {
+                    let tables = Arc::new(Latest::new());
+                    follow(attached, interval, tables.clone(), updates.clone())?;
+                    tables
+                }
+            };
             let capturing = thread::Builder::new()
                 .name("forebay-capture".into())
                 .spawn(move || capture(session, Some(interval), &latest))
@@ -193,13 +220,85 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             };
             shown?;
             // Usually the same terminal.
-            if is_writable(stderr(), TERMINAL_WAIT) {
+            if is_writable(stderr(), TERMINAL_WAIT) && !is_attached {
                 print_summary(&summary);
                 print_error(&summary);
             }
             Ok(exit_code(&summary))
         }
     }
+}
+
+impl Update {
+    /// Replaces the counts.
+    fn take_over(&mut self, status: Status) {
+        self.progress = status.progress;
+        self.max_fill = status.max_fill;
+        self.store = status.store;
+    }
+}
+
+/// The screen of a running capture, with its first counts.
+fn of_capture(attached: &Attached) -> State {
+    let mut state = State {
+        sources: output::plain(&attached.name).into(),
+        is_attached: true,
+        hint: attached.share.is_none().then_some(attached::NO_SHARE),
+        ..State::default()
+    };
+    let first = attached.first.clone();
+    state.update(first.progress, first.max_fill, &Snapshot::default());
+    state.store = first.store;
+    state
+}
+
+/// Starts the thread that asks a running capture for its counts.
+fn follow(
+    attached: Attached,
+    interval: Duration,
+    tables: Arc<Latest<Update>>,
+    updates: Arc<Latest<Update>>,
+) -> Result<()> {
+    let thread = thread::Builder::new().name("forebay-status".into());
+    let followed = thread.spawn(move || attached.follow(interval, &tables, &updates));
+    followed
+        .map(drop)
+        .context("cannot start a thread for the counts")
+}
+
+/// Shows a running capture that shares no packets: there is no session.
+fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitCode> {
+    let Some(mut attached) = attached else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    privileges::shed(None)?;
+    let needs = Needs {
+        terminal: !flags.once,
+        ..Needs::default()
+    };
+    sandbox::enter(&flags.sandbox, &needs);
+    let state = of_capture(&attached);
+    if flags.once {
+        thread::sleep(flags.interval);
+        let mut update = Update::default();
+        update.take_over(attached.ask()?);
+        print_once(flags, state, Some(update))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    signals::listen(&[], |_| {
+        if signals::stops() > 1 {
+            end_now();
+        }
+    })?;
+    let updates = Arc::new(Latest::new());
+    follow(
+        attached,
+        flags.interval,
+        Arc::new(Latest::new()),
+        updates.clone(),
+    )?;
+    Terminal::with(|terminal| show(terminal, state, &updates))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the session and reports after every interval, if there is one, and at the end.
@@ -234,6 +333,7 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
         updates.set(Update {
             progress: progress.clone(),
             max_fill,
+            store: None,
             snapshot: snapshot(),
             ended: None,
         });
@@ -254,6 +354,7 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
     updates.set(Update {
         progress,
         max_fill,
+        store: None,
         snapshot,
         ended: Some(ended),
     });
@@ -314,6 +415,7 @@ fn show(terminal: &mut DefaultTerminal, mut state: State, updates: &Latest<Updat
         waiting = updates.take().or(waiting);
         if let Some(update) = waiting.take_if(|update| !state.is_paused || update.ended.is_some()) {
             state.update(update.progress, update.max_fill, &update.snapshot);
+            state.store = update.store;
             state.ended = update.ended;
             is_changed = true;
         }
@@ -344,6 +446,7 @@ fn show(terminal: &mut DefaultTerminal, mut state: State, updates: &Latest<Updat
 fn print_once(flags: &Flags, mut state: State, update: Option<Update>) -> Result<()> {
     if let Some(last) = update {
         state.update(last.progress, last.max_fill, &last.snapshot);
+        state.store = last.store;
     }
     output::answer(&match flags.json {
         true => once::json(&mut state) + "\n",

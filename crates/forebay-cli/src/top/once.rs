@@ -14,21 +14,14 @@ const SCHEMA: u32 = 1;
 const MAX_ROWS: usize = 10;
 const MAX_JSON_ROWS: usize = 100;
 
-/// Seconds that the rates are averages of.
-fn seconds(state: &State) -> f64 {
-    match state.rates.0 {
-        0.0 => state.progress.elapsed.as_secs_f64(),
-        rate => state.progress.taken as f64 / rate,
-    }
-}
-
 pub fn text(state: &mut State) -> String {
     let progress = &state.progress;
     let (packets, bits) = state.rates;
+    let in_all = if state.is_attached { "in all " } else { "" };
     let mut text = format!(
-        "{}: {:.3} s, {} packets, {}B: {} packets/s, {}bit/s\n",
+        "{}: {:.3} s, {in_all}{} packets, {}B: {} packets/s, {}bit/s\n",
         plain(&state.sources),
-        seconds(state),
+        state.seconds,
         progress.taken,
         scaled(progress.wire_bytes as f64),
         scaled(packets).replace(' ', ""),
@@ -47,7 +40,14 @@ pub fn text(state: &mut State) -> String {
         if let Some((_, most)) = state.fill {
             let _ = write!(text, "; ring at most {:.0} % full", most * 100.0);
         }
+        if let Some((_, most)) = state.store {
+            let _ = write!(text, "; buffers at most {:.0} % full", most * 100.0);
+        }
         let _ = writeln!(text, "; asleep {:.0} %", state.asleep * 100.0);
+    }
+    if let Some(hint) = state.hint {
+        let _ = writeln!(text, "\n{hint}");
+        return text;
     }
     for kind in Kind::ALL {
         state.kind = kind;
@@ -82,7 +82,7 @@ pub fn json(state: &mut State) -> String {
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
     put("schema", SCHEMA.into());
     put("sources", state.sources.clone().into());
-    put("seconds", seconds(state).into());
+    put("seconds", state.seconds.into());
     put("packets", progress.taken.into());
     put("bytes", progress.wire_bytes.into());
     put("packets_per_second", state.rates.0.into());
@@ -98,6 +98,7 @@ pub fn json(state: &mut State) -> String {
         }),
     );
     put("ring_max_fill", state.fill.map(|(_, most)| most).into());
+    put("buffer_max_fill", state.store.map(|(_, most)| most).into());
     put("asleep", state.asleep.into());
     for kind in Kind::ALL {
         state.kind = kind;

@@ -116,7 +116,11 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let asleep = format!("asleep {}", percent(state.asleep));
     let ledger = &progress.ledger;
     let filtered = format!("filtered {}", scaled(ledger.filtered as f64).trim_end());
-    let pieces = fill.into_iter();
+    let store = state.store.map(|(now, most)| {
+        let (now, most) = (percent(now), percent(most));
+        format!("buffers {now} full, at most {most}")
+    });
+    let pieces = fill.into_iter().chain(store);
     let pieces = pieces.chain((!state.is_file).then_some(asleep));
     let ring = fitting(
         pieces.chain((ledger.filtered > 0).then_some(filtered)),
@@ -230,13 +234,15 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let widths = [Constraint::Fill(1)].into_iter().chain(widths);
     frame.render_widget(Table::new(shown, widths).header(header), area);
     if rows.is_empty() {
-        let text = match (
-            state.filter.is_empty(),
-            state.rows[state.kind as usize].is_empty(),
-        ) {
-            (false, false) => "no row contains this text; Esc shows all",
-            _ => "no packets yet",
-        };
+        let text = state.hint.unwrap_or(
+            match (
+                state.filter.is_empty(),
+                state.rows[state.kind as usize].is_empty(),
+            ) {
+                (false, false) => "no row contains this text; Esc shows all",
+                _ => "no packets yet",
+            },
+        );
         let below = Rect {
             y: area.y.saturating_add(1),
             height: area.height.saturating_sub(1),

@@ -37,6 +37,14 @@ pub struct State {
     /// All sources are files: rates are averages over the time of the packets.
     pub is_file: bool,
     pub kind_of_source: KindOfSource,
+    /// The counts are those of another capture, since its start.
+    pub is_attached: bool,
+    /// Why the tables stay empty.
+    pub hint: Option<&'static str>,
+    /// Fill level of the buffers of that capture, now and at most.
+    pub store: Option<(f64, f64)>,
+    /// The time that the rates are averages of.
+    pub seconds: f64,
     pub progress: Progress,
     /// Packets and bits per second.
     pub rates: (f64, f64),
@@ -87,7 +95,11 @@ impl State {
         let new = &self.progress;
         let passed = match self.is_file {
             true => Duration::from_nanos(snapshot.span_ns),
-            false => new.elapsed - old.elapsed,
+            false => new.elapsed.saturating_sub(old.elapsed),
+        };
+        self.seconds = match passed.is_zero() {
+            true => new.elapsed.as_secs_f64(),
+            false => passed.as_secs_f64(),
         };
         let per_second = |count: u64| match passed.as_secs_f64() {
             seconds if seconds > 0.0 => count as f64 / seconds,
@@ -100,8 +112,8 @@ impl State {
             old
         };
         self.rates = (
-            per_second(new.taken - since.taken),
-            per_second(new.wire_bytes - since.wire_bytes) * 8.0,
+            per_second(new.taken.saturating_sub(since.taken)),
+            per_second(new.wire_bytes.saturating_sub(since.wire_bytes)) * 8.0,
         );
         let lost = |new: Option<u64>, old: Option<u64>| {
             Some(per_second(new?.saturating_sub(old.unwrap_or(0))))
@@ -114,7 +126,7 @@ impl State {
             lost(new.ledger.interface_dropped, since.ledger.interface_dropped),
         ];
         self.fill = new.ring_fill.map(|fill| (fill, fill.max(max_fill)));
-        let asleep = (new.modes.asleep - since.modes.asleep).as_secs_f64();
+        let asleep = (new.modes.asleep.saturating_sub(since.modes.asleep)).as_secs_f64();
         let all = asleep + (new.modes.busy.saturating_sub(since.modes.busy)).as_secs_f64();
         self.asleep = if all > 0.0 { asleep / all } else { 0.0 };
         if !self.is_file {

@@ -142,7 +142,7 @@ impl Tables {
 }
 
 /// What the capturing thread hands to the one that draws.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Snapshot {
     flows: Vec<Slot<Flow>>,
     hosts: Vec<Slot<IpAddr>>,

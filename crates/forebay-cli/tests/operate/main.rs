@@ -1,7 +1,8 @@
 //! `--control`, `--metrics` and `--metrics-file` of a running `forebay capture`, as its operators use them.
 //!
 //! `control` is about requests and their answers, `hostile` about clients that misbehave, `metrics` about scrapes, and
-//! `prometheus` about a real server with the alert rules and the dashboard of `contrib/`.
+//! `prometheus` about a real server with the alert rules and the dashboard of `contrib/`. `top` is about
+//! `forebay top --control`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -10,6 +11,7 @@ mod control;
 mod hostile;
 mod metrics;
 mod prometheus;
+mod top;
 
 use serde_json::Value;
 use std::{

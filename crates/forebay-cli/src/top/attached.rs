@@ -1,0 +1,128 @@
+//! `--control NAME`: the counts of a running capture from its control socket. Its flows come from its share, if it has one.
+
+use super::{Latest, Update, tables::Snapshot};
+use crate::control::Client;
+use anyhow::Result;
+use forebay_net::{open::Name, session::Progress};
+use serde_json::Value;
+use std::{ffi::OsStr, thread::sleep, time::Duration};
+
+/// What the tables show if the capture shares nothing.
+pub const NO_SHARE: &str = "this capture shares no packets: start it with --share NAME";
+
+/// A running capture.
+pub struct Attached {
+    client: Client,
+    /// The name of the capture.
+    pub name: String,
+    /// The port with its packets.
+    pub share: Option<Name>,
+    /// Its first counts.
+    pub first: Status,
+}
+
+/// Its counts at one time.
+#[derive(Clone, Default)]
+pub struct Status {
+    pub progress: Progress,
+    /// The highest fill level of the ring.
+    pub max_fill: f64,
+    /// Fill level of the buffers before the output, now and at most.
+    pub store: Option<(f64, f64)>,
+    pub has_ended: bool,
+}
+
+impl Attached {
+    /// Connects to the capture of this name.
+    ///
+    /// # Errors
+    /// No capture answers there.
+    pub fn new(name: &OsStr) -> Result<Attached> {
+        let mut client = Client::new(name)?;
+        let object = client.ask("status")?["status"].take();
+        let share = object["share"].as_str();
+        Ok(Attached {
+            share: share.and_then(|share| format!("tap:{share}").parse().ok()),
+            name: object["capture"].as_str().unwrap_or_default().into(),
+            first: status(&object),
+            client,
+        })
+    }
+
+    /// Its present counts.
+    ///
+    /// # Errors
+    /// The capture does not answer any more.
+    pub fn ask(&mut self) -> Result<Status> {
+        Ok(status(&self.client.ask("status")?["status"]))
+    }
+
+    /// Combines new counts with the latest `tables` after every interval, until the capture ends.
+    pub fn follow(mut self, interval: Duration, tables: &Latest<Update>, updates: &Latest<Update>) {
+        let mut snapshot = Snapshot::default();
+        let mut last = self.first.clone();
+        loop {
+            let status = self.ask();
+            if let Some(update) = tables.take() {
+                snapshot = update.snapshot;
+            }
+            let ended = match &status {
+                Ok(status) => status.has_ended.then(|| "ended".to_owned()),
+                Err(_) => Some("ended".into()),
+            };
+            let status = status.unwrap_or_else(|_| last.clone());
+            // The capture reports four times a second; the same counts again would show a rate of 0.
+            let is_new = status.progress.elapsed > last.progress.elapsed;
+            if is_new || ended.is_some() {
+                last = status.clone();
+                updates.set(Update {
+                    progress: status.progress,
+                    max_fill: status.max_fill,
+                    store: status.store,
+                    snapshot: snapshot.clone(),
+                    ended: ended.clone(),
+                });
+            }
+            if ended.is_some() {
+                return;
+            }
+            sleep(interval);
+        }
+    }
+}
+
+/// The counts of an answer. What it lacks is unknown or 0.
+fn status(object: &Value) -> Status {
+    let count = |key: &str| object[key].as_u64();
+    let dropped = |cause: &str| object["dropped"][cause].as_u64();
+    let seconds = |value: &Value| {
+        let seconds = value.as_f64().unwrap_or(0.0);
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    };
+    let mut progress = Progress {
+        elapsed: seconds(&object["seconds"]),
+        wire_bytes: count("wire_bytes").unwrap_or(0),
+        ring_fill: object["ring_fill"].as_f64(),
+        ..Progress::default()
+    };
+    let ledger = &mut progress.ledger;
+    ledger.received = count("received").unwrap_or(0);
+    ledger.written = count("written").unwrap_or(0);
+    ledger.counted = count("counted").unwrap_or(0);
+    ledger.filtered = count("filtered").unwrap_or(0);
+    ledger.interface_dropped = count("interface_dropped");
+    ledger.dropped.kernel = dropped("kernel");
+    ledger.dropped.overrun = dropped("overrun").unwrap_or(0);
+    let accounted = ledger.written.saturating_add(ledger.counted);
+    progress.taken = count("taken").unwrap_or(accounted);
+    progress.modes.busy = seconds(&object["poll"]["busy_seconds"]);
+    progress.modes.asleep = seconds(&object["poll"]["asleep_seconds"]);
+    let has_store = object["buffer_limit_bytes"].is_u64();
+    let store = object["buffer_fill"].as_f64().filter(|_| has_store);
+    Status {
+        max_fill: object["ring_max_fill"].as_f64().unwrap_or(0.0),
+        store: store.map(|fill| (fill, object["buffer_max_fill"].as_f64().unwrap_or(fill))),
+        has_ended: object["running"] != true,
+        progress,
+    }
+}

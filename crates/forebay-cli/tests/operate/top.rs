@@ -1,0 +1,51 @@
+//! `forebay top --control NAME`: a running capture as its user watches it.
+
+use crate::{running, support::*};
+
+#[test]
+fn top_shows_the_counts_of_a_capture_and_the_flows_that_it_shares() {
+    let (folder, sharing) = (Folder::new(), Folder::new());
+    let file = folder.path("a.pcapng");
+    let lossy = "sim:rate=10M,stall=50ms@200ms,ring=64,host=none";
+    let capture = running(&folder, &format!("-i {lossy} -w {file}"));
+    wait_until(|| capture.status()["dropped"]["kernel"].as_u64() > Some(0));
+    let before = capture.status();
+    let top = run!(
+        "top --control {} --once --interval 0.5 --json",
+        capture.socket
+    );
+    let after = capture.status();
+    let json = top.succeeds().json();
+    assert_eq!(json["sources"], "lan");
+    // Its counts are those of the capture, since its start.
+    for (shown, of_capture) in [("packets", "taken"), ("bytes", "wire_bytes")] {
+        let range = count(&before[of_capture])..=count(&after[of_capture]);
+        assert!(
+            range.contains(&count(&json[shown])),
+            "{shown}: {json}, {range:?}"
+        );
+    }
+    let lost = |json: &serde_json::Value, key: &str| count(&json[key]["kernel"]);
+    let range = lost(&before, "dropped")..=lost(&after, "dropped");
+    assert!(range.contains(&lost(&json, "lost")), "{json}, {range:?}");
+    assert!(json["packets_per_second"].as_f64() > Some(0.0), "{json}");
+    assert!(json["buffer_max_fill"].is_f64(), "{json}");
+    let text = run!("top --control {} --once --interval 0.3", capture.socket);
+    contains(text.succeeds().text(), "start it with --share NAME");
+
+    let name = format!("forebay-top-{}", std::process::id());
+    let sharing = running(&sharing, &format!("-i sim:rate=1M --share {name}"));
+    let top = run!("top --control {} --once --json udp", sharing.socket);
+    let json = top.succeeds().json();
+    assert_eq!(json["protocols"][0]["name"], "udp", "{json}");
+    assert!(count(&json["packets"]) > 0, "{json}");
+    sharing.stop();
+    capture.stop();
+}
+
+#[test]
+fn a_capture_that_does_not_run_is_an_error() {
+    let folder = Folder::new();
+    run!("top --control {} --once", folder.path("none")).fails(1, "no such capture");
+    run!("top --control a -i sim --once").fails(2, "cannot be used with");
+}
