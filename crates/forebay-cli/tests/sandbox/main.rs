@@ -69,6 +69,7 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         capture -i sim:rate=1M -w {output}/c.pcapng -z true     | 4
         capture -i sim:rate=1M --share {share}-2 --serve tcp:0  | 4
         capture -i sim:rate=1M --control {operated}/socket --metrics 127.0.0.1:0 --metrics-file {operated}/m.prom | 3
+        capture -i sim:rate=1M -w {output}/r.pcapng --recorder 5s,1M --trigger udp --after 1s | 4
         capture -i tap:{share} -w {output}/t.pcapng             | 3
         capture -r - -w {output}/d.pcapng                       | 1
         capture -r {fifo}                                       | 1
