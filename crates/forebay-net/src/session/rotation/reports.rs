@@ -23,7 +23,7 @@ pub struct Files {
     pub written: u64,
     /// Files removed for newer ones, those of earlier captures included.
     pub removed: u64,
-    /// Files removed for free space ([`SessionConfig::keep_free`](super::SessionConfig::keep_free)), those of earlier captures
+    /// Files removed for free space ([`SessionConfig::keep_free`](crate::session::SessionConfig::keep_free)), those of earlier captures
     /// included.
     pub removed_for_space: u64,
     /// Files of killed captures that were finished. They are not in `written`.
