@@ -18,10 +18,16 @@ struct Lab {
 
 impl Lab {
     fn new(test: &str, before: Option<Duration>, after: Duration) -> Lab {
-        Lab::with(test, before, after, None)
+        Lab::with(test, before, after, None, 16 << 20)
     }
 
-    fn with(test: &str, before: Option<Duration>, after: Duration, filter: Option<&str>) -> Lab {
+    fn with(
+        test: &str,
+        before: Option<Duration>,
+        after: Duration,
+        filter: Option<&str>,
+        ring_bytes: u64,
+    ) -> Lab {
         let folder =
             std::env::temp_dir().join(format!("forebay-recorder-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -31,7 +37,7 @@ impl Lab {
             &Clock::real(),
         )
         .unwrap();
-        let publisher = Publisher::new(16 << 20).unwrap();
+        let publisher = Publisher::new(ring_bytes).unwrap();
         let source = publisher.source();
         let (control, config) = (Control::new().unwrap(), SessionConfig::default());
         let clock = Clock::real();
@@ -147,13 +153,13 @@ fn twenty_triggers_under_load_lose_and_repeat_nothing_between_before_and_after()
 
 #[test]
 fn a_trigger_during_a_recording_extends_it() {
-    let (before, after) = (Duration::from_millis(20), Duration::from_millis(300));
+    let (before, after) = (Duration::from_millis(20), Duration::from_secs(1));
     let lab = Lab::new("joined", Some(before), after);
     let trigger = lab.recorder.trigger();
     std::thread::sleep(2 * before);
     for _ in 0..3 {
         trigger.pull_now();
-        std::thread::sleep(after / 4);
+        std::thread::sleep(after / 8);
     }
     let cut = lab.ended.recv().unwrap();
     assert_eq!(cut.triggers, 3);
@@ -167,7 +173,7 @@ fn packets_that_match_an_expression_trigger() {
     let after = Duration::from_millis(1);
     // The low bytes of the packet's number: every 4096th packet, five times a second.
     let filter = "udp[14:2] & 0xfff = 0";
-    let lab = Lab::with("expression", Some(after), after, Some(filter));
+    let lab = Lab::with("expression", Some(after), after, Some(filter), 16 << 20);
     for _ in 0..2 {
         let cut = lab.ended.recv().unwrap();
         let found = packets(&cut.path);
@@ -224,16 +230,22 @@ fn a_file_that_cannot_be_made_fails_and_the_capture_goes_on() {
 
 #[test]
 fn memory_that_is_too_small_for_the_time_is_reported() {
-    let lab = Lab::new("short", Some(Duration::from_secs(3600)), Duration::ZERO);
+    let lab = Lab::with(
+        "short",
+        Some(Duration::from_secs(3600)),
+        Duration::ZERO,
+        None,
+        2 << 20,
+    );
     let trigger = lab.recorder.trigger();
     trigger.pull_now();
     let early = lab.ended.recv().unwrap();
     assert!(!early.is_short, "nothing was overwritten yet: {early:?}");
-    // 65536 packets fit.
-    std::thread::sleep(Duration::from_secs(4));
+    // The index has room for 32,768 packets.
+    std::thread::sleep(Duration::from_secs(3));
     trigger.pull_now();
     let late = lab.ended.recv().unwrap();
     assert!(late.is_short, "{late:?}");
-    assert!(late.ledger.written > 50_000, "{late:?}");
+    assert!(late.ledger.written > 5_000, "{late:?}");
     let _ = lab.finish();
 }
