@@ -5,7 +5,8 @@
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
 //! requests, and `habit` recognises command lines of tcpdump.
 //!
-//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost with `--fail-on-drop`.
+//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost with `--fail-on-drop`, 4 the capture ended because of
+//! `--keep-free`.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -14,6 +14,7 @@ use forebay::{
     Error, Result,
     store::{lock_output, open_existing},
 };
+use rustix::fs::{FlockOperation, flock};
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom},
@@ -175,27 +176,40 @@ impl Examined {
     ///
     /// After an error the file is unchanged.
     pub fn cut(&self) -> Result<Option<PathBuf>> {
-        self.cut_and(true)
+        self.cut_and(true, false)
     }
 
-    /// Like [`cut`](Examined::cut), but does not keep the beginning of an incomplete packet, which the end of the file cut off.
+    /// Like [`cut`](Examined::cut), for a file that only captures write: they lock it. Does not keep the beginning of an incomplete
+    /// packet, which the end of the file cut off.
     pub(crate) fn cut_torn_end(&self) -> Result<Option<PathBuf>> {
-        self.cut_and(!self.is_torn)
+        self.cut_and(!self.is_torn, true)
     }
 
-    fn cut_and(&self, keeps: bool) -> Result<Option<PathBuf>> {
+    /// Whether `about` describes the file that was read, unchanged.
+    pub(crate) fn is_of(&self, about: &fs::Metadata) -> bool {
+        version(about) == self.version
+    }
+
+    fn cut_and(&self, keeps: bool, writers_lock: bool) -> Result<Option<PathBuf>> {
         let failed = |what: &'static str| {
             move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
         };
-        if self.is_untold {
+        let untold = || {
             let name = self.path.display().to_string();
             let what = "is another user's: cannot detect whether a process is writing it";
-            return Err(Error::new(name, what).advise("Run this as that user, or as root"));
+            Error::new(name, what).advise("Run this as that user, or as root")
+        };
+        if self.is_untold && !writers_lock {
+            return Err(untold());
         }
         let mut options = fs::OpenOptions::new();
         let file = open_existing(&self.path, options.read(true).write(true));
         let mut file = file.map_err(failed("opening it for writing"))?;
         lock_output(&file).map_err(failed("locking it"))?;
+        // Without locks on this file system, only the lease would have shown a writer.
+        if self.is_untold && flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(untold());
+        }
         // From here on, opening the file waits until it is closed here, except on file systems without leases.
         if let Err(cause) = sys::keep_others_out(file.as_fd())
             && cause.kind() == io::ErrorKind::WouldBlock
@@ -206,7 +220,7 @@ impl Examined {
             );
         }
         let about = file.metadata().map_err(failed("reading its metadata"))?;
-        if version(&about) != self.version {
+        if !self.is_of(&about) {
             let name = self.path.display().to_string();
             return Err(Error::new(
                 name,

@@ -177,7 +177,7 @@ impl Screen {
         let path = file.path.display();
         let text = match &file.error {
             Some(error) => {
-                format!("{error}. A capture that was killed left this file; it stays as it is")
+                format!("{error}. A capture that was killed left this file; it keeps its name")
             }
             None => {
                 let cut = match (file.cut_bytes, &file.rest) {
@@ -195,6 +195,9 @@ impl Screen {
         };
         if !self.quiet || file.error.is_some() {
             say_wrapped(&format!("forebay: {text}"));
+        }
+        if let Some(error) = &file.unsynced {
+            say_wrapped(&format!("forebay: {error}"));
         }
     }
 

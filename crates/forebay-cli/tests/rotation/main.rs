@@ -2,8 +2,8 @@
 //!
 //! `contents` is about what stands in the files, `naming` about what they are called and replace, `limits` about which are
 //! kept and when a capture ends, `failures` about files that cannot be created, `recovery` about files of captures
-//! that were killed, `space` about free space on the disk, `commands` about programs that run on them, and `requests` about what is refused. Here is
-//! what they share.
+//! that were killed, `space` about free space on the disk, `commands` about programs that run on them, and `requests` about what is
+//! refused. Here is what they share.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,6 @@
 //! What a capture leaves that is killed with `kill -9`, and what the next capture of the same series makes of it.
 
-use crate::{VIRTUAL, files, series, support::*};
+use crate::{VIRTUAL, files, names, series, support::*};
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -154,7 +154,7 @@ fn what_is_no_capture_is_left_alone_and_reported() {
         folder.path("a.pcapng")
     );
     output.keeps_the_law();
-    contains(output.log(), "it stays as it is");
+    contains(output.log(), "it keeps its name");
     assert_eq!(fs::read(part).unwrap(), b"Dear diary");
     assert!(fs::exists(other).unwrap(), "it is of another series");
 }
@@ -170,8 +170,8 @@ fn a_finished_file_counts_towards_those_that_are_kept_and_runs_the_program() {
     // It is finished while the capture runs, and removed when there are three newer files.
     let line = format!("-w {path} -b duration:300ms -b files:3 -z echo");
     let child = start!("capture -i sim:rate=10M {line}");
-    wait_until(|| fs::exists(&old).unwrap());
-    std::thread::sleep(Duration::from_millis(1200));
+    let is_there = |path: &str| fs::exists(path).unwrap();
+    wait_until(|| !is_there(&format!("{old}.part")) && !is_there(&old));
     let output = stopped(child);
     output.succeeds();
     contains(
@@ -184,4 +184,57 @@ fn a_finished_file_counts_towards_those_that_are_kept_and_runs_the_program() {
         format!("echo: {old}: {old}").trim_start_matches("echo: "),
     );
     assert!(!fs::exists(&old).unwrap());
+}
+
+#[test]
+fn a_file_that_was_compressed_while_it_was_captured_is_not_taken_for_a_remainder() {
+    for flags in ["", "--compress zstd:1"] {
+        let folder = Folder::new();
+        let whole = folder.path("whole.pcapng.zst");
+        run!("capture -i {VIRTUAL} -c 1000 -q --store 4x16KiB -w {whole}").succeeds();
+        let bytes = fs::read(&whole).unwrap();
+        let only = folder.path("a_00003_20200101000000.pcapng.zst");
+        fs::write(format!("{only}.part"), &bytes[..bytes.len() - 5]).unwrap();
+        // This one has its original, so an interrupted compression left it.
+        let original = recorded(&folder, "a_00004_20200101000000.pcapng", "count=100");
+        fs::write(format!("{original}.zst.part"), &bytes).unwrap();
+        let output = series(
+            VIRTUAL,
+            &folder,
+            "a.pcapng",
+            &format!("-b packets:100 -c 50 {flags}"),
+        );
+        let json = output.keeps_the_law();
+        assert_eq!(json["files_recovered"], 1, "{json} {}", output.log());
+        assert!(packets_in(&only) >= 500);
+        assert_eq!(packets_in(&original), 100);
+        assert_eq!(names(&folder).len(), 4, "{:?}", names(&folder));
+    }
+}
+
+#[test]
+fn compressed_files_of_another_capture_are_not_taken_for_copies() {
+    let folder = Folder::new();
+    // At the turn of the year they have different names anyway.
+    for flags in ["--compress zstd:1", "", "--compress zstd:1"] {
+        let flags = format!("-G 100000000 -c 50 {flags}");
+        series("sim:rate=1M", &folder, "e-%Y.pcapng", &flags).keeps_the_law();
+    }
+    let found = files(&folder);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(found.iter().map(|path| packets_in(path)).sum::<u64>(), 150);
+    // Names that were chosen when no other capture compressed.
+    let old = recorded(&folder, "e-2020.pcapng", "count=70");
+    run!("capture -i {VIRTUAL} -c 80 -q -w {old}.zst").succeeds();
+    series(
+        VIRTUAL,
+        &folder,
+        "e-%Y.pcapng",
+        "-G 100000000 -c 50 --compress zstd:1",
+    )
+    .keeps_the_law();
+    assert_eq!(
+        [packets_in(&old), packets_in(&format!("{old}.zst"))],
+        [70, 80]
+    );
 }

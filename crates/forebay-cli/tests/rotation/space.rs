@@ -63,9 +63,11 @@ fn files_of_earlier_captures_go_too_if_their_names_are_those_of_the_series() {
         "forebay capture -i sim:clock=virtual -c 100k -w $DISK/a.pcapng -b filesize:2000 -q
          cp $DISK/a_00001_*.pcapng $DISK/a_00001_good.pcapng
          echo diary >$DISK/a_00001_20200101000000.pcapng
-         before=$(ls $DISK | wc -l)
-         forebay capture -i sim:clock=virtual -c 100k -w $DISK/a.pcapng -b filesize:2000 --keep-free 60% -q --json
-         code=$?; ls $DISK; echo $before",
+         # What is mounted over cannot be removed.
+         held=$DISK/a_00000_20200101000000.pcapng
+         cp $DISK/a_00001_good.pcapng $held; touch -d 2020-01-01 $held; mount --bind $held $held
+         forebay capture -i sim:clock=virtual -c 100k -w $DISK/a.pcapng -b filesize:2000 --keep-free 50% -q --json
+         code=$?; umount $held; ls $DISK",
     ) else {
         return;
     };
@@ -73,6 +75,7 @@ fn files_of_earlier_captures_go_too_if_their_names_are_those_of_the_series() {
     assert!(count(&json["files_removed_for_space"]) >= 2, "{json}");
     contains(output.text(), "a_00001_good.pcapng");
     contains(output.text(), "a_00001_20200101000000.pcapng");
+    contains(output.text(), "a_00000_20200101000000.pcapng");
     let written = json["files"].as_array().unwrap().iter();
     for path in written {
         let name = path.as_str().unwrap().rsplit('/').next().unwrap();
@@ -105,6 +108,22 @@ fn names_that_are_used_again_are_not_taken_for_old_files() {
         .filter_map(|line| line.strip_prefix("Packets:"));
     let packets = packets.map(|count| count.trim().parse::<u64>().unwrap());
     assert_eq!(packets.sum::<u64>(), 150_000);
+}
+
+#[test]
+fn limits_of_number_and_size_count_no_files_of_earlier_captures() {
+    for limit in ["-b files:3", "-b filesize:10 -b total:30"] {
+        let folder = Folder::new();
+        series(VIRTUAL, &folder, "a.pcapng", "-b packets:100 -c 1000").keeps_the_law();
+        let before = files(&folder);
+        assert_eq!(before.len(), 10);
+        let flags = format!("-b packets:100 {limit} --keep-free 1M -c 1000");
+        let json = series(VIRTUAL, &folder, "a.pcapng", &flags).keeps_the_law();
+        assert_eq!(json["files_removed_for_space"], 0, "{json}");
+        assert!(count(&json["files_removed"]) > 0, "{json}");
+        let after = files(&folder);
+        assert!(before.iter().all(|path| after.contains(path)), "{after:?}");
+    }
 }
 
 #[test]

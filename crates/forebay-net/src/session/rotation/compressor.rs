@@ -121,9 +121,15 @@ impl Worker {
     fn pack(&mut self, path: &Path) -> io::Result<()> {
         let name = packed(path);
         let part = part(&name);
-        let done = self.write(path, &part).and_then(|written| {
-            // The lock is held until the original is removed: see `leftovers`.
-            let Some((before, len, _locked)) = written else {
+        // The remainder of a killed compression was removed at the start. Another file of this name is a capture.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        // The lock is held until the original is removed: see `leftovers`.
+        let to = options.open(&part)?;
+        // Nothing else can have locked a new file.
+        is_locked(&to);
+        let done = self.write(path, &to).and_then(|written| {
+            let Some((before, len)) = written else {
                 return Ok(());
             };
             if !self.kept.name(&part, &name)? {
@@ -147,24 +153,14 @@ impl Worker {
         self.kept.replace(name, before, len)
     }
 
-    /// Compresses `path` into `part`. Returns the numbers of bytes read and written, and the open file; `None` if the file is no
-    /// longer wanted, or if there is no room for it.
-    fn write(&mut self, path: &Path, part: &Path) -> io::Result<Option<(u64, u64, File)>> {
+    /// Compresses `path` into `to`. Returns the numbers of bytes read and written; `None` if the file is no longer wanted, or if there is
+    /// no room for it.
+    fn write(&mut self, path: &Path, mut to: &File) -> io::Result<Option<(u64, u64)>> {
         let mut options = OpenOptions::new();
         let mut from = options
             .read(true)
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)?;
-        // A remainder of a capture that was killed.
-        let _ = remove(part);
-        let mut options = OpenOptions::new();
-        let mut to = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(part)?;
-        // Nothing else can have locked a new file.
-        is_locked(&to);
         // The last frame may be incomplete.
         self.encoder.reset()?;
         let (mut before, mut after) = (0, 0);
@@ -195,7 +191,7 @@ impl Worker {
         if self.syncs {
             to.sync_data()?;
         }
-        Ok(Some((before, after, to)))
+        Ok(Some((before, after)))
     }
 }
 
@@ -213,7 +209,7 @@ impl ZstdEncoder {
         Err(missing("zstd"))
     }
 
-    fn put(&mut self, _input: &[u8], _to: &mut std::fs::File) -> io::Result<u64> {
+    fn put(&mut self, _input: &[u8], _to: &mut &File) -> io::Result<u64> {
         Err(missing("zstd"))
     }
 }

@@ -72,15 +72,16 @@ impl SeriesFiles {
     /// Creates the file that was registered. Returns its final name.
     fn make(&self) -> Result<(PathBuf, Box<dyn Sink>)> {
         let ordered = self.register.ordered();
+        // Our own thread may be about to give a file of a killed capture this name.
+        let mut names = self.kept.hold_once_finished(&part(&ordered));
         if self.replaces && self.kept.is_ring() {
-            self.kept.remove_replaced(&ordered)?;
+            self.kept.remove_replaced(&mut names, &ordered)?;
         }
-        let _names = self.kept.hold();
         loop {
             let mut name = ordered.clone();
             // A name that contains a time is used for one file only.
-            if !self.replaces && is_taken(&name, self.kept.compresses()) {
-                name = free_name(&name, self.kept.compresses());
+            if !self.replaces && is_taken(&name) {
+                name = free_name(&name);
             }
             refuse_what_is_no_file(&name)?;
             let part = part(&name);
@@ -138,7 +139,7 @@ impl SeriesFiles {
                 if cause.kind() != io::ErrorKind::AlreadyExists {
                     return Err(failed(cause));
                 }
-                self.name = free_name(&self.ordered, self.kept.compresses());
+                self.name = free_name(&self.ordered);
             }
         }
         self.is_named = true;
@@ -195,7 +196,7 @@ pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
 /// A file is locked while it is written, and the lock ends with its process. This distinguishes it from a remainder of a killed
 /// capture.
 fn refuse_if_written(part: &Path) -> Result<()> {
-    if open_unfollowed(part).is_ok_and(|file| is_locked(&file)) {
+    if is_in_use(part) {
         let what = "another capture is writing it";
         let error = Error::new(part.display().to_string(), what);
         return Err(error.advise("Use different file names for each capture"));
@@ -203,25 +204,53 @@ fn refuse_if_written(part: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file for reading. It is not followed if it is a link, and a FIFO is not waited for.
+/// Opens a file to test its lock, for writing if that is permitted: NFS asks for it. It is not followed if it is a link, and a FIFO is
+/// not waited for.
 pub(super) fn open_unfollowed(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    options.read(true).custom_flags(flags).open(path)
+    let open = |writes| {
+        let mut options = File::options();
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        options
+            .read(true)
+            .write(writes)
+            .custom_flags(flags)
+            .open(path)
+    };
+    open(true).or_else(|cause| match cause.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => open(false),
+        _ => Err(cause),
+    })
+}
+
+/// Whether a process writes, repairs or compresses the file. A file that cannot be opened to test that is in use, too.
+pub(super) fn is_in_use(path: &Path) -> bool {
+    match open_unfollowed(path) {
+        Ok(file) => is_locked(&file),
+        // A link is not followed, and a folder is not opened for writing: neither is a file of a capture.
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => false,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
+        ),
+    }
 }
 
 /// The next name for a file whose own name is in use.
-pub(super) fn free_name(name: &Path, compresses: bool) -> PathBuf {
+pub(super) fn free_name(name: &Path) -> PathBuf {
     let others = (1u64..).map(|number| behind(name, format!(".{number}")));
-    let mut free = others.filter(|other| !is_taken(other, compresses));
+    let mut free = others.filter(|other| !is_taken(other));
     free.next().unwrap_or_else(|| name.into())
 }
 
-fn is_taken(name: &Path, compresses: bool) -> bool {
-    let packed = packed(name);
-    let is_packed = compresses && (is_there(&part(&packed)) || is_there(&packed));
+/// Whether a file has this name, or has it before or after compression. A name and that name with `.zst` are only together in use for
+/// one file while it is compressed, so that after a kill the compressed file is known to be a copy of the other one.
+fn is_taken(name: &Path) -> bool {
+    let is_zstd = name.extension().is_some_and(|it| it == "zst");
+    let original = is_zstd.then(|| name.with_extension(""));
+    let names = [packed(name), name.into()];
     // Checked in the order in which another capture renames, so that a file cannot be missed in between.
-    is_packed || is_there(&part(name)) || is_there(name)
+    let mut names = names.into_iter().chain(original);
+    names.any(|name| is_there(&part(&name)) || is_there(&name))
 }
 
 /// Whether anything has this name, including a dangling symbolic link.

@@ -9,7 +9,7 @@
 use super::{
     super::Control,
     Names, Rotation,
-    files::{free_name, open_unfollowed, sync_folder},
+    files::{free_name, is_in_use, open_unfollowed, sync_folder},
     names::{folder, is_of_series},
     retention::{Retention, is_locked, remove, rename_to_new},
 };
@@ -69,8 +69,10 @@ pub struct Recovered {
     pub cut_bytes: u64,
     /// Where these bytes are, if they were more than the beginning of one packet, or zeros.
     pub rest: Option<PathBuf>,
-    /// Why it could not be finished. It is then as it was.
+    /// Why it could not be finished. It then keeps its temporary name.
     pub error: Option<String>,
+    /// Why it is unknown whether a power cut would take its final name back.
+    pub unsynced: Option<String>,
 }
 
 /// The files of earlier captures.
@@ -85,7 +87,7 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Searches the folder of the series. Removes what an interrupted compression left, whose original is complete.
+    /// Searches the folder of the series. Removes what an interrupted compression left, if its original is there.
     pub fn find(rotation: &Rotation) -> Leftovers {
         let mut found = Leftovers::default();
         let Ok(there) = fs::read_dir(folder(&rotation.path)) else {
@@ -109,8 +111,9 @@ impl Leftovers {
             };
             let modified = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             match (&stem, is_packed) {
-                (Some(_), true) => remove_unused(&path),
-                (Some(_), false) => unfinished.push((modified, path)),
+                (Some(packed), true) if is_file(&packed.with_extension("")) => remove_unused(&path),
+                // Without an original, it was compressed while it was captured, by a series with another `-w`.
+                (Some(_), _) => unfinished.push((modified, path)),
                 (None, true) if rotation.compress.is_some() && is_double(&path) => {
                     found.uncompressed.push(path.with_extension(""));
                 }
@@ -139,26 +142,32 @@ impl Leftovers {
     }
 }
 
+fn is_file(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.is_file())
+}
+
 /// Removes a file that no process has locked.
 fn remove_unused(path: &Path) {
-    if open_unfollowed(path).is_ok_and(|file| !is_locked(&file)) {
+    if !is_in_use(path) {
         // If this fails, it stays, as before.
         let _ = remove(path);
     }
 }
 
 /// Whether this compressed file has its original beside it, because the compression was killed between its last two steps. Then
-/// removes the compressed file: the original is complete, and is compressed again.
+/// removes the compressed file: the original is complete, and is compressed again. A compressed file gets the time of its original.
+/// Files with different times are of different captures.
 fn is_double(compressed: &Path) -> bool {
     let original = compressed.with_extension("");
     let is_free = || {
         let file = open_unfollowed(compressed).ok()?;
         // The lock is held until the original is looked for: a compressor that works on it has the lock.
-        let is_free = !is_locked(&file) && original.symlink_metadata().is_ok_and(|it| it.is_file());
-        is_free.then_some(file)
+        let before = original.symlink_metadata().ok().filter(Metadata::is_file)?;
+        let is_copy = before.modified().ok()? == file.metadata().ok()?.modified().ok()?;
+        (is_copy && !is_locked(&file)).then_some(file)
     };
     match is_free() {
-        Some(_locked) => remove(compressed).is_ok(),
+        Some(_locked) => remove(compressed).is_ok_and(|is_removed| is_removed),
         None => false,
     }
 }
@@ -226,6 +235,7 @@ impl Work {
                     cut_bytes: 0,
                     rest: None,
                     error: Some(error.to_string()),
+                    unsynced: None,
                 }),
             }
         }
@@ -236,6 +246,7 @@ impl Work {
         let failed = |tried: &'static str| {
             move |cause: io::Error| Error::new(path.display().to_string(), tried).because(cause)
         };
+        // The lock ends here, because a file that is open for writing cannot be examined.
         let about = match open_unfollowed(path) {
             Ok(file) if is_locked(&file) => return Ok(None),
             Ok(file) => file.metadata().map_err(failed("reading its metadata"))?,
@@ -245,17 +256,26 @@ impl Work {
         if about.len() == 0 {
             let _names = self.kept.hold();
             return match self.claim(path, &about) {
-                Some(_) => remove(path).map(|()| None),
+                Some(_) => remove(path).map(|_| None),
                 None => Ok(None),
             };
         }
-        let examined = Examined::of(path)?;
+        let examined = match Examined::of(path) {
+            // Another file may have taken the name since, or a link to a file elsewhere.
+            Ok(examined) if !examined.is_of(&about) => return Ok(None),
+            Err(_) if self.claim(path, &about).is_none() => return Ok(None),
+            examined => examined?,
+        };
+        let finishing = self.kept.finishing(path);
+        if self.claim(path, &about).is_none() {
+            return Ok(None);
+        }
         let rest = match examined.is_whole() {
             true => None,
             false => examined.cut_torn_end()?,
         };
         let whole = examined.whole_bytes;
-        let _names = self.kept.hold();
+        let mut names = self.kept.hold();
         let Some(file) = self.claim(path, &about) else {
             return Ok(None);
         };
@@ -266,10 +286,15 @@ impl Work {
         let name = self
             .rename(path)
             .map_err(failed("giving it its final name"))?;
-        if self.syncs {
-            sync_folder(&name).map_err(failed("making its final name durable"))?;
-        }
+        self.kept.add_finished(&mut names, &name, whole);
+        drop((names, finishing));
+        let synced = match self.syncs {
+            true => sync_folder(&name),
+            false => Ok(()),
+        };
+        let unsynced = synced.map_err(failed("making its final name durable"));
         Ok(Some(Recovered {
+            unsynced: unsynced.err().map(|error| error.to_string()),
             path: name,
             packets: examined.packets,
             bytes: whole,
@@ -299,7 +324,7 @@ impl Work {
             if cause.kind() != io::ErrorKind::AlreadyExists {
                 return Err(cause);
             }
-            free = free_name(&name, self.kept.compresses());
+            free = free_name(&name);
         }
         Ok(free)
     }

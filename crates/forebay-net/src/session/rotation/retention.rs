@@ -8,9 +8,11 @@
 //! ```
 //! One lock is shared by the writer, the compressor and the thread that finishes files of earlier captures. It is held while a file is
 //! created, renamed or removed, so that none of them does that to a file of another. It is never held while a file is read, written
-//! or synced. The session's thread uses it only if the writer has nothing to write.
+//! or synced. While packets are taken, the session's thread never waits for it.
 
-use super::{Recovered, Reports, files::open_unfollowed, names::behind};
+use super::{
+    super::compress::Compression, Recovered, Reports, files::open_unfollowed, names::behind,
+};
 use forebay::{Error, Result};
 use rustix::{
     fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
@@ -36,7 +38,7 @@ pub(in crate::session) struct Retention(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
-    /// A file waits, or there will be no more.
+    /// A file waits, or there will be no more, or a file of a killed capture is finished.
     changed: Condvar,
     register: Reports,
     /// The sizes of all files that may be removed. Relaxed: it publishes only itself.
@@ -51,8 +53,18 @@ struct Shared {
 struct Kept {
     path: PathBuf,
     len: u64,
-    /// Written by this capture, not by an earlier one.
-    is_ours: bool,
+    origin: Origin,
+}
+
+/// Which capture wrote a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// This one.
+    Ours,
+    /// An earlier one that was killed. This one finished the file.
+    Finished,
+    /// An earlier one. Such a file is removed only for free space.
+    Earlier,
 }
 
 #[derive(Default)]
@@ -62,6 +74,8 @@ pub(in crate::session) struct Inner {
     waiting: VecDeque<PathBuf>,
     /// The file being compressed. Set to `None` when the file is removed, or when nothing waits for it any more.
     in_hand: Option<PathBuf>,
+    /// The temporary name of a file of a killed capture that is being cut and renamed.
+    finishing: Option<PathBuf>,
     is_over: bool,
 }
 
@@ -90,6 +104,19 @@ impl Retention {
         self.inner()
     }
 
+    /// Like [`hold`](Retention::hold), but first waits until `part` is not being finished by another thread of this capture.
+    pub fn hold_once_finished(&self, part: &Path) -> MutexGuard<'_, Inner> {
+        let is_in_work = |inner: &mut Inner| inner.finishing.as_deref() == Some(part);
+        let inner = self.0.changed.wait_while(self.inner(), is_in_work);
+        inner.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks `part` as being finished until the value is dropped.
+    pub fn finishing(&self, part: &Path) -> Finishing<'_> {
+        self.inner().finishing = Some(part.into());
+        Finishing(self)
+    }
+
     /// The sizes of all files that may be removed, without waiting for another thread.
     pub fn bytes(&self) -> u64 {
         self.0.bytes.load(Relaxed)
@@ -111,7 +138,7 @@ impl Retention {
             inner.files.push_back(Kept {
                 path: path.into(),
                 len,
-                is_ours: true,
+                origin: Origin::Ours,
             });
             self.measure(&inner);
         }
@@ -120,7 +147,7 @@ impl Retention {
 
     /// Lets the compressor have a complete file, if files are compressed.
     fn pass_on(&self, inner: &mut Inner, path: &Path) {
-        if !self.0.compresses {
+        if !self.0.compresses || Compression::of_path(path).is_some() {
             self.0.register.announce(path);
             return;
         }
@@ -141,7 +168,7 @@ impl Retention {
             inner.files.push_front(Kept {
                 path,
                 len,
-                is_ours: false,
+                origin: Origin::Earlier,
             });
         }
         self.measure(&inner);
@@ -152,37 +179,45 @@ impl Retention {
         self.pass_on(&mut self.inner(), path);
     }
 
-    /// Records a file of an earlier capture that has its final name now, or why it has not.
-    pub fn recovered(&self, recovered: Recovered) {
-        let mut inner = self.inner();
-        if recovered.error.is_none() {
-            let path = &recovered.path;
-            if self.0.is_ring {
-                // It replaced an older one of that name.
-                inner.files.retain(|file| file.path != *path);
-                let kept = Kept {
-                    path: path.clone(),
-                    len: recovered.bytes,
-                    is_ours: false,
-                };
-                let newer = inner.files.iter().position(|file| file.is_ours);
-                let at = newer.unwrap_or(inner.files.len());
-                inner.files.insert(at, kept);
-                self.measure(&inner);
-            }
-            self.pass_on(&mut inner, path);
+    /// Records a file of a killed capture that has just got its final name. `inner` was held meanwhile.
+    pub fn add_finished(&self, inner: &mut Inner, path: &Path, len: u64) {
+        if self.0.is_ring {
+            // It replaced an older one of that name.
+            inner.files.retain(|file| file.path != path);
+            let is_ours = |file: &Kept| file.origin == Origin::Ours;
+            let newer = inner.files.iter().position(is_ours);
+            let at = newer.unwrap_or(inner.files.len());
+            let kept = Kept {
+                path: path.into(),
+                len,
+                origin: Origin::Finished,
+            };
+            inner.files.insert(at, kept);
+            self.measure(inner);
         }
+        self.pass_on(inner, path);
+    }
+
+    /// Reports what became of a file of a killed capture.
+    pub fn recovered(&self, recovered: Recovered) {
         self.0.register.recovered(recovered);
     }
 
-    /// Removes the oldest files until fewer than `files` remain, with at most `bytes` in total.
+    /// Removes the oldest files until fewer than `files` remain, with at most `bytes` in total. Files that an earlier capture
+    /// completed do not count.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn make_room(&self, files: u64, bytes: u64) -> Result<()> {
         let mut inner = self.inner();
-        while inner.files.len() as u64 >= files || inner.bytes() > bytes {
-            let Some(oldest) = inner.take_oldest()? else {
+        let counts = |file: &Kept| file.origin != Origin::Earlier;
+        loop {
+            let counted = inner.files.iter().filter(|file| counts(file));
+            let (number, size) = counted.fold((0, 0), |(n, size), file| (n + 1, size + file.len));
+            if number < files && size <= bytes {
+                break;
+            }
+            let Some(oldest) = inner.take_oldest(counts)? else {
                 break;
             };
             self.0.register.removed(&oldest.path);
@@ -197,9 +232,9 @@ impl Retention {
     /// It cannot be removed.
     pub fn remove_oldest(&self) -> Result<Option<u64>> {
         let mut inner = self.inner();
-        let oldest = inner.take_oldest()?;
+        let oldest = inner.take_oldest(|_| true);
         self.measure(&inner);
-        Ok(oldest.map(|oldest| {
+        Ok(oldest?.map(|oldest| {
             self.0.register.removed_for_space(&oldest.path);
             oldest.len
         }))
@@ -209,14 +244,13 @@ impl Retention {
     ///
     /// # Errors
     /// It cannot be removed.
-    pub fn remove_replaced(&self, path: &Path) -> Result<()> {
-        let mut inner = self.inner();
+    pub fn remove_replaced(&self, inner: &mut Inner, path: &Path) -> Result<()> {
         let is_it = |file: &Kept| file.path == path || file.path == packed(path);
         if let Some(at) = inner.files.iter().position(is_it) {
             if let Some(replaced) = inner.take(at)? {
                 self.0.register.removed(&replaced.path);
             }
-            self.measure(&inner);
+            self.measure(inner);
         }
         Ok(())
     }
@@ -257,7 +291,7 @@ impl Retention {
         let mut inner = self.inner();
         let Some(path) = inner.in_hand.clone() else {
             // The original stays or was removed: only one of the two may remain.
-            return remove(by).map_err(io::Error::other);
+            return remove(by).map(drop).map_err(io::Error::other);
         };
         fs::remove_file(&path)?;
         inner.in_hand = None;
@@ -316,33 +350,50 @@ impl Inner {
         self.files.iter().map(|file| file.len).sum()
     }
 
-    /// Removes the oldest file from the list and from the disk. A file of an earlier capture that is in use, or that is no capture, is
-    /// only removed from the list.
-    fn take_oldest(&mut self) -> Result<Option<Kept>> {
-        while let Some(oldest) = self.files.front() {
-            let path = &oldest.path;
-            if !oldest.is_ours && !is_unused_capture(path) {
-                self.files.pop_front();
+    /// Removes the oldest of these files from the list and from the disk. A file of an earlier capture that is in use, that is no
+    /// capture or that cannot be removed, is only removed from the list. So is a file that another program has removed.
+    fn take_oldest(&mut self, is_one: impl Fn(&Kept) -> bool) -> Result<Option<Kept>> {
+        while let Some(at) = self.files.iter().position(&is_one) {
+            let is_ours = self.files[at].origin == Origin::Ours;
+            if !is_ours && !is_unused_capture(&self.files[at].path) {
+                self.files.remove(at);
                 continue;
             }
-            return self.take(0);
+            match self.take(at) {
+                Err(_) if !is_ours => drop(self.files.remove(at)),
+                Ok(None) => {}
+                taken => return taken,
+            }
         }
         Ok(None)
     }
 
-    /// Removes a file from the list and from the disk.
+    /// Removes a file from the list and from the disk; `None`: it was only on the list.
     fn take(&mut self, at: usize) -> Result<Option<Kept>> {
         let Some(Kept { path, .. }) = self.files.get(at) else {
             return Ok(None);
         };
-        self.waiting.retain(|waiting| waiting != path);
         if self.in_hand.as_ref() == Some(path) {
             // It may already have its new name, while the old one still exists.
             self.in_hand = None;
-            remove(&packed(path))?;
+            let packed = packed(path);
+            // Without its original, what is compressed so far would look like a capture that was killed.
+            remove(&part(&packed))?;
+            remove(&packed)?;
         }
-        remove(path)?;
-        Ok(self.files.remove(at))
+        let is_removed = remove(path)?;
+        self.waiting.retain(|waiting| waiting != path);
+        Ok(self.files.remove(at).filter(|_| is_removed))
+    }
+}
+
+/// A file is being finished.
+pub(in crate::session) struct Finishing<'a>(&'a Retention);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.inner().finishing = None;
+        self.0.0.changed.notify_all();
     }
 }
 
@@ -367,9 +418,12 @@ fn begins_capture(first: [u8; 4]) -> bool {
 }
 
 /// Whether another process has this file locked, or another thread of this one. If not, `file` has the lock until it is closed. On a
-/// file system without locks, no file is locked.
+/// file system without locks, no file is locked. If the lock cannot be tested for another reason, the file counts as locked.
 pub(super) fn is_locked(file: &fs::File) -> bool {
-    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => false,
+        Err(_) => true,
+    }
 }
 
 /// The name of `path` after compression.
@@ -402,13 +456,14 @@ pub(super) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// A missing file is not an error. A symbolic link itself is removed.
-pub(super) fn remove(path: &Path) -> Result<()> {
+/// Removes a file; `false`: it was missing. A symbolic link itself is removed.
+pub(super) fn remove(path: &Path) -> Result<bool> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => {
             let what = "removing it for a newer file";
             Err(Error::new(path.display().to_string(), what).because(error))
         }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
     }
 }

@@ -251,6 +251,31 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
 }
 
 #[test]
+fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
+    let folder = std::env::temp_dir().join(format!("forebay-finishing-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.pcapng");
+    let part = retention::part(&path);
+    let rotation = sized(path.to_str().unwrap(), Names::Numbered);
+    let register = Reports::default();
+    let kept = Retention::new(register.clone(), false, false);
+    let mut shelf = SeriesFiles::new(&rotation, register.clone(), kept.clone(), None, false);
+    register.order(path);
+    let finishing = kept.finishing(&part);
+    let file = fs::File::create(&part).unwrap();
+    assert!(!retention::is_locked(&file));
+    assert!(files::is_in_use(&part));
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| shelf.open(0).map(drop));
+        std::thread::yield_now();
+        drop(file);
+        drop(finishing);
+        opened.join().unwrap().unwrap();
+    });
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     let folder = std::env::temp_dir().join(format!("forebay-kept-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
