@@ -51,7 +51,7 @@ pub fn status(object: &Value) -> String {
         line("rate", rate.replace("  ", " "));
     }
     line("received", count(get("received")));
-    let has_output = get("output").is_string() || get("got")["store"].is_object();
+    let has_output = get("buffer_limit_bytes").is_u64() || get("got")["store"].is_object();
     let taken = if has_output { "written" } else { "counted" };
     line(taken, count(get(taken)));
     line("filtered", count(get("filtered")));

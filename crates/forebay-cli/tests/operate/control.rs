@@ -68,6 +68,40 @@ fn rotate_starts_the_next_file_and_flush_writes_what_waits() {
 }
 
 #[test]
+fn a_recorder_is_triggered_and_its_packets_are_counted() {
+    let folder = Folder::new();
+    let file = folder.path("rec.pcapng");
+    let capture = running(
+        &folder,
+        &format!(
+            "-i sim:rate=1M -w {file} --recorder 5s --metrics-file {}",
+            folder.path("a.prom")
+        ),
+    );
+    wait_until(|| count(&capture.status()["counted"]) > 0);
+    assert_eq!(capture.status()["recorder"], true);
+    run!("trigger {}", capture.socket).succeeds();
+    let is_file = |name: &str| name.starts_with("rec_") && name.ends_with(".pcapng");
+    let names = || {
+        fs::read_dir(folder.path(""))
+            .unwrap()
+            .map(|it| it.unwrap().file_name())
+    };
+    wait_until(|| names().any(|name| is_file(&name.to_string_lossy())));
+    contains(capture.control("status").text(), "counted");
+    let json = capture.stop();
+    let metrics = fs::read_to_string(folder.path("a.prom")).unwrap();
+    contains(
+        &metrics,
+        format!(
+            "forebay_packets_counted_total{{capture=\"lan\"}} {}\n",
+            json["counted"]
+        ),
+    );
+    lacks(&metrics, "forebay_packets_written_total");
+}
+
+#[test]
 fn requests_that_cannot_be_carried_out_are_refused_and_change_nothing() {
     let folder = Folder::new();
     let capture = running(&folder, "-i sim:rate=1M --count");

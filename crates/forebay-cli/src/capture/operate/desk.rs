@@ -92,7 +92,7 @@ impl Desk {
             Some("rotate") if !self.about.is_series => {
                 error("this capture writes no series of files. Start it with -b, -C or -G")
             }
-            Some("flush") if self.about.output.is_none() => error("this capture has no output"),
+            Some("flush") if self.about.store.is_none() => error("this capture has no output"),
             Some("rotate" | "flush" | "trigger") if self.control.is_stopping() => {
                 error("the capture is ending")
             }
@@ -163,7 +163,8 @@ impl Desk {
             snapshot,
             peaks,
             started: self.about.started,
-            writes: self.about.output.is_some(),
+            // A recorder has the name of an output, but its session only counts.
+            writes: self.about.store.is_some(),
             is_series: self.about.is_series,
             sources: sources.map(|source| source.name.clone()).collect(),
         }
