@@ -14,8 +14,10 @@ use forebay_io::{
     http::{Answer, Destination, Event, Head, HttpConfig, Shown, Stop, Url, get},
     pipe::Progress,
 };
+use rustix::{fs::Mode, process::umask};
 use std::{
     io::{self, IsTerminal, Write, stderr},
+    os::unix::fs::MetadataExt,
     path::Path,
     process::{ExitCode, exit},
     time::{Duration, Instant},
@@ -40,6 +42,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ..Needs::default()
     };
     let needs = needs.reading(&config.roots);
+    if let Some(existing) = file.and_then(|file| file.metadata().ok())
+        && existing.is_file()
+    {
+        // Its replacement has to be created with the same permissions. In the sandbox they cannot be changed.
+        umask(Mode::from_raw_mode(!existing.mode() & 0o777));
+    }
     sandbox::enter(
         &flags.sandbox,
         &match file {

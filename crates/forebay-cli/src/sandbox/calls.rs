@@ -2,7 +2,7 @@
 //!
 //! The filter is a list of what is allowed. All other calls are answered with `ENOSYS`, as by a kernel that does not have them:
 //! libraries then do without, as they do on old kernels. So a call that is missing in this list, in a path that is taken once in
-//! a year, costs at most a feature, and never ends a capture. Code that was taken over gets nothing but that answer either.
+//! a year, costs at most a feature, and never ends a capture. An attacker's calls get the same answer.
 //! Nothing here needs to know a path or another process: those are for Landlock, and their calls are refused where it is missing.
 //!
 //! Calls that are frequent are allowed by their number alone. The kernel keeps these numbers in a bitmap (Linux 5.11) and runs no
@@ -57,7 +57,15 @@ fn calls(needs: &Needs) -> Option<Calls> {
     // This process, not another.
     limited(libc::SYS_tgkill, vec![is(0, own_pid())])?;
     limited(libc::SYS_prlimit64, vec![is(0, 0)])?;
-    limited(libc::SYS_setpriority, vec![is(1, 0)])?;
+    let own = [is(0, libc::PRIO_PROCESS as c_int), is(1, 0)];
+    limited(libc::SYS_setpriority, own.into())?;
+    // No new file takes its owner's or group's rights along when it is executed.
+    open_plain_files(&mut limited, libc::SYS_openat, 2)?;
+    #[cfg(target_arch = "x86_64")]
+    open_plain_files(&mut limited, libc::SYS_open, 1)?;
+    if needs.narrows() {
+        limited(libc::SYS_fchmod, vec![is(1, 0o600)])?;
+    }
     for operation in PRCTL {
         limited(libc::SYS_prctl, vec![is(0, operation)])?;
     }
@@ -102,6 +110,19 @@ fn calls(needs: &Needs) -> Option<Calls> {
         calls.extend(IDENTITY.map(|call| (call, vec![])));
     }
     Some(calls)
+}
+
+/// Allows to open files, and to create files that are neither set-user-ID nor set-group-ID. The mode follows the flags.
+fn open_plain_files(
+    limited: &mut impl FnMut(c_long, Vec<Condition>) -> Option<()>,
+    call: c_long,
+    flags: u8,
+) -> Option<()> {
+    // O_TMPFILE contains O_DIRECTORY, which alone creates nothing.
+    let creating = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let set_id = (libc::S_ISUID | libc::S_ISGID) as c_int;
+    limited(call, vec![is_masked(flags, creating, 0)])?;
+    limited(call, vec![is_masked(flags + 1, set_id, 0)])
 }
 
 type Condition = Option<SeccompCondition>;
@@ -190,9 +211,9 @@ const DATA: &[c_long] = &[
     libc::SYS_close_range,
 ];
 
-/// Files. Landlock decides which ones; calls on paths that it does not control, such as chmod and setxattr, are not here.
+/// Files. Landlock decides which ones; calls on paths that it does not control, such as chmod and setxattr, are not here. Nor is
+/// fchmod, which changes any file that can be opened to read.
 const FILES: &[c_long] = &[
-    libc::SYS_openat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
     libc::SYS_fstat,
@@ -213,7 +234,6 @@ const FILES: &[c_long] = &[
     libc::SYS_syncfs,
     libc::SYS_sync_file_range,
     libc::SYS_flock,
-    libc::SYS_fchmod,
     libc::SYS_linkat,
     libc::SYS_unlinkat,
     libc::SYS_renameat2,
@@ -246,7 +266,6 @@ const PROCESS: &[c_long] = &[
     libc::SYS_rseq,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
-    libc::SYS_sched_setaffinity,
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_getpriority,
@@ -313,7 +332,6 @@ const OPEN_SOCKETS: &[c_long] = &[
 /// Calls that only x86 has; musl and older libraries use them.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[c_long] = &[
-    libc::SYS_open,
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_access,

@@ -90,6 +90,11 @@ impl Needs {
         self
     }
 
+    /// Whether an existing output that every user may write gets mode 0600. `get` replaces its output and changes none.
+    fn narrows(&self) -> bool {
+        !self.network && !(self.folders.is_empty() && self.outputs.is_empty())
+    }
+
     /// Creates files beside `path`. The folder's name may contain times (`%Y`), which make up names later.
     pub fn writing_beside(mut self, path: &Path) -> Self {
         let is_fixed = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');

@@ -172,7 +172,7 @@ fn what_a_kernel_or_container_refuses_is_reported_and_nothing_else_changes() {
 }
 
 #[test]
-fn files_are_read_only_after_the_doors_are_closed() {
+fn files_are_read_only_after_the_sandbox_is_entered() {
     if !has("strace") || !offers("Landlock") || !offers("seccomp") {
         return;
     }
@@ -275,8 +275,9 @@ mod attacks {
         if !offers("seccomp") {
             return;
         }
-        with_each("", FILTERED, |line, _, child| {
+        with_each("", FILTERED, |line, folder, child| {
             let possessed = Possessed::new(child);
+            let executable = folder.path("output/executable");
             let us = i64::from(std::process::id());
             let (stream, raw) = (libc::SOCK_STREAM as i64, libc::SOCK_RAW as i64);
             let refused = |what: &str, answers: Vec<i64>| {
@@ -331,6 +332,28 @@ mod attacks {
                 call!(possessed, SYS_ptrace, libc::PTRACE_ATTACH as i64, us),
             );
             refused("prlimit", call!(possessed, SYS_prlimit64, us, 0, 0, 0));
+            let [all, process, group] =
+                [libc::PRIO_USER, libc::PRIO_PROCESS, libc::PRIO_PGRP].map(i64::from);
+            for (which, who) in [(all, 0), (group, 0), (process, us)] {
+                let slower = call!(possessed, SYS_setpriority, which, who, 19);
+                refused("setpriority", slower);
+            }
+            let nowhere = [us.into(), 8.into(), Argument::Zeros(8)];
+            let moved = possessed.call(libc::SYS_sched_setaffinity, nowhere);
+            refused("sched_setaffinity", moved);
+            for mode in [0o666, 0o755, 0o4700] {
+                refused("fchmod", call!(possessed, SYS_fchmod, 0, mode));
+            }
+            if !line.contains("-w ") && !line.contains("--metrics-file") {
+                refused("fchmod", call!(possessed, SYS_fchmod, 0, 0o600));
+            }
+            // Executing the file would give the rights of its owner to any user.
+            for mode in [0o4755, 0o2755] {
+                let made = call!(possessed, SYS_openat, HERE, &executable[..], MAKE, mode);
+                refused("set-user-ID", made);
+                let made = call!(possessed, SYS_open, &executable[..], MAKE, mode);
+                refused("set-user-ID", made);
+            }
             refused(
                 "io_uring",
                 possessed.call(libc::SYS_io_uring_setup, [1.into(), Argument::Zeros(120)]),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! While the file grows it has no name (`O_TMPFILE`), so no other process can open, replace or guess it, and nothing of it
-//! remains after `kill -9`. If the file system does not support that, it has a random name and mode 0600, and `Drop` removes it.
+//! remains after `kill -9`. If the file system does not support that, it has a random name, and `Drop` removes it.
 
 use forebay::standard;
 use forebay::{
@@ -24,7 +24,7 @@ use std::{
     io::{self, ErrorKind, Write},
     os::{
         fd::AsRawFd,
-        unix::fs::{OpenOptionsExt, PermissionsExt},
+        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -96,7 +96,9 @@ impl Destination {
 
     /// Completes the output: makes the file durable and gives it its name. If nothing was written, the file is empty.
     ///
-    /// An existing file keeps its permissions; a new one gets those that the umask allows.
+    /// A new file gets the permissions that the umask allows. An existing file keeps its permissions, which its replacement gets
+    /// when it is created, as far as the umask allows, and the others here. If they cannot be set, it is an error only if the
+    /// replacement has more permissions.
     ///
     /// # Errors
     /// The file cannot be created, made durable, renamed or closed. The file `name` is then unchanged.
@@ -112,14 +114,16 @@ impl Destination {
             Some(Open::Plain(file)) => return close(file).map_err(failed("closing it")),
             None => return Ok(()),
         };
-        let permissions = match fs::symlink_metadata(&name) {
-            Ok(found) if found.is_file() => Some(found.permissions().mode() & 0o777),
-            // A file without a name was created with the umask.
-            _ => part.as_ref().map(|_| 0o666 & !umask()),
-        };
-        if let Some(mode) = permissions {
-            file.set_permissions(Permissions::from_mode(mode))
-                .map_err(failed("setting its permissions"))?;
+        if let Some(wanted) = permissions_of(&name) {
+            let has = file.metadata().map_or(0, |it| it.mode() & 0o777);
+            let kept = match has == wanted {
+                true => Ok(()),
+                false => file.set_permissions(Permissions::from_mode(wanted)),
+            };
+            // In a sandbox they cannot be changed. Fewer permissions than wanted are safe.
+            if has & !wanted != 0 {
+                kept.map_err(failed("setting its permissions"))?;
+            }
         }
         file.sync_all().map_err(failed("making it durable"))?;
         let part = match part {
@@ -170,7 +174,8 @@ impl Destination {
 /// Creates a file in the folder of `name`, which it will replace.
 fn growing(name: PathBuf) -> io::Result<Open> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let unnamed = open(folder_of(&name), flags, Mode::from_raw_mode(0o666)).map(File::from);
+    let mode = permissions_of(&name).unwrap_or(0o666);
+    let unnamed = open(folder_of(&name), flags, Mode::from_raw_mode(mode)).map(File::from);
     // Without /proc it could not get a name.
     if let Ok(file) = unnamed
         && Path::new(&in_proc(&file)).exists()
@@ -180,7 +185,7 @@ fn growing(name: PathBuf) -> io::Result<Open> {
     }
     let (file, part) = with_random_name(&name, |path| {
         let mut options = File::options();
-        options.write(true).create_new(true).mode(0o600).open(path)
+        options.write(true).create_new(true).mode(mode).open(path)
     })?;
     let part = Some(part);
     Ok(Open::Growing { file, name, part })
@@ -219,13 +224,10 @@ fn folder_of(name: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The permissions that new files do not get. Only `/proc` can report the umask without setting it; without `/proc`, files are
-/// accessible to their owner only.
-fn umask() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok());
-    umask.unwrap_or(0o077)
+/// The permissions of an existing file.
+fn permissions_of(name: &Path) -> Option<u32> {
+    let found = fs::symlink_metadata(name).ok()?;
+    found.is_file().then(|| found.mode() & 0o777)
 }
 
 impl Write for Destination {
@@ -274,8 +276,10 @@ mod tests {
         };
         output.finish().unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"whole");
-        let mode = fs::metadata(&name).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o666 & !umask());
+        let plain = folder.join("plain");
+        fs::write(&plain, "").unwrap();
+        assert_eq!(permissions_of(&name), permissions_of(&plain));
+        fs::remove_file(&plain).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
     }
