@@ -51,7 +51,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     sandbox::enter(
         &flags.sandbox,
         &match file {
-            Some(file) => needs.writing(file),
+            Some(file) => needs.replacing(file),
             None => needs,
         },
     );

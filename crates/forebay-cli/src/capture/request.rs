@@ -26,11 +26,11 @@ use forebay_net::{
 };
 use rustix::process::Pid;
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{IsTerminal, Read},
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::MetadataExt,
+        unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -257,6 +257,10 @@ impl<'a> Request<'a> {
         let mut ports = open::ports(live, &self.options, &self.clock)?;
         privileges::shed(self.user.as_ref())?;
         shares::look_up_owners(&ports);
+        if files.is_empty() {
+            self.refuse_other_link_types(&ports)?;
+            self.create_output();
+        }
         let sandbox = self.enter_sandbox(helper);
         ports.extend(open::ports(files, &self.options, &self.clock)?);
         if let Some(user) = &self.user {
@@ -264,6 +268,21 @@ impl<'a> Request<'a> {
         }
         self.refuse_other_link_types(&ports)?;
         Ok((ports, sandbox))
+    }
+
+    /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with `-r`, which may still
+    /// fail, nor with `-Z`: its user shall own the file. What fails here is reported when the file is opened.
+    fn create_output(&self) {
+        let makes_names = self.rotation.is_some() || self.flags.recording.recorder.is_some();
+        if let Some(path) = &self.flags.write
+            && !makes_names
+            && !self.writes_stdout()
+            && self.user.is_none()
+        {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(0o600);
+            let _ = options.open(path);
+        }
     }
 
     /// Before the first file is read; afterwards no interface can be opened. `helper` is the process group of `-z`.
@@ -275,6 +294,7 @@ impl<'a> Request<'a> {
             }
         }
         let needs = Needs {
+            readers: self.flags.sharing.share.is_some(),
             identity: self.user.is_some(),
             helper,
             ..Needs::default()

@@ -99,6 +99,10 @@ fn calls(needs: &Needs) -> Option<Calls> {
             limited(call, vec![is_masked(2, libc::PROT_EXEC, 0)])?;
         }
     }
+    // Its address is in memory, where no filter can read it: through a socket for datagrams it reaches every such socket.
+    if needs.readers {
+        calls.insert(libc::SYS_sendmsg, vec![]);
+    }
     if let Some(group) = needs.helper {
         let group = -group.as_raw_nonzero().get();
         calls.insert(
@@ -321,7 +325,6 @@ const OPEN_SOCKETS: &[c_long] = &[
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_recvmmsg,
-    libc::SYS_sendmsg,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
     libc::SYS_getsockopt,
@@ -356,10 +359,11 @@ const OLD: &[c_long] = &[
 const OLD: &[c_long] = &[];
 
 /// `get`: a name is looked up, and a connection made, for each redirect.
-const NETWORK: [c_long; 6] = [
+const NETWORK: [c_long; 7] = [
     libc::SYS_connect,
     libc::SYS_bind,
     libc::SYS_sendto,
+    libc::SYS_sendmsg,
     libc::SYS_sendmmsg,
     libc::SYS_mmap,
     libc::SYS_mprotect,

@@ -11,12 +11,14 @@ use std::{env, io::stdout, mem, os::fd::AsFd, path::Path};
 const KNOWN: ABI = ABI::V7;
 
 /// The kernel's own files, about memory, processors and this process, and those of time zones.
-const SYSTEM: [&str; 6] = [
+const SYSTEM: [&str; 8] = [
     "/proc/meminfo",
     "/proc/self",
     "/proc/sys/vm/overcommit_memory",
     "/sys/fs/cgroup",
     "/etc/localtime",
+    "/etc/zoneinfo",
+    "/usr/share/lib/zoneinfo",
     "/usr/share/zoneinfo",
 ];
 
@@ -51,6 +53,10 @@ pub fn restrict(needs: &Needs) -> Option<i32> {
     if let Some(folder) = env::var_os("TZDIR") {
         rules.allow(folder, reading);
     }
+    if let Ok(zone) = env::var("TZ") {
+        let file = zone.strip_prefix(':').unwrap_or(&zone);
+        rules.allow_file(Path::new(file), AccessFs::ReadFile.into());
+    }
     for path in &needs.reads {
         rules.allow_file(path, AccessFs::ReadFile.into());
     }
@@ -62,6 +68,12 @@ pub fn restrict(needs: &Needs) -> Option<i32> {
     }
     for folder in &needs.folders {
         rules.allow(folder, in_folders());
+    }
+    for folder in &needs.new_files {
+        rules.allow(
+            folder,
+            in_folders() & !(AccessFs::ReadFile | AccessFs::RemoveFile),
+        );
     }
     // A FIFO is opened again, so that it can be written without waiting for its reader.
     let _ = (&mut rules.0).add_rule(PathBeneath::new(stdout().as_fd(), device));

@@ -39,6 +39,8 @@ pub struct Needs {
     pub reads: Vec<PathBuf>,
     /// Folders in which files are made, written, renamed and removed.
     pub folders: Vec<PathBuf>,
+    /// Folders in which files are made, and written without reading them.
+    pub new_files: Vec<PathBuf>,
     /// Folders in which files are removed.
     pub removes: Vec<PathBuf>,
     /// Files that are written in place: FIFOs, devices, files to repair.
@@ -47,6 +49,8 @@ pub struct Needs {
     pub terminal: bool,
     /// New connections to servers, and their names.
     pub network: bool,
+    /// Handing memory to the readers of a share.
+    pub readers: bool,
     /// Becoming another user.
     pub identity: bool,
     /// A process group that may be sent signals.
@@ -60,18 +64,29 @@ impl Needs {
         self
     }
 
-    /// Creates or replaces this file, or writes to this FIFO or device.
+    /// Writes this file, FIFO or device, or creates this file.
     pub fn writing(mut self, path: &Path) -> Self {
-        match path.metadata() {
-            Ok(found) if !found.is_file() => self.outputs.push(path.into()),
-            Ok(_) => match path.canonicalize() {
-                Ok(path) => self.folders.push(folder(&path).into()),
-                Err(_) => self.outputs.push(path.into()),
-            },
-            Err(_) => {
-                let target = forebay::store::resolve(path);
-                let target = target.as_deref().unwrap_or(path);
-                self.folders.push(folder(target).into());
+        let target = target_of(path);
+        match target.metadata() {
+            Err(_) => self.new_files.push(folder(&target).into()),
+            Ok(found) => {
+                if found.is_file() {
+                    self.reads.push(folder(&target).into());
+                }
+                self.outputs.push(target);
+            }
+        }
+        self
+    }
+
+    /// Replaces this file by a new one, or writes to this FIFO or device.
+    pub fn replacing(mut self, path: &Path) -> Self {
+        let target = target_of(path);
+        match target.metadata() {
+            Ok(found) if !found.is_file() => self.outputs.push(target),
+            _ => {
+                self.new_files.push(folder(&target).into());
+                self.removes.push(folder(&target).into());
             }
         }
         self
@@ -92,7 +107,8 @@ impl Needs {
 
     /// Whether an existing output that every user may write gets mode 0600. `get` replaces its output and changes none.
     fn narrows(&self) -> bool {
-        !self.network && !(self.folders.is_empty() && self.outputs.is_empty())
+        !self.network
+            && !(self.folders.is_empty() && self.new_files.is_empty() && self.outputs.is_empty())
     }
 
     /// Creates files beside `path`. The folder's name may contain times (`%Y`), which make up names later.
@@ -103,6 +119,13 @@ impl Needs {
         self.folders.push(fixed.unwrap_or(Path::new(".")).into());
         self
     }
+}
+
+/// The file that a link leads to.
+fn target_of(path: &Path) -> PathBuf {
+    let resolved = path.canonicalize();
+    let resolved = resolved.or_else(|_| forebay::store::resolve(path));
+    resolved.unwrap_or_else(|_| path.into())
 }
 
 fn folder(path: &Path) -> &Path {

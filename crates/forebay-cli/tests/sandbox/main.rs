@@ -210,6 +210,29 @@ fn files_are_read_only_after_the_sandbox_is_entered() {
     }
 }
 
+#[test]
+fn packets_are_printed_in_the_time_zone_that_only_the_environment_names() {
+    let folder = Folder::new();
+    let zone = folder.path("five-hours");
+    // One type of time, 5 hours before UTC, without changes (tzfile(5)).
+    let mut file = b"TZif".to_vec();
+    file.resize(36, 0);
+    file.extend([0, 0, 0, 1, 0, 0, 0, 4]);
+    file.extend((5 * 3600_i32).to_be_bytes());
+    file.extend(*b"\0\0FIV\0");
+    fs::write(&zone, file).unwrap();
+    let line = "capture -i sim:clock=virtual -c 1 --print -tttt";
+    let hours = |zone: &str| {
+        let printed = command(line).env("TZ", zone).output().unwrap();
+        let (_, time) = printed.succeeds().text().split_once(' ').unwrap();
+        time[..2].parse::<u32>().unwrap()
+    };
+    let in_utc = hours("UTC0");
+    for zone in [zone.clone(), format!(":{zone}")] {
+        assert_eq!(hours(&zone), (in_utc + 5) % 24, "{zone}");
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod attacks {
     use super::*;
@@ -237,7 +260,8 @@ mod attacks {
         with_each("", FILTERED, |line, folder, child| {
             let outside = folder.path("outside");
             let inside = folder.path("output/inside");
-            let folder = folder.path("output");
+            let other = folder.path("output/other");
+            fs::write(&other, "another file").unwrap();
             let renamed = format!("{outside}-2");
             fs::write(&outside, "precious").unwrap();
             let possessed = Possessed::new(child);
@@ -263,9 +287,28 @@ mod attacks {
             assert!(mode.iter().all(|&it| it == ENOSYS), "{line}: {mode:?}");
             assert_eq!(fs::read(&outside).unwrap(), b"precious");
             // Where files are written, they still can be: the attempts above were not refused for another reason.
-            if line.contains(&folder) && !line.starts_with("pipe") {
-                let made = call!(possessed, SYS_openat, HERE, &inside[..], MAKE, 0o600);
-                assert!(made.iter().all(|&it| it >= 0), "{line}: {made:?}");
+            let makes_files = ["-b ", "-r - -w", "get"];
+            let flags = i64::from(libc::O_CREAT | libc::O_WRONLY);
+            let made = call!(possessed, SYS_openat, HERE, &inside[..], flags, 0o600);
+            match makes_files.iter().any(|it| line.contains(it)) {
+                true => assert!(made.iter().all(|&it| it >= 0), "{line}: {made:?}"),
+                false => assert!(made.iter().all(|&it| it == EACCES), "{line}: {made:?}"),
+            }
+            // Only a series reads and removes what is beside its files.
+            if !line.contains("-b ") {
+                let read = call!(
+                    possessed,
+                    SYS_openat,
+                    HERE,
+                    &other[..],
+                    libc::O_RDONLY as i64,
+                    0
+                );
+                assert!(read.iter().all(|&it| it == EACCES), "{line}: {read:?}");
+            }
+            if !line.contains("-b ") && !line.starts_with("get") {
+                let gone = call!(possessed, SYS_unlink, &other[..]);
+                assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
             }
         });
     }
