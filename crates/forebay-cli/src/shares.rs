@@ -65,14 +65,11 @@ fn row(share: &Listed) -> [String; 6] {
         ],
         None => [String::new(), unknown.into(), String::new()],
     };
-    let pid = match share.owner.pid {
-        0 => "?".into(),
-        pid => pid.to_string(),
-    };
+    let pid = share.owner.map(|owner| owner.pid).filter(|&pid| pid > 0);
     [
         share.name.to_string(),
-        user(share.owner),
-        pid,
+        share.owner.map_or_else(|| "?".into(), user),
+        pid.map_or_else(|| "?".into(), |pid| pid.to_string()),
         readers,
         packets,
         lost,
@@ -80,10 +77,13 @@ fn row(share: &Listed) -> [String; 6] {
 }
 
 fn as_json(share: &Listed) -> Value {
-    let pid = Some(share.owner.pid).filter(|&pid| pid > 0);
+    let owner = share.owner.map(|owner| {
+        let pid = Some(owner.pid).filter(|&pid| pid > 0);
+        json!({ "uid": owner.uid, "user": user(owner), "pid": pid })
+    });
     json!({
         "name": share.name.to_string(),
-        "owner": { "uid": share.owner.uid, "user": user(share.owner), "pid": pid },
+        "owner": owner,
         "permitted": share.is_permitted,
         "readers": share.status.map(|it| it.readers),
         "packets": share.status.map(|it| it.packets),

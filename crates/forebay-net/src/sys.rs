@@ -84,6 +84,16 @@ pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
+/// Whether other processes may send descriptors through this Unix socket, or to connections that it accepts later.
+///
+/// # Errors
+/// The kernel is older than Linux 6.16: descriptors cannot be refused.
+pub(crate) fn accept_descriptors(socket: BorrowedFd<'_>, accepts: bool) -> io::Result<()> {
+    const SO_PASSRIGHTS: libc::c_int = 83; // asm-generic/socket.h, Linux 6.16
+    let accepts = libc::c_int::from(accepts);
+    set_option(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, &accepts)
+}
+
 /// Reads a socket option into `value`. If the kernel's answer is shorter, the rest of `value` is unchanged.
 pub(crate) fn get_option<T: Plain>(
     fd: BorrowedFd<'_>,

@@ -25,6 +25,7 @@
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item when it changes between the two |
 //! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
 //! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes): one-way queues from processes that are not trusted, with every value from them checked |
+//! | [`foreign`] | [`Foreign`](foreign::Foreign), a descriptor from another process, which is closed without waiting |
 //! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes them out, and nothing is lost silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
@@ -43,6 +44,8 @@ compile_error!("forebay needs 64-bit addresses: its sizes are not checked for le
 mod macros;
 
 pub mod error;
+#[cfg(all(feature = "shared", not(loom)))]
+pub mod foreign;
 pub mod memory;
 pub mod packet;
 pub mod poll;

@@ -12,20 +12,20 @@
 
 use super::Status;
 use crate::{port::Owner, sys};
-use forebay::{Error, Result};
+use forebay::{Error, Result, foreign::Foreign};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
-        sendmsg, socket_with, sockopt,
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+        SocketType, connect, recv, recvmsg, sendmsg, socket_with, sockopt,
     },
 };
 use std::{
     io::{IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     str::FromStr,
     time::Duration,
 };
@@ -34,7 +34,7 @@ use std::{
 pub(super) const PREFIX: &str = "forebay/share/";
 const MAX_NAME: usize = 64;
 /// How long a publisher may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 const MAGIC: [u8; 8] = *b"FORESHR1";
 const HELLO: usize = 32;
@@ -140,9 +140,12 @@ pub(super) fn send(
 }
 
 /// A connection to a publisher. It carries nothing after the first message.
+///
+/// The publisher may have sent descriptors that take for ever to close, so messages are inspected before they are received, and
+/// the socket is closed elsewhere ([`foreign`](forebay::foreign)).
 #[derive(Debug)]
 pub(super) struct Link {
-    socket: OwnedFd,
+    socket: Foreign,
     owner: Owner,
 }
 
@@ -150,33 +153,43 @@ pub(super) struct Link {
 pub(super) struct Greeting {
     pub answer: Answer,
     pub status: Status,
-    pub descriptors: Vec<OwnedFd>,
+    /// The memory, unless the answer came without one descriptor.
+    pub memory: Option<Foreign>,
 }
 
 impl Link {
-    /// Connects to the share with this name.
+    /// Connects to the share with this name, waiting for up to five seconds.
     ///
     /// # Errors
     /// There is no such share, or the system refuses.
     pub fn to(name: &ShareName) -> Result<Link> {
+        Link::find(name, SocketFlags::empty())?.ok_or_else(|| {
+            let error = Error::new(
+                name.in_messages(),
+                "no capture shares its packets under this name",
+            );
+            error.advise("`forebay shares` lists the names")
+        })
+    }
+
+    /// Connects to the share with this name, or returns `None` if there is none. `flags` may say not to wait.
+    ///
+    /// # Errors
+    /// Too many others wait for the share already, or the system refuses.
+    pub fn find(name: &ShareName, flags: SocketFlags) -> Result<Option<Link>> {
         let failed =
             |tried: &str, error: Errno| Error::new(name.in_messages(), tried).because(error);
-        let flags = SocketFlags::CLOEXEC;
+        let flags = SocketFlags::CLOEXEC | flags;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| failed("making a socket", error))?;
+        let socket = Foreign::new(socket);
         for which in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
             sockopt::set_socket_timeout(&socket, which, Some(PATIENCE))
                 .map_err(|error| failed("setting a timeout", error))?;
         }
         match connect(&socket, &name.address()?) {
             Ok(()) => {}
-            Err(Errno::CONNREFUSED) => {
-                return Err(Error::new(
-                    name.in_messages(),
-                    "no capture shares its packets under this name",
-                )
-                .advise("`forebay shares` lists the names"));
-            }
+            Err(Errno::CONNREFUSED) => return Ok(None),
             Err(error) => return Err(failed("connecting to the capture", error)),
         }
         let peer = sys::peer(socket.as_fd());
@@ -187,7 +200,7 @@ impl Link {
             uid: peer.uid,
             pid: peer.pid as u32,
         };
-        Ok(Link { socket, owner })
+        Ok(Some(Link { socket, owner }))
     }
 
     /// Waits for the publisher's answer, for up to five seconds.
@@ -195,18 +208,16 @@ impl Link {
     /// # Errors
     /// It does not answer, or with something else.
     pub fn greeting(&self, name: &ShareName) -> Result<Greeting> {
-        let mut bytes = [0; HELLO + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        let got = recvmsg(
-            &self.socket,
-            &mut parts,
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        );
-        let len = match got {
-            Ok(got) => got.bytes,
+        let (answer, status, is_all) = match self.peek(&mut control) {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                return Err(Error::new(
+                    name.in_messages(),
+                    "the process that has this name does not share packets as this version of forebay does",
+                ));
+            }
             Err(Errno::AGAIN) => {
                 let error = Error::new(
                     name.in_messages(),
@@ -215,32 +226,59 @@ impl Link {
                 return Err(error.advise("It may be stopped"));
             }
             Err(error) => {
-                return Err(
-                    Error::new(name.in_messages(), "attaching to the capture").because(error)
-                );
+                let error =
+                    Error::new(name.in_messages(), "attaching to the capture").because(error);
+                return Err(error);
             }
         };
-        let mut descriptors = Vec::new();
+        let mut memory = None;
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(some) = message {
-                descriptors.extend(some);
+            if let RecvAncillaryMessage::ScmRights(mut some) = message {
+                memory = some.next().map(Foreign::new);
             }
         }
-        let Some((answer, status)) = parse(&bytes[..len]) else {
-            return Err(Error::new(
-                name.in_messages(),
-                "the process that has this name does not share packets as this version of forebay does",
-            ));
-        };
+        if is_all {
+            // Removes the message from the queue. That closes no last copy of a descriptor: `memory` is one.
+            let _ = recv(&self.socket, &mut [0; HELLO][..], RecvFlags::DONTWAIT);
+        }
+        let memory = memory.filter(|_| is_all);
         Ok(Greeting {
             answer,
             status,
-            descriptors,
+            memory,
         })
+    }
+
+    /// The publisher's answer, without its descriptors; `None`: there is none yet, or it is not one.
+    pub fn answer(&self) -> Option<(Answer, Status)> {
+        let found = self.peek(&mut RecvAncillaryBuffer::new(&mut []));
+        let (answer, status, _) = found.ok()??;
+        Some((answer, status))
+    }
+
+    /// Inspects the first message, which stays in the queue: the answer, and whether there was room for all its descriptors.
+    /// `None`: it is something else.
+    fn peek(
+        &self,
+        control: &mut RecvAncillaryBuffer<'_>,
+    ) -> std::result::Result<Option<(Answer, Status, bool)>, Errno> {
+        let mut bytes = [0; HELLO + 1];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::PEEK;
+        let got = recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            control,
+            flags,
+        )?;
+        let is_all = !got.flags.contains(ReturnFlags::CTRUNC);
+        let parsed = parse(&bytes[..got.bytes]);
+        Ok(parsed.map(|(answer, status)| (answer, status, is_all)))
     }
 
     /// Lets the publisher count this process as a reader.
     pub fn stay(&self) {
+        // Linux before 6.16 cannot refuse more descriptors.
+        let _ = sys::accept_descriptors(self.socket.as_fd(), false);
         // If it fails, the publisher has ended, which is found out later.
         let _ = send(&self.socket, &[1], &[]);
     }
@@ -251,8 +289,17 @@ impl Link {
     }
 
     #[cfg(test)]
-    pub fn send_for_tests(&self, bytes: &[u8]) -> std::result::Result<(), Errno> {
-        send(&self.socket, bytes, &[])
+    pub fn send_for_tests(
+        &self,
+        bytes: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> std::result::Result<(), Errno> {
+        send(&self.socket, bytes, descriptors)
+    }
+
+    /// Becomes readable with the publisher's answer, or when it closes the connection.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Whether the publisher has closed the connection.

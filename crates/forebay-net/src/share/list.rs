@@ -2,29 +2,37 @@
 
 use super::{
     ShareName, Status,
-    handshake::{Answer, Link, PREFIX},
+    handshake::{Answer, Link, PATIENCE, PREFIX},
 };
 use crate::port::Owner;
-use forebay::{Error, Result};
+use forebay::{Error, Result, foreign};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::SocketFlags,
+};
+use std::time::Instant;
 
 const SOCKETS: &str = "/proc/net/unix";
 /// The flag of a socket that listens (`__SO_ACCEPTCON` in linux/net.h).
 const LISTENS: u32 = 0x1_0000;
+/// Shares that are asked at the same time.
+const MAX_ASKED: usize = 256;
 
 /// A share that is offered now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its name.
     pub name: ShareName,
-    /// The process that has the name.
-    pub owner: Owner,
+    /// The process that has the name; `None`: too many others wait for it already, so the kernel does not report it.
+    pub owner: Option<Owner>,
     /// What the publisher reports; `None`: it does not answer, or this process may not read from it.
     pub status: Option<Status>,
     /// Whether this process may attach; `None`: the publisher does not answer.
     pub is_permitted: Option<bool>,
 }
 
-/// Lists the shares, sorted by name. Asks each publisher, and waits for up to five seconds for each that does not answer.
+/// Lists the shares, sorted by name. Asks each publisher, and waits for up to five seconds for those that do not answer.
 ///
 /// # Errors
 /// The kernel's list of sockets cannot be read.
@@ -34,22 +42,61 @@ pub fn list() -> Result<Vec<Listed>> {
     let mut names = names(&String::from_utf8_lossy(&sockets));
     names.sort();
     names.dedup();
-    Ok(names.into_iter().filter_map(ask).collect())
+    let end = Instant::now() + PATIENCE;
+    let groups = names.chunks(MAX_ASKED);
+    let left = (1..=groups.len() as u32).rev();
+    // Each group gets an equal part of the time that is left: names that do not answer cannot use up the time of others.
+    let asked = groups.zip(left).flat_map(|(names, groups)| {
+        let now = Instant::now();
+        ask(names, now + end.saturating_duration_since(now) / groups)
+    });
+    Ok(asked.collect())
 }
 
-/// `None`: it has just ended.
-fn ask(name: ShareName) -> Option<Listed> {
-    let link = Link::to(&name).ok()?;
-    let greeting = link.greeting(&name).ok();
-    let answer = greeting.as_ref().map(|greeting| greeting.answer);
-    Some(Listed {
-        owner: link.owner(),
-        status: greeting
-            .filter(|it| it.answer == Answer::Welcome)
-            .map(|it| it.status),
-        is_permitted: answer.map(|answer| answer != Answer::NotPermitted),
-        name,
-    })
+/// Asks several shares at the same time, until `end`. Leaves out those that have just ended.
+pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
+    let mut listed = Vec::new();
+    let mut links = Vec::new();
+    for name in names {
+        // Closing a connection may take long: see `Link`.
+        let link = match foreign::closing() > MAX_ASKED {
+            true => None,
+            false => match Link::find(name, SocketFlags::NONBLOCK) {
+                Ok(Some(link)) => Some(link),
+                Ok(None) => continue,
+                Err(_) => None, // for example, too many wait for it already
+            },
+        };
+        listed.push(Listed {
+            name: name.clone(),
+            owner: link.as_ref().map(Link::owner),
+            status: None,
+            is_permitted: None,
+        });
+        links.extend(link.map(|link| (listed.len() - 1, link)));
+    }
+    while !links.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        let mut fds: Vec<_> = links
+            .iter()
+            .map(|(_, link)| PollFd::from_borrowed_fd(link.as_fd(), PollFlags::IN))
+            .collect();
+        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            Err(Errno::INTR) => continue,
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut ready = ready.into_iter();
+        for (at, link) in links.extract_if(.., |_| ready.next().unwrap_or(false)) {
+            let Some((answer, status)) = link.answer() else {
+                continue;
+            };
+            listed[at].status = (answer == Answer::Welcome).then_some(status);
+            listed[at].is_permitted = Some(answer != Answer::NotPermitted);
+        }
+    }
+    listed
 }
 
 /// The names in the kernel's list of Unix sockets.

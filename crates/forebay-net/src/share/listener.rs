@@ -1,18 +1,29 @@
 //! Lets other processes attach to a share: a thread that accepts connections and hands out the memory, which they can only read.
+//!
+//! What these processes send is never received, and every socket is closed elsewhere ([`foreign`]): its queue may hold
+//! descriptors that take for ever to close.
 
 use super::{
     Access, ShareName, Source, Status,
     handshake::{self, Answer},
 };
 use crate::sys;
-use forebay::{Error, Result, ring::broadcast::Reader, sync::Signal};
+use forebay::{
+    Error, Result,
+    foreign::{self, Foreign},
+    ring::broadcast::Reader,
+    sync::Signal,
+};
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with},
+    net::{
+        AddressFamily, Shutdown, SocketFlags, SocketType, accept_with, bind, listen, shutdown,
+        socket_with,
+    },
 };
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -26,6 +37,8 @@ const MAX_READERS: usize = 256;
 /// Readers of one user who is neither root nor the owner.
 const MAX_READERS_OF_A_USER: usize = 32;
 const BACKLOG: i32 = 64;
+/// While more sockets than this are being closed, no connection is accepted.
+const MAX_CLOSING: usize = 64;
 /// After an error of the system, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -41,7 +54,7 @@ pub struct Listener {
 
 /// A connected process.
 struct Attached {
-    socket: OwnedFd,
+    socket: Foreign,
     uid: u32,
     /// It has sent something: it is a reader, and not a list of shares.
     reads: bool,
@@ -50,7 +63,7 @@ struct Attached {
 /// A name that belongs to this process, before readers are let in.
 #[derive(Debug)]
 pub struct Bound {
-    socket: OwnedFd,
+    socket: Entrance,
     name: ShareName,
 }
 
@@ -65,6 +78,8 @@ impl Bound {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| failed("making a socket", error))?;
+        // Linux before 6.16 cannot refuse them.
+        let _ = sys::accept_descriptors(socket.as_fd(), false);
         match bind(&socket, &name.address()?) {
             Ok(()) => {}
             Err(Errno::ADDRINUSE) => {
@@ -77,9 +92,15 @@ impl Bound {
         }
         listen(&socket, BACKLOG).map_err(|error| failed("listening", error))?;
         Ok(Bound {
-            socket,
+            socket: Entrance(Some(socket)),
             name: name.clone(),
         })
+    }
+
+    /// Acts as if the kernel could not refuse descriptors.
+    #[cfg(test)]
+    pub(super) fn let_descriptors_in(&self) {
+        let _ = sys::accept_descriptors(self.socket.as_fd(), true);
     }
 
     /// Lets readers attach to the packets of `source`, which knows its first interfaces by now.
@@ -137,9 +158,40 @@ impl Drop for Listener {
     }
 }
 
+/// The socket that listens.
+#[derive(Debug)]
+struct Entrance(Option<OwnedFd>);
+
+impl AsFd for Entrance {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let socket = self.0.as_ref();
+        socket.expect("it is there until dropped").as_fd()
+    }
+}
+
+impl Drop for Entrance {
+    /// Frees the name at once. Closing the socket would close the connections in its queue, and the descriptors in theirs.
+    fn drop(&mut self) {
+        let Some(socket) = self.0.take() else { return };
+        // Nothing more arrives after this.
+        let _ = shutdown(&socket, Shutdown::Both);
+        let error = loop {
+            match accept_with(&socket, SocketFlags::CLOEXEC) {
+                Ok(connection) => drop(Foreign::new(connection)),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => break error,
+            }
+        };
+        match error {
+            Errno::AGAIN | Errno::INVAL => drop(socket), // the queue is empty
+            _ => drop(Foreign::new(socket)),
+        }
+    }
+}
+
 /// The state of the thread.
 struct Door {
-    socket: OwnedFd,
+    socket: Entrance,
     source: Source,
     /// Only for the number of packets.
     packets: Reader,
@@ -152,12 +204,16 @@ struct Door {
 impl Door {
     fn run(&mut self, stop: &Signal) {
         while !stop.is_raised() {
+            let (calls, limit) = match foreign::closing() <= MAX_CLOSING {
+                true => (PollFlags::IN, None),
+                false => (PollFlags::empty(), Timespec::try_from(PAUSE).ok()),
+            };
             let stop_fd = stop.as_fd();
             let mut fds = vec![
                 PollFd::from_borrowed_fd(stop_fd, PollFlags::IN),
-                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.socket, calls),
             ];
-            // What readers send is never taken from the socket: that there is something says all.
+            // It only matters that data arrived: it is never received.
             fds.extend(self.attached.iter().map(|it| {
                 let events = match it.reads {
                     true => PollFlags::empty(),
@@ -165,7 +221,7 @@ impl Door {
                 };
                 PollFd::new(&it.socket, events)
             }));
-            if poll(&mut fds, None).is_err() {
+            if poll(&mut fds, limit.as_ref()).is_err() {
                 continue; // interrupted
             }
             let is_calling = !fds[1].revents().is_empty();
@@ -187,7 +243,7 @@ impl Door {
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match accept_with(&self.socket, flags) {
-            Ok(socket) => socket,
+            Ok(socket) => Foreign::new(socket),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
             // Otherwise this thread would run all the time while the system has no descriptor left.
             Err(_) => return std::thread::sleep(PAUSE),
@@ -225,7 +281,7 @@ impl Door {
         }
     }
 
-    fn answer(&self, socket: &OwnedFd, peer: &libc::ucred) -> Answer {
+    fn answer(&self, socket: &Foreign, peer: &libc::ucred) -> Answer {
         let is_trusted = peer.uid == 0 || peer.uid == self.own_uid;
         let is_member = || {
             self.access.group.is_some_and(|group| {

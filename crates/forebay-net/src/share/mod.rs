@@ -17,6 +17,8 @@
 //! To offer packets, see [`Publisher`], and [`Listener`] or [`serve`](crate::serve). To read them, open the port `tap:NAME` ([`open`](crate::open)), or
 //! [`attach`]. [`list`] finds the shares of this machine.
 
+#[cfg(test)]
+mod foreign_tests;
 mod handshake;
 mod list;
 mod listener;
@@ -78,13 +80,13 @@ pub fn attach(name: &ShareName, config: &TapConfig) -> Result<Tap> {
             ));
         }
     }
-    let Ok([packets]) = <[_; 1]>::try_from(greeting.descriptors) else {
+    let Some(memory) = greeting.memory else {
         return Err(Error::new(
             on,
-            "the share is damaged: it handed out no memory",
+            "the share is damaged: it did not hand out one piece of memory",
         ));
     };
-    let packets = Reader::attach(packets);
+    let packets = Reader::attach(memory.trusted());
     let packets = packets.map_err(|error| Error::new(&on, error.to_string()))?;
     link.stay();
     let lost = match config.begin {

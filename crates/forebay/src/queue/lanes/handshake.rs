@@ -13,10 +13,11 @@
 
 use super::{
     lane::{FRONT, Inlet, Outlet, RECEIPT},
-    link::{Link, close_elsewhere, is_nothing_yet},
+    link::{Link, is_nothing_yet},
 };
 use crate::{
     Error, Result,
+    foreign::close_elsewhere,
     memory::{
         self,
         words::{Ours, Theirs, WORD},

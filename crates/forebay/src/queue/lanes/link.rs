@@ -4,18 +4,16 @@
 //! eventfd could not guarantee that: any process that holds it can make writes to it block.
 //!
 //! A socket's queue may hold descriptors that the peer sent. Closing the last descriptor of a file can take as long as the
-//! file's creator chooses. A thread with a time limit therefore never closes them itself; see [`close_elsewhere`].
+//! file's creator chooses. A thread with a time limit therefore never closes them itself; see [`foreign`](crate::foreign).
 
 use super::Fault;
-use crate::{sync::held, sys::passing};
+use crate::{foreign::close_elsewhere, sys::passing};
 use std::{
     io::{self, ErrorKind},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::Mutex,
-    thread,
     time::Duration,
 };
 
@@ -114,21 +112,4 @@ impl Drop for Link {
 /// Whether a socket call failed only because it would have to wait.
 pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
-/// Closes a descriptor of unknown kind without waiting for it. Each one is closed by its own thread, so that one that never
-/// closes delays no other.
-pub(super) fn close_elsewhere(descriptor: OwnedFd) {
-    // Not moved into the closure: if no thread can be made, the closure is dropped here, which would close the descriptor.
-    static DUE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
-    held(&DUE).push(descriptor);
-    let close_what_is_due = || {
-        loop {
-            let Some(next) = held(&DUE).pop() else { return };
-            drop(next);
-        }
-    };
-    let closer = thread::Builder::new().name("forebay-closer".to_owned());
-    // A descriptor that stays here for lack of a thread is closed by the next call.
-    let _ = closer.spawn(close_what_is_due);
 }

@@ -3,11 +3,15 @@
 use super::{ReaderStats, Received, error::RecvError, producer::ON, reading::Reading};
 use crate::{
     Error,
+    foreign::Foreign,
     memory::{self, words::Theirs},
     sync::{Deadline, limited},
     sys::{Advice, sealed},
 };
-use std::{ops::Range, os::fd::OwnedFd};
+use std::{
+    ops::Range,
+    os::fd::{AsFd, OwnedFd},
+};
 
 /// Receives the messages of a [`Producer`](super::Producer), usually in another process. It cannot disturb the producer or other
 /// readers: it only reads.
@@ -20,25 +24,32 @@ impl Reader {
     /// Maps the memory of a producer, which its process has sent ([`Producer::memory`](super::Producer::memory)). The reader starts
     /// at the next message to be published.
     ///
-    /// The sender of the descriptor need not be trusted, with one exception: closing a descriptor that is refused may take as long
-    /// as its sender wants (a file on FUSE).
+    /// The sender of the descriptor need not be trusted. A descriptor that is refused is closed by [another
+    /// thread](crate::foreign), because closing it may take as long as its sender wants.
     ///
     /// # Errors
     /// It is not memory of a broadcast ring of this version, or it could still shrink or be written by other processes; or there
     /// are not enough mappings.
     pub fn attach(memory: OwnedFd) -> crate::Result<Reader> {
+        let memory = Foreign::new(memory);
+        let reader = Reader::attach_to(&memory)?;
+        drop(memory.trusted()); // it is memory, which is closed quickly
+        Ok(reader)
+    }
+
+    fn attach_to(memory: &Foreign) -> crate::Result<Reader> {
         let wrong = |what: &dyn std::fmt::Display| {
             Error::new(ON, format!("attaching a reader: {what}"))
                 .advise("Attach to memory from a producer that uses this version of forebay's broadcast rings")
         };
-        let len = sealed::check_any(&memory).map_err(|unfit| wrong(&unfit))?;
+        let len = sealed::check_any(memory).map_err(|unfit| wrong(&unfit))?;
         let page = crate::sys::page_size() as u64;
         let len = match usize::try_from(len) {
             Ok(len) if len > 0 && (len as u64).is_multiple_of(page) => len,
             _ => return Err(wrong(&sealed::DoesNotFit::Len(len))),
         };
         let refused = |error| memory::refused(ON, len, error);
-        let mapping = sealed::map(&memory, len).map_err(refused)?;
+        let mapping = sealed::map(&memory.as_fd(), len).map_err(refused)?;
         mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
         let reading = Reading::new(Theirs::new(mapping));
         let reading = reading.ok_or_else(|| wrong(&"it does not begin like a broadcast ring"))?;

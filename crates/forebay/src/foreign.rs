@@ -1,0 +1,88 @@
+//! Descriptors that other processes have sent, and sockets through which they can send some.
+//!
+//! **Closing the last copy of a descriptor takes as long as the creator of its file chooses**: a TCP socket that lingers waits
+//! for its other end, and a file on FUSE asks the process that serves it. Closing a Unix socket does the same for every
+//! descriptor that is still in its queue. A thread with other work therefore must not close any of them.
+
+use crate::sync::held;
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+/// A descriptor that is closed by a thread of its own, so that dropping it never blocks.
+///
+/// If the system has no thread left, the descriptor stays open until the next one is dropped.
+///
+/// ```
+/// use forebay::foreign::Foreign;
+/// use std::os::{fd::AsFd, unix::net::UnixStream};
+///
+/// let (socket, _theirs) = UnixStream::pair()?;
+/// let socket = Foreign::new(socket.into());
+/// assert!(socket.as_fd().try_clone_to_owned().is_ok());
+/// drop(socket); // whatever the other process has sent
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Foreign(Option<OwnedFd>);
+
+impl Foreign {
+    /// Takes over a descriptor.
+    pub fn new(descriptor: OwnedFd) -> Foreign {
+        Foreign(Some(descriptor))
+    }
+
+    /// The descriptor itself, for a caller that has found out that closing it is quick.
+    pub fn trusted(mut self) -> OwnedFd {
+        self.0.take().expect("it is there until dropped")
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let descriptor = self.0.as_ref();
+        descriptor.expect("it is there until dropped").as_fd()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Some(descriptor) = self.0.take() {
+            close_elsewhere(descriptor);
+        }
+    }
+}
+
+/// Descriptors that are being closed. Relaxed: it orders nothing.
+static CLOSING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many descriptors of this process are being closed, or wait for a thread that closes them.
+///
+/// Each one occupies a thread. A process that accepts connections should stop accepting while there are many.
+pub fn closing() -> usize {
+    CLOSING.load(Relaxed)
+}
+
+/// Closes a descriptor of unknown kind without waiting for it. Each one is closed by its own thread, so that one that never
+/// closes delays no other.
+pub(crate) fn close_elsewhere(descriptor: OwnedFd) {
+    // Not moved into the closure: if no thread can be made, the closure is dropped here, which would close the descriptor.
+    static DUE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+    CLOSING.fetch_add(1, Relaxed);
+    held(&DUE).push(descriptor);
+    let close_what_is_due = || {
+        loop {
+            let Some(next) = held(&DUE).pop() else { return };
+            drop(next);
+            CLOSING.fetch_sub(1, Relaxed);
+        }
+    };
+    let closer = thread::Builder::new().name("forebay-closer".to_owned());
+    // A descriptor that stays here for lack of a thread is closed by the next call.
+    let _ = closer.spawn(close_what_is_due);
+}
