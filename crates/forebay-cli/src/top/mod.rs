@@ -121,7 +121,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if let Some(attached) = &attached {
         names.extend(attached.share.clone());
     }
+    let needs = Needs {
+        terminal: !flags.once,
+        ..Needs::default()
+    };
+    let needs = needs.reading(&flags.read);
     if names.is_empty() {
+        sandbox::enter(&flags.sandbox, &needs);
         return without_tables(flags, attached);
     }
     let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
@@ -140,11 +146,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut ports = open::ports(&live, &options, &clock)?;
     privileges::shed(None)?;
     shares::look_up_owners(&ports);
-    let needs = Needs {
-        terminal: !flags.once,
-        ..Needs::default()
-    };
-    sandbox::enter(&flags.sandbox, &needs.reading(&flags.read));
+    sandbox::enter(&flags.sandbox, &needs);
     if live.is_empty() {
         ports = open::ports(&names, &options, &clock)?;
     }
