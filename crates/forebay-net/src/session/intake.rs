@@ -255,15 +255,6 @@ impl Intake {
         }
     }
 
-    /// Checks the free space if the writer did not: other programs may fill the disk, too.
-    pub fn check_room(&mut self) {
-        if let Some(writing) = &mut self.writing
-            && let Some(room) = &writing.room
-        {
-            room.check_if_idle(&mut writing.writes_seen);
-        }
-    }
-
     /// The statistics of each interface at `end`, for the end of the file.
     pub fn statistics(&mut self, end: u64) -> Vec<(Described, Statistics)> {
         self.rotator.statistics(&mut self.feeds, end)

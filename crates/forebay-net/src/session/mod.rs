@@ -355,7 +355,6 @@ impl Session {
                 announce(&writing.register(), observe);
             }
             watch.next = now + watch.every;
-            self.intake.check_room();
         }
         self.intake.keep_room();
         watch.is_time_up |= now >= watch.stop_at;
@@ -406,7 +405,7 @@ impl Session {
             let has_failed = troubles.store.is_some();
             let (register, compressor) = (writing.register(), writing.take_compressor());
             let (finisher, room) = (writing.take_finisher(), writing.room.take());
-            let single = writing.single.take();
+            let (single, room_watch) = (writing.single.take(), writing.take_room_watch());
             left = writing.left();
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
             let finished;
@@ -418,6 +417,9 @@ impl Session {
             abandoned = self.control.is_abandoned();
             if let Some(finisher) = finisher {
                 finisher.finish(&self.control, || observe(Event::Recovering));
+            }
+            if let Some(watch) = room_watch {
+                watch.finish(&self.control);
             }
             if let Some(compressor) = compressor {
                 let tell = |files| observe(Event::Compressing { files });

@@ -4,7 +4,7 @@ use super::{
     Control, Event, SessionConfig,
     compress::{CompressedSink, Compression},
     metadata::{Metadata, split_secrets},
-    room::{Room, RoomSink},
+    room::{Room, RoomSink, RoomWatch},
     rotation::{self, Compressor, Finisher, Reports, Rotation, SeriesState, Step},
 };
 use crate::{
@@ -87,8 +87,8 @@ pub(super) struct Writing {
     finisher: Option<Finisher>,
     /// The free space to keep, if there is such a limit.
     pub room: Option<Room>,
-    /// The writes that the room had seen at its last check.
-    pub writes_seen: u64,
+    /// The thread that checks the free space while nothing is written.
+    room_watch: Option<RoomWatch>,
     /// The only file, until its end.
     pub single: Option<PathBuf>,
 }
@@ -195,7 +195,7 @@ impl Writing {
             compressor,
             finisher,
             room,
-            writes_seen: 0,
+            room_watch: None,
             single,
         };
         let header = match only_reads && format == Format::Pcapng {
@@ -529,7 +529,13 @@ impl Writing {
     /// No thread is available.
     pub fn begin_capture(&mut self) -> Result<()> {
         self.finisher = self.finisher.take().map(Finisher::start).transpose()?;
+        self.room_watch = self.room.as_ref().map(Room::watch).transpose()?;
         Ok(())
+    }
+
+    /// The thread that checks the free space, for the end.
+    pub fn take_room_watch(&mut self) -> Option<RoomWatch> {
+        self.room_watch.take()
     }
 
     /// The thread that finishes files of killed captures, for the end.

@@ -3,12 +3,15 @@
 //! ```text
 //!  writer's thread:  before each write ─▶ is enough free? ─ yes ─▶ write
 //!                                             │ no
-//!                         remove the oldest file of the series ─ none is left ─▶ the session ends the capture
+//!                         remove the oldest file of the series ─ it cannot be enough ─▶ the session ends the capture
 //! ```
+//! No file is removed if all of them together were not enough, or if the last removed files freed nothing. While the writer has nothing
+//! to write, a separate thread makes these checks. The session's thread never waits for the disk.
+//!
 //! What is accepted and not written yet counts as used, so that the session ends the capture while there is still room for it. It is
 //! written even if other programs took that room meanwhile.
 
-use super::rotation::Retention;
+use super::{Control, rotation::Retention};
 use forebay::{Error, Result, store::Sink};
 use std::{
     io,
@@ -17,8 +20,15 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
+    thread::JoinHandle,
     time::Duration,
 };
+
+/// How often the free space is checked while nothing is written.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// The number of times in a row that removing files may free nothing before the capture ends.
+const MAX_FUTILE: u32 = 3;
 
 /// Bytes that are left over for headers, trailers, and packets taken since the session last reported what waits.
 const MARGIN: u64 = 1 << 20;
@@ -83,7 +93,7 @@ struct Inner {
     pending: AtomicU64,
     /// Free bytes above the limit when they were last asked for, less those written since.
     slack: AtomicI64,
-    /// Nothing is left to remove: the capture has to end.
+    /// Removing files cannot help: the capture has to end.
     is_short: AtomicBool,
     /// The number of writes so far, which shows whether the writer checks for itself.
     writes: AtomicU64,
@@ -96,14 +106,48 @@ struct Disk {
     /// Bytes of removed files that have not appeared as free space yet. Some file systems free them later, and a file that another
     /// program has open stays until that closes it.
     promised: u64,
+    /// Bytes of removed files, and bytes that appeared as free space since the first of them.
+    removed: u64,
+    appeared: u64,
+    /// How often in a row a sync of the file system showed that removing files freed nothing: a snapshot contains them, for example.
+    futile: u32,
+}
+
+impl Disk {
+    fn asked(&mut self) -> io::Result<Space> {
+        let space = (self.ask)()?;
+        let appeared = space.free.saturating_sub(self.free);
+        self.free = space.free;
+        if self.promised > 0 {
+            self.appeared += appeared;
+            self.promised = self.promised.saturating_sub(appeared);
+            if self.promised == 0 {
+                self.settle();
+            }
+        }
+        Ok(space)
+    }
+
+    /// Expects no more space from files that were removed so far. File systems that compress free less than the size of a file.
+    fn settle(&mut self) {
+        match self.appeared < self.removed / 16 {
+            true => self.futile += 1,
+            false => self.futile = 0,
+        }
+        (self.promised, self.removed, self.appeared) = (0, 0, 0);
+    }
 }
 
 impl Room {
-    /// The limit for an output at `path`. Removes files at once if that is necessary.
+    /// The limit for an output at `path`. Removes files at once if that is necessary and enough.
     ///
     /// # Errors
-    /// The free space is unknown, or it is too small and nothing is left to remove.
+    /// The free space is unknown, or it is too small and removing files cannot change that. In that case no file was removed, except a few
+    /// if only their removal showed that it frees nothing.
     pub fn open(keep: KeepFree, path: &Path, kept: Option<Retention>) -> Result<Self> {
+        // A single file is written where a link leads. A series replaces links.
+        let real = path.canonicalize().ok().filter(|_| kept.is_none());
+        let path = real.as_deref().unwrap_or(path);
         // A pattern of names may contain folders that do not exist yet.
         let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
@@ -129,12 +173,24 @@ impl Room {
                 ask,
                 free: space.free,
                 promised: 0,
+                removed: 0,
+                appeared: 0,
+                futile: 0,
             }),
             pending: AtomicU64::new(0),
             slack: AtomicI64::new(0),
             is_short: AtomicBool::new(false),
             writes: AtomicU64::new(0),
         }));
+        if space.total == 0 {
+            let error = Error::new(name, "the size of this file system is unknown");
+            return Err(error.advise("Write to another one, or keep no space free"));
+        }
+        if keep.of(space.total) >= space.total {
+            let all = crate::units::scaled(space.total as f64);
+            let error = Error::new(name, room.describe(space));
+            return Err(error.advise(format!("The file system has {all}B in all. Keep less free")));
+        }
         let made = room.make(0);
         made.map_err(|cause| Error::new(&name, "making room").because(cause))?;
         if room.is_short() {
@@ -172,23 +228,44 @@ impl Room {
         }
     }
 
-    /// Checks the free space if nothing was written since the last call, which had this number of writes, and nothing waits to be
-    /// written. A writer that is held up by its disk checks before its next write: removing a file here could be held up, too.
-    pub fn check_if_idle(&self, writes_seen: &mut u64) {
+    /// Starts the thread that checks the free space while nothing is written: other programs fill disks, too.
+    ///
+    /// # Errors
+    /// No thread is available.
+    pub fn watch(&self) -> Result<RoomWatch> {
+        let (room, ended) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let is_over = ended.clone();
+        let run = move || {
+            let mut writes_seen = 0;
+            // Relaxed: it publishes only itself.
+            while !is_over.load(Relaxed) {
+                room.check_if_idle(&mut writes_seen);
+                std::thread::park_timeout(IDLE);
+            }
+        };
+        let thread = std::thread::Builder::new().name("forebay-space".into());
+        let thread = thread.spawn(run).map_err(|cause| {
+            Error::new("store", "starting the thread for free space").because(cause)
+        })?;
+        Ok(RoomWatch { ended, thread })
+    }
+
+    /// Checks the free space if nothing was written since the last call, which had this number of writes.
+    fn check_if_idle(&self, writes_seen: &mut u64) {
         let writes = self.0.writes.load(Relaxed);
-        let is_idle = self.0.pending.load(Relaxed) == 0;
-        if std::mem::replace(writes_seen, writes) == writes && is_idle {
+        if std::mem::replace(writes_seen, writes) == writes {
             // Nothing is written here, so an error has no effect.
             let _ = self.make(0);
         }
     }
 
-    /// Whether the capture has to end, because nothing is left to remove.
+    /// Whether the capture has to end, because removing files cannot help.
     pub fn is_short(&self) -> bool {
         self.0.is_short.load(Relaxed)
     }
 
-    /// Removes the oldest files of the series until `bytes` can be written, and what waits after them.
+    /// Removes the oldest files of the series until `bytes` can be written, and what waits after them. If all files were not enough, or
+    /// if removing them frees nothing, the capture has to end, and the rest of them stays.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -197,36 +274,40 @@ impl Room {
         let mut disk = inner.disk.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             // If the free space is unknown for once, the write itself reports what is wrong.
-            let Ok(space) = (disk.ask)() else {
+            let Some(space) = disk.asked().ok().filter(|space| space.total > 0) else {
                 return Ok(());
             };
-            let appeared = space.free.saturating_sub(disk.free);
-            disk.promised = disk.promised.saturating_sub(appeared);
-            disk.free = space.free;
-            let keep = inner.keep.of(space.total);
-            let slack = (space.free + disk.promised) as i64 - keep as i64;
+            let expected = space.free + disk.promised;
+            let needed = inner.keep.of(space.total).saturating_add(bytes);
+            let slack = expected as i64 - inner.keep.of(space.total) as i64;
             inner.slack.store(slack, Relaxed);
-            let wanted = keep + bytes + inner.pending.load(Relaxed) + MARGIN;
-            let fits = space.free >= keep + bytes;
-            if fits && space.free + disk.promised >= wanted {
+            let waits = inner.pending.load(Relaxed) + MARGIN;
+            let fits = space.free >= needed;
+            if fits && expected >= needed.saturating_add(waits) {
                 return Ok(());
             }
             if !fits && disk.promised > 0 {
                 // Some file systems free the space of removed files only when they commit.
                 sync_file_system(&inner.folder);
-                let after = (disk.ask)().unwrap_or(space);
-                disk.promised = 0;
-                disk.free = after.free;
-                if after.free > space.free {
-                    continue;
+                let _ = disk.asked();
+                if disk.promised > 0 {
+                    disk.settle();
                 }
+                continue;
             }
-            let removed = match &inner.kept {
+            let kept = inner.kept.as_ref().filter(|kept| {
+                let is_enough = expected + kept.bytes() >= needed.saturating_add(MARGIN);
+                is_enough && disk.futile < MAX_FUTILE
+            });
+            let removed = match kept {
                 Some(kept) => kept.remove_oldest().map_err(io::Error::other)?,
                 None => None,
             };
             match removed {
-                Some(len) => disk.promised += len,
+                Some(len) => {
+                    disk.promised += len;
+                    disk.removed += len;
+                }
                 None => {
                     inner.is_short.store(true, Relaxed);
                     return Ok(());
@@ -240,6 +321,33 @@ fn sync_file_system(folder: &Path) {
     if let Ok(folder) = std::fs::File::open(folder) {
         // If it fails, the next question about the free space shows what matters.
         let _ = rustix::fs::syncfs(folder);
+    }
+}
+
+/// The thread that checks the free space. It ends when this is dropped.
+pub(super) struct RoomWatch {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl RoomWatch {
+    /// Waits until the thread has ended, or until the capture is abandoned.
+    pub fn finish(self, control: &Control) {
+        self.end();
+        while !self.thread.is_finished() && !control.is_abandoned() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Relaxed);
+        self.thread.thread().unpark();
+    }
+}
+
+impl Drop for RoomWatch {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -309,152 +417,5 @@ impl Sink for RoomSink {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{
-        super::rotation::{Reports, part_of_tests},
-        *,
-    };
-    use std::fs;
-
-    const MIB: u64 = 1 << 20;
-
-    /// A disk of 100 MiB in which only the files of a folder use space, and `others` bytes.
-    fn disk(folder: &Path, others: Arc<AtomicU64>) -> Ask {
-        let folder = folder.to_owned();
-        Box::new(move || {
-            let files = fs::read_dir(&folder)?.flatten();
-            let used: u64 = files
-                .map(|file| file.metadata().map_or(0, |it| it.len()))
-                .sum();
-            let used = used + others.load(Relaxed);
-            Ok(Space {
-                free: (100 * MIB).saturating_sub(used),
-                total: 100 * MIB,
-            })
-        })
-    }
-
-    /// A series of this number of files of 10 MiB, and its folder.
-    fn series(name: &str, files: u64) -> (PathBuf, Retention, Reports) {
-        let folder =
-            std::env::temp_dir().join(format!("forebay-room-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let register = Reports::default();
-        let kept = part_of_tests(&register);
-        for number in 0..files {
-            let path = folder.join(number.to_string());
-            fs::File::create(&path).unwrap().set_len(10 * MIB).unwrap();
-            kept.add(&path, 10 * MIB);
-        }
-        (folder, kept, register)
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let files = fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = files
-            .map(|it| it.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn the_oldest_files_go_until_all_that_waits_has_room() {
-        let (folder, kept, register) = series("oldest", 5);
-        let others = Arc::new(AtomicU64::new(0));
-        let ask = disk(&folder, others.clone());
-        let room = Room::with(KeepFree::Percent(20), folder.clone(), Some(kept), ask).unwrap();
-        assert_eq!(names(&folder).len(), 5, "half of the disk is free");
-        // 15 MiB are free, and 20 have to be, with 4 for this write, 10 for the next ones, and the margin.
-        others.store(35 * MIB, Relaxed);
-        room.awaits(10 * MIB);
-        room.make(4 * MIB).unwrap();
-        assert_eq!(names(&folder), ["2", "3", "4"]);
-        assert!(!room.is_short());
-        assert_eq!(register.files().removed_for_space, 2);
-        assert_eq!(register.files().removed, 0);
-        // Others take all.
-        others.store(90 * MIB, Relaxed);
-        room.make(4 * MIB).unwrap();
-        assert!(room.is_short() && names(&folder).is_empty());
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn without_files_to_remove_the_capture_ends_while_what_waits_still_fits() {
-        let (folder, ..) = series("single", 0);
-        let others = Arc::new(AtomicU64::new(50 * MIB));
-        let ask = disk(&folder, others.clone());
-        let room = Room::with(KeepFree::Bytes(30 * MIB), folder.clone(), None, ask).unwrap();
-        room.awaits(18 * MIB);
-        assert!(!room.is_short());
-        room.awaits(20 * MIB);
-        assert!(room.is_short(), "20 MiB are left, and 20 wait");
-        let again = Room::with(
-            KeepFree::Bytes(60 * MIB),
-            folder.clone(),
-            None,
-            disk(&folder, others),
-        );
-        let error = again.err().unwrap().to_string();
-        assert!(
-            error.contains("52.43 MB are free, and 62.91 MB must stay free"),
-            "{error}"
-        );
-        fs::remove_dir_all(&folder).unwrap();
-        let others = Arc::new(AtomicU64::new(80 * MIB));
-        let refused = Room::with(
-            KeepFree::Percent(20),
-            "/".into(),
-            None,
-            disk(Path::new("/nowhere"), others),
-        );
-        assert!(refused.is_err(), "the free space is unknown");
-    }
-
-    #[test]
-    fn a_file_system_that_frees_space_late_does_not_cost_more_files() {
-        let (folder, kept, _) = series("late", 5);
-        // Nothing ever becomes free, as if another program had the removed files open.
-        let ask = || {
-            Ok(Space {
-                free: 15 * MIB,
-                total: 100 * MIB,
-            })
-        };
-        let room = Room::with(
-            KeepFree::Percent(10),
-            folder.clone(),
-            Some(kept),
-            Box::new(ask),
-        )
-        .unwrap();
-        room.awaits(8 * MIB);
-        for _ in 0..10 {
-            // It fits as it is, and one removed file promises room for the rest.
-            room.make(4 * MIB).unwrap();
-        }
-        assert_eq!(names(&folder).len(), 4);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn an_idle_writer_is_replaced_by_the_session() {
-        let (folder, kept, _) = series("idle", 3);
-        let others = Arc::new(AtomicU64::new(0));
-        let ask = disk(&folder, others.clone());
-        let room = Room::with(KeepFree::Percent(20), folder.clone(), Some(kept), ask).unwrap();
-        others.store(65 * MIB, Relaxed);
-        let mut seen = 0;
-        room.0.writes.store(1, Relaxed);
-        room.check_if_idle(&mut seen);
-        assert_eq!(names(&folder).len(), 3, "the writer checks for itself");
-        room.awaits(1);
-        room.check_if_idle(&mut seen);
-        assert_eq!(names(&folder).len(), 3, "the writer is only slow");
-        room.awaits(0);
-        room.check_if_idle(&mut seen);
-        assert_eq!(names(&folder), ["2"]);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-}
+#[path = "room_tests.rs"]
+mod tests;
