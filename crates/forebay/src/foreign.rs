@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-/// A descriptor that is closed by a thread of its own, so that dropping it never blocks.
+/// A descriptor that is closed by a separate thread, so that dropping it never blocks.
 ///
 /// If the system has no thread left, the descriptor stays open until the next one is dropped.
 ///
