@@ -11,7 +11,7 @@ use crate::{foreign::close_elsewhere, sys::passing};
 use std::{
     io::{self, ErrorKind},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
     },
     time::Duration,
