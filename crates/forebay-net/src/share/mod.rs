@@ -24,9 +24,6 @@ mod list;
 mod listener;
 mod publish;
 mod tap;
-mod tap_config;
-#[cfg(test)]
-mod tap_tests;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -35,8 +32,7 @@ pub use handshake::ShareName;
 pub use list::{Listed, list};
 pub use listener::{Bound, Listener};
 pub use publish::{MIN_RING_BYTES, Publisher, Source};
-pub use tap::Tap;
-pub use tap_config::{Begin, End, TapConfig};
+pub use tap::{Begin, End, Tap, TapConfig};
 
 use forebay::{Error, Result, ring::broadcast::Reader};
 use handshake::{Answer, Link};
