@@ -270,14 +270,15 @@ impl<'a> Request<'a> {
         Ok((ports, sandbox))
     }
 
-    /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with `-r`, which may still
-    /// fail, nor with `-Z`: its user shall own the file. What fails here is reported when the file is opened.
+    /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with `-r` or `--keep-free`, which
+    /// may still fail, nor with `-Z`: its user shall own the file. What fails here is reported when the file is opened.
     fn create_output(&self) {
         let makes_names = self.rotation.is_some() || self.flags.recording.recorder.is_some();
         if let Some(path) = &self.flags.write
             && !makes_names
             && !self.writes_stdout()
             && self.user.is_none()
+            && self.flags.keep_free.is_none()
         {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600);
