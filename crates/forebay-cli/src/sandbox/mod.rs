@@ -107,8 +107,8 @@ impl Needs {
 
     /// Whether an existing output that every user may write gets mode 0600. `get` replaces its output and changes none.
     fn narrows(&self) -> bool {
-        !self.network
-            && !(self.folders.is_empty() && self.new_files.is_empty() && self.outputs.is_empty())
+        let lists = [&self.folders, &self.new_files, &self.outputs];
+        !self.network && lists.iter().any(|paths| !paths.is_empty())
     }
 
     /// Creates files beside `path`. The folder's name may contain times (`%Y`), which make up names later.
