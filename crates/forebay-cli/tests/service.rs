@@ -237,7 +237,8 @@ fn the_unit_permits_every_system_call_of_a_capture() {
         let bytes = fs::read(recorded(&folder, "whole.pcapng", "count=100")).unwrap();
         fs::write(left, &bytes[..bytes.len() - 170]).unwrap();
         let flags = "-b duration:0.2 -b files:3 --compress zstd --keep-free 1M --json";
-        let flags = format!("{flags} --control x --metrics 127.0.0.1:0");
+        let control = folder.path("control");
+        let flags = format!("{flags} --control {control} --metrics 127.0.0.1:0");
         let line = format!("capture -i {port} -w {name} {flags} -a duration:1 udp");
         let mut capture = strace("-qq -A", &log, &line);
         capture

@@ -83,7 +83,13 @@ fn a_program_triggers_over_the_control_socket() {
     let folder = Folder::new();
     let (file, socket) = (folder.path("a.pcapng"), folder.path("control"));
     let child = start!("capture -i sim:rate=1M --recorder 1M -w {file} --json --control {socket}");
-    wait_until(|| run!("trigger {socket}").status.success());
+    // A file of a trigger before the first packet would be empty.
+    wait_until(|| {
+        let status = run!("control {socket} status --json").stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
+        status["received"].as_u64() > Some(10)
+    });
+    assert!(run!("trigger {socket}").status.success());
     wait_until(|| std::fs::read_dir(folder.path("")).unwrap().count() == 2);
     let output = stopped(child);
     let json = output.succeeds().keeps_the_law();
