@@ -1,0 +1,291 @@
+//! The lines after a capture: tcpdump's three, the accounting, what was kept and what was lost.
+
+use super::{counted, packets, share, some_files};
+use forebay::store::Totals;
+use forebay_net::{
+    ledger::{Dropped, Ledger},
+    port::{Left, Odd, Outages},
+    session::{Source, Summary},
+    units,
+};
+use std::time::Duration;
+
+/// Reports packets whose values had to be changed.
+pub fn odd_lines(odd: &Odd) -> Vec<String> {
+    let kinds = [
+        (
+            odd.raised_lengths,
+            "with fewer bytes on the wire than captured: the captured length is used for both",
+        ),
+        (
+            odd.limited_times,
+            "with a time before 1970 or after 2554: the nearest possible time is used",
+        ),
+    ];
+    let packets = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let mut lines: Vec<_> = packets
+        .map(|(count, what)| match count {
+            1 => format!("forebay: 1 packet {what}"),
+            _ => format!("forebay: {count} packets {what}"),
+        })
+        .collect();
+    match odd.broken_options {
+        0 => {}
+        1 => lines.push("forebay: 1 block with a broken option: that option and those after it are skipped".into()),
+        many => lines.push(format!(
+            "forebay: {many} blocks with a broken option: that option and those after it are skipped"
+        )),
+    }
+    lines
+}
+
+/// `2 comments, 1 custom block not copied`.
+pub fn left_line(left: &Left) -> Option<String> {
+    let kinds = left.by_kind().into_iter().filter(|(.., count)| *count > 0);
+    let texts: Vec<_> = kinds
+        .map(|(one, many, count)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    (!texts.is_empty()).then(|| format!("forebay: {} not copied", texts.join(", ")))
+}
+
+/// The last lines; `quiet`: only those about losses.
+pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<String> {
+    let ledger = &summary.ledger;
+    let captured = ledger.written + ledger.counted;
+    let lost = ledger.dropped.known();
+    let mut lines = Vec::new();
+    // tcpdump prints nothing for files at the end.
+    if !quiet && !summary.sources.iter().all(|source| source.got.in_turn) {
+        lines = vec![
+            format!("{} captured", packets(captured)),
+            format!(
+                "{} received by filter",
+                packets(ledger.received - ledger.filtered)
+            ),
+        ];
+        if summary.sources.iter().any(|source| !source.got.overruns) {
+            lines.push(match ledger.dropped.kernel {
+                Some(dropped) => format!("{} dropped by kernel", packets(dropped)),
+                None => "packets dropped by kernel: unknown for this source".into(),
+            });
+        }
+        if summary.sources.iter().any(|source| source.got.overruns) {
+            lines.push(overrun_line(ledger));
+        }
+    }
+    if let Some(dropped @ 1..) = ledger.dropped.kernel.filter(|_| quiet) {
+        lines.push(format!("{} dropped by kernel", packets(dropped)));
+    }
+    if quiet && ledger.dropped.overrun > 0 {
+        lines.push(overrun_line(ledger));
+    }
+    if let Some(lost @ 1..) = ledger.interface_dropped {
+        let taps = summary.sources.iter().filter(|it| it.got.overruns).count();
+        lines.push(match taps {
+            0 => format!("{} dropped by interface", packets(lost)),
+            _ if taps == summary.sources.len() => {
+                format!("{} lost before they were shared", packets(lost))
+            }
+            _ => format!(
+                "{} dropped by interface or lost before they were shared",
+                packets(lost)
+            ),
+        });
+    }
+    let had_outages = |source: &&Source| source.outages.count > 0;
+    for source in summary.sources.iter().filter(had_outages) {
+        let Outages { count, total, .. } = source.outages;
+        let times = if count == 1 { "time" } else { "times" };
+        lines.push(format!(
+            "forebay: {} was down {count} {times}, {:.1} s in all; packets of that time were not seen",
+            source.name,
+            total.as_secs_f64()
+        ));
+    }
+    if !quiet || lost > 0 {
+        lines.push(law(summary));
+    }
+    if !quiet {
+        lines.push(format!("forebay: {}", run_line(summary)));
+        lines.extend(verbose.then(|| effort_line(summary)).flatten());
+    }
+    if summary.filters_uncounted && !quiet {
+        lines.push("forebay: the kernel filters, and does not count what it rejects".into());
+    }
+    if lost > 0 {
+        lines.push(format!("forebay: {}", loss(ledger, summary, lost)));
+    }
+    let compressed = &summary.files.compressed;
+    if let files @ 1.. = compressed.left + compressed.failed {
+        let files = some_files(files);
+        lines.push(format!("forebay: not compressed, and whole: {files}"));
+    }
+    lines
+}
+
+fn overrun_line(ledger: &Ledger) -> String {
+    format!(
+        "{} overwritten before they were read",
+        packets(ledger.dropped.overrun)
+    )
+}
+
+/// `5000000 received = 4990000 written + 0 filtered + 10000 dropped {kernel 10000}`.
+fn law(summary: &Summary) -> String {
+    let ledger = &summary.ledger;
+    let mut text = format!("{} received = ", ledger.received);
+    if summary.store.is_some() || ledger.written > 0 {
+        text += &format!("{} written", ledger.written);
+    } else {
+        text += &format!("{} counted", ledger.counted);
+    }
+    // A count that nobody makes is not a part of the sum.
+    if !summary.filters_uncounted || ledger.filtered > 0 {
+        text += &format!(" + {} filtered", ledger.filtered);
+    }
+    if ledger.unread > 0 {
+        text += &format!(" + {} unread", ledger.unread);
+    }
+    text += &format!(" + {} dropped", ledger.dropped.known());
+    let causes = causes(&ledger.dropped);
+    if !causes.is_empty() {
+        text += &format!(" {{{causes}}}");
+    }
+    text
+}
+
+fn causes(dropped: &Dropped) -> String {
+    let causes = dropped.by_cause();
+    let some = causes.iter().filter(|(_, count)| count.unwrap_or(0) > 0);
+    let texts: Vec<_> = some
+        .map(|(cause, count)| format!("{cause} {}", count.unwrap_or(0)))
+        .collect();
+    texts.join(", ")
+}
+
+/// `480 MB, durable, in 3.36 s`.
+fn run_line(summary: &Summary) -> String {
+    let seconds = summary.elapsed.as_secs_f64();
+    match summary.store {
+        Some(_) => format!("{}, in {seconds:.2} s", kept(summary)),
+        None => format!("in {seconds:.2} s"),
+    }
+}
+
+/// `123 ns of processor time a packet, asleep 97.9 %`, if there is anything to say.
+fn effort_line(summary: &Summary) -> Option<String> {
+    let mut parts = Vec::new();
+    let taken = summary.ledger.received - summary.ledger.dropped.in_sources().unwrap_or(0);
+    if taken > 0 {
+        let each = summary.cpu.as_nanos() as f64 / taken as f64;
+        parts.push(format!("{each:.0} ns of processor time a packet"));
+    }
+    if summary.modes.busy + summary.modes.asleep > Duration::ZERO {
+        let asleep = 100.0 - summary.modes.busy_share() * 100.0;
+        parts.push(format!("asleep {asleep:.1} % of the time"));
+    }
+    (!parts.is_empty()).then(|| format!("forebay: {}", parts.join(", ")))
+}
+
+/// `480 MB, durable`, or how much of it is; with the number of files, if there were several.
+fn kept(summary: &Summary) -> String {
+    let size = |bytes: u64| format!("{}B", units::scaled(bytes as f64));
+    let mut text = size(summary.bytes);
+    text += &match summary.totals.durable_bytes {
+        _ if summary.durable => ", durable".into(),
+        _ if summary.store.is_some_and(|store| store.in_memory) => {
+            ", written (this file system is in memory: a power cut destroys it)".into()
+        }
+        0 if summary.totals.failed_syncs > 0 => " written, none of it known to be durable".into(),
+        0 => ", written".into(),
+        some => format!(" written, {} of it durable", size(some)),
+    };
+    let files = &summary.files;
+    // More than one a file: then this is what a power cut destroys besides the interval.
+    if summary.totals.syncs > files.written.max(1) {
+        let slowest = summary.totals.slowest_sync.as_secs_f64() * 1e3;
+        text += &format!(", slowest sync {slowest:.0} ms");
+    }
+    if files.written > 1 || files.removed + files.removed_for_space > 0 {
+        text += &format!(", {}", some_files(files.written));
+    }
+    if files.removed > 0 {
+        text += &format!(", {} removed for newer ones", files.removed);
+    }
+    if files.removed_for_space > 0 {
+        text += &format!(", {} removed for free space", files.removed_for_space);
+    }
+    if files.recovered > 0 {
+        text += &format!(", {} of a killed capture finished", files.recovered);
+    }
+    let compressed = &files.compressed;
+    if compressed.files > 0 {
+        let share = share(compressed.bytes, compressed.bytes_before);
+        text += &match files.written {
+            1 => format!(", compressed to {share:.0} %"),
+            _ => format!(", {} compressed to {share:.0} %", compressed.files),
+        };
+    }
+    text
+}
+
+/// Describes a file that the disk did not accept completely.
+fn whole(durable: bool, totals: &Totals) -> String {
+    if totals.failed_syncs == 0 || durable {
+        return ". What the file holds is whole up to its last packet".into();
+    }
+    let durable = units::scaled(totals.durable_bytes as f64);
+    format!(". A sync failed, so only the first {durable}B of the file are known to be on the disk")
+}
+
+fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
+    if summary.reader_left() && lost == ledger.dropped.writer {
+        let packets = counted(lost, "packet was", "packets were");
+        return format!("{packets} not read by the reader");
+    }
+    let mut text = format!("{} lost", counted(lost, "packet was", "packets were"));
+    // Nobody knows how many gaps the packets refused by the output would have shown.
+    if summary.gaps > 0 && ledger.dropped.disk + ledger.dropped.writer == 0 {
+        text += &format!(
+            "; {} marked in the file (frame.drop_count)",
+            counted(summary.gaps, "gap is", "gaps are")
+        );
+    }
+    if ledger.dropped.disk > 0 {
+        text += &whole(summary.durable, &summary.totals);
+    } else if ledger.dropped.writer > 0 && summary.abandoned {
+        text += ": they waited when an interrupt gave up";
+    } else if ledger.dropped.writer > 0 && summary.reader_left() {
+        let packets = counted(ledger.dropped.writer, "packet was", "packets were");
+        text += &format!(". Of these, {packets} not read by the reader");
+    } else if ledger.dropped.writer > 0 {
+        text += ". The output stopped taking them";
+    } else if ledger.dropped.overrun == lost {
+        text += ". Try a larger --share-size where they are shared, a larger --store-limit here, or a faster output";
+    } else {
+        text += ". Try a larger -B, a larger --store-limit, or a faster output";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_failed_sync_the_file_is_not_called_whole() {
+        let totals = Totals {
+            written_bytes: 5_000_000,
+            durable_bytes: 2_000_000,
+            ..Totals::default()
+        };
+        assert!(whole(false, &totals).contains("whole up to its last packet"));
+        let failed = Totals {
+            failed_syncs: 1,
+            ..totals
+        };
+        let text = whole(false, &failed);
+        assert!(!text.contains("whole"), "{text}");
+        assert!(text.contains("only the first 2 MB"), "{text}");
+    }
+}

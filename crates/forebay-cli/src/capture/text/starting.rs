@@ -1,0 +1,73 @@
+//! The line about each source before its first packet.
+
+use crate::shares;
+use forebay_net::{port::Owner, session::Source, units};
+
+/// Number of interfaces of a share that are named when reading it begins.
+const MAX_INTERFACES_SHOWN: usize = 5;
+
+pub fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
+    let links = links(source);
+    let got = &source.got;
+    if got.in_turn {
+        let packing = got.copy.strip_prefix("read").unwrap_or_default();
+        return format!("forebay: reading from {}, {links}{packing}", source.name);
+    }
+    let interface = source.interfaces.first();
+    let description = match (got.owner, interface) {
+        (Some(owner), _) => format!(" ({})", shared_by(source, owner)),
+        (None, Some(interface)) if !interface.description.is_empty() => {
+            format!(" ({})", interface.description)
+        }
+        _ => String::new(),
+    };
+    if !verbose {
+        return format!(
+            "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes",
+            source.name
+        );
+    }
+    let ring = match (got.ring_bytes, got.ring_frames) {
+        (0, 0) => String::new(),
+        (0, frames) => format!(", ring {frames} frames"),
+        (bytes, _) => format!(", ring {}", units::binary(bytes)),
+    };
+    format!(
+        "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
+        source.name, got.backend, got.copy, got.timestamps,
+    )
+}
+
+/// `eth0, shared by root, process 1234`.
+fn shared_by(source: &Source, owner: Owner) -> String {
+    let mut names: Vec<_> = source
+        .interfaces
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    names.truncate(MAX_INTERFACES_SHOWN);
+    let more = match source.interfaces.len() - names.len() {
+        0 => String::new(),
+        some => format!(" and {some} more"),
+    };
+    let process = match owner.pid {
+        0 => "a process of another container".into(),
+        pid => format!("process {pid}"),
+    };
+    format!(
+        "{}{more}, shared by {}, {process}",
+        names.join(", "),
+        shares::user(owner)
+    )
+}
+
+/// `link-type EN10MB (Ethernet)`, with all link types of a source.
+fn links(source: &Source) -> String {
+    let links = source.link_types();
+    let names: Vec<_> = links.iter().map(|link| link.to_string()).collect();
+    match names.len() {
+        0 => "link-type not known yet".into(),
+        1 => format!("link-type {}", names[0]),
+        _ => format!("link-types {}", names.join(", ")),
+    }
+}
