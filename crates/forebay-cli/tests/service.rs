@@ -166,6 +166,35 @@ fn the_unit_is_valid_and_leaves_little_exposed() {
 }
 
 #[test]
+fn a_reload_never_ends_the_capture() {
+    let unit = fs::read_to_string(contrib("forebay@.service")).unwrap();
+    let reload = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecReload=/usr/bin/forebay "));
+    let reload = reload.expect("a reload is a request to the capture");
+    let folder = Folder::new();
+    let run = |line: &str| {
+        let mut command = forebay!("{line}");
+        command.env("RUNTIME_DIRECTORY", folder.path("eth0"));
+        command
+    };
+    let file = folder.path("a.pcapng");
+    for (series, is_reloaded) in [("-b duration:3600", true), ("", false)] {
+        let line = format!("capture -i sim:rate=1M -w {file} --control eth0 -q --json {series}");
+        let child = piped(&mut run(&line));
+        wait_until(|| run("control eth0").output().unwrap().status.success());
+        let reloaded = run(&reload.replace("%i", "eth0")).output().unwrap();
+        match is_reloaded {
+            true => drop(reloaded.succeeds()),
+            false => reloaded.fails(1, "no series of files"),
+        }
+        run("control eth0 stop").output().unwrap().succeeds();
+        let json = child.wait_with_output().unwrap().keeps_the_law();
+        assert_eq!(json["files_written"], 1 + u64::from(is_reloaded), "{json}");
+    }
+}
+
+#[test]
 fn the_user_of_the_service_is_made_by_sysusers() {
     if !has("systemd-sysusers") {
         return;

@@ -35,7 +35,7 @@ impl Client {
     /// # Errors
     /// No capture answers there.
     pub fn new(name: &OsStr) -> Result<Client> {
-        let socket = place::reach(&place::path_of(name)?)?;
+        let socket = place::reach(&place::find(name)?)?;
         Ok(Client {
             socket: BufReader::new(socket.into()),
             name: name.to_string_lossy().into(),

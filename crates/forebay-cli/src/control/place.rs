@@ -4,7 +4,7 @@
 //! `/tmp` is. A capture removes its socket at its end. After `kill -9` the socket stays, but nobody answers: the next capture of
 //! that name replaces it.
 
-use crate::usage::refuse;
+use crate::{output, usage::refuse};
 use anyhow::{Context, Result, bail};
 use nix::unistd::geteuid;
 use rustix::{
@@ -66,6 +66,17 @@ pub fn path_of(name: &OsStr) -> Result<PathBuf> {
         true => Ok(path.into()),
         false => Ok(folder()?.join(path)),
     }
+}
+
+/// The path of the socket of a running capture. For a name without `/` that is a folder, it is the socket of that name in there: a
+/// service does not share its folder, because its user may not replace the sockets of root's captures.
+///
+/// # Errors
+/// As [`path_of`].
+pub fn find(name: &OsStr) -> Result<PathBuf> {
+    let path = path_of(name)?;
+    let is_folder = !name.as_encoded_bytes().contains(&b'/') && path.is_dir();
+    Ok(if is_folder { path.join(name) } else { path })
 }
 
 /// A listening socket. Dropping it removes its file.
@@ -174,8 +185,16 @@ fn make(folder: &Path) -> Result<()> {
 }
 
 /// Keeps other captures from checking the same folder at the same time. The lock ends when the result is dropped.
+///
+/// Every user who can read the folder can lock it, so the lock is not required: it only protects two captures of the same name that
+/// start at the same moment from each other.
 fn lock(folder: &Path) -> Result<File> {
-    let failed = || format!("--control: the folder {} is locked", folder.display());
+    let failed = || {
+        format!(
+            "--control: the folder {} cannot be locked",
+            folder.display()
+        )
+    };
     let file = File::open(folder).with_context(failed)?;
     for _ in 0..40 {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -183,7 +202,11 @@ fn lock(folder: &Path) -> Result<File> {
             locked => return locked.map(|()| file).with_context(failed),
         }
     }
-    bail!("{} by another program", failed())
+    output::warning(format_args!(
+        "--control: another program keeps the folder {} locked. The capture starts without the lock",
+        folder.display()
+    ));
+    Ok(file)
 }
 
 /// Removes a socket that nobody answers, and rejects everything else.
@@ -255,6 +278,16 @@ mod tests {
         set(0o1777).unwrap();
         Bound::new(&path).unwrap();
         set(0o700).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_another_program_locks_does_not_keep_a_capture_from_starting() {
+        let folder = Folder::new();
+        let held = lock(Path::new(&folder.path(""))).unwrap();
+        let path = PathBuf::from(folder.path("lan"));
+        let bound = Bound::new(&path).unwrap();
+        reach(&path).unwrap();
+        drop((bound, held));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::{Running, answer, ask, running, summary, support::*};
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::process::CommandExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     process::Stdio,
 };
 
@@ -215,6 +215,55 @@ fn a_name_without_a_path_is_in_the_runtime_folder() {
         .unwrap()
         .fails(1, "no such capture");
     named("control ..").output().unwrap().fails(2, "not a name");
+}
+
+#[test]
+fn root_finds_a_service_by_name_and_runs_captures_beside_it() {
+    let folder = Folder::new();
+    let runtime = folder.path("forebay");
+    let of_service = format!("{runtime}/eth0");
+    fs::create_dir_all(&of_service).unwrap();
+    // As systemd does: the folder of the instance belongs to the user of the service, and the one above to root.
+    let user = 65_534;
+    let is_root = std::os::unix::fs::chown(&of_service, Some(user), Some(user)).is_ok();
+    let named = |runtime: &str, line: &str| {
+        let mut command = forebay!("{line}");
+        command.env("RUNTIME_DIRECTORY", runtime);
+        command
+    };
+    let start = |command: &mut std::process::Command| {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        children::Mortal(command.spawn().unwrap())
+    };
+    let mut service = named(&of_service, "capture -i sim:rate=1M --count --control eth0");
+    if is_root {
+        fs::set_permissions(folder.path(""), PermissionsExt::from_mode(0o755)).unwrap();
+        service.uid(user).gid(user);
+    }
+    let mut service = start(&mut service);
+    let mut own = start(&mut named(
+        &runtime,
+        "capture -i sim:rate=1M --count --control lan",
+    ));
+    for name in ["eth0", "lan"] {
+        let ask = |words: &str| named(&runtime, &format!("control {name} {words}")).output();
+        wait_until(|| ask("").unwrap().status.success());
+        assert_eq!(ask("--json").unwrap().json()["capture"], name);
+    }
+    assert!(fs::exists(format!("{of_service}/eth0")).unwrap());
+    // The name of a service is not free for another capture.
+    named(&runtime, "capture -i sim --count -c 1 --control eth0")
+        .output()
+        .unwrap()
+        .fails(1, "is no socket");
+    for name in ["eth0", "lan"] {
+        let stop = named(&runtime, &format!("control {name} stop")).output();
+        stop.unwrap().succeeds();
+    }
+    service.ends_well();
+    own.ends_well();
+    let gone = named(&runtime, "control eth0").output().unwrap();
+    gone.fails(1, "no such capture");
 }
 
 #[test]
