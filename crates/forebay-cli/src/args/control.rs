@@ -4,9 +4,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use std::ffi::OsString;
 
 pub const HELP: &str = "\
-stop waits for the end of the capture and prints its final counts. The exit code is that of a capture: 1 if it failed.
+stop waits for the end of the capture and prints its final counts. The exit code is that of the capture.
 
-Exit codes: 0 success, 1 failure, 2 bad request.
+Exit codes: 0 success, 1 failure, 2 bad request; stop also 3 packets lost with --fail-on-drop, 4 ended by --keep-free.
 
 Examples:
   forebay capture -i eth0 -w a.pcapng --control lan &

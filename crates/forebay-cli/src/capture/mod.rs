@@ -181,7 +181,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let ran = runner.map(|runner| runner.finish(|| screen.running()));
     match is_silent {
         false => screen.end(&summary, reports.unprinted),
-        true => screen.end_silently(&summary, code != ExitCode::SUCCESS),
+        true => screen.end_silently(&summary, code != 0),
     }
     if let Some(ran) = &ran {
         screen.ran(ran);
@@ -189,6 +189,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if let Some(read) = &read {
         read.print(&request, summary.shared.unwrap_or(0));
     }
+    let has_failed = printed.is_some_and(|printed| printed.error.is_some());
+    let code = match has_failed || ran.as_ref().is_some_and(|ran| !ran.is_fine()) {
+        true => 1,
+        false => code,
+    };
     if request.flags.json || operate.is_some() {
         let object = json::summary(
             &summary,
@@ -203,14 +208,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             output::summary(json::stream(&request), &output::json(&object));
         }
         if let Some(operate) = operate {
-            operate.finish(&summary, object);
+            operate.finish(&summary, object, code);
         }
     }
-    let has_failed = printed.is_some_and(|printed| printed.error.is_some());
-    match has_failed || ran.is_some_and(|ran| !ran.is_fine()) {
-        true => Ok(ExitCode::from(1)),
-        false => Ok(code),
-    }
+    Ok(ExitCode::from(code))
 }
 
 /// The reports of `--stats-interval`.
@@ -253,19 +254,19 @@ impl Reports {
     }
 }
 
-fn exit_code(summary: &Summary, request: &Request<'_>, recorded: Option<&Recorded>) -> ExitCode {
+fn exit_code(summary: &Summary, request: &Request<'_>, recorded: Option<&Recorded>) -> u8 {
     if !summary.is_fine() || recorded.is_some_and(|it| !it.is_fine()) {
-        return ExitCode::from(1);
+        return 1;
     }
     let ledger = &summary.ledger;
     let lost = ledger.dropped.known()
         + ledger.interface_dropped.unwrap_or(0)
         + recorded.map_or(0, |it| it.lost);
     if request.flags.fail_on_drop && lost > 0 {
-        return ExitCode::from(3);
+        return 3;
     }
     if summary.is_out_of_room {
-        return ExitCode::from(4);
+        return 4;
     }
-    ExitCode::SUCCESS
+    0
 }

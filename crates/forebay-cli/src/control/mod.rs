@@ -102,9 +102,15 @@ fn request(name: &OsStr, command: &str, is_json: bool, flags: &args::Sandbox) ->
     };
     output::answer(&shown)?;
     let summary = &answer["summary"];
-    if summary.is_object() && (summary["law_holds"] != true || !summary["error"].is_null()) {
-        let error = summary["error"].as_str();
-        bail!("{}", error.unwrap_or("the packet counts do not add up"));
+    match answer["exit_code"].as_u64().unwrap_or(0) {
+        1 if summary["law_holds"] == false => bail!("the packet counts do not add up"),
+        1 => {
+            let error = summary["error"].as_str();
+            bail!(
+                "{}",
+                error.unwrap_or("the capture failed. It printed the reason")
+            )
+        }
+        code => Ok(ExitCode::from(code as u8)),
     }
-    Ok(ExitCode::SUCCESS)
 }

@@ -180,6 +180,26 @@ fn a_capture_that_fails_says_so_to_the_client_that_stops_it() {
 }
 
 #[test]
+fn stop_has_the_exit_code_of_the_capture() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    // The program of -z fails.
+    let words = format!("-i sim:rate=1M -w {file} -b duration:3600 -z false");
+    let mut capture = running(&folder, &words);
+    let stopped = capture.control("stop");
+    stopped.fails(1, "the capture failed");
+    assert_eq!(capture.child.0.wait().unwrap().code(), Some(1));
+    // Packets were lost.
+    let words = "-i sim:rate=20M,stall=100ms@200ms,ring=64,host=none --count --fail-on-drop";
+    capture = running(&folder, words);
+    wait_until(|| capture.status()["dropped"]["kernel"].as_u64() > Some(0));
+    let stopped = capture.control("stop --json");
+    assert_eq!(stopped.status.code(), Some(3));
+    assert_eq!(stopped.json()["law_holds"], true);
+    assert_eq!(capture.child.0.wait().unwrap().code(), Some(3));
+}
+
+#[test]
 fn after_kill_9_the_name_can_be_used_again_and_a_live_name_cannot() {
     let folder = Folder::new();
     let mut capture = running(&folder, "-i sim:rate=1M --count");

@@ -1,7 +1,7 @@
 //! Scrapes of a running capture and of one that has ended, and the file for the textfile collector.
 
-use crate::{running, support::*};
-use std::{fs, process::Stdio};
+use crate::{Running, running, support::*};
+use std::{fs, io::Read, process::Stdio};
 
 /// The value of a metric without labels besides that of the capture.
 #[track_caller]
@@ -76,6 +76,30 @@ fn without_a_scraper_a_capture_ends_at_once_and_an_interrupt_ends_the_wait_for_o
     assert_eq!(capture.status()["running"], false);
     interrupt(&capture.child.0, "-INT");
     assert_eq!(capture.ended()["law_holds"], true);
+}
+
+#[test]
+fn the_wait_for_each_client_is_printed_and_ends_when_all_have_the_final_counts() {
+    let folder = Folder::new();
+    let mut capture = running(&folder, "-i sim:rate=1M --count --metrics 0");
+    let scrape = |capture: &Running, agent: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nUser-Agent: {agent}\r\n\r\n");
+        capture.http(&request)
+    };
+    for agent in ["server", "curl"] {
+        assert_eq!(value(&scrape(&capture, agent), "running"), 1.0);
+    }
+    capture.control("stop").succeeds();
+    for _ in 0..3 {
+        assert_eq!(value(&scrape(&capture, "curl"), "running"), 0.0);
+    }
+    // These did not end the wait for the server.
+    assert_eq!(value(&scrape(&capture, "server"), "running"), 0.0);
+    capture.ended();
+    let mut log = String::new();
+    let stderr = capture.child.0.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut log).unwrap();
+    assert_eq!(log.matches("s for the last scrape").count(), 1, "{log}");
 }
 
 #[test]

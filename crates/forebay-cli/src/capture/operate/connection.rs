@@ -11,6 +11,7 @@
 use super::{
     Desk,
     http::{self, Request},
+    scrapers::Peer,
     snapshot::Peaks,
 };
 use rustix::{
@@ -20,6 +21,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 use std::{
+    net::IpAddr,
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
@@ -38,6 +40,9 @@ pub enum Protocol {
 pub struct Connection {
     pub socket: OwnedFd,
     pub protocol: Protocol,
+    /// What `poll` reported last.
+    pub happened: PollFlags,
+    address: Option<IpAddr>,
     input: Vec<u8>,
     output: Vec<u8>,
     /// Bytes of `output` that the client took.
@@ -52,12 +57,14 @@ pub struct Connection {
     pub deadline: Instant,
     /// Peaks in the response.
     peaks: Option<Peaks>,
+    /// The `User-Agent` of the request.
+    agent: Vec<u8>,
     /// The response has the final counts.
     is_final: bool,
 }
 
 impl Connection {
-    pub fn new(socket: OwnedFd, protocol: Protocol, now: Instant) -> Self {
+    pub fn new(socket: OwnedFd, protocol: Protocol, address: Option<IpAddr>, now: Instant) -> Self {
         let patience = match protocol {
             Protocol::Control => IDLE,
             Protocol::Metrics => PATIENCE,
@@ -65,6 +72,9 @@ impl Connection {
         Connection {
             socket,
             protocol,
+            // Its request has usually arrived, too.
+            happened: PollFlags::IN,
+            address,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -73,6 +83,7 @@ impl Connection {
             waits: false,
             deadline: now + patience,
             peaks: None,
+            agent: Vec::new(),
             is_final: false,
         }
     }
@@ -93,8 +104,8 @@ impl Connection {
     }
 
     /// Reads, answers and writes as far as possible without waiting. `false`: the connection ends.
-    pub fn go_on(&mut self, desk: &mut Desk, happened: PollFlags, now: Instant) -> bool {
-        let has_left = self.waits && happened.intersects(PollFlags::HUP | PollFlags::ERR);
+    pub fn go_on(&mut self, desk: &mut Desk, now: Instant) -> bool {
+        let has_left = self.waits && self.happened.intersects(PollFlags::HUP | PollFlags::ERR);
         !has_left && self.advance(desk, now) && (self.waits || now < self.deadline)
     }
 
@@ -116,8 +127,12 @@ impl Connection {
                 }
             }
             if !self.output.is_empty() {
-                if self.protocol == Protocol::Metrics {
-                    desk.served(self.peaks.take().is_some(), self.is_final, now);
+                if self.peaks.take().is_some() {
+                    let peer = Peer {
+                        address: self.address,
+                        agent: std::mem::take(&mut self.agent),
+                    };
+                    desk.scrapers.served(peer, self.is_final, now);
                 }
                 self.output.clear();
                 self.sent = 0;
@@ -130,11 +145,14 @@ impl Connection {
                 if !desk.latest.is_final() {
                     return true;
                 }
-                match desk.latest.get().summary {
+                let snapshot = desk.latest.get();
+                let code = snapshot.exit_code;
+                match snapshot.summary {
                     None => return true,
                     Some(summary) => {
                         self.waits = false;
-                        self.reply(&json!({ "ok": true, "summary": summary }), now);
+                        let answer = json!({ "ok": true, "summary": summary, "exit_code": code });
+                        self.reply(&answer, now);
                         continue;
                     }
                 }
@@ -190,7 +208,12 @@ impl Connection {
         self.output = match http::parse(&self.input) {
             Request::Incomplete => return false,
             Request::Other(response) => response,
-            Request::Metrics { form, only_head } => {
+            Request::Metrics {
+                form,
+                only_head,
+                agent,
+            } => {
+                self.agent = agent;
                 let (text, peaks, is_final) = desk.scrape(form, only_head);
                 self.peaks = peaks;
                 self.is_final = is_final;

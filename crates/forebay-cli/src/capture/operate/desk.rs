@@ -5,6 +5,7 @@ use super::{
     connection::error,
     file::MetricsFile,
     metrics::{self, Form, Sample},
+    scrapers::Scrapers,
     snapshot::{Latest, Peaks, Snapshot},
 };
 use forebay::store::StoreInfo;
@@ -16,8 +17,6 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// The time between two scrapes if there was only one: that of most configurations.
-const USUAL_INTERVAL: Duration = Duration::from_secs(15);
 /// The longest wait for the scrape of the final counts.
 const MAX_LINGER: Duration = Duration::from_secs(30);
 
@@ -58,10 +57,7 @@ pub struct Desk {
     pub latest: Latest,
     pub control: Control,
     pub metrics: Option<SocketAddr>,
-    last_scrape: Option<Instant>,
-    /// Time between the last two scrapes.
-    interval: Option<Duration>,
-    is_final_served: bool,
+    pub scrapers: Scrapers,
 }
 
 impl Desk {
@@ -71,9 +67,7 @@ impl Desk {
             latest,
             control,
             metrics: None,
-            last_scrape: None,
-            interval: None,
-            is_final_served: false,
+            scrapers: Scrapers::default(),
         }
     }
 
@@ -119,6 +113,7 @@ impl Desk {
             outages,
             newest,
             summary,
+            ..
         } = self.latest.get();
         let mut status = summary.unwrap_or_else(|| counts::progress(&progress));
         let about = &self.about;
@@ -181,20 +176,10 @@ impl Desk {
         (text, (!only_head).then_some(peaks), is_final)
     }
 
-    /// Records that a client took a whole response; `is_scrape`: with metrics.
-    pub fn served(&mut self, is_scrape: bool, is_final: bool, now: Instant) {
-        if is_scrape {
-            self.interval = self.last_scrape.map(|last| now - last);
-            self.last_scrape = Some(now);
-            self.is_final_served |= is_final;
-        }
-    }
-
-    /// Until when the final counts are kept for the next scrape; `None`: nobody waits for them.
+    /// Until when the final counts are kept for the next scrapes; `None`: no client waits for them.
     pub fn lingers_until(&self, ended: Instant) -> Option<Instant> {
-        let last = self.last_scrape.filter(|_| !self.is_final_served)?;
-        let next = last + self.interval.unwrap_or(USUAL_INTERVAL) + Duration::from_secs(1);
-        Some(next.min(ended + MAX_LINGER))
+        let due = self.scrapers.due()?;
+        Some(due.min(ended + MAX_LINGER))
     }
 
     /// Writes the metrics to the file.

@@ -17,6 +17,8 @@ pub enum Request {
         form: Form,
         /// Without the text itself.
         only_head: bool,
+        /// The program that asks, or nothing.
+        agent: Vec<u8>,
     },
     /// The whole response.
     Other(Vec<u8>),
@@ -55,7 +57,13 @@ pub fn parse(bytes: &[u8]) -> Request {
     } else {
         Form::Plain
     };
-    Request::Metrics { form, only_head }
+    let mut headers = request.headers.iter();
+    let agent = headers.find(|header| header.name.eq_ignore_ascii_case("user-agent"));
+    Request::Metrics {
+        form,
+        only_head,
+        agent: agent.map_or(Vec::new(), |header| header.value.into()),
+    }
 }
 
 fn refused(status: &str, text: &str) -> Request {
@@ -87,14 +95,16 @@ mod tests {
         let plain = Request::Metrics {
             form: Form::Plain,
             only_head: false,
+            agent: Vec::new(),
         };
         let open = Request::Metrics {
             form: Form::Open,
             only_head: true,
+            agent: b"curl/8".into(),
         };
         assert_eq!(parse(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), plain);
         assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), plain);
-        let head = b"HEAD /metrics HTTP/1.1\r\naccept: application/openmetrics-text;q=0.8\r\n\r\n";
+        let head = b"HEAD /metrics HTTP/1.1\r\nUser-agent: curl/8\r\naccept: application/openmetrics-text;q=0.8\r\n\r\n";
         assert_eq!(parse(head), open);
         for len in 0..head.len() {
             assert_eq!(parse(&head[..len]), Request::Incomplete);

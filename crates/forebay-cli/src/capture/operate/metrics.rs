@@ -319,13 +319,19 @@ impl Sample {
             "1 while the capture runs, 0 once these counts are final",
             one(Some(f64::from(u8::from(is_running)))),
         )?;
-        let started = self.started.duration_since(UNIX_EPOCH);
+        let seconds = |time: SystemTime| {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+            one(Some(since.as_millis() as f64 / 1e3))
+        };
         put.gauge(
             "start_time_seconds",
             "Start of the capture, in seconds since 1970",
-            one(Some(
-                started.unwrap_or(Duration::ZERO).as_millis() as f64 / 1e3,
-            )),
+            seconds(self.started),
+        )?;
+        put.gauge(
+            "snapshot_time_seconds",
+            "When the capture reported these counts, in seconds since 1970",
+            seconds(self.snapshot.at.unwrap_or(self.started)),
         )?;
         let version = env!("FOREBAY_VERSION");
         put.gauge(

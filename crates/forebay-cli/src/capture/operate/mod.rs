@@ -17,6 +17,7 @@ mod desk;
 mod file;
 mod http;
 mod metrics;
+mod scrapers;
 mod server;
 mod snapshot;
 #[cfg(test)]
@@ -114,7 +115,7 @@ impl Sockets {
             metrics: self.metrics,
             file,
             ended: ended.clone(),
-            is_quiet: request.flags.quiet,
+            announces: !request.flags.quiet,
             owner: self.owner,
         };
         if let Some(file) = &mut server.file {
@@ -139,8 +140,8 @@ pub struct Operate {
 
 impl Operate {
     /// Publishes the final counts, and waits until those that want them have them.
-    pub fn finish(self, summary: &Summary, object: Value) {
-        self.publisher.end(summary, object);
+    pub fn finish(self, summary: &Summary, object: Value, exit_code: u8) {
+        self.publisher.end(summary, object, exit_code);
         self.ended.raise();
         // Its panic was printed; the capture is complete.
         let _ = self.thread.join();

@@ -11,10 +11,10 @@ use nix::unistd::geteuid;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    net::{SocketFlags, accept_with, sockopt::socket_peercred},
+    net::{SocketFlags, acceptfrom_with, sockopt::socket_peercred},
 };
 use std::{
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
     time::{Duration, Instant},
@@ -36,7 +36,8 @@ pub struct Server {
     pub file: Option<MetricsFile>,
     /// Raised when the final counts are published.
     pub ended: Arc<Signal>,
-    pub is_quiet: bool,
+    /// Print it when the process waits for the last scrape.
+    pub announces: bool,
     /// Users that may control the capture, besides root.
     pub owner: u32,
 }
@@ -74,40 +75,43 @@ impl Server {
             if is_paused {
                 until = Some(until.map_or(paused_until, |until| until.min(paused_until)));
             }
-            let listens = !is_paused;
-            let happened = self.wait(&clients, listens, until);
-            let now = Instant::now();
-            let mut happened = happened.into_iter();
-            for protocol in [Protocol::Control, Protocol::Metrics] {
-                let is_ready = happened.next().is_some_and(|flags| !flags.is_empty());
-                if is_ready && !self.accept(protocol, &mut clients, now) {
-                    paused_until = now + PAUSE;
-                }
+            if !self.turn(&mut clients, !is_paused, until) {
+                paused_until = Instant::now() + PAUSE;
             }
-            // New clients are at the end: their requests have usually arrived, too.
-            let mut happened = happened.chain(std::iter::repeat(PollFlags::IN));
-            let desk = &mut self.desk;
-            clients.retain_mut(|client| {
-                let flags = happened.next().unwrap_or(PollFlags::empty());
-                let goes_on = match flags.is_empty() && !client.waits && now < client.deadline {
-                    true => true,
-                    false => client.go_on(desk, flags, now),
-                };
-                if !goes_on {
-                    client.give_back(desk);
-                }
-                goes_on
-            });
         }
     }
 
-    /// Waits for the listeners and the clients, in this order, and returns what happened to each.
-    fn wait(
-        &self,
-        clients: &[Connection],
+    /// Waits until something happens, accepts clients if it `listens`, and serves each. `false`: the system has no room for more
+    /// clients at the moment.
+    pub fn turn(
+        &mut self,
+        clients: &mut Vec<Connection>,
         listens: bool,
         until: Option<Instant>,
-    ) -> Vec<PollFlags> {
+    ) -> bool {
+        let mut has_room = true;
+        let ready = self.wait(clients, listens, until);
+        let now = Instant::now();
+        for (protocol, is_ready) in [Protocol::Control, Protocol::Metrics]
+            .into_iter()
+            .zip(ready)
+        {
+            has_room &= !is_ready || self.accept(protocol, clients, now);
+        }
+        let desk = &mut self.desk;
+        clients.retain_mut(|client| {
+            let rests = client.happened.is_empty() && !client.waits && now < client.deadline;
+            let goes_on = rests || client.go_on(desk, now);
+            if !goes_on {
+                client.give_back(desk);
+            }
+            goes_on
+        });
+        has_room
+    }
+
+    /// Waits for the listeners and the clients. Each client holds what happened to it; returned is whether the listeners are ready.
+    fn wait(&self, clients: &mut [Connection], listens: bool, until: Option<Instant>) -> [bool; 2] {
         let ended = self.ended.as_fd();
         // Once raised, it stays readable.
         let awaits_end = !self.ended.is_raised();
@@ -123,16 +127,23 @@ impl Server {
             let wanted = flags(listens && listener.is_some());
             fds.push(PollFd::from_borrowed_fd(listener.unwrap_or(ended), wanted));
         }
-        let clients = clients.iter();
-        fds.extend(clients.map(|client| PollFd::new(&client.socket, client.wanted())));
+        let sockets = clients.iter();
+        fds.extend(sockets.map(|client| PollFd::new(&client.socket, client.wanted())));
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         // Up to the next millisecond, so that the deadline has passed.
         let left = left.map(|left| left + Duration::from_millis(1));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => fds[1..].iter().map(|fd| fd.revents()).collect(),
-            Err(_) => vec![PollFlags::empty(); fds.len() - 1],
+        let is_reliable = poll(&mut fds, timeout.as_ref()).is_ok();
+        let happened = fds.iter().map(|fd| match is_reliable {
+            true => fd.revents(),
+            false => PollFlags::empty(),
+        });
+        let mut happened = happened.collect::<Vec<_>>().into_iter().skip(1);
+        let ready = [(); 2].map(|()| happened.next().is_some_and(|flags| !flags.is_empty()));
+        for (client, happened) in clients.iter_mut().zip(happened) {
+            client.happened = happened;
         }
+        ready
     }
 
     /// Accepts clients that wait; `false`: the system has no room for more at the moment.
@@ -146,8 +157,8 @@ impl Server {
         };
         for _ in 0..MAX_CLIENTS {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = match accept_with(listener, flags) {
-                Ok(socket) => socket,
+            let (socket, address) = match acceptfrom_with(listener, flags) {
+                Ok(accepted) => accepted,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return true,
                 Err(_) => return false,
             };
@@ -158,7 +169,9 @@ impl Server {
                     continue;
                 }
             }
-            let mut newest = Connection::new(socket, protocol, now);
+            let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+            let address = address.map(|address| address.ip());
+            let mut newest = Connection::new(socket, protocol, address, now);
             let is_same = |client: &Connection| client.protocol == protocol;
             if clients.iter().filter(|client| is_same(client)).count() >= MAX_CLIENTS {
                 // The one that has done nothing for the longest time goes.
@@ -185,7 +198,13 @@ impl Server {
     }
 
     /// Whether somebody still waits for the final counts, `since` the capture ended.
-    fn lingers(&self, clients: &[Connection], since: Instant, stops: u32, now: Instant) -> bool {
+    fn lingers(
+        &mut self,
+        clients: &[Connection],
+        since: Instant,
+        stops: u32,
+        now: Instant,
+    ) -> bool {
         if signals::stops() > stops {
             return false;
         }
@@ -196,7 +215,7 @@ impl Server {
         let Some(until) = self.desk.lingers_until(since).filter(|&until| now < until) else {
             return false;
         };
-        if now == since && !self.is_quiet && self.metrics.is_some() {
+        if self.metrics.is_some() && std::mem::take(&mut self.announces) {
             let seconds = (until - now).as_secs() + 1;
             output::note(format_args!(
                 "waiting up to {seconds} s for the last scrape of the metrics; interrupt to end now"

@@ -12,7 +12,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// A burst of loss is the number of packets lost within this time.
@@ -41,8 +41,10 @@ impl Peaks {
 }
 
 /// The state of the capture at one time.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Snapshot {
+    /// When the counts were reported; `None`: not yet.
+    pub at: Option<SystemTime>,
     pub progress: Progress,
     /// Since the start.
     pub peaks: Peaks,
@@ -52,6 +54,27 @@ pub struct Snapshot {
     pub newest: VecDeque<PathBuf>,
     /// The final counts as JSON, after the end.
     pub summary: Option<Value>,
+    /// Of the capture, after the end.
+    pub exit_code: u8,
+}
+
+impl Default for Snapshot {
+    /// Before the first report.
+    fn default() -> Self {
+        Snapshot {
+            at: None,
+            progress: Progress {
+                // Until the session reports whether the kernel counts them.
+                filters_uncounted: true,
+                ..Progress::default()
+            },
+            peaks: Peaks::default(),
+            outages: BTreeMap::new(),
+            newest: VecDeque::new(),
+            summary: None,
+            exit_code: 0,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -156,7 +179,7 @@ impl Publisher {
     }
 
     /// Publishes the final counts.
-    pub fn end(mut self, summary: &Summary, object: Value) {
+    pub fn end(mut self, summary: &Summary, object: Value, exit_code: u8) {
         for source in &summary.sources {
             if source.outages.count > 0 {
                 self.outage(&source.name, source.outages);
@@ -185,11 +208,13 @@ impl Publisher {
             ..last
         });
         self.snapshot.summary = Some(object);
+        self.snapshot.exit_code = exit_code;
         self.publish(true);
     }
 
     fn note(&mut self, progress: Progress) {
         let old = std::mem::replace(&mut self.snapshot.progress, progress);
+        self.snapshot.at = Some(SystemTime::now());
         let new = &self.snapshot.progress;
         let causes = new.ledger.dropped.by_cause().into_iter();
         let lost: Option<u64> = causes.map(|(_, count)| count).sum();

@@ -5,15 +5,25 @@ use super::{
     desk::Desk,
     file::MetricsFile,
     metrics::Form,
+    server::Server,
     snapshot::{Latest, Peaks},
 };
-use forebay::store::StoreConfig;
+use crate::control::place::Bound;
+use forebay::{store::StoreConfig, sync::Signal};
 use forebay_net::{
     open,
-    session::{Control, Event, Output, Session, SessionConfig, Summary},
+    session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
+use nix::unistd::geteuid;
+use rustix::io::ioctl_fionbio;
 use serde_json::json;
-use std::{collections::HashMap, time::SystemTime};
+use std::{
+    collections::{HashMap, VecDeque},
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 /// A capture of simulated packets, and what serves its counts.
 struct Watched {
@@ -77,7 +87,7 @@ impl Watched {
                 scrapes.push(scrape(&self.desk));
             }
         });
-        self.publisher.end(&summary, json!({}));
+        self.publisher.end(&summary, json!({}), 0);
         scrapes.push(scrape(&self.desk));
         (summary, scrapes)
     }
@@ -167,7 +177,13 @@ fn unknown_counts_are_absent() {
     };
     let first = scrape(&watched.desk);
     // No count was reported yet.
-    for name in ["cause=\"kernel\"", "interface_dropped", "burst", "ratio"] {
+    for name in [
+        "cause=\"kernel\"",
+        "filtered",
+        "interface_dropped",
+        "burst",
+        "ratio",
+    ] {
         absent(&first, name);
     }
     let mut progress = forebay_net::session::Progress {
@@ -185,6 +201,73 @@ fn unknown_counts_are_absent() {
     for name in ["packets_written", "durable", "pending", "files"] {
         absent(&second, name);
     }
+}
+
+#[test]
+fn counts_have_the_time_of_the_report_and_not_that_of_the_scrape() {
+    let mut watched = watched(BURSTS, Output::Count, SessionConfig::default());
+    let time = |desk: &Desk| scrape(desk)["snapshot_time_seconds"];
+    assert_eq!(time(&watched.desk), 0.0, "that of the start");
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    let before = now() - 0.001;
+    watched
+        .publisher
+        .event(&Event::Progress(&Progress::default()));
+    let first = time(&watched.desk);
+    assert!((before..=now()).contains(&first), "{first}");
+    assert_eq!(time(&watched.desk), first);
+}
+
+#[test]
+fn a_client_that_is_closed_for_a_new_one_does_not_end_another() {
+    let folder = forebay_testing::folder::Folder::new();
+    let path = folder.path("lan");
+    let Watched {
+        session,
+        publisher,
+        desk,
+    } = watched(BURSTS, Output::Count, SessionConfig::default());
+    let bound = Bound::new(path.as_ref()).unwrap();
+    ioctl_fionbio(&bound.listener, true).unwrap();
+    let mut server = Server {
+        desk,
+        control: Some(bound),
+        metrics: None,
+        file: None,
+        ended: Arc::new(Signal::new().unwrap()),
+        announces: false,
+        owner: geteuid().as_raw(),
+    };
+    let connect = || UnixStream::connect(&path).unwrap();
+    let mut clients = Vec::new();
+    let mut turn = |clients: &mut Vec<_>| {
+        let until = Instant::now() + Duration::from_millis(10);
+        assert!(server.turn(clients, true, Some(until)));
+    };
+    // The oldest one, one that will leave, one that waits for the end, and as many others as there is room for.
+    let mut streams: VecDeque<_> = (0..32)
+        .map(|_| {
+            let stream = connect();
+            turn(&mut clients);
+            stream
+        })
+        .collect();
+    assert_eq!(clients.len(), 32);
+    let mut stopping = streams.remove(2).unwrap();
+    stopping.write_all(b"{\"command\":\"stop\"}\n").unwrap();
+    turn(&mut clients);
+    assert!(clients[2].waits);
+    // In one turn the second leaves, and the oldest is closed for a new one.
+    drop(streams.remove(1));
+    let _newest = connect();
+    turn(&mut clients);
+    let summary = session.run(&mut |_| {});
+    publisher.end(&summary, json!({}), 3);
+    turn(&mut clients);
+    let mut answer = String::new();
+    BufReader::new(stopping).read_line(&mut answer).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer, json!({ "ok": true, "summary": {}, "exit_code": 3 }));
 }
 
 #[test]
