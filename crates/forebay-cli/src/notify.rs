@@ -4,8 +4,10 @@
 //! restarts the service. Without a service manager, nothing happens here.
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     env,
+    io::ErrorKind,
     os::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixDatagram},
@@ -19,6 +21,8 @@ use std::{
 
 /// How often the state is described.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
+/// How long the end of a capture waits for a service manager that accepts nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connection with the service manager. Clones share it.
 #[derive(Clone)]
@@ -26,7 +30,8 @@ pub struct Manager {
     socket: Option<Arc<UnixDatagram>>,
     /// The time after which the service manager restarts the service, unless it hears from it.
     watchdog: Option<Duration>,
-    /// Relaxed: it publishes only itself.
+    /// `READY=1` was not accepted yet. Relaxed, as below: it publishes only itself.
+    owes_ready: Arc<AtomicBool>,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -54,6 +59,7 @@ impl Manager {
                 .filter(|_| socket.is_some())
                 .map(Duration::from_micros),
             socket,
+            owes_ready: Arc::default(),
             is_stopping: Arc::default(),
         })
     }
@@ -63,22 +69,50 @@ impl Manager {
         self.watchdog.map(|time| time / 4)
     }
 
-    /// Packets are being captured.
+    /// Packets are being captured. If the service manager does not accept this now, [`Heartbeat`] tries again.
     pub fn ready(&self) {
-        self.send("READY=1");
+        let is_sent = self.send("READY=1", Duration::ZERO);
+        self.owes_ready.store(!is_sent, Relaxed);
     }
 
-    /// The capture ends. The watchdog ends here: the service manager has another limit for the time until the end.
+    /// A stop was requested. It does not wait for the service manager; [`ended`](Self::ended) tries again.
     pub fn stopping(&self) {
-        if self.socket.is_some() && !self.is_stopping.swap(true, Relaxed) {
-            self.send("STOPPING=1\nWATCHDOG_USEC=0");
+        self.stop(Duration::ZERO);
+    }
+
+    /// The capture ends: nothing is captured any more, so that the caller may wait for the service manager, for at most
+    /// [`PATIENCE`].
+    pub fn ended(&self) {
+        self.stop(PATIENCE);
+    }
+
+    /// The watchdog ends here, because the service manager has another limit for the time until the end. Until this is accepted,
+    /// the heartbeat goes on.
+    fn stop(&self, patience: Duration) {
+        let text = "STOPPING=1\nWATCHDOG_USEC=0";
+        if !self.is_stopping.swap(true, Relaxed) && !self.send(text, patience) {
+            self.is_stopping.store(false, Relaxed);
         }
     }
 
-    /// A report that is not accepted at once is dropped: a capture does not wait for the service manager.
-    fn send(&self, text: &str) {
-        if let Some(socket) = &self.socket {
-            let _ = socket.send(text.as_bytes());
+    /// Whether the service manager accepts the text within `patience`, or is not there at all. If its queue is full, it does not.
+    fn send(&self, text: &str, patience: Duration) -> bool {
+        let Some(socket) = &self.socket else {
+            return true;
+        };
+        let deadline = Instant::now() + patience;
+        loop {
+            match socket.send(text.as_bytes()) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                sent => return sent.is_ok(),
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let left = Timespec::try_from(left).ok();
+            let _ = poll(&mut [PollFd::new(socket, PollFlags::OUT)], left.as_ref());
         }
     }
 }
@@ -119,19 +153,29 @@ impl Heartbeat {
         }
         let now = Instant::now();
         let mut text = String::new();
+        let owes_ready = self.manager.owes_ready.load(Relaxed);
+        if owes_ready {
+            text += "READY=1\n";
+        }
+        let mut watchdog_at = self.watchdog_at;
         if let Some(every) = self.manager.watchdog
             && now >= self.watchdog_at
             && !self.manager.is_stopping.load(Relaxed)
         {
             text += "WATCHDOG=1\n";
-            self.watchdog_at = now + every / 2;
+            watchdog_at = now + every / 2;
         }
+        let mut status_at = self.status_at;
         if now >= self.status_at {
             text += &format!("STATUS={}\n", status().replace('\n', " "));
-            self.status_at = now + STATUS_EVERY;
+            status_at = now + STATUS_EVERY;
         }
-        if !text.is_empty() {
-            self.manager.send(&text);
+        // What is not accepted is due again at the next beat.
+        if !text.is_empty() && self.manager.send(&text, Duration::ZERO) {
+            (self.watchdog_at, self.status_at) = (watchdog_at, status_at);
+            if owes_ready {
+                self.manager.owes_ready.store(false, Relaxed);
+            }
         }
     }
 }

@@ -133,6 +133,43 @@ fn a_capture_that_ends_by_itself_reports_that_and_no_watchdog_that_is_for_others
         .fails(1, "the service manager cannot be reached");
 }
 
+#[test]
+fn a_service_manager_that_is_busy_gets_start_and_end_later() {
+    let folder = Folder::new();
+    let path = folder.path("socket");
+    let manager = Manager(UnixDatagram::bind(&path).unwrap());
+    // As many messages as its queue takes.
+    let other = UnixDatagram::unbound().unwrap();
+    other.connect(&path).unwrap();
+    other.set_nonblocking(true).unwrap();
+    let fill = || while other.send(b"other").is_ok() {};
+    fill();
+    let (file, socket) = (folder.path("a.pcapng"), folder.path("lan"));
+    let mut capture = forebay!("capture -i sim:rate=1M -w {file} -q --json --control {socket}");
+    capture
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "60000000");
+    let child = piped(&mut capture);
+    // It captures all the same.
+    wait_until(|| {
+        let asked = run!("control {socket} --json");
+        asked.status.success() && count(&asked.json()["taken"]) > 100
+    });
+    let heard = manager.waits_for("READY=1");
+    assert_eq!(heard.iter().filter(|it| *it != "other").count(), 1);
+    // The watchdog did not count as heard before that, although it is due every 30 s only.
+    assert!(is_watchdog(heard.last().unwrap()), "{heard:?}");
+    fill();
+    interrupt(&child, "-TERM");
+    wait_until(|| {
+        let asked = run!("control {socket} --json");
+        !asked.status.success() || asked.json()["stopping"] == true
+    });
+    manager.waits_for("STOPPING=1");
+    let json = child.wait_with_output().unwrap().keeps_the_law();
+    assert_eq!(json["received"], json["written"]);
+}
+
 /// The unit with the command under test, in a folder.
 fn unit(folder: &Folder) -> String {
     let text = fs::read_to_string(contrib("forebay@.service")).unwrap();

@@ -124,15 +124,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut show = |event: Event<'_>| match event {
         Event::Behind(behind) => screen.warn_behind(behind),
         Event::Finishing(left) => {
-            manager.stopping();
+            manager.ended();
             screen.finishing(left.pending_bytes, left.unsynced_bytes);
         }
         Event::Compressing { files } => {
-            manager.stopping();
+            manager.ended();
             screen.compressing(files);
         }
         Event::Recovering => {
-            manager.stopping();
+            manager.ended();
             screen.recovering();
         }
         Event::Recovered(file) => screen.recovered(file),
@@ -168,7 +168,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
         show(event);
     });
-    manager.stopping();
+    manager.ended();
     let printed = lines.map(Lines::finish);
     let recorded = recording.map(|it| it.finish(&control, flags.quiet));
     let read = readers.map(Readers::finish);
