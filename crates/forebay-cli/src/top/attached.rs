@@ -1,14 +1,26 @@
 //! `--control NAME`: the counts of a running capture from its control socket. Its flows come from its share, if it has one.
 
-use super::{Latest, Update, tables::Snapshot};
-use crate::control::Client;
-use anyhow::Result;
+use super::{Latest, Terminal, Update, end_now, print_once, show, state::State, tables::Snapshot};
+use crate::{
+    args::Top as Flags,
+    control::Client,
+    output, privileges,
+    sandbox::{self, Needs},
+    signals,
+};
+use anyhow::{Context, Result};
 use forebay_net::{open::Name, session::Progress};
 use serde_json::Value;
-use std::{ffi::OsStr, thread::sleep, time::Duration};
+use std::{
+    ffi::OsStr,
+    process::ExitCode,
+    sync::Arc,
+    thread::{self, sleep},
+    time::Duration,
+};
 
 /// What the tables show if the capture shares nothing.
-pub const NO_SHARE: &str = "this capture shares no packets: start it with --share NAME";
+const NO_SHARE: &str = "this capture shares no packets: start it with --share NAME";
 
 /// A running capture.
 pub struct Attached {
@@ -89,6 +101,69 @@ impl Attached {
             sleep(interval);
         }
     }
+}
+
+/// The screen of a running capture, with its first counts.
+pub fn of_capture(attached: &Attached) -> State {
+    let mut state = State {
+        sources: output::plain(&attached.name).into(),
+        is_attached: true,
+        hint: attached.share.is_none().then_some(NO_SHARE),
+        ..State::default()
+    };
+    let first = attached.first.clone();
+    state.update(first.progress, first.max_fill, &Snapshot::default());
+    state.store = first.store;
+    state
+}
+
+/// Starts the thread that asks a running capture for its counts.
+pub fn follow(
+    attached: Attached,
+    interval: Duration,
+    tables: Arc<Latest<Update>>,
+    updates: Arc<Latest<Update>>,
+) -> Result<()> {
+    let thread = thread::Builder::new().name("forebay-status".into());
+    let followed = thread.spawn(move || attached.follow(interval, &tables, &updates));
+    followed
+        .map(drop)
+        .context("cannot start a thread for the counts")
+}
+
+/// Shows a running capture that shares no packets: there is no session.
+pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitCode> {
+    let Some(mut attached) = attached else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    privileges::shed(None)?;
+    let needs = Needs {
+        terminal: !flags.once,
+        ..Needs::default()
+    };
+    sandbox::enter(&flags.sandbox, &needs);
+    let state = of_capture(&attached);
+    if flags.once {
+        thread::sleep(flags.interval);
+        let mut update = Update::default();
+        update.take_over(attached.ask()?);
+        print_once(flags, state, Some(update))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    signals::listen(&[], |_| {
+        if signals::stops() > 1 {
+            end_now();
+        }
+    })?;
+    let updates = Arc::new(Latest::new());
+    follow(
+        attached,
+        flags.interval,
+        Arc::new(Latest::new()),
+        updates.clone(),
+    )?;
+    Terminal::with(|terminal| show(terminal, state, &updates))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The counts of an answer. What it lacks is unknown or 0.

@@ -25,7 +25,7 @@ use crate::{
     usage::{Usage, refuse},
 };
 use anyhow::{Context, Result};
-use attached::{Attached, Status};
+use attached::{Attached, Status, follow, of_capture, without_tables};
 use forebay_net::{
     open::{self, Name, Options},
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
@@ -238,69 +238,6 @@ impl Update {
         self.max_fill = status.max_fill;
         self.store = status.store;
     }
-}
-
-/// The screen of a running capture, with its first counts.
-fn of_capture(attached: &Attached) -> State {
-    let mut state = State {
-        sources: output::plain(&attached.name).into(),
-        is_attached: true,
-        hint: attached.share.is_none().then_some(attached::NO_SHARE),
-        ..State::default()
-    };
-    let first = attached.first.clone();
-    state.update(first.progress, first.max_fill, &Snapshot::default());
-    state.store = first.store;
-    state
-}
-
-/// Starts the thread that asks a running capture for its counts.
-fn follow(
-    attached: Attached,
-    interval: Duration,
-    tables: Arc<Latest<Update>>,
-    updates: Arc<Latest<Update>>,
-) -> Result<()> {
-    let thread = thread::Builder::new().name("forebay-status".into());
-    let followed = thread.spawn(move || attached.follow(interval, &tables, &updates));
-    followed
-        .map(drop)
-        .context("cannot start a thread for the counts")
-}
-
-/// Shows a running capture that shares no packets: there is no session.
-fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitCode> {
-    let Some(mut attached) = attached else {
-        return Ok(ExitCode::SUCCESS);
-    };
-    privileges::shed(None)?;
-    let needs = Needs {
-        terminal: !flags.once,
-        ..Needs::default()
-    };
-    sandbox::enter(&flags.sandbox, &needs);
-    let state = of_capture(&attached);
-    if flags.once {
-        thread::sleep(flags.interval);
-        let mut update = Update::default();
-        update.take_over(attached.ask()?);
-        print_once(flags, state, Some(update))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    signals::listen(&[], |_| {
-        if signals::stops() > 1 {
-            end_now();
-        }
-    })?;
-    let updates = Arc::new(Latest::new());
-    follow(
-        attached,
-        flags.interval,
-        Arc::new(Latest::new()),
-        updates.clone(),
-    )?;
-    Terminal::with(|terminal| show(terminal, state, &updates))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the session and reports after every interval, if there is one, and at the end.
