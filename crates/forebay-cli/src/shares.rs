@@ -1,9 +1,14 @@
 //! `forebay shares`: the captures of this machine whose packets can be read.
 
-use crate::{args::Shares as Flags, output};
+use crate::{
+    args::Shares as Flags,
+    output,
+    sandbox::{self, Needs},
+};
 use anyhow::Result;
 use forebay_net::{
-    port::{Owner, Port},
+    open::Opening,
+    port::Owner,
     share::{self, Listed},
 };
 use nix::unistd::{Uid, User, geteuid};
@@ -11,6 +16,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fmt::Write,
+    path::PathBuf,
     process::ExitCode,
     sync::{Mutex, PoisonError},
 };
@@ -22,6 +28,12 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// They cannot be found out, or standard output cannot be written.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let needs = Needs {
+        shares: true,
+        ..Needs::default()
+    };
+    let users = ["/etc/passwd", "/etc/nsswitch.conf"].map(PathBuf::from);
+    sandbox::enter(&flags.sandbox, &needs.reading(&users));
     let shares = share::list()?;
     if flags.json {
         let shares: Vec<_> = shares.iter().map(as_json).collect();
@@ -93,17 +105,13 @@ fn as_json(share: &Listed) -> Value {
 
 /// Looks up the owners of shares, which is not possible in the sandbox, and warns of those of other users: any user may bind a
 /// name before the user who is expected to.
-pub fn look_up_owners(ports: &[Box<dyn Port>]) {
+pub fn look_up_owners(ports: &[Opening]) {
     let own_uid = geteuid().as_raw();
-    for port in ports {
-        let Some(owner) = port.info().owner else {
-            continue;
-        };
+    for (share, owner) in ports.iter().filter_map(Opening::owner) {
         let name = user(owner);
         if owner.uid != 0 && owner.uid != own_uid {
             output::warning(format_args!(
-                "{} belongs to {name}, and neither to you nor to root: its packets are what that user wants to show",
-                port.name(),
+                "tap:{share} belongs to {name}, and neither to you nor to root: its packets are what that user wants to show",
             ));
         }
     }

@@ -5,8 +5,8 @@ use crate::af_packet::{self, AfPacket};
 use crate::{
     file::{File, parallel},
     filter::{Filter, View},
-    port::{LinkType, Port},
-    share::{self, ShareName, TapConfig},
+    port::{LinkType, Owner, Port},
+    share::{self, Connection, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
 };
 use forebay::{Error, Result, time::Clock};
@@ -128,10 +128,63 @@ pub fn clock(names: &[Name]) -> Result<Clock> {
 /// # Errors
 /// There is no such interface, or the system refuses.
 pub fn ports(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Box<dyn Port>>> {
-    names
+    let begun = begin(names, options, clock)?;
+    begun.into_iter().map(Opening::finish).collect()
+}
+
+/// A port that is about to be opened ([`begin`]).
+pub struct Opening(Begun);
+
+enum Begun {
+    Port(Box<dyn Port>),
+    Share(Connection, TapConfig),
+    File(PathBuf, Option<Filter>),
+}
+
+/// Does the first part of [`ports`]: opens interfaces and connects to shares. Reads nothing of what others have written. A program
+/// can then give up the rights to do so, before the second part ([`Opening::finish`]).
+///
+/// ```
+/// use forebay_net::open::{self, Opening, Options};
+/// let names = ["sim:clock=virtual,count=10".parse()?];
+/// let clock = open::clock(&names)?;
+/// let begun = open::begin(&names, &Options::default(), &clock)?;
+/// let ports = begun.into_iter().map(Opening::finish).collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(ports[0].interfaces()[0].name, "sim");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// There is no such interface or share, or the system refuses.
+pub fn begin(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Opening>> {
+    let begun = names
         .iter()
-        .map(|name| open(name, options, clock))
-        .collect()
+        .map(|name| begin_one(name, options, clock).map(Opening));
+    begun.collect()
+}
+
+impl Opening {
+    /// The name and the process of a share; `None` for other ports.
+    pub fn owner(&self) -> Option<(&ShareName, Owner)> {
+        match &self.0 {
+            Begun::Share(connection, _) => Some((connection.name(), connection.owner())),
+            _ => None,
+        }
+    }
+
+    /// Reads the first bytes of a share or file. Opens the file.
+    ///
+    /// # Errors
+    /// The file cannot be opened; or it, or the share, is damaged or not one.
+    pub fn finish(self) -> Result<Box<dyn Port>> {
+        Ok(match self.0 {
+            Begun::Port(port) => port,
+            Begun::Share(connection, config) => Box::new(connection.attach(&config)?),
+            Begun::File(path, _) if path == Path::new("-") => Box::new(File::stdin()?),
+            Begun::File(path, Some(filter)) => parallel::filtered(File::open(path)?, &filter)?,
+            Begun::File(path, None) => Box::new(File::open(path)?),
+        })
+    }
 }
 
 /// The link type and view that a filter for the first interface of this port is compiled for. Does not capture.
@@ -149,37 +202,34 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
         Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
         Name::Interface(name) => Ok((link_of_interface(name)?, View::Socket)),
         Name::File(_) | Name::Tap(_) => {
-            let port = open(name, &Options::default(), &Clock::real())?;
+            let port = begin_one(name, &Options::default(), &Clock::real())?;
+            let port = Opening(port).finish()?;
             let first = port.interfaces().first();
             Ok((first.map_or(LinkType::ETHERNET, |i| i.link), View::Packet))
         }
     }
 }
 
-fn open(name: &Name, options: &Options, clock: &Clock) -> Result<Box<dyn Port>> {
-    match name {
+fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
+    Ok(match name {
         Name::Sim(spec) => {
             let mut spec = *spec;
             if let (Some(bytes), Host::OneSecond) = (options.ring_bytes, spec.host) {
                 spec.host = spec.host_of_bytes(bytes);
             }
-            Ok(Box::new(Sim::new(spec, clock.clone())))
+            Begun::Port(Box::new(Sim::new(spec, clock.clone())))
         }
-        Name::File(path) if path == Path::new("-") => Ok(Box::new(File::stdin()?)),
-        Name::File(path) => match &options.filter {
-            Some(filter) => parallel::filtered(File::open(path)?, filter),
-            None => Ok(Box::new(File::open(path)?)),
-        },
-        Name::Interface(name) => open_interface(name, options),
+        Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
+        Name::Interface(name) => Begun::Port(open_interface(name, options)?),
         Name::Tap(name) => {
             let config = TapConfig {
                 look_every: (options.delay / 10).max(Duration::from_millis(1)),
                 clock: clock.clone(),
                 ..TapConfig::default()
             };
-            Ok(Box::new(share::attach(name, &config)?))
+            Begun::Share(share::connect(name)?, config)
         }
-    }
+    })
 }
 
 #[cfg(feature = "live")]

@@ -42,6 +42,9 @@ pub struct Shares {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
 }
 
 fn share_size(text: &str) -> Parsed<u64> {

@@ -18,7 +18,7 @@ use forebay::{
 use forebay_net::{
     filter::{Filter, View},
     format::Format,
-    open::{self, Name, Options},
+    open::{self, Name, Opening, Options},
     port::{LinkType, Port},
     session::{Compression, Output, Rotation, SessionConfig},
     share::Publisher,
@@ -249,20 +249,16 @@ impl<'a> Request<'a> {
         self.clock.clone()
     }
 
-    /// Opens all ports. After opening the interfaces, drops what only they need and enters the sandbox, before any thread reads a
-    /// file.
+    /// Opens all ports. After opening the interfaces and connecting to shares, drops what only they need and enters the sandbox.
+    /// Files are opened, and shares read, in it.
     pub fn open_ports(&self, helper: Option<Pid>) -> Result<(Vec<Box<dyn Port>>, Sandbox)> {
-        let is_live = |name: &Name| !matches!(name, Name::File(_));
-        let (live, files) = self.names.split_at(self.names.partition_point(is_live));
-        let mut ports = open::ports(live, &self.options, &self.clock)?;
+        let begun = open::begin(&self.names, &self.options, &self.clock)?;
         privileges::shed(self.user.as_ref())?;
-        shares::look_up_owners(&ports);
-        if files.is_empty() {
-            self.refuse_other_link_types(&ports)?;
-            self.create_output();
-        }
+        shares::look_up_owners(&begun);
+        self.create_output();
         let sandbox = self.enter_sandbox(helper);
-        ports.extend(open::ports(files, &self.options, &self.clock)?);
+        let ports = begun.into_iter().map(Opening::finish);
+        let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
         if let Some(user) = &self.user {
             user.assume()?;
         }
@@ -270,9 +266,14 @@ impl<'a> Request<'a> {
         Ok((ports, sandbox))
     }
 
-    /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with `-r` or `--keep-free`, which
-    /// may still fail, nor with `-Z`: its user shall own the file. What fails here is reported when the file is opened.
+    /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with files, shares, `-y` and
+    /// `--keep-free`, which may still fail, nor with `-Z`, whose user shall own the file. What fails here is reported when the file is
+    /// opened.
     fn create_output(&self) {
+        let is_open = |name: &Name| matches!(name, Name::Sim(_) | Name::Interface(_));
+        if !self.names.iter().all(is_open) || self.flags.printing.linktype.is_some() {
+            return;
+        }
         let makes_names = self.rotation.is_some() || self.flags.recording.recorder.is_some();
         if let Some(path) = &self.flags.write
             && !makes_names

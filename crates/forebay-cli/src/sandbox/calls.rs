@@ -84,6 +84,11 @@ fn calls(needs: &Needs) -> Option<Calls> {
     // A packet socket is detached at the end.
     let of_link = size_of::<libc::sockaddr_ll>() as c_int;
     limited(libc::SYS_bind, vec![is(2, of_link)])?;
+    if needs.shares {
+        // Few other sockets than those of shares have this type.
+        let packets = is_masked(1, 0xf, libc::SOCK_SEQPACKET);
+        limited(libc::SYS_socket, vec![is(0, libc::AF_UNIX), packets])?;
+    }
     if needs.network {
         for family in [libc::AF_INET, libc::AF_INET6] {
             limited(libc::SYS_socket, vec![is(0, family)])?;
@@ -98,6 +103,9 @@ fn calls(needs: &Needs) -> Option<Calls> {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             limited(call, vec![is_masked(2, libc::PROT_EXEC, 0)])?;
         }
+    }
+    if needs.shares {
+        calls.insert(libc::SYS_connect, vec![]);
     }
     // Its address is in memory, where no filter can read it: through a socket for datagrams it reaches every such socket.
     if needs.readers {

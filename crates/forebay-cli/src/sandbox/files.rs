@@ -107,11 +107,14 @@ fn ruleset(needs: &Needs) -> Result<RulesetCreated, landlock::RulesetError> {
         true => AccessNet::BindTcp.into(),
         false => AccessNet::from_all(KNOWN),
     };
-    let scopes = match needs.helper {
+    let mut scopes = Scope::AbstractUnixSocket | Scope::Signal;
+    if needs.helper.is_some() {
         // It was started before, outside of this sandbox.
-        Some(_) => Scope::AbstractUnixSocket.into(),
-        None => Scope::AbstractUnixSocket | Scope::Signal,
-    };
+        scopes.remove(Scope::Signal);
+    }
+    if needs.shares {
+        scopes.remove(Scope::AbstractUnixSocket);
+    }
     ruleset.handle_access(ports)?.scope(scopes)?.create()
 }
 

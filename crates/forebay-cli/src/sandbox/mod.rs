@@ -49,6 +49,8 @@ pub struct Needs {
     pub terminal: bool,
     /// New connections to servers, and their names.
     pub network: bool,
+    /// New connections to shares.
+    pub shares: bool,
     /// Handing memory to the readers of a share.
     pub readers: bool,
     /// Becoming another user.

@@ -27,7 +27,7 @@ use crate::{
 use anyhow::{Context, Result};
 use attached::{Attached, Status, follow, of_capture, without_tables};
 use forebay_net::{
-    open::{self, Name, Options},
+    open::{self, Name, Opening, Options},
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
 use ratatui::{
@@ -137,19 +137,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         snaplen: SNAPLEN,
         ..Options::default()
     };
-    // -i and -r exclude each other.
-    let live: Vec<_> = names
-        .iter()
-        .filter(|name| !matches!(name, Name::File(_)))
-        .cloned()
-        .collect();
-    let mut ports = open::ports(&live, &options, &clock)?;
+    let begun = open::begin(&names, &options, &clock)?;
     privileges::shed(None)?;
-    shares::look_up_owners(&ports);
+    shares::look_up_owners(&begun);
     sandbox::enter(&flags.sandbox, &needs);
-    if live.is_empty() {
-        ports = open::ports(&names, &options, &clock)?;
-    }
+    let ports = begun.into_iter().map(Opening::finish);
+    let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
     let is_file = !flags.read.is_empty();
     let config = SessionConfig {
         snaplen: SNAPLEN,

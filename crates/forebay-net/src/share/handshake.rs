@@ -280,7 +280,8 @@ impl Link {
         // Linux before 6.16 cannot refuse more descriptors.
         let _ = sys::accept_descriptors(self.socket.as_fd(), false);
         // If it fails, the publisher has ended, which is found out later.
-        let _ = send(&self.socket, &[1], &[]);
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = rustix::net::send(&self.socket, &[1], flags);
     }
 
     /// The process that has bound the name.

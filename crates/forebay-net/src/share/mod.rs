@@ -34,6 +34,7 @@ pub use listener::{Bound, Listener};
 pub use publish::{MIN_RING_BYTES, Publisher, Source};
 pub use tap::{Begin, End, Tap, TapConfig};
 
+use crate::port::Owner;
 use forebay::{Error, Result, ring::broadcast::Reader};
 use handshake::{Answer, Link};
 
@@ -62,7 +63,48 @@ pub struct Status {
 /// - This user may not read from it, or it has too many readers.
 /// - What its process hands out is not a share.
 pub fn attach(name: &ShareName, config: &TapConfig) -> Result<Tap> {
-    let link = Link::to(name)?;
+    connect(name)?.attach(config)
+}
+
+/// A connection to a share from which nothing was read yet ([`connect`]).
+#[derive(Debug)]
+pub struct Connection {
+    name: ShareName,
+    link: Link,
+}
+
+/// Connects to the share with this name. A program can then give up rights before it reads what the publisher sends.
+///
+/// # Errors
+/// There is no such share, or its process does not accept within five seconds.
+pub fn connect(name: &ShareName) -> Result<Connection> {
+    Ok(Connection {
+        name: name.clone(),
+        link: Link::to(name)?,
+    })
+}
+
+impl Connection {
+    /// The name of the share.
+    pub fn name(&self) -> &ShareName {
+        &self.name
+    }
+
+    /// The process that shares.
+    pub fn owner(&self) -> Owner {
+        self.link.owner()
+    }
+
+    /// Attaches.
+    ///
+    /// # Errors
+    /// Those of [`attach`] after the connection.
+    pub fn attach(self, config: &TapConfig) -> Result<Tap> {
+        attach_to(&self.name, self.link, config)
+    }
+}
+
+fn attach_to(name: &ShareName, link: Link, config: &TapConfig) -> Result<Tap> {
     let greeting = link.greeting(name)?;
     let on = name.in_messages();
     match greeting.answer {
