@@ -36,7 +36,11 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
     use args::Command;
     let needed = match command {
         Command::Capture(flags) => {
-            let opening = for_opening(&flags.interfaces);
+            let mut opening = for_opening(&flags.interfaces);
+            let ports = [flags.sharing.serve, flags.metrics];
+            if ports.into_iter().flatten().any(|it| it.port() < 1024) {
+                opening |= Set::NET_BIND_SERVICE;
+            }
             match flags.user {
                 None => opening,
                 Some(_) => opening | IDENTITY,

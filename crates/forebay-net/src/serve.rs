@@ -26,6 +26,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{Receiver, Sender, channel},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -48,7 +49,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Client {
     /// Its address.
     pub address: SocketAddr,
-    /// Its packets: `written` were sent, `dropped.overrun` and `dropped.writer` it lost.
+    /// Its packets: `written` were sent, and `dropped.overrun` were lost because it read too slowly. The other drops were in its
+    /// buffers when it left.
     pub ledger: Ledger,
     /// How long it was connected.
     pub elapsed: Duration,
@@ -67,6 +69,8 @@ pub struct Served {
     pub sent: u64,
     /// Packets that they lost because they read too slowly.
     pub lost: u64,
+    /// Packets that were in their buffers when they left, and were not sent.
+    pub unsent: u64,
 }
 
 /// Sends the packets of a share to every TCP client, as pcapng.
@@ -109,6 +113,8 @@ impl Server {
             clients: Vec::new(),
             served: Served::default(),
             left: Box::new(left),
+            connections: 0,
+            ended: channel(),
         };
         let thread = std::thread::Builder::new().name("forebay-serve".into());
         let thread = thread
@@ -150,10 +156,15 @@ struct Door {
     clients: Vec<Serving>,
     served: Served,
     left: Box<dyn Fn(&Client) + Send>,
+    /// Connections served so far.
+    connections: u64,
+    /// The numbers of clients whose threads are about to end.
+    ended: (Sender<u64>, Receiver<u64>),
 }
 
 /// A connected client.
 struct Serving {
+    number: u64,
     address: SocketAddr,
     began: Instant,
     /// A copy, to notice that the client has left while no packet is sent.
@@ -180,6 +191,8 @@ impl Door {
             let staying = self.clients.iter_mut().filter(|client| !client.is_leaving);
             for (client, _) in staying.zip(gone).filter(|(_, is_gone)| *is_gone) {
                 client.is_leaving = true;
+                // It may not read what is left: the second stop gives up what is not sent within a second.
+                client.control.stop();
                 client.control.stop();
             }
             self.shared.wake.clear();
@@ -209,7 +222,7 @@ impl Door {
         }
     }
 
-    fn serve(&self, socket: TcpStream, address: SocketAddr) -> Result<Serving> {
+    fn serve(&mut self, socket: TcpStream, address: SocketAddr) -> Result<Serving> {
         let failed = |error: std::io::Error| Error::new("serve", "serving a client").because(error);
         let copy = OwnedFd::from(socket.try_clone().map_err(failed)?);
         let tap = self.source.tap(&TapConfig::default())?;
@@ -227,14 +240,21 @@ impl Door {
         let output = Output::Stream(File::from(OwnedFd::from(socket)), address.to_string());
         let ports = vec![Box::new(tap) as _];
         let session = Session::open(ports, output, config, Clock::real(), control.clone())?;
-        let shared = self.shared.clone();
+        self.connections += 1;
+        let number = self.connections;
+        let ends = EndOfClient {
+            number,
+            ended: self.ended.0.clone(),
+            shared: self.shared.clone(),
+        };
         let thread = std::thread::Builder::new().name("forebay-client".into());
         let thread = thread.spawn(move || {
             // It ends, too, if the session panics.
-            let _wake = WakeAtEnd(shared);
+            let _ends = ends;
             session.run(&mut |_| {})
         });
         Ok(Serving {
+            number,
             address,
             began: Instant::now(),
             socket: copy,
@@ -246,10 +266,10 @@ impl Door {
 
     /// Counts and reports the clients whose sessions have ended.
     fn reap(&mut self) {
-        for client in self
-            .clients
-            .extract_if(.., |client| client.thread.is_finished())
-        {
+        for number in self.ended.1.try_iter() {
+            let at = self.clients.iter().position(|it| it.number == number);
+            let Some(at) = at else { continue };
+            let client = self.clients.swap_remove(at);
             let Ok(summary) = client.thread.join() else {
                 continue;
             };
@@ -265,7 +285,8 @@ impl Door {
             };
             self.served.clients += 1;
             self.served.sent += client.ledger.written;
-            self.served.lost += client.ledger.dropped.known();
+            self.served.lost += client.ledger.dropped.overrun;
+            self.served.unsent += client.unsent();
             (self.left)(&client);
         }
     }
@@ -289,12 +310,24 @@ impl Door {
     }
 }
 
-/// Wakes the server's thread when a client's thread is about to end.
-struct WakeAtEnd(Arc<Shared>);
+impl Client {
+    /// Packets that were in its buffers when it left.
+    pub fn unsent(&self) -> u64 {
+        self.ledger.dropped.known() - self.ledger.dropped.overrun
+    }
+}
 
-impl Drop for WakeAtEnd {
+/// Reports to the server's thread that a client's thread is about to end.
+struct EndOfClient {
+    number: u64,
+    ended: Sender<u64>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for EndOfClient {
     fn drop(&mut self) {
-        self.0.wake.raise();
+        let _ = self.ended.send(self.number);
+        self.shared.wake.raise();
     }
 }
 
@@ -303,6 +336,7 @@ mod tests {
     use super::*;
     use crate::{
         open,
+        port::{Frame, Interface},
         share::{MIN_RING_BYTES, Publisher},
     };
     use std::{io::Read, sync::Mutex};
@@ -327,6 +361,7 @@ mod tests {
         .unwrap();
         let connect = || TcpStream::connect(address).unwrap();
         let (mut reading, stalled, leaving) = (connect(), connect(), connect());
+        let stalled_address = stalled.local_addr().unwrap();
         let mut first = [0; 100];
         let mut wait = connect();
         // Every client is served when the last one has its header.
@@ -361,6 +396,44 @@ mod tests {
             [[40_000, whole.dropped.overrun, whole.written]]
         );
         assert_eq!(found.gaps(40_000).1, whole.dropped.overrun);
-        assert!(served.lost > 0, "the stalled client lost packets");
+        let lost = |client: &Client| client.ledger.dropped.overrun;
+        let stalled = clients.iter().find(|it| it.address == stalled_address);
+        let stalled = stalled.expect("its counts");
+        assert!(lost(stalled) > 0, "{stalled:?}");
+        assert_eq!(served.lost, clients.iter().map(lost).sum::<u64>());
+        assert_eq!(
+            served.unsent,
+            clients.iter().map(Client::unsent).sum::<u64>()
+        );
+    }
+
+    #[test]
+    fn a_client_that_closed_its_sending_side_and_does_not_read_leaves() {
+        let mut publisher = Publisher::new(MIN_RING_BYTES).unwrap();
+        publisher.introduce(&Interface::default());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, left) = channel();
+        let report = move |client: &Client| sender.send(client.clone()).unwrap();
+        let server = Server::start(listener, &publisher.source(), report).unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        client.read_exact(&mut [0; 4]).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let left = loop {
+            let frame = Frame {
+                data: &[0; 60_000],
+                wire_len: 60_000,
+                ..Frame::default()
+            };
+            publisher.publish(0, &frame);
+            if let Ok(left) = left.recv_timeout(Duration::from_millis(1)) {
+                break left;
+            }
+        };
+        assert_eq!(left.ledger.check(), Ok(()));
+        drop(client);
+        publisher.finish(0);
+        let served = server.finish();
+        assert_eq!((served.clients, served.unsent), (1, left.unsent()));
     }
 }

@@ -32,7 +32,7 @@ pub struct Share {
     pub share_size: Option<u64>,
 
     /// Serve captured packets to up to 32 TCP clients as pcapng: tcp:PORT or tcp:ADDR:PORT; port 0 takes any that is free; ADDR is
-    /// 127.0.0.1 unless given (Wireshark: -i TCP@127.0.0.1:PORT)
+    /// 127.0.0.1 unless given, which every user of this machine can reach (Wireshark: -i TCP@127.0.0.1:PORT)
     #[arg(long, value_name = "tcp:[ADDR:]PORT", value_parser = address)]
     pub serve: Option<SocketAddr>,
 }

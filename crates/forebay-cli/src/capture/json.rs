@@ -154,6 +154,7 @@ fn readers(request: &Request<'_>, summary: &Summary, read: &Ended) -> Value {
             "refused": served.refused,
             "sent": served.sent,
             "lost": served.lost,
+            "unsent": served.unsent,
         })
     });
     json!({

@@ -115,6 +115,9 @@ impl Sharing {
                     "forebay: serving on tcp:{address} (Wireshark: TCP@{address})"
                 ));
             }
+            if address.ip().is_loopback() && !is_quiet {
+                say_wrapped("forebay: every user of this machine can read what is served");
+            }
             if !address.ip().is_loopback() {
                 output::warning(format_args!(
                     "every host that reaches {address} can read these packets: they are neither protected nor encrypted"
@@ -147,8 +150,8 @@ impl Ended {
         if let (Some(readers), Some(name)) = (self.most_readers, &request.flags.sharing.share) {
             let packets = if shared == 1 { "packet" } else { "packets" };
             let readers = match readers {
-                0 => "nothing has read them".into(),
-                1 => "at most 1 reader at the same time".into(),
+                0 => "no reader attached".into(),
+                1 => "at most 1 reader".into(),
                 _ => format!("at most {readers} readers at the same time"),
             };
             say_wrapped(&format!(
@@ -166,10 +169,21 @@ impl Ended {
                 some => format!(", {some} more turned away"),
             };
             say_wrapped(&format!(
-                "forebay: {} {clients} served{refused}: {} packets sent, {} lost",
-                served.clients, served.sent, served.lost
+                "forebay: {} {clients} served{refused}: {} packets sent, {} lost{}",
+                served.clients,
+                served.sent,
+                served.lost,
+                unsent(served.unsent)
             ));
         }
+    }
+}
+
+/// Packets that clients did not wait for.
+fn unsent(packets: u64) -> String {
+    match packets {
+        0 => String::new(),
+        some => format!(", {some} not sent when it left"),
     }
 }
 
@@ -178,13 +192,14 @@ fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
     if let Some(stream) = stream {
         let _ = output::report(stream, &output::json(&json::client(client)));
     }
-    let lost = client.ledger.dropped.known();
+    let lost = client.ledger.dropped.overrun;
+    let unsent = unsent(client.unsent());
     if is_quiet && lost == 0 {
         return;
     }
     let why = client.error.as_deref().unwrap_or("left");
     let text = format!(
-        "forebay: client {} {why}: {} packets sent, {lost} lost, {:.1} s",
+        "forebay: client {} {why}: {} packets sent, {lost} lost{unsent}, {:.1} s",
         client.address,
         client.ledger.written,
         client.elapsed.as_secs_f64(),

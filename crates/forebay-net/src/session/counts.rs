@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Packets that the sources are known to have lost, for the readers of a share.
 pub(super) fn lost_in_sources(ledger: &Ledger) -> u64 {
     let known = [ledger.dropped.in_sources(), ledger.interface_dropped];
-    known.into_iter().flatten().sum()
+    known.into_iter().flatten().fold(0, u64::saturating_add)
 }
 
 impl Intake {

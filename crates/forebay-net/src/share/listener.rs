@@ -34,6 +34,8 @@ use std::{
 
 /// Readers of a share in other processes.
 const MAX_READERS: usize = 256;
+/// Places that are kept for root and the owner.
+const RESERVED: usize = 32;
 /// Readers of one user who is neither root nor the owner.
 const MAX_READERS_OF_A_USER: usize = 32;
 const BACKLOG: i32 = 64;
@@ -65,6 +67,45 @@ struct Attached {
 pub struct Bound {
     socket: Entrance,
     name: ShareName,
+    unclear: Unclear,
+}
+
+/// Numbers that do not identify a user or a group: the kernel reports them for all that this user namespace does not know.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unclear {
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl Unclear {
+    /// Reads `/proc`, which the sandbox hides later.
+    fn here() -> Unclear {
+        let number = |map: &str, overflow: &str| {
+            let map = std::fs::read_to_string(format!("/proc/self/{map}"));
+            if map.is_ok_and(|map| knows_all(&map)) {
+                return None;
+            }
+            let overflow = std::fs::read_to_string(format!("/proc/sys/kernel/{overflow}"));
+            Some(overflow.map_or(65_534, |it| it.trim().parse().unwrap_or(65_534)))
+        };
+        Unclear {
+            user: number("uid_map", "overflowuid"),
+            group: number("gid_map", "overflowgid"),
+        }
+    }
+}
+
+/// Whether this is the map of a user namespace in which every number stands for itself.
+fn knows_all(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// Whether there is no place for one more reader, if `all` are attached, and `of_user` of them belong to its user.
+fn is_full(is_trusted: bool, of_user: usize, all: usize) -> bool {
+    match is_trusted {
+        true => all >= MAX_READERS,
+        false => of_user >= MAX_READERS_OF_A_USER || all >= MAX_READERS - RESERVED,
+    }
 }
 
 impl Bound {
@@ -94,6 +135,7 @@ impl Bound {
         Ok(Bound {
             socket: Entrance(Some(socket)),
             name: name.clone(),
+            unclear: Unclear::here(),
         })
     }
 
@@ -116,6 +158,7 @@ impl Bound {
             source: source.clone(),
             access,
             own_uid: rustix::process::geteuid().as_raw(),
+            unclear: self.unclear,
             attached: Vec::new(),
             most_readers: most_readers.clone(),
         };
@@ -197,6 +240,7 @@ struct Door {
     packets: Reader,
     access: Access,
     own_uid: u32,
+    unclear: Unclear,
     attached: Vec<Attached>,
     most_readers: Arc<AtomicU32>,
 }
@@ -282,9 +326,12 @@ impl Door {
     }
 
     fn answer(&self, socket: &Foreign, peer: &libc::ucred) -> Answer {
-        let is_trusted = peer.uid == 0 || peer.uid == self.own_uid;
+        let is_owner = peer.uid == self.own_uid && self.unclear.user != Some(peer.uid);
+        let is_trusted = peer.uid == 0 || is_owner;
         let is_member = || {
-            self.access.group.is_some_and(|group| {
+            let group = self.access.group;
+            let group = group.filter(|_| group != self.unclear.group);
+            group.is_some_and(|group| {
                 let groups = sys::peer_groups(socket.as_fd()).unwrap_or_default();
                 peer.gid == group || groups.contains(&group)
             })
@@ -293,10 +340,28 @@ impl Door {
             return Answer::NotPermitted;
         }
         let of_user = self.attached.iter().filter(|it| it.uid == peer.uid).count();
-        let has_too_many = !is_trusted && of_user >= MAX_READERS_OF_A_USER;
-        match has_too_many || self.attached.len() >= MAX_READERS {
+        match is_full(is_trusted, of_user, self.attached.len()) {
             true => Answer::TooMany,
             false => Answer::Welcome,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_in_a_namespace_with_all_users_does_every_number_identify_one() {
+        assert!(knows_all("         0          0 4294967295\n"));
+        for map in ["", "0 1000 1", "0 0 1\n1 100000 65536", "0 0 65536"] {
+            assert!(!knows_all(map), "{map}");
+        }
+    }
+
+    #[test]
+    fn members_of_the_group_leave_places_to_root_and_the_owner() {
+        assert!(!is_full(false, 31, 223) && is_full(false, 32, 32) && is_full(false, 0, 224));
+        assert!(!is_full(true, 224, 255) && is_full(true, 0, 256));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     tap::{Begin, Tap, TapConfig},
-    wire::{HEAD, Head, MAX_INTERFACES, MAX_PACKET, Note},
+    wire::{HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_PACKET, Note},
 };
 use crate::port::{Frame, Interface};
 use forebay::{
@@ -159,7 +159,7 @@ impl Publisher {
 
     #[cold]
     fn lose(&mut self) {
-        self.lost += 1;
+        self.lost = (self.lost + 1).min(MAX_LOST);
     }
 
     /// Publishes at most this many bytes of each packet.
@@ -171,7 +171,8 @@ impl Publisher {
     pub fn set_lost(&mut self, in_sources: u64) {
         let new = in_sources.saturating_sub(self.lost_in_sources);
         self.lost_in_sources += new;
-        self.lost += new;
+        // Readers refuse larger counts. A hostile share, shared on, must not end them.
+        self.lost = self.lost.saturating_add(new).min(MAX_LOST);
         self.source.0.lost.store(self.lost, Relaxed);
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     handshake::Link,
-    wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_PACKET, Note},
+    wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_NOTE, MAX_PACKET, Note},
 };
 use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake};
 use forebay::{
@@ -20,7 +20,7 @@ use std::{
 
 /// Packets before the beginning that one call skips, so that it returns soon.
 const MAX_SKIPPED: usize = 1024;
-/// Overruns in a row that one call counts. Only a publisher that does nothing but write over packets causes more.
+/// Overruns in a row that one call counts. Only a publisher that keeps overwriting packets causes more.
 const MAX_OVERRUNS: usize = 16;
 /// Overruns after a tap was stopped: an honest publisher causes fewer, as each skips an eighth of what is in memory.
 const MAX_LATE_OVERRUNS: u32 = 64;
@@ -103,8 +103,9 @@ impl Default for TapConfig {
 
 /// A port that reads the packets of a share.
 ///
-/// Each tap reads at its own speed. If it is so slow that packets are overwritten before it has read them, it counts exactly
-/// those: in [`Counts::dropped`], and in [`Frame::dropped_before`] of the next packet. What the publishing capture itself has lost
+/// Each tap reads at its own speed. If it is so slow that packets are overwritten before it has read them, it skips them
+/// and, while the capture runs, an eighth of the packets in memory, because those are overwritten next. It counts exactly the packets
+/// that it has skipped: in [`Counts::dropped`], and in [`Frame::dropped_before`] of the next packet. What the publishing capture itself has lost
 /// since the tap began is [`Counts::interface_dropped`]: these packets were lost before they were shared.
 ///
 /// When the capture ends properly, the tap ends after the last packet. When its process is killed, the tap delivers what is in
@@ -201,14 +202,16 @@ impl Tap {
 
     /// Reads the notes that are new.
     fn read_notes(&mut self) -> std::result::Result<(), Damage> {
-        while let Some(note) = self.packets.note(self.interfaces.len()) {
+        // A longer note than is possible is noticed by its length.
+        while let Some(note) = self.packets.note(self.interfaces.len(), MAX_NOTE + 1) {
             match Note::parse(&note)? {
                 Note::Interface(_) if self.interfaces.len() >= MAX_INTERFACES => {
                     return Err(Damage("it describes too many interfaces"));
                 }
                 Note::Interface(interface) => self.interfaces.push(interface),
                 Note::End { lost } => {
-                    self.set_lost(lost);
+                    // It does not say what was lost before the first packet of this tap.
+                    self.lost = self.lost.max(lost);
                     break;
                 }
             }
@@ -282,7 +285,7 @@ impl Tap {
         false
     }
 
-    /// Counts packets that were overwritten: not those before the first one, and not those published after the tap was stopped.
+    /// Counts packets that were overwritten or skipped: not those before the first one, and not those published after the tap was stopped.
     fn count_overrun(&mut self, lost: u64) {
         self.late_overruns += u32::from(self.end.is_some());
         if self.late_overruns > MAX_LATE_OVERRUNS {
@@ -296,11 +299,12 @@ impl Tap {
             self.packets.stats().next.saturating_sub(end).min(lost)
         });
         let lost = lost - beyond;
-        self.overrun = self.overrun.saturating_add(lost);
-        self.overrun_since = self.overrun_since.saturating_add(lost);
-        if self.overrun > MAX_LOST {
+        if lost > MAX_LOST - self.overrun {
             self.fault = Some(self.damaged(Damage("its sequence numbers are impossible")));
+            return;
         }
+        self.overrun += lost;
+        self.overrun_since += lost;
     }
 
     /// Checks the message in the buffer.
@@ -481,5 +485,20 @@ mod tests {
         let error = tap.arm().unwrap_err().to_string();
         assert!(error.contains("it does not end"), "{error}");
         assert!(matches!(tap.arm(), Ok(Wake::End)));
+    }
+
+    #[test]
+    fn impossible_overruns_are_an_error_and_not_counted() {
+        let mut publisher = Publisher::new(1 << 20).unwrap();
+        publisher.introduce(&Interface::default());
+        for (before, jump) in [(0, u64::MAX), (5, MAX_LOST - 4)] {
+            let mut tap = publisher.source().tap(&TapConfig::default()).unwrap();
+            tap.count_overrun(before);
+            tap.count_overrun(jump);
+            let counts = tap.counts();
+            assert_eq!((counts.received, counts.dropped), (before, Some(before)));
+            let error = tap.arm().unwrap_err().to_string();
+            assert!(error.contains("impossible"), "{error}");
+        }
     }
 }

@@ -122,6 +122,35 @@ fn losses_of_the_capture_are_separate_from_those_of_its_readers() {
 }
 
 #[test]
+fn a_tap_of_the_past_counts_what_was_lost_since_its_first_packet_even_after_the_end() {
+    let mut publisher = publisher();
+    publisher.set_lost(7);
+    publisher.publish(0, &frame(1, &[0; 60]));
+    let source = publisher.source();
+    publisher.finish(20);
+    let config = TapConfig {
+        begin: Begin::Oldest,
+        ..TapConfig::default()
+    };
+    let (summary, packets) = read(source.tap(&config).unwrap(), SessionConfig::default());
+    assert_eq!(packets, [(1, 0)]);
+    assert_eq!(summary.ledger.interface_dropped, Some(13));
+}
+
+#[test]
+fn impossible_losses_that_are_shared_on_do_not_end_readers() {
+    let mut publisher = publisher();
+    let tap = publisher.source().tap(&TapConfig::default()).unwrap();
+    publisher.set_lost(u64::MAX);
+    publisher.publish(99, &frame(1, &[0; 60])); // one more is lost
+    publisher.publish(0, &frame(2, &[0; 60]));
+    publisher.finish(u64::MAX);
+    let (summary, packets) = read(tap, SessionConfig::default());
+    assert!(summary.is_fine(), "{summary:?}");
+    assert_eq!(packets, [(2, 0)]);
+}
+
+#[test]
 fn a_tap_can_begin_in_the_past_and_end_at_a_time() {
     let mut publisher = publisher();
     for time in 0..100 {

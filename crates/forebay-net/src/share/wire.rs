@@ -15,12 +15,14 @@ pub(super) const HEAD: usize = 32;
 pub(super) const MAX_PACKET: usize = 262_144;
 /// Interfaces that a share describes at most.
 pub(super) const MAX_INTERFACES: usize = 4095;
-/// Larger counts of lost packets are refused, so that sums of counts cannot overflow.
-pub(super) const MAX_LOST: u64 = 1 << 56;
+/// Larger counts of lost packets are refused, so that sums over a thousand ports cannot overflow.
+pub(super) const MAX_LOST: u64 = 1 << 52;
 
 const NOTE: usize = 20;
 const MAX_NAME: usize = 256;
 const MAX_DESCRIPTION: usize = 1024;
+/// Bytes of the longest note.
+pub(super) const MAX_NOTE: usize = NOTE + MAX_NAME + MAX_DESCRIPTION;
 const INTERFACE: u8 = 1;
 const END: u8 = 2;
 

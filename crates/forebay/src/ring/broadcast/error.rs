@@ -43,9 +43,10 @@ pub enum RecvError {
     Empty,
     /// No message arrived within the time limit.
     TimedOut,
-    /// The producer has overwritten messages that this reader had not received. The next call continues after them.
+    /// The producer has overwritten messages that this reader had not received. While the ring is open, the reader also skips an
+    /// eighth of the intact ones, because they are overwritten next. The next call continues after them.
     Overrun {
-        /// How many messages this reader has lost with this overrun: at least 1.
+        /// How many messages this reader has lost with this overrun, those that it skipped included: at least 1.
         lost: u64,
     },
     /// The next message is longer than the buffer. It is not lost: a call with a longer buffer receives it.
@@ -55,8 +56,7 @@ pub enum RecvError {
     },
     /// The producer has closed the ring, and all its messages were received or lost.
     Closed,
-    /// The memory holds values that a producer does not write. No message is received from it any more, unless the process that
-    /// owns it corrects them.
+    /// The memory holds values that a producer does not write. Calls keep failing until the owner corrects the values.
     Broken,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for RecvError {
             RecvError::Overrun { lost } => {
                 write!(
                     f,
-                    "the producer overwrote {lost} messages before they were received"
+                    "{lost} messages were overwritten or skipped before they were received"
                 )
             }
             RecvError::TooSmall { needed } => {

@@ -90,7 +90,7 @@ fn the_last_message_is_there_when_the_ring_is_closed() {
             writing.end();
         });
         match check(&mut reading) {
-            Ok(_) => assert_eq!(reading.note(0).as_deref(), Some(&b"note"[..])),
+            Ok(_) => assert_eq!(reading.note(0, 9).as_deref(), Some(&b"note"[..])),
             answer => assert_eq!(answer, Err(RecvError::Empty)),
         }
         thread.join().unwrap();

@@ -95,7 +95,7 @@ proptest! {
             prop_assert_eq!((reading.received + reading.lost) as i64 + skipped, next as i64);
             prop_assert_eq!(reading.intact(), writing.oldest..published.len() as u64);
         }
-        let all: Vec<_> = (0..).map_while(|number| reading.note(number)).collect();
+        let all: Vec<_> = (0..).map_while(|number| reading.note(number, usize::MAX)).collect();
         prop_assert_eq!(all, notes);
         writing.end();
         while let Ok(_) | Err(RecvError::Overrun { .. }) = reading.take(&mut [0; 1 << 12]) {}

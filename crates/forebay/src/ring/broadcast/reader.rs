@@ -110,9 +110,10 @@ impl Reader {
         self.reading.intact()
     }
 
-    /// A copy of [note](super::Producer::note) `number`, if the producer has written that many.
-    pub fn note(&self, number: usize) -> Option<Vec<u8>> {
-        self.reading.note(number)
+    /// A copy of the first `max_bytes` of [note](super::Producer::note) `number`, if the producer has written that many. A producer
+    /// that is not trusted may write notes as long as its memory.
+    pub fn note(&self, number: usize, max_bytes: usize) -> Option<Vec<u8>> {
+        self.reading.note(number, max_bytes)
     }
 
     /// Length in bytes of the longest message. A buffer of this length never is [too small](RecvError::TooSmall).

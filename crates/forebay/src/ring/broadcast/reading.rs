@@ -141,11 +141,19 @@ impl Reading {
         }
     }
 
-    /// Skips what is lost, and an eighth of what is intact: the oldest messages would be overwritten while they are copied.
+    /// Skips what is lost. While the ring is open, it also skips an eighth of what is intact: the oldest messages would be
+    /// overwritten while they are copied.
     #[cold]
     fn overrun(&mut self, oldest: u64) -> RecvError {
+        let has_ended = self.words.load_acquire(ENDED) != 0; // END
+        let oldest = oldest.max(self.words.load(OLDEST)); // END: the last one, if the ring has ended
         self.published = self.words.load_acquire(PUBLISHED).max(oldest); // PUBLISH
-        let next = oldest + (self.published - oldest) / 8;
+        let in_danger = if has_ended {
+            0
+        } else {
+            (self.published - oldest) / 8
+        };
+        let next = oldest + in_danger;
         let lost = next - self.next;
         self.lost = self.lost.saturating_add(lost);
         self.next = next;
@@ -182,8 +190,8 @@ impl Reading {
         }
     }
 
-    /// A copy of note `number`, if the producer has written that many.
-    pub(super) fn note(&self, number: usize) -> Option<Vec<u8>> {
+    /// A copy of up to `max_bytes` of note `number`, if the producer has written that many.
+    pub(super) fn note(&self, number: usize, max_bytes: usize) -> Option<Vec<u8>> {
         let noted = self.words.load_acquire(NOTED); // NOTE
         let end = usize::try_from(noted).ok()?.min(self.layout.notes);
         let (mut at, mut skipped) = (0, 0);
@@ -194,7 +202,7 @@ impl Reading {
                 return None;
             }
             if skipped == number {
-                let mut note = vec![0; len];
+                let mut note = vec![0; len.min(max_bytes)];
                 self.words.snapshot(NOTES + at + 1, &mut note);
                 return Some(note);
             }

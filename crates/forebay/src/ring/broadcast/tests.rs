@@ -56,6 +56,26 @@ fn messages_of_any_length_arrive_as_they_were_published_also_across_the_end_of_t
 }
 
 #[test]
+fn a_reader_that_is_overtaken_before_the_ring_is_closed_receives_all_that_is_intact() {
+    let (mut producer, mut reader) = ring(1 << 16, 128);
+    for number in 0..1000 {
+        producer.publish(&[&message(number, 100)]).unwrap();
+    }
+    let intact = reader.intact();
+    drop(producer);
+    let mut buffer = vec![0; reader.largest()];
+    let lost = intact.start;
+    assert_eq!(
+        reader.try_recv(&mut buffer),
+        Err(RecvError::Overrun { lost })
+    );
+    for number in intact {
+        assert_eq!(reader.try_recv(&mut buffer).unwrap().sequence, number);
+    }
+    assert_eq!(reader.try_recv(&mut buffer), Err(RecvError::Closed));
+}
+
+#[test]
 fn a_reader_that_is_overtaken_learns_how_many_messages_it_has_lost() {
     let (mut producer, mut reader) = ring(1 << 16, 128);
     for number in 0..1000_u64 {
@@ -125,7 +145,7 @@ fn notes_stay_for_readers_that_attach_late() {
     };
     let mut producer = Producer::new(&config).unwrap();
     let early = producer.reader().unwrap();
-    assert_eq!(early.note(0), None);
+    assert_eq!(early.note(0, 9), None);
     producer.note(b"eth0").unwrap();
     producer.note(b"").unwrap();
     assert_eq!(producer.note(&[0; 9]), Err(NotesFull { left: 8 }));
@@ -135,7 +155,8 @@ fn notes_stay_for_readers_that_attach_late() {
         producer.publish(&[b"message"]).unwrap();
     }
     for reader in [early, producer.reader().unwrap()] {
-        let notes: Vec<_> = (0..).map_while(|number| reader.note(number)).collect();
+        let notes: Vec<_> = (0..).map_while(|number| reader.note(number, 9)).collect();
+        assert_eq!(reader.note(0, 3).as_deref(), Some(&b"eth"[..]));
         assert_eq!(notes, [&b"eth0"[..], b"", b"wlan0"]);
     }
 }
@@ -400,8 +421,8 @@ fn entries_that_cannot_be_are_an_error_and_nothing_worse() {
         ours.store(NOTED, noted, Relaxed);
         for len in [8 * 8, u64::MAX, 1 << 60] {
             ours.store(NOTES, len, Relaxed);
-            assert_eq!(reading.note(0), None);
-            assert_eq!(reading.note(1), None);
+            assert_eq!(reading.note(0, 9), None);
+            assert_eq!(reading.note(1, 9), None);
         }
     }
 }
@@ -461,7 +482,7 @@ fn whatever_the_memory_holds_every_call_returns() {
             Err(RecvError::Broken) => 5,
         };
         seen[kind] += 1;
-        let _ = reading.note(roll() as usize % 3);
+        let _ = reading.note(roll() as usize % 3, 1 << 20);
         if round % 16 == 0 {
             reading.seek(value);
             let intact = reading.intact();

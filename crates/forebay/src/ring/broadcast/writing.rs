@@ -118,7 +118,7 @@ impl Writing {
         }
     }
 
-    /// Whether `words` more than up to position `end`, and `entries` more than one, can be overwritten.
+    /// Whether everything up to `end` plus `words`, and `entries` + 1 index entries, can be overwritten.
     #[inline(always)]
     fn is_free(&self, end: u64, words: u64, entries: u64) -> bool {
         end + words - self.oldest_place.position <= self.layout.data as u64
