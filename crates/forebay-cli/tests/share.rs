@@ -138,7 +138,7 @@ fn a_stopped_reader_loses_exactly_what_it_missed_and_disturbs_neither_the_captur
     stop(&capture);
     let summary = capture.summary();
     assert_eq!(count(&summary["dropped"]["kernel"]), 0);
-    assert_eq!(count(&summary["shared"]["most_readers"]), 4);
+    assert_eq!(count(&summary["shared"]["max_readers"]), 4);
     let written = count(&summary["written"]);
     assert_eq!(count(&summary["shared"]["packets"]), written);
     for (number, (reader, file)) in readers.into_iter().zip(&files).enumerate() {

@@ -223,7 +223,7 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         Name::Interface(name) => Begun::Port(open_interface(name, options)?),
         Name::Tap(name) => {
             let config = TapConfig {
-                look_every: (options.delay / 10).max(Duration::from_millis(1)),
+                poll_every: (options.delay / 10).max(Duration::from_millis(1)),
                 clock: clock.clone(),
                 ..TapConfig::default()
             };

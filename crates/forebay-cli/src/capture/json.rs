@@ -160,7 +160,7 @@ fn readers(request: &Request<'_>, summary: &Summary, read: &Ended) -> Value {
     json!({
         "name": name.map(|name| name.to_string()),
         "packets": summary.shared,
-        "most_readers": read.most_readers,
+        "max_readers": read.max_readers,
         "served": served,
     })
 }

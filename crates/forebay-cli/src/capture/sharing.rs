@@ -39,7 +39,7 @@ pub struct Readers {
 /// What became of them.
 pub struct Ended {
     /// The most readers of the share at the same time.
-    pub most_readers: Option<u32>,
+    pub max_readers: Option<u32>,
     /// The address of the server, and its clients.
     pub served: Option<(SocketAddr, Served)>,
 }
@@ -135,7 +135,7 @@ impl Readers {
             .server
             .map(|(server, address)| (address, server.finish()));
         Ended {
-            most_readers: self.listener.map(|listener| listener.most_readers()),
+            max_readers: self.listener.map(|listener| listener.max_readers()),
             served,
         }
     }
@@ -147,7 +147,7 @@ impl Ended {
         if request.flags.quiet {
             return;
         }
-        if let (Some(readers), Some(name)) = (self.most_readers, &request.flags.sharing.share) {
+        if let (Some(readers), Some(name)) = (self.max_readers, &request.flags.sharing.share) {
             let packets = if shared == 1 { "packet" } else { "packets" };
             let readers = match readers {
                 0 => "no reader attached".into(),

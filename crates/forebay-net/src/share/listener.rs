@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Listener {
     stop: Arc<Signal>,
-    most_readers: Arc<AtomicU32>,
+    max_readers: Arc<AtomicU32>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -151,7 +151,7 @@ impl Bound {
     /// The system has no more descriptors or threads.
     pub fn start(self, source: &Source, access: Access) -> Result<Listener> {
         let stop = Arc::new(Signal::new()?);
-        let most_readers = Arc::new(AtomicU32::new(0));
+        let max_readers = Arc::new(AtomicU32::new(0));
         let mut door = Door {
             socket: self.socket,
             packets: source.0.reader()?,
@@ -160,7 +160,7 @@ impl Bound {
             own_uid: rustix::process::geteuid().as_raw(),
             unclear: self.unclear,
             attached: Vec::new(),
-            most_readers: most_readers.clone(),
+            max_readers: max_readers.clone(),
         };
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
@@ -171,7 +171,7 @@ impl Bound {
             })?;
         Ok(Listener {
             stop,
-            most_readers,
+            max_readers,
             thread: Some(thread),
         })
     }
@@ -187,8 +187,8 @@ impl Listener {
     }
 
     /// The largest number of readers in other processes that were attached at the same time so far.
-    pub fn most_readers(&self) -> u32 {
-        self.most_readers.load(Relaxed)
+    pub fn max_readers(&self) -> u32 {
+        self.max_readers.load(Relaxed)
     }
 }
 
@@ -242,7 +242,7 @@ struct Door {
     own_uid: u32,
     unclear: Unclear,
     attached: Vec<Attached>,
-    most_readers: Arc<AtomicU32>,
+    max_readers: Arc<AtomicU32>,
 }
 
 impl Door {
@@ -277,7 +277,7 @@ impl Door {
             let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
             self.attached
                 .retain(|_| !news.next().is_some_and(|news| news.intersects(ends)));
-            self.most_readers.fetch_max(self.readers(), Relaxed);
+            self.max_readers.fetch_max(self.readers(), Relaxed);
             if is_calling {
                 self.accept();
             }

@@ -89,9 +89,9 @@ impl Publisher {
         }
         let too_large = |_| Error::invalid("share", "the ring is larger than memory can be");
         // At least two of the largest packets fit, so that each of them can be published.
-        let least = 2 * (HEAD + MAX_PACKET) + NOTE_BYTES;
+        let min = 2 * (HEAD + MAX_PACKET) + NOTE_BYTES;
         let packets = Producer::new(&BroadcastConfig {
-            data_bytes: usize::try_from(ring_bytes).map_err(too_large)?.max(least),
+            data_bytes: usize::try_from(ring_bytes).map_err(too_large)?.max(min),
             messages: usize::try_from(ring_bytes / BYTES_PER_PACKET).map_err(too_large)?,
             note_bytes: NOTE_BYTES,
         })?;

@@ -84,7 +84,7 @@ pub struct TapConfig {
     /// that publishes the packets.
     pub end: Option<End>,
     /// How often an idle tap looks for new packets.
-    pub look_every: Duration,
+    pub poll_every: Duration,
     /// The clock of the session that reads the tap.
     pub clock: Clock,
 }
@@ -95,7 +95,7 @@ impl Default for TapConfig {
         TapConfig {
             begin: Begin::Newest,
             end: None,
-            look_every: Duration::from_millis(10),
+            poll_every: Duration::from_millis(10),
             clock: Clock::real(),
         }
     }
@@ -117,7 +117,7 @@ pub struct Tap {
     link: Option<Link>,
     interfaces: Vec<Interface>,
     clock: Clock,
-    look_every_ns: u64,
+    poll_every_ns: u64,
     /// The last packet fetched, in `buffer`.
     head: Head,
     len: usize,
@@ -165,7 +165,7 @@ impl Tap {
             link,
             interfaces: Vec::new(),
             clock: config.clock.clone(),
-            look_every_ns: (config.look_every.as_nanos() as u64).max(1),
+            poll_every_ns: (config.poll_every.as_nanos() as u64).max(1),
             head: Head::default(),
             len: 0,
             buffer: vec![0; HEAD + MAX_PACKET].into(),
@@ -422,7 +422,7 @@ impl Port for Tap {
             let error = Error::new(&self.name, "the capture that shares its packets was killed");
             return Err(error.advise("All packets that it had shared are read"));
         }
-        Ok(Wake::At(self.clock.now() + self.look_every_ns))
+        Ok(Wake::At(self.clock.now() + self.poll_every_ns))
     }
 
     fn disarm(&mut self) {}
@@ -430,8 +430,8 @@ impl Port for Tap {
     fn stop(&mut self) -> Result<()> {
         let intact = self.packets.intact();
         // No more packets can be in memory than heads.
-        let most = (2 * self.packets.largest() / HEAD) as u64;
-        let count = (intact.end - intact.start).min(most);
+        let max = (2 * self.packets.largest() / HEAD) as u64;
+        let count = (intact.end - intact.start).min(max);
         self.end.get_or_insert(intact.start + count);
         Ok(())
     }
