@@ -7,7 +7,7 @@
 //! - [`shared`]: between processes that trust each other.
 //! - [`lanes`]: between processes that do not trust each other.
 //!
-//! [`shared`] needs the cargo feature of that name, which is on by default, and [`lanes`] that of its name, which is not.
+//! [`shared`] needs the cargo feature `shared` (on by default); [`lanes`] needs `lanes` (off).
 //!
 //! Poll loops can wait for a queue with a [`Watch`], and tasks with an [`AsyncSender`] or [`AsyncReceiver`].
 //!

@@ -124,8 +124,8 @@ impl Layout {
         NOTES + self.notes + self.entries as usize + offset
     }
 
-    /// Length in bytes of the longest message. Two of them fit in the data, so that each message follows the one before within
-    /// less than the whole data area.
+    /// Length in bytes of the longest message. Two of them fit, so the distance between two consecutive messages is
+    /// less than the data area.
     #[inline(always)]
     pub(super) fn largest(&self) -> usize {
         (self.data / 2 * WORD).min(u32::MAX as usize)

@@ -24,8 +24,8 @@
 //! How the descriptor of the memory travels to the readers is up to the program: usually over a Unix socket, by `SCM_RIGHTS`. The
 //! socket also shows readers when the producer's process ends, which the ring cannot.
 //!
-//! The ring holds as many messages as fit in `data_bytes`, and at most `messages`. Up to 1/64 of each is given up early. A
-//! message lies in one piece, so the end of the data area may stay unused.
+//! The ring holds as many messages as fit in `data_bytes`, and at most `messages`. The producer discards up to 1/64 of the bytes and
+//! messages earlier than it must. A message lies in one piece, so the end of the data area may stay unused.
 //!
 //! # Misuse
 //!
