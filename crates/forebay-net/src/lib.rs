@@ -30,4 +30,5 @@ pub mod session;
 pub mod share;
 pub mod sim;
 mod sys;
+pub mod transmit;
 pub mod units;

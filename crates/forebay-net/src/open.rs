@@ -8,6 +8,7 @@ use crate::{
     port::{LinkType, Owner, Port},
     share::{self, Connection, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
+    transmit::{TxConfig, TxPort},
 };
 use forebay::{Error, Result, time::Clock};
 use std::{
@@ -210,6 +211,40 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
     }
 }
 
+/// Opens a port that sends frames, on an interface.
+///
+/// ```
+/// use forebay_net::{open, transmit::TxConfig};
+/// assert!(open::transmit(&"sim".parse()?, &TxConfig::default()).is_err());
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// The name is not that of one interface, there is no such interface, or the system refuses.
+pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
+    let cannot = |name: &str, what| {
+        Err(Error::invalid(name, format!("sending to {what}"))
+            .advise("Name one interface of this machine, such as eth0"))
+    };
+    match name {
+        Name::Interface(name) if name == "any" => cannot(name, "all interfaces at once"),
+        Name::Interface(name) => open_transmit(name, config),
+        Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
+        Name::Tap(_) => cannot("tap", "shared packets, which are only read"),
+        Name::File(path) => cannot(&path.to_string_lossy(), "a file"),
+    }
+}
+
+#[cfg(feature = "live")]
+fn open_transmit(name: &str, config: &TxConfig) -> Result<Box<dyn TxPort>> {
+    Ok(Box::new(af_packet::AfPacketTx::open(name, config)?))
+}
+
+#[cfg(not(feature = "live"))]
+fn open_transmit(name: &str, _config: &TxConfig) -> Result<Box<dyn TxPort>> {
+    Err(cannot_capture(name))
+}
+
 fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
     Ok(match name {
         Name::Sim(spec) => {
@@ -268,7 +303,7 @@ fn open_interface(name: &str, _options: &Options) -> Result<Box<dyn Port>> {
 fn cannot_capture(name: &str) -> Error {
     Error::new(
         name,
-        "opening the interface: this build cannot capture from interfaces",
+        "opening the interface: this build cannot use interfaces",
     )
     .advise("Enable the feature `live` of forebay-net")
 }

@@ -1,7 +1,7 @@
 //! All system calls of the crate that need unsafe code, as thin wrappers without policy.
 //!
 //! The functions touch only the descriptors and mappings that they are given. Their callers are `link` for
-//! netlink, `af_packet` for packet sockets and their ring, `share` to find out which user connects, [`repair`](crate::repair) to detect
+//! netlink, `af_packet` for packet sockets and their rings, `share` to find out which user connects, [`repair`](crate::repair) to detect
 //! other writers of a file, and [`standard`](forebay::standard) to detect standard streams that were closed at the start.
 #![allow(unsafe_code)]
 // Without live capture only the functions for files have a caller.
@@ -165,6 +165,70 @@ pub(crate) fn ethtool(
 pub(crate) fn send(fd: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel reads exactly the borrowed bytes.
     let sent = unsafe { libc::send(fd.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// The message headers for sending up to a fixed number of frames with one call.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    parts: Box<[libc::iovec]>,
+    headers: Box<[libc::mmsghdr]>,
+}
+
+// SAFETY: the pointers inside are set anew for each call of `send` and not used outside of it.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    /// Headers for up to `max` frames a call.
+    pub(crate) fn new(max: usize) -> Self {
+        let part = libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        };
+        // SAFETY: all fields are integers or pointers, for which zero is a valid value.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        Messages {
+            parts: vec![part; max].into(),
+            headers: vec![header; max].into(),
+        }
+    }
+
+    /// Sends these frames in order, as many as fit into one call, and returns how many the kernel took. Never waits.
+    ///
+    /// # Errors
+    /// The first frame's. An error of a later frame appears when that one is the first.
+    pub(crate) fn send<'a>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        frames: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<usize> {
+        let mut count = 0;
+        let places = self.parts.iter_mut().zip(self.headers.iter_mut());
+        for (frame, (part, header)) in frames.zip(places) {
+            part.iov_base = frame.as_ptr().cast_mut().cast();
+            part.iov_len = frame.len();
+            header.msg_hdr.msg_iov = part;
+            header.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        let headers = self.headers.as_mut_ptr();
+        // SAFETY: the kernel reads `count` headers, which the loop has set, the part of each, and its frame, and writes `msg_len`
+        // of each header. Headers and parts are ours, and the frames are borrowed for 'a, which outlives this call.
+        let sent = check(unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), headers, count, libc::MSG_DONTWAIT as _)
+        })?;
+        Ok(sent as usize)
+    }
+}
+
+/// Asks the kernel to send the frames in a socket's transmit ring. Never waits.
+pub(crate) fn send_ring(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: passes no memory to the kernel.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) };
     if sent < 0 {
         Err(io::Error::last_os_error())
     } else {

@@ -60,9 +60,12 @@ mod gaps;
 mod interfaces;
 mod names;
 mod ring;
+mod sending;
 mod socket;
+mod tx_ring;
 
 pub use config::AfPacketConfig;
+pub use sending::AfPacketTx;
 pub use socket::probe;
 
 use crate::link::{Link, Netlink};

@@ -201,6 +201,47 @@ impl Socket {
         self.take_error().map_or(Ok(()), |cause| Err(failed(cause)))
     }
 
+    /// Binds the socket for sending only: protocol 0 receives nothing.
+    pub(super) fn attach_sender(&self) -> Result<()> {
+        sys::bind_link(self.as_fd(), 0, self.index)
+            .map_err(|cause| Error::new(&self.name, "binding a packet socket").because(cause))
+    }
+
+    /// Skips the queueing discipline of the interface.
+    pub(super) fn bypass_qdisc(&self) -> Result<()> {
+        let tried = "skipping the queueing discipline";
+        self.set(libc::PACKET_QDISC_BYPASS, &1, tried)
+    }
+
+    /// Asks for a send buffer of this size. The kernel may give less.
+    pub(super) fn send_buffer(&self, bytes: libc::c_int) {
+        let set = |option| sys::set_option(self.as_fd(), libc::SOL_SOCKET, option, &bytes);
+        // Without CAP_NET_ADMIN the limit net.core.wmem_max applies. A smaller buffer only makes smaller bursts.
+        let _ = set(libc::SO_SNDBUFFORCE).or_else(|_| set(libc::SO_SNDBUF));
+    }
+
+    /// Makes and maps a transmit ring of `count` slots of `bytes` each, in blocks of `block_bytes`.
+    pub(super) fn map_tx_ring(&self, bytes: u32, count: u32, block_bytes: u32) -> Result<Mapping> {
+        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+        self.set(libc::PACKET_VERSION, &version, "asking for TPACKET_V2")?;
+        let request = libc::tpacket_req {
+            tp_block_size: block_bytes,
+            tp_block_nr: count * bytes / block_bytes,
+            tp_frame_size: bytes,
+            tp_frame_nr: count,
+        };
+        let total = (count * bytes) as usize;
+        let failed = |cause: io::Error| {
+            let tried = format!("making a transmit ring of {} KiB", total >> 10);
+            Error::new(&self.name, tried)
+                .because(cause)
+                .advise("Choose a smaller queue, or send without a ring")
+        };
+        let (fd, level) = (self.as_fd(), libc::SOL_PACKET);
+        sys::set_option(fd, level, libc::PACKET_TX_RING, &request).map_err(failed)?;
+        Mapping::of(fd, total).map_err(failed)
+    }
+
     pub(super) fn is_down(&self) -> Error {
         Error::new(&self.name, "the interface is down")
             .advise(format!("Bring it up: ip link set {} up", self.name))

@@ -1,6 +1,10 @@
 //! Controls a running session from a signal handler's thread, or from any other thread.
 
-use forebay::{Result, store::Abandon, sync::Signal};
+use forebay::{Error, Result, store::Abandon, sync::Signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use std::{
     os::fd::{AsFd, BorrowedFd},
     sync::{
@@ -181,6 +185,25 @@ impl Control {
     /// Readable while there are requests that the session has not processed.
     pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
+    }
+
+    /// Sleeps until there is a request, `writable` becomes writable, or `limit` has passed. For programs that send.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    pub fn sleep(&self, writable: Option<BorrowedFd<'_>>, limit: Duration) -> Result<()> {
+        let limit = Timespec::try_from(limit).ok();
+        let mut fds = vec![PollFd::from_borrowed_fd(self.wake_fd(), PollFlags::IN)];
+        fds.extend(writable.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        match poll(&mut fds, limit.as_ref()) {
+            Ok(_) if fds[0].revents().is_empty() => Ok(()),
+            Ok(_) => {
+                self.clear();
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(Error::new("session", "waiting").because(e)),
+        }
     }
 
     /// Marks the requests as processed.

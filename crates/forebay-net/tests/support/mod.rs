@@ -1,5 +1,7 @@
 //! Shared by the live tests of the port: the laboratory, a sender, and a reader.
 
+#![allow(unused_imports)] // each test program uses some
+
 pub use forebay_testing::{
     lab::{carries, classic, ip, lab, skip, tool},
     sender,

@@ -1,0 +1,340 @@
+//! Ports for sending, on live interfaces: every committed packet is accepted or has failed with a cause, and what was accepted
+//! arrives unchanged and in order, also when the interface goes down in between.
+//!
+//! Requires what the tests of `af_packet` require. All tests use veth pairs in separate network namespaces.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use forebay::packet::{Packet, Pool, PoolConfig};
+use forebay_net::af_packet::{AfPacket, AfPacketConfig, AfPacketTx};
+use forebay_net::session::Control;
+use forebay_net::transmit::{self, TxBackend, TxConfig, TxCounts, TxPort};
+use std::time::{Duration, Instant};
+use support::{Ended, carries, ip, lab, pump, sender, skip, tool};
+
+const LONG: Duration = Duration::from_secs(10);
+const BOTH: [TxBackend; 2] = [TxBackend::Messages, TxBackend::Ring];
+
+fn open(config: &TxConfig) -> AfPacketTx {
+    AfPacketTx::open("va", config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn receiver() -> AfPacket {
+    AfPacket::open("vb", &AfPacketConfig::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Hands all frames to the port, waiting for room.
+fn send(port: &mut dyn TxPort, frames: &[Vec<u8>]) {
+    let control = Control::new().unwrap();
+    let (mut at, mut packets) = (0, Vec::new());
+    while at < frames.len() {
+        let wanted = (frames.len() - at).min(100);
+        let count = port.reserve(wanted, &mut packets);
+        for (packet, frame) in packets.iter_mut().zip(&frames[at..]) {
+            let room = packet.put(frame.len() as u32).expect("a slot has room");
+            room.copy_from_slice(frame);
+        }
+        at += count;
+        while !packets.is_empty() {
+            port.commit(&mut packets).unwrap();
+            transmit::wait(port, &control, Duration::from_millis(10)).unwrap();
+        }
+        transmit::wait(port, &control, Duration::from_millis(10)).unwrap();
+    }
+    transmit::drain(port, &control).unwrap();
+}
+
+/// A packet with these bytes.
+fn packet(pool: &mut Pool, frame: &[u8]) -> Packet {
+    let mut packet = pool.take().unwrap();
+    packet.append(pool, frame).unwrap();
+    packet
+}
+
+/// Expects exactly these frames.
+fn arrive(port: &mut AfPacket, frames: &[Vec<u8>]) {
+    let mut seen = 0;
+    let ended = pump(port, LONG, |frame| {
+        assert!(frame.data == frames[seen], "frame {seen} differs");
+        seen += 1;
+        seen < frames.len()
+    });
+    assert_eq!((ended.unwrap(), seen), (Ended::Enough, frames.len()));
+}
+
+/// The counts of a port with nothing pending.
+fn settled(port: &dyn TxPort) -> TxCounts {
+    let counts = port.counts();
+    assert_eq!(counts.sent, counts.accepted + counts.failed.total());
+    assert_eq!(counts.pending(), 0);
+    counts
+}
+
+#[test]
+fn frames_of_all_lengths_arrive_as_they_were_sent() {
+    lab(&[], || {
+        let tag = [0x81, 0, 0, 7];
+        let mut frames: Vec<_> = (0..20_000)
+            .map(|number| sender::frame(number, 22 + (number as usize * 7) % 1493))
+            .collect();
+        // The tag may be added to the longest frame.
+        let tagged = |frame: &Vec<u8>| [&frame[..12], &tag, &frame[12..]].concat();
+        frames.extend((0..10).map(|number| tagged(&sender::frame(number, 1514))));
+        for backend in BOTH {
+            let mut from = receiver();
+            let config = TxConfig {
+                backend,
+                queue_frames: 300,
+                ..TxConfig::default()
+            };
+            let mut to = open(&config);
+            send(&mut to, &frames);
+            arrive(&mut from, &frames);
+            let counts = settled(&to);
+            assert_eq!(counts.accepted, frames.len() as u64);
+            let bytes: usize = frames.iter().map(Vec::len).sum();
+            assert_eq!(counts.accepted_bytes, bytes as u64);
+        }
+    });
+}
+
+#[test]
+fn frames_that_cannot_be_sent_are_counted_by_cause_and_do_not_stop_the_others() {
+    lab(&[], || {
+        for (backend, bypass_qdisc) in BOTH.into_iter().zip([false, true]) {
+            let mut from = receiver();
+            let config = TxConfig {
+                backend,
+                bypass_qdisc,
+                ..TxConfig::default()
+            };
+            let mut to = open(&config);
+            let config = PoolConfig {
+                slots: 64,
+                ..PoolConfig::default()
+            };
+            let mut pool = Pool::new(&config).unwrap();
+            let good: Vec<_> = (0..4).map(|number| sender::frame(number, 1000)).collect();
+            let long = sender::frame(9, 1515);
+            let mut packets = vec![
+                packet(&mut pool, &good[0]),
+                packet(&mut pool, &long), // only the kernel knows that it has no tag
+                packet(&mut pool, &good[1]),
+                packet(&mut pool, &[0; 13]),
+                packet(&mut pool, &good[2]),
+                packet(&mut pool, &[1; 3000]), // in several slots
+                packet(&mut pool, &good[3]),
+            ];
+            assert_eq!(to.commit(&mut packets).unwrap(), 7);
+            transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
+            arrive(&mut from, &good);
+            let counts = settled(&to);
+            assert_eq!(
+                (counts.sent, counts.accepted),
+                (7, 4),
+                "{backend:?}: {counts:?}"
+            );
+            assert_eq!((counts.failed.too_long, counts.failed.too_short), (2, 1));
+            drop(to);
+            assert_eq!(pool.refill(), 64, "slots of other pools return to them");
+        }
+    });
+}
+
+#[test]
+fn a_frame_in_several_slots_is_sent_whole() {
+    lab(&[], || {
+        let config = PoolConfig {
+            slot_bytes: 256,
+            ..PoolConfig::default()
+        };
+        let mut pool = Pool::new(&config).unwrap();
+        let frame = sender::frame(1, 1400);
+        for backend in BOTH {
+            let mut from = receiver();
+            let mut to = open(&TxConfig {
+                backend,
+                ..TxConfig::default()
+            });
+            to.commit(&mut vec![packet(&mut pool, &frame)]).unwrap();
+            transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
+            arrive(&mut from, std::slice::from_ref(&frame));
+            assert_eq!(settled(&to).accepted, 1);
+        }
+    });
+}
+
+#[test]
+fn frames_wait_for_an_interface_that_is_down() {
+    lab(&[], || {
+        for backend in BOTH {
+            let mut to = open(&TxConfig {
+                backend,
+                patience: Duration::MAX,
+                ..TxConfig::default()
+            });
+            let frames: Vec<_> = (0..50).map(|number| sender::frame(number, 200)).collect();
+            send(&mut to, &frames[..10]);
+            ip("link set va down");
+            let mut packets = Vec::new();
+            to.reserve(40, &mut packets);
+            for (packet, frame) in packets.iter_mut().zip(&frames[10..]) {
+                packet.put(200).unwrap().copy_from_slice(frame);
+            }
+            assert_eq!(to.commit(&mut packets).unwrap(), 40);
+            let counts = to.counts();
+            assert_eq!((counts.accepted, counts.pending()), (10, 40));
+            assert!(counts.retried > 0);
+            ip("link set va up");
+            ["va", "vb"].into_iter().for_each(carries);
+            let mut from = receiver();
+            transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
+            arrive(&mut from, &frames[10..]);
+            assert_eq!(settled(&to).accepted, 50);
+        }
+    });
+}
+
+#[test]
+fn without_patience_a_port_whose_interface_is_down_fails_and_can_be_used_again() {
+    lab(&[], || {
+        for backend in BOTH {
+            let mut to = open(&TxConfig {
+                backend,
+                patience: Duration::ZERO,
+                ..TxConfig::default()
+            });
+            ip("link set va down");
+            let mut pool = Pool::new(&PoolConfig::default()).unwrap();
+            let frame = sender::frame(3, 100);
+            let mut packets = vec![packet(&mut pool, &frame), packet(&mut pool, &frame)];
+            let error = to.commit(&mut packets).unwrap_err().to_string();
+            assert!(error.contains("va: the interface is down"), "{error}");
+            assert_eq!(settled(&to).failed.link_down, 2);
+            ip("link set va up");
+            ["va", "vb"].into_iter().for_each(carries);
+            let mut from = receiver();
+            // The socket reports the outage once more.
+            while settled(&to).accepted == 0 {
+                let _ = to.commit(&mut vec![packet(&mut pool, &frame)]);
+            }
+            arrive(&mut from, &[frame]);
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_is_deleted_ends_the_port_with_exact_counts() {
+    lab(&[], || {
+        for backend in BOTH {
+            let mut to = open(&TxConfig {
+                backend,
+                ..TxConfig::default()
+            });
+            ip("link del va");
+            let mut pool = Pool::new(&PoolConfig::default()).unwrap();
+            let frame = sender::frame(3, 100);
+            let mut error = None;
+            for _ in 0..2 {
+                // The first answer may be that the interface is down.
+                let committed = to.commit(&mut vec![packet(&mut pool, &frame)]);
+                error = committed.err().or(error);
+            }
+            let error = error.expect("a deleted interface").to_string();
+            assert!(error.contains("the interface is gone"), "{error}");
+            let counts = settled(&to);
+            assert_eq!((counts.sent, counts.failed.link_down), (2, 2));
+            ip("link add va type veth peer name vb");
+            for link in ["va", "vb"] {
+                ip(&format!("link set {link} up"));
+            }
+            ["va", "vb"].into_iter().for_each(carries);
+        }
+    });
+}
+
+#[test]
+fn frames_for_which_a_slow_interface_has_no_room_are_retried_and_none_is_lost() {
+    lab(&["tc"], || {
+        let shaped = tool("tc")
+            .args("qdisc add dev va root tbf rate 20mbit burst 4kb limit 8kb".split(' '))
+            .output()
+            .unwrap();
+        if !shaped.status.success() {
+            return skip("the queueing discipline `tbf`");
+        }
+        for backend in BOTH {
+            let mut from = receiver();
+            let mut to = open(&TxConfig {
+                backend,
+                patience: LONG,
+                ..TxConfig::default()
+            });
+            let frames: Vec<_> = (0..500).map(|number| sender::frame(number, 600)).collect();
+            send(&mut to, &frames);
+            arrive(&mut from, &frames);
+            let counts = settled(&to);
+            assert_eq!(counts.accepted, 500);
+            assert!(counts.retried > 0, "{counts:?}");
+        }
+    });
+}
+
+#[test]
+fn a_queue_that_is_full_hands_packets_back_and_abandoned_ones_are_counted() {
+    lab(&[], || {
+        for backend in BOTH {
+            let mut to = open(&TxConfig {
+                backend,
+                queue_frames: 8,
+                patience: Duration::MAX,
+                ..TxConfig::default()
+            });
+            ip("link set va down");
+            let mut packets = Vec::new();
+            assert_eq!(to.reserve(20, &mut packets), 8, "room for 8");
+            let mut pool = Pool::new(&PoolConfig::default()).unwrap();
+            let frame = sender::frame(1, 60);
+            packets.clear();
+            packets.extend((0..20).map(|_| packet(&mut pool, &frame)));
+            assert_eq!(to.commit(&mut packets).unwrap(), 8);
+            assert_eq!(packets.len(), 12);
+            assert_eq!(to.reserve(1, &mut Vec::new()), 0);
+            // A caller that waits does so without taking much of the processor.
+            let (begun, control) = (Instant::now(), Control::new().unwrap());
+            control.stop();
+            control.stop();
+            transmit::drain(&mut to, &control).unwrap();
+            assert!(begun.elapsed() < LONG);
+            let counts = settled(&to);
+            assert_eq!((counts.sent, counts.failed.abandoned), (8, 8));
+            ip("link set va up");
+        }
+    });
+}
+
+#[test]
+fn what_cannot_send_is_refused_with_advice() {
+    lab(&[], || {
+        let open = |name: &str, config: &TxConfig| {
+            let opened = forebay_net::open::transmit(&name.parse().unwrap(), config);
+            opened.err().expect("refused").to_string()
+        };
+        let config = TxConfig::default();
+        for (name, text) in [
+            ("sim", "only receives"),
+            ("any", "all interfaces at once"),
+            ("tap:x", "only read"),
+            ("vc", "no interface 'vc'"),
+        ] {
+            let error = open(name, &config);
+            assert!(error.contains(text), "{error}");
+        }
+        let none = TxConfig {
+            queue_frames: 0,
+            ..config
+        };
+        assert!(open("va", &none).contains("1 to 32768"));
+    });
+}
